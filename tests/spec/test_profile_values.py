@@ -21,6 +21,7 @@ from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import (
     COMPONENT_CONFIGS,
+    COMPONENT_HOST_CONFIGS,
     CONFIGS,
     OPS,
     SPARSE_CONFIGS,
@@ -55,6 +56,7 @@ LEGAL = [
     usual("specimen as a page store", *STORE_CONFIGS),
     usual("specimen as a sparse host pool", *SPARSE_CONFIGS[:2]),
     usual("specimen of components", *COMPONENT_CONFIGS),
+    usual("specimen with components on the host", *COMPONENT_HOST_CONFIGS),
     *(one for one in all_mutants().values() if one.null),
     *(
         Mutant(id=name, recipe="of the zoo", kills=(), target=target_of(name), configs=configs_of(target_of(name))[:3])
@@ -114,6 +116,8 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("store_checks", "bytes", "length"): LEAVE,
     **{("component_cascade", one, two): LEAVE for one, two in (("base", "leaf"), ("base", "later"), ("leaf", "later"))},
     ("component_copies", "one", "kept"): LEAVE,
+    ("component_extent", "boundary", "path"): LEAVE,
+    ("component_host_spares", "nothing", "device"): LEAVE,
     ("component_grants", "each", "paired"): NEVER,
     ("component_grants", "each", "whole"): NEVER,
     ("component_grants", "paired", "whole"): NEVER,
@@ -141,6 +145,9 @@ SHOWN_BY = {
     ("component_grants", "each"): "specimen of components",
     ("component_refill", "fills"): "specimen of components",
     ("component_points", "any"): "specimen of components",
+    ("component_landing", "ended"): "specimen with components on the host",
+    ("component_extent", "boundary"): "specimen with components on the host",
+    ("component_host_spares", "nothing"): "specimen with components on the host",
 }
 """The cache that shows the meaning of a value where those that differ least from the usual one don't."""
 

@@ -25,7 +25,7 @@ from kvlitmus.spec.component_calls import (
 )
 from kvlitmus.spec.component_copies import by_pool, counted
 from kvlitmus.spec.component_shapes import largest
-from kvlitmus.spec.component_state import Copy, at_places, end_name, ends_at, needed_by
+from kvlitmus.spec.component_state import Copy, at_places, end_name, ends_at, needed_by, on_path
 from kvlitmus.spec.setting import Setting
 
 
@@ -53,13 +53,13 @@ def begun(
     cache: Cache, setting: Setting, path: Path, boundary: int, number: int, *, load: bool
 ) -> tuple[Cache, Copying]:
     """Protect what the boundary needs, make room once on the tier that it goes to, and take all places or none."""
-    layout, needs = setting.layout, needed_by(setting, path, boundary)
+    layout, needs = setting.layout, reach_of(cache, setting, path, boundary, load=load)
     taken = needs - (cache.held if load else cache.host_held).keys()
     if not taken:
         return cache, Copying(None, boundary, {})
     guard = Copy(load, {}, needs & cache.held.keys(), needs & cache.host_held.keys())
     guarded = cache._replace(copies={**cache.copies, number: guard})
-    tier, freed = make_room(guarded if load else host_of(guarded), setting, counted(taken))
+    tier, freed = make_room(guarded if load else host_to_evict(guarded, setting), setting, counted(taken))
     then = tier if load else with_host(guarded, tier)
     if any(many > len(tier.free[pool]) for pool, many in by_pool(layout, counted(taken)).items()):
         return then._replace(copies=cache.copies), Copying(None, boundary, freed)
@@ -70,9 +70,21 @@ def begun(
         for end in sorted(ends_at(path, one.name, taken)):
             places[one.name, end_name(path, end)] = ends[one.name][end] = free[one.pool].pop(0)
     tier = tier._replace(free={pool: frozenset(some) for pool, some in free.items()})
+    copy = guard._replace(places=places)
+    if setting.profile.component_landing == "begun":
+        copy = guard._replace(device=needs) if load else guard._replace(host=needs)
+        tier = tier._replace(held={**tier.held, **{at: landed(setting, at, places[at], cache.ticks) for at in places}})
     then = tier if load else with_host(guarded, tier)
-    copies = {**cache.copies, number: guard._replace(places=places)}
-    return then._replace(copies=copies), Copying(ends, boundary, freed)
+    return then._replace(copies={**cache.copies, number: copy}), Copying(ends, boundary, freed)
+
+
+def reach_of(cache: Cache, setting: Setting, path: Path, boundary: int, *, load: bool) -> frozenset[At]:
+    """What a copy is for: what its boundary needs, and by the profile what else there is to bring of its path."""
+    needs = needed_by(setting, path, boundary)
+    if setting.profile.component_extent == "boundary":
+        return needs
+    read, written = (cache.host_held, cache.held) if load else (cache.held, cache.host_held)
+    return needs | (on_path(setting.layout, path, boundary) & read.keys() - written.keys())
 
 
 def back_up(cache: Cache, setting: Setting, call: ComponentBackUp) -> tuple[Cache, Copying]:
@@ -121,8 +133,16 @@ def landed(setting: Setting, at: At, place: int, ticks: int) -> Entry:
 
 def evict_host(cache: Cache, setting: Setting, call: ComponentEvictHost) -> tuple[Cache, Mapping[str, int]]:
     """On the host as on the device: what was not needed for longest goes first, of that what ends last."""
-    host, freed = evict(host_of(cache), setting, ComponentEvict(call.wants))
+    host, freed = evict(host_to_evict(cache, setting), setting, ComponentEvict(call.wants))
     return with_host(cache, host), freed
+
+
+def host_to_evict(cache: Cache, setting: Setting) -> Cache:
+    """The host as an eviction there sees it: what the device has too is protected, where the profile spares that."""
+    host = host_of(cache)
+    if setting.profile.component_host_spares == "nothing":
+        return host
+    return host._replace(receipts={**host.receipts, -1: frozenset(cache.held) & host.held.keys()})
 
 
 Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kvlitmus.reference import component_host, component_storing
-from kvlitmus.reference.component_host import together
+from kvlitmus.reference.component_host import reach_of, together
 from kvlitmus.reference.components import Cache
 from kvlitmus.spec.calls import Path
 from kvlitmus.spec.component_calls import (
@@ -24,7 +24,7 @@ from kvlitmus.spec.component_calls import (
     ComponentReset,
 )
 from kvlitmus.spec.component_shapes import largest, step_of
-from kvlitmus.spec.component_state import Copy, end_name, ends_at, lacking_at, needed_by, path_to
+from kvlitmus.spec.component_state import Copy, end_name, ends_at, lacking_at, path_to
 from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
@@ -92,7 +92,7 @@ def guard(cache: Cache, setting: Setting, call: ComponentCall) -> Mapping[int, C
     """What a load back is about to need, as a copy that protects it: no backup makes room with it."""
     if not isinstance(call, ComponentLoad):
         return {}
-    needs = needed_by(setting, call.path, together(cache, setting, call.path))
+    needs = reach_of(cache, setting, call.path, together(cache, setting, call.path), load=True)
     return {call.number: Copy(True, {}, needs & cache.held.keys(), needs & cache.host_held.keys())}
 
 

@@ -67,6 +67,7 @@ from kvlitmus.spec.component_state import (
     path_to,
     pool_places,
     published,
+    spared_for,
     started,
     stored_by,
     written,
@@ -258,8 +259,15 @@ def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, ans
     if answer.places is None:
         return then
     host = not_in(setting.layout, then.host, at_places(setting.layout, brought))
+    if not needs <= brought.keys() | host.keys():
+        needs = frozenset(brought)  # it has stopped earlier, and is answerable for what it brings alone
     kept = (needs - brought.keys()) & host.keys()
-    one = Copy(load=False, places=brought, device=needs & state.places.keys(), host=kept, needs=needs)
+    read = (needs | brought.keys()) & state.places.keys()
+    spared = spared_for(setting, call.path, call.length)
+    one = Copy(load=False, places=brought, device=read, host=kept, needs=spared)
+    if setting.profile.component_landing == "begun":
+        host, kept = {**host, **brought}, kept | brought.keys()
+        one = one._replace(places={}, host=kept)
     certain = (then.host_certain & host.keys()) | kept
     return then._replace(host=host, host_certain=certain, under_way={**state.under_way, call.number: one})
 
@@ -271,11 +279,18 @@ def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: 
         return _doubted(state, touched)
     needs, brought = needed_by(setting, call.path, answer.boundary), copied_to(call.path, answer)
     kept = (needs - brought.keys()) & state.places.keys()
-    one = Copy(load=True, places=brought, device=kept, host=needs & state.host.keys(), needs=needs)
+    read = (needs | brought.keys()) & state.host.keys()
+    spared = spared_for(setting, call.path, answer.boundary)
+    one = Copy(load=True, places=brought, device=kept, host=read, needs=spared)
     then = _doubted(state._replace(under_way={**state.under_way, call.number: one}), touched)
     then = _without(then, setting, at_places(setting.layout, brought))
     sources = frozenset(brought) & state.host.keys()
-    return then._replace(certain=(then.certain | kept) & then.places.keys(), host_certain=then.host_certain | sources)
+    then = then._replace(certain=(then.certain | kept) & then.places.keys(), host_certain=then.host_certain | sources)
+    if setting.profile.component_landing == "ended":
+        return then
+    one = one._replace(places={}, device=kept | brought.keys())
+    then = then._replace(under_way={**state.under_way, call.number: one})
+    return then._replace(places={**then.places, **brought}, certain=then.certain | brought.keys())
 
 
 def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answer: Entries) -> ComponentState:
@@ -327,7 +342,8 @@ def _write(state: ComponentState, setting: Setting, call: ComponentWrite, answer
         return state
     takes = written_from(call.path, answer) & state.host.keys()
     needs = needed_by(setting, call.path, call.length) & state.host.keys()
-    writes = {**state.writes, call.number: Write(takes, needs | takes, needed_by(setting, call.path, call.length))}
+    spared = spared_for(setting, call.path, call.length)
+    writes = {**state.writes, call.number: Write(takes, needs | takes, spared)}
     return state._replace(host_certain=state.host_certain | takes, writes=writes)
 
 

@@ -1,8 +1,8 @@
 """What a copy between device and host may take, of a cache of components: the arithmetic of backups and loads back.
 
-A copy is for one boundary.  It takes what the boundary needs of every component and the tier lacks that it goes to.  Below a
-snapshot it is not known for certain what a tier lacks, so a plan has two bounds; and where a load back was refused, there is
-one plan for each boundary that it may have been asked of.
+A copy is for one boundary.  It takes what the boundary needs of every component and the tier lacks that it goes to, and
+by the profile what else there is on its path.  Below a snapshot it is not known for certain what a tier lacks, so a plan
+has two bounds; and where a load back was refused, there is one plan for each boundary that it may have been asked of.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kvlitmus.spec.calls import Path
 from kvlitmus.spec.component_calls import After, At, ComponentBackUp, ComponentLoad, Copying
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import admit, largest, step_of, valid
-from kvlitmus.spec.component_state import ComponentState, ends_at, needed_by
+from kvlitmus.spec.component_state import ComponentState, ends_at, needed_by, on_path
 from kvlitmus.spec.setting import Setting
 
 CopyCall = ComponentBackUp | ComponentLoad
@@ -39,7 +39,10 @@ def plan_for(setting: Setting, state: ComponentState, path: Path, boundary: int,
     """The plan of a copy for this boundary."""
     needs = needed_by(setting, path, boundary)
     there, certain = (state.places, state.certain) if load else (state.host, state.host_certain)
-    return CopyPlan(boundary, needs - there.keys(), needs - certain, needs)
+    most = needs
+    if setting.profile.component_extent == "path":
+        most |= on_path(setting.layout, path, boundary) & (state.host if load else state.places).keys()
+    return CopyPlan(boundary, needs - there.keys(), most - certain, needs)
 
 
 def copy_plans(setting: Setting, state: ComponentState, call: CopyCall, answer: After) -> Sequence[CopyPlan]:
@@ -112,8 +115,14 @@ def short_pools(layout: Layout, counts: Mapping[str, int], available: Mapping[st
     return frozenset(pool for pool, many in by_pool(layout, counts).items() if many > available.get(pool, 0))
 
 
+def host_loose(setting: Setting, state: ComponentState) -> frozenset[At]:
+    """What is certainly on the host, and an eviction there must take before it frees less than it is asked for."""
+    loose = state.host_certain - state.host_needed
+    return loose - state.places.keys() if setting.profile.component_host_spares == "device" else loose
+
+
 def refusable(
-    layout: Layout,
+    setting: Setting,
     plan: CopyPlan,
     loose: Collection[At],
     available: Mapping[str, int],
@@ -126,9 +135,10 @@ def refusable(
     """
     if not plan.least:
         return True
+    layout = setting.layout
     evicted, free = by_pool(layout, freed), counted([at for at in loose if at not in plan.needs])
-    least = counted(plan.least)
-    could = by_pool(layout, {name: min(many, free.get(name, 0)) for name, many in least.items()})
+    wants = counted(plan.least if setting.profile.component_extent == "boundary" else plan.most)
+    could = by_pool(layout, {name: min(many, free.get(name, 0)) for name, many in wants.items()})
     for pool, many in by_pool(layout, counted(plan.most)).items():
         had = available.get(pool, 0)
         # Who knows beforehand that it would not be enough need not evict anything in vain.

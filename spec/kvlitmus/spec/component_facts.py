@@ -36,7 +36,7 @@ from kvlitmus.spec.component_calls import (
     Reading,
     Reserved,
 )
-from kvlitmus.spec.component_copies import copy_needs, copy_plans, copy_wants
+from kvlitmus.spec.component_copies import copy_needs, copy_plans, copy_wants, copying_of
 from kvlitmus.spec.component_evictions import freed_most, rightly_gone
 from kvlitmus.spec.component_fetch import asked
 from kvlitmus.spec.component_layouts import Layout
@@ -46,6 +46,7 @@ from kvlitmus.spec.component_state import (
     Place,
     Stored,
     commit_brings,
+    copied_to,
     copying,
     ends_at,
     fresh_places,
@@ -431,6 +432,8 @@ def component_appeared(
         brought = commit_brings(layout, state.fetches[call.number], call.came)
     elif isinstance(call, ComponentCopied) and call.ok and state.under_way[call.number].load:
         brought = state.under_way[call.number].places
+    elif isinstance(call, ComponentLoad) and setting.profile.component_landing == "begun":
+        brought = copied_to(call.path, copying_of(answer))
     return [
         at
         for at, entry in component_held.items()

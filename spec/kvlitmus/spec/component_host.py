@@ -48,7 +48,7 @@ def a_copy_takes_what_its_boundary_needs_and_its_tier_lacks(
     component_copy_least: Mapping[str, Collection[int]],
     component_copy_most: Mapping[str, Collection[int]],
 ) -> bool:
-    """A copy MUST take, of every component, exactly the entries that its boundary needs and the tier lacks that it goes to: of a window all that is missing, the state of the boundary itself, and nothing that is there."""
+    """A copy MUST take, of every component, exactly the entries that its boundary needs and the tier lacks that it goes to: of a window all that is missing, the state of the boundary itself, and nothing that is there; where the profile says that copies go by their path, also others on it that the other tier has, and a backup that might have been refused may stop earlier."""
     if component_copy_takes.keys() - component_copy_least.keys():
         return False
     return all(
@@ -139,7 +139,7 @@ def an_eviction_from_the_host_frees_what_is_asked_for(
     component_host_freed: Mapping[str, int],
     component_host_evictable: Mapping[str, int],
 ) -> bool:
-    """An eviction from the host MUST free of each component as many entries as were asked for, or all that no running copy or write needs."""
+    """An eviction from the host MUST free of each component as many entries as were asked for, or all that no running copy or write needs and, where the profile spares what is on the device too, that isn't there."""
     return all(
         component_host_freed.get(name, 0) >= min(many, component_host_evictable.get(name, 0))
         for name, many in component_host_asked.items()
@@ -202,7 +202,7 @@ def every_pool_of_the_host_counts_what_is_free(
     allowed="only what a backup has brought for that very prefix",
 )
 def host_entries_appear_only_as_backups_land(component_host_appeared: Collection[At]) -> bool:
-    """An entry MUST come to the host only when a backup has ended well that brought it for that very prefix, and MUST NOT move."""
+    """An entry MUST come to the host only when a backup has ended well that brought it for that very prefix, or, where the profile says that copies count from their beginning, when it has begun, and MUST NOT move."""
     return not component_host_appeared
 
 

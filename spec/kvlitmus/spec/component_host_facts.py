@@ -24,6 +24,7 @@ from kvlitmus.spec.component_copies import (
     copy_plans,
     copy_wants,
     copying_of,
+    host_loose,
     largest_together,
     plan_for,
     possible,
@@ -39,6 +40,7 @@ from kvlitmus.spec.component_state import (
     Copy,
     Place,
     at_places,
+    copied_to,
     copying,
     ends_at,
     lacking_at,
@@ -72,12 +74,21 @@ def copy_plan(setting: Setting, state: ComponentState, call: CopyCall, boundary:
     return plan_for(setting, state, call.path, boundary, load=True)
 
 
+def may_stop(setting: Setting, state: ComponentState, call: CopyCall, answer: After, plan: CopyPlan) -> bool:
+    """Whether a backup may take what an earlier boundary needs: it goes by its path, and there may be too little room for all."""
+    if setting.profile.component_extent == "boundary" or isinstance(call, ComponentLoad):
+        return False
+    available, freed = state.host_available, copying_of(answer).freed
+    return available is None or refusable(setting, plan, host_loose(setting, state), available, freed)
+
+
 @fact(0)
 def component_copy_least(
-    setting: Setting, state: ComponentState, call: CopyCall, component_copy_boundary: int
+    setting: Setting, state: ComponentState, call: CopyCall, answer: After, component_copy_boundary: int
 ) -> Mapping[str, Collection[int]]:
-    """Where the entries end that its boundary needs and the tier that it goes to certainly lacks."""
-    least = copy_plan(setting, state, call, component_copy_boundary).least
+    """Where the entries end that its boundary needs and the tier that it goes to certainly lacks; none if it may stop earlier."""
+    plan = copy_plan(setting, state, call, component_copy_boundary)
+    least = frozenset[At]() if may_stop(setting, state, call, answer, plan) else plan.least
     return {one.name: ends_at(call.path, one.name, least) for one in setting.layout.components}
 
 
@@ -85,7 +96,7 @@ def component_copy_least(
 def component_copy_most(
     setting: Setting, state: ComponentState, call: CopyCall, component_copy_boundary: int
 ) -> Mapping[str, Collection[int]]:
-    """Where the entries end that its boundary needs and the tier that it goes to may lack."""
+    """Where the entries end that a copy may take and the tier that it goes to may lack: what its boundary needs, or all on its path."""
     most = copy_plan(setting, state, call, component_copy_boundary).most
     return {one.name: ends_at(call.path, one.name, most) for one in setting.layout.components}
 
@@ -139,9 +150,7 @@ def component_copy_freed(answer: After) -> Mapping[str, int]:
 
 
 @fact(1, ports=("component_counters", *COUNTED))
-def component_copy_refusable(
-    setting: Setting, layout: Layout, state: ComponentState, call: CopyCall, answer: After
-) -> bool | Unknown:
+def component_copy_refusable(setting: Setting, state: ComponentState, call: CopyCall, answer: After) -> bool | Unknown:
     """Whether a copy may be refused: there may be nothing to take, or some pool is short after one eviction."""
     load = isinstance(call, ComponentLoad)
     available = state.available if load else state.host_available
@@ -149,9 +158,9 @@ def component_copy_refusable(
         return UNKNOWN
     if isinstance(call, ComponentLoad) and largest_together(setting, state, call.path) <= call.start:
         return True
-    loose = state.certain - state.needed if load else state.host_certain - state.host_needed
+    loose = state.certain - state.needed if load else host_loose(setting, state)
     freed = copying_of(answer).freed
-    return any(refusable(layout, plan, loose, available, freed) for plan in copy_plans(setting, state, call, answer))
+    return any(refusable(setting, plan, loose, available, freed) for plan in copy_plans(setting, state, call, answer))
 
 
 @fact(1, ports=("component_counters", *COUNTED))
@@ -186,9 +195,9 @@ def component_host_freed(answer: After) -> Mapping[str, int]:
 
 
 @fact(0)
-def component_host_evictable(layout: Layout, state: ComponentState) -> Mapping[str, int]:
-    """How many entries of each component are certainly cached on the host, and needed by no copy and no write."""
-    counts = Counter(name for name, _ in state.host_certain - state.host_needed)
+def component_host_evictable(setting: Setting, layout: Layout, state: ComponentState) -> Mapping[str, int]:
+    """How many entries of each component are certainly cached on the host, and must go there: no copy and no write needs them, and they may not be spared for what the device has."""
+    counts = Counter(name for name, _ in host_loose(setting, state))
     return {one.name: counts[one.name] for one in layout.components}
 
 
@@ -281,12 +290,14 @@ def component_host_held(answer: After) -> Mapping[At, int] | Unknown:
 
 @fact(3, ports=LOOKED_AT)
 def component_host_appeared(
-    state: ComponentState, call: ComponentCall, component_host_held: Mapping[At, int]
+    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_host_held: Mapping[At, int]
 ) -> Collection[At]:
-    """What came to the host, or to another place there, though no backup of it has just ended well."""
+    """What came to the host, or to another place there, though no backup of it has just ended well, or begun where that is when it counts."""
     landed: Mapping[At, int] = {}
     if isinstance(call, ComponentCopied) and call.ok and not state.under_way[call.number].load:
         landed = state.under_way[call.number].places
+    elif isinstance(call, ComponentBackUp) and setting.profile.component_landing == "begun":
+        landed = copied_to(call.path, copying_of(answer))
     return [
         at
         for at, place in component_host_held.items()

@@ -26,7 +26,7 @@ from kvlitmus.spec.component_calls import (
     Copying,
     Reserved,
 )
-from kvlitmus.spec.component_copies import by_pool, counted, plan_for, refusable
+from kvlitmus.spec.component_copies import by_pool, counted, host_loose, plan_for, refusable
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import largest, step_of
 from kvlitmus.spec.component_state import ComponentState, end_name, ends_at, lacking_at, needed_by, path_to
@@ -120,7 +120,7 @@ def component_begun_of_nothing(
 
 @fact(1, ports=("component_host_counters", *WRITES))
 def component_due_missed(
-    setting: Setting, layout: Layout, state: ComponentState, call: ComponentInsert, answer: After
+    setting: Setting, state: ComponentState, call: ComponentInsert, answer: After
 ) -> Collection[int] | Unknown:
     """The boundary that the insert has made due, if it is neither on the host nor on its way, and no backup of it was refused for want of room."""
     if answer.host_available is None:
@@ -136,8 +136,7 @@ def component_due_missed(
     if not needs - then.host.keys() - on_its_way:
         return []
     plan = plan_for(setting, then, call.path, boundary, load=False)
-    loose = then.host_certain - then.host_needed
-    return [] if refusable(layout, plan, loose, available, {}) else [boundary]
+    return [] if refusable(setting, plan, host_loose(setting, then), available, {}) else [boundary]
 
 
 def due(setting: Setting, state: ComponentState, known: ComponentState, path: Path) -> int:
@@ -193,7 +192,7 @@ def component_lost(
         if needs <= there.keys() or length % step_of(layout.components):
             continue
         before = not lacking_at(layout, path, length, state.certain, window_root)
-        lacking = counted(needs - known.host.keys())
+        lacking = counted(plan_for(setting, state, path, length, load=False).most - known.host.keys())
         room = all(many <= len(view.host_free[pool]) - late[pool] for pool, many in by_pool(layout, lacking).items())
         if before and room and not needs <= state.host.keys():
             lost.append(name)

@@ -60,9 +60,10 @@ class Fetch(NamedTuple):
 class Copy(NamedTuple):
     """A copy that is under way, to the host or, of a ``load``, to the device.
 
-    ``places``: what it is written to, by what it brings there.  ``device``, ``host``: what its boundary needs and each tier
-    had when it began; that is protected until the copy has ended.  ``needs``: all that its boundary needs, also what comes
-    to a tier only later: that may be protected.
+    ``places``: what it is written to, by what it brings there, unless that is cached from the beginning.  ``device``,
+    ``host``: what its boundary needs and each tier had when it began, and what it reads and what is cached of it; that is
+    protected until the copy has ended.  ``needs``: what may be protected besides: all that its boundary needs, also what
+    comes to a tier only later, or all that belongs to its path.
     """
 
     load: bool
@@ -340,6 +341,19 @@ def needed_by(setting: Setting, path: Path, boundary: int) -> frozenset[At]:
     """The entries of all components that a boundary of a key needs."""
     root = setting.profile.window_root
     return frozenset(at for one in setting.layout.components for at in needed_at(path, one, boundary, root))
+
+
+def spared_for(setting: Setting, path: Path, boundary: int) -> frozenset[At]:
+    """What may be protected for a copy or a write until it ends: what its boundary needs, or all on its path, by the profile."""
+    if setting.profile.component_extent == "boundary":
+        return needed_by(setting, path, boundary)
+    return on_path(setting.layout, path, boundary)
+
+
+def on_path(layout: Layout, path: Path, boundary: int) -> frozenset[At]:
+    """Every entry that there can be of the prefixes of a key up to a boundary."""
+    ends = range(1, min(boundary, len(path.names)) + 1)
+    return frozenset((one.name, end_name(path, end)) for one in layout.components for end in ends)
 
 
 def copied_to(path: Path, answer: Copying) -> Mapping[At, int]:

@@ -21,7 +21,7 @@ from kvlitmus.spec.component_calls import (
     Copying,
 )
 from kvlitmus.spec.component_host_facts import host_available_after
-from kvlitmus.spec.component_state import ComponentState, Copy, needed_by
+from kvlitmus.spec.component_state import ComponentState, Copy, copied_to, needed_by
 from kvlitmus.spec.policies import WRITE_BACK
 from kvlitmus.spec.setting import Setting
 
@@ -99,7 +99,7 @@ def guard_of(state: ComponentState, setting: Setting, call: ComponentCall, answe
     """What a load back that was granted needs from the host, as a copy that protects it."""
     if not isinstance(call, ComponentLoad) or not isinstance(answer, Copying) or answer.places is None:
         return {}
-    needs = needed_by(setting, call.path, answer.boundary)
+    needs = needed_by(setting, call.path, answer.boundary) | copied_to(call.path, answer).keys()
     return {call.number: Copy(load=True, places={}, device=frozenset(), host=needs & state.host.keys())}
 
 

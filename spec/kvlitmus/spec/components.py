@@ -286,7 +286,7 @@ def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) ->
     allowed="only what an insert, a commit, a load back or a request brings, where it brings it",
 )
 def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) -> bool:
-    """An entry MUST come into the cache only by an insert, a commit or a landed load back that brings it for that very prefix, or by a request that holds it for that, and MUST NOT move."""
+    """An entry MUST come into the cache only by an insert, a commit or a load back that brings it for that very prefix and has landed, or begun where that is when the profile says that it counts, or by a request that holds it for that, and MUST NOT move."""
     return not component_appeared
 
 

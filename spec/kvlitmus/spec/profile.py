@@ -54,6 +54,9 @@ PROFILE_VALUES: dict[str, Values] = {
     "component_refill": REFILLS,
     "component_points": POINTS,
     "component_copies": ("one", "kept"),
+    "component_landing": ("ended", "begun"),
+    "component_extent": ("boundary", "path"),
+    "component_host_spares": ("nothing", "device"),
 }
 """What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""
 
@@ -171,6 +174,12 @@ class Profile:
         for the ``end`` of its key.
     component_copies: where two requests compute the same, one entry is cached and the other stays its request's
         (``one``), or both are cached (``kept``).
+    component_landing: what a copy between device and host brings is cached when it has ``ended``, if it went well; or from
+        the moment it has ``begun``, and stays until it has ended.  A copy that is cached from its beginning can't fail.
+    component_extent: a copy takes what its ``boundary`` needs; or besides what belongs to prefixes on its ``path``, as by
+        nodes, and may protect all of that until it ends; a backup that finds too little room may then stop earlier.
+    component_host_spares: an eviction from the host spares ``nothing`` but what copies and writes need, or may spare what
+        the ``device`` has too.
 
     Of these, ``evict_granularity`` and ``duplicates`` hold for caches of components too.  By ``node``: an eviction
     goes on to the end of what one insert brought at once, and a receipt may cover a window back to there.
@@ -227,3 +236,6 @@ class Profile:
     component_refill: str = "fills"
     component_points: str = "any"
     component_copies: str = "one"
+    component_landing: str = "ended"
+    component_extent: str = "boundary"
+    component_host_spares: str = "nothing"

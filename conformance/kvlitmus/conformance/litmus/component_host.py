@@ -348,3 +348,42 @@ def what_comes_during_a_copy_may_stay(checker: Checker) -> None:
     evict_host(checker)
     end(checker)
     evict_host(checker)
+
+
+@litmus(
+    rules=("COMP-03", "COMP-17", "COMP-32", "COMP-40", "COMP-44"), needs=NEEDS, profile={"component_landing": "begun"}
+)
+def what_is_on_its_way_counts(checker: Checker) -> None:
+    """A prefix and a longer one are backed up at once, and loaded back at once: the second takes the rest."""
+    for ways in ("ab", "abcd"):
+        use(checker, prompt(checker, ways), ALL)
+    for way in (back_up, load):
+        for number, ways in enumerate(("ab", "abcd")):
+            way(checker, prompt(checker, ways), number=number)
+            components.match(checker, prompt(checker, ways))
+        evict_host(checker)
+        evict_all(checker)
+        end(checker, number=1)
+        components.match(checker, prompt(checker, "abcd"))
+        end(checker)
+        evict_all(checker)
+
+
+@litmus(rules=("COMP-32", "COMP-41", "COMP-42"), needs=NEEDS, profile={"component_extent": "path"})
+def a_backup_along_its_path_stops_where_the_host_is_full(checker: Checker) -> None:
+    """Of prefixes of a key none is on the host: the longest is backed up while another fills the host, and after it."""
+    layout = checker.setting.layout
+    key = prompt(checker, "abcd")
+    for pages in (1, 2, 3, 4):
+        use(checker, beginning(checker, key, pages), ALL)
+    other = prompt(checker, "z" * (layout.host[layout.base.pool] - 2))
+    use(checker, other, ENDS)
+    back_up(checker, other)
+    back_up(checker, key, number=1)
+    end(checker)
+    end(checker, number=1)
+    evict_all(checker)
+    evict_host(checker)
+    use(checker, key, ALL)
+    back_up(checker, key)
+    end(checker)

@@ -314,3 +314,8 @@ apart_target = ReferenceComponentTarget(replace(Profile(), component_cascade="no
 
 leaf_target = ReferenceComponentTarget(replace(Profile(), component_cascade="leaf"))
 """The reference when a leaf goes as a whole."""
+
+paths_target = ReferenceComponentTarget(
+    replace(Profile(), component_landing="begun", component_extent="path", component_host_spares="device")
+)
+"""The reference when copies count from their beginning and go by their path, and the host spares what is on both."""

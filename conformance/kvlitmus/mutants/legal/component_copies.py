@@ -1,0 +1,142 @@
+"""Null mutants of copies as engines with nodes have them: cached from the beginning, and of all on their path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
+from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy, Pinned
+from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.spec.component_shapes import Component
+
+BEGUN = replace(PROFILE, component_landing="begun")
+BY_PATH = replace(PROFILE, component_extent="path")
+SPARING = replace(PROFILE, component_host_spares="device")
+CHAINED = replace(BEGUN, component_extent="path", component_host_spares="device")
+
+
+def path_to(node: ComponentNode) -> Iterator[ComponentNode]:
+    """The nodes from the end of a prefix up to its first page."""
+    at: ComponentNode | None = node
+    while at is not None and at.above is not None:
+        yield at
+        at = at.above
+
+
+class LandingCopier(ComponentCopier):
+    """What a copy brings hangs on its nodes from the beginning, pinned until the copy has ended."""
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        copy, freed = super().begin(node, load=load)
+        if copy is not None:
+            for name, at, place in copy.buffers:
+                (self.tree if load else self).put(at, name, place)
+                self.hold(copy, name, at, device=load)
+        return copy, freed
+
+    def hold(self, copy: ComponentCopy, name: str, at: ComponentNode, *, device: bool) -> None:
+        """Pin one more entry for a copy."""
+        (copy.device if device else copy.host).append((name, at))
+        locks = at.locks if device else at.host_locks
+        locks[name] = locks.get(name, 0) + 1
+
+    def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
+        assert ok, "what is cached from its beginning can't fail"
+        self.unpin(copy)
+        return {}
+
+
+@null_mutant("component-copies-count-from-the-beginning", profile=BEGUN, configs=COMPONENT_HOST_CONFIGS)
+class CopiesCountFromTheBeginning(LandingCopier):
+    """A copy's entries are cached when it has begun: others hit them, and take nothing a second time."""
+
+
+@null_mutant("component-load-brings-its-path", profile=BY_PATH, configs=COMPONENT_HOST_CONFIGS)
+class LoadBringsItsPath(ComponentCopier):
+    """A load back brings all that the host has on its path, also states and windows that its boundary doesn't need."""
+
+    def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
+        found = super().lacks(node, load=load)
+        if not load or not found:
+            return found
+        needed = {(name, id(at)) for name, at in found}
+        more = [(name, at) for at in path_to(node) for name in at.host if name not in at.places]
+        return [*found, *[(name, at) for name, at in more if (name, id(at)) not in needed]]
+
+    def pin(self, copy: ComponentCopy, node: ComponentNode) -> None:
+        super().pin(copy, node)
+        pinned = {(name, id(at)) for name, at in copy.host}
+        for name, at in self.lacks(node, load=copy.load):
+            if copy.load and (name, id(at)) not in pinned and name in at.host:
+                copy.host.append((name, at))
+                at.host_locks[name] = at.host_locks.get(name, 0) + 1
+
+
+@null_mutant("component-copies-pin-their-path", profile=BY_PATH, configs=COMPONENT_HOST_CONFIGS)
+class CopiesPinTheirPath(ComponentCopier):
+    """A copy pins the nodes of its path whole, on both tiers, with what its boundary doesn't need."""
+
+    def pin(self, copy: ComponentCopy, node: ComponentNode) -> None:
+        for at in path_to(node):
+            copy.device += [(name, at) for name in at.places]
+            copy.host += [(name, at) for name in at.host]
+        for name, at in copy.device:
+            at.locks[name] = at.locks.get(name, 0) + 1
+        for name, at in copy.host:
+            at.host_locks[name] = at.host_locks.get(name, 0) + 1
+
+
+class SparingCopier(ComponentCopier):
+    """An eviction from the host takes what is there alone."""
+
+    def evictable(self, component: Component) -> list[ComponentNode]:
+        """Not what is on the device too."""
+        return [node for node in super().evictable(component) if component.name not in node.places]
+
+
+@null_mutant("component-host-spares-what-the-device-has", profile=SPARING, configs=COMPONENT_HOST_CONFIGS)
+class HostSparesWhatTheDeviceHas(SparingCopier):
+    """An eviction from the host takes what is there alone: what is on both tiers goes after it left the device."""
+
+
+class ChainCopier(SparingCopier, LandingCopier):
+    """A backup goes from the first boundary on its path to its own, each with what it needs, while there is room."""
+
+    def back_up(self, node: ComponentNode | None) -> tuple[ComponentCopy | None, dict[str, int]]:
+        whole: ComponentCopy | None = None
+        freed: dict[str, int] = {}
+        for at in reversed(list(path_to(node)) if node else []):
+            if at.end % self.tree.step or not self.backs(at):
+                continue
+            one, gone = self.begin(at, load=False)
+            for name, many in gone.items():
+                freed[name] = freed.get(name, 0) + many
+            if one is None and self.lacks(at, load=False):
+                break
+            whole = joined(whole, one)
+        return whole, freed
+
+    def backs(self, node: ComponentNode) -> bool:
+        """Whether a prefix on the path is a boundary of the device."""
+        return all(name in at.places for name, at in self.needs(node))
+
+
+def joined(first: ComponentCopy | None, second: ComponentCopy | None) -> ComponentCopy | None:
+    """Two backups as one."""
+    if first is None or second is None:
+        return first or second
+    return ComponentCopy(
+        second.load,
+        second.end,
+        first.device + second.device,
+        first.host + second.host,
+        first.buffers + second.buffers,
+    )
+
+
+@null_mutant("component-backups-go-by-the-path", profile=CHAINED, configs=COMPONENT_HOST_CONFIGS)
+class BackupsGoByThePath(ChainCopier):
+    """A backup takes the boundaries before its own first, each with what it needs, and stops where the host is full."""
