@@ -9,7 +9,7 @@ import pytest
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference import component_host as model
 from kvlitmus.reference.components import Cache
-from kvlitmus.spec.component_calls import ComponentBackUp, ComponentCopied, ComponentEvictHost
+from kvlitmus.spec.component_calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
 from kvlitmus.spec.component_state import Copy
 from kvlitmus.spec.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
@@ -40,6 +40,29 @@ def back_up_without_room(cache: Cache, setting: Setting, call: ComponentBackUp) 
     return then._replace(copies={one: cache.copies.get(one, copy) for one, copy in kept.items()}), answer
 
 
+def land_again(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[Cache, object]:
+    """A slip: what a copy has brought is given back at its end, as if it were there twice."""
+    then, _ = model.copied(cache, setting, call)
+    one = cache.copies[call.number]
+    tier = cache.held if one.load else cache.host_held
+    returned: dict[str, list[int]] = {}
+    for at in one.device if one.load else one.host:
+        returned.setdefault(at[0], []).append(tier[at].place)
+    return then, returned
+
+
+def load_once_more(cache: Cache, setting: Setting, call: ComponentLoad) -> tuple[Cache, object]:
+    """A slip: what a load back brings is found only when it has ended, as where copies count then."""
+    then, answer = model.load(cache, setting, call)
+    held = {at: one for at, one in then.held.items() if at in cache.held}
+    return then._replace(held=held), answer
+
+
+def evict_on_both(cache: Cache, setting: Setting, call: ComponentEvictHost) -> tuple[Cache, object]:
+    """A slip: an eviction from the host frees nothing while anything is on the device too."""
+    return (cache, {}) if cache.held else model.evict_host(cache, setting, call)
+
+
 SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
     (ComponentCopied, copied_over, {"COMP-15", "COMP-40", "COMP-42"}),
     (ComponentEvictHost, evict_what_is_read, {"COMP-39", "COMP-44"}),
@@ -56,6 +79,35 @@ def test_a_slip_in_the_reference_is_found(
         Scope("kv+state", 3, ((1, 1), (2,)), receipts=0, host=1, evicts=(1,)), with_slip(kind, slip)
     ).run()
     assert rules & set(report.broken)
+
+
+BY_NODES = Profile(component_landing="begun", component_extent="path", component_host_spares="device")
+"""Copies as engines with nodes have them."""
+
+NODE_SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
+    (ComponentCopied, land_again, {"COMP-40"}),
+    (ComponentLoad, load_once_more, {"COMP-17"}),
+    (ComponentEvictHost, evict_on_both, {"COMP-38"}),
+)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("kind", "slip", "rules"), NODE_SLIPS, ids=lambda one: getattr(one, "__name__", None))
+def test_a_slip_is_found_where_copies_go_by_nodes(
+    kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
+) -> None:
+    scope = Scope("kv+state", 3, ((1, 1), (2,)), receipts=0, profile=BY_NODES, host=1, evicts=(1,))
+    assert rules & set(Explorer(scope, with_slip(kind, slip)).run().broken)
+
+
+@pytest.mark.proof
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", ["kv+swa", "kv+state"])
+def test_no_interleaving_breaks_a_rule_where_copies_go_by_nodes(layout: str) -> None:
+    """The same where what a copy brings counts from its beginning, and it takes what there is of its path."""
+    report = Explorer(Scope(layout, 2, ((1, 1),), receipts=0, profile=BY_NODES, host=2, evicts=(1,))).run()
+    print(f"{layout}: {report.states} states, {report.steps} steps")
+    assert report.broken == () and report.states > 1000
 
 
 @pytest.mark.proof

@@ -31,7 +31,7 @@ def copy_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most
         if loads < most:
             yield ComponentLoad(path, hit.length, number)
     for one in cache.copies:
-        for ok in (True, False):
+        for ok in (True, False) if setting.profile.component_landing == "ended" else (True,):
             yield ComponentCopied(one, ok)
     for component in setting.layout.components:
         yield ComponentEvictHost({component.name: 1})
