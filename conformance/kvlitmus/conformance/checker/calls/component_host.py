@@ -54,13 +54,26 @@ def free_number(checker: Checker, number: int) -> int:
 
 
 def copied(checker: Checker, number: int, ok: bool = True) -> None:
-    """A copy has ended, or failed; one that is cached from its beginning can't fail, by the profile, and ends well."""
-    ok = ok or checker.setting.profile.component_landing == "begun"
+    """A copy has ended, or failed.
+
+    Copies that count from their beginning, by the profile, end well, and after those of their direction that began before.
+    """
+    if checker.setting.profile.component_landing == "begun":
+        ok = True
+        for earlier in before(checker, number):
+            copied(checker, earlier)
     said = f"copy {number} has {'ended' if ok else 'failed'}"
     answer = checker.call(said, "component_copied", checker.copying.pop(number), ok)
     returned = read_entries(checker, answer)
     checker.history[-1] += f" → gave back {entries_text(returned)}"
     judge(checker, ComponentCopied(number, ok), returned)
+
+
+def before(checker: Checker, number: int) -> list[int]:
+    """The copies in the direction of one that began before it, the first one first."""
+    under_way = checker.component_state.under_way
+    numbers = list(under_way)
+    return [one for one in numbers[: numbers.index(number)] if under_way[one].load == under_way[number].load]
 
 
 def evict_host(checker: Checker, wants: Mapping[str, int]) -> Mapping[str, int]:
