@@ -103,6 +103,19 @@ KNOWN: dict[str, Known] = {
             ("swa-mamba", "with a sliding window and Mamba states"),
         )
     },
+    **{
+        f"{_NEW}-{name}-hosted": Known(
+            f"{_NEW_PLACE}.component_host",
+            f"{name.replace('-', '_')}_hosted",
+            _NEW,
+            f"the same with host memory, {about}",
+        )
+        for name, about in (
+            ("swa", "with a sliding window"),
+            ("mamba", "with Mamba states"),
+            ("swa-mamba", "with a sliding window and Mamba states"),
+        )
+    },
     _NEW: Known(_NEW_MODULE, "unified_python", _NEW, "SGLang's UnifiedRadixCache with its tree in Python"),
     **{
         f"{_NEW}-{core}{suffix}": Known(_NEW_MODULE, f"unified_{core}{attribute}", _NEW, about)

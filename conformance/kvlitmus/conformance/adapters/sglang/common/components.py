@@ -244,9 +244,9 @@ class HybridCache:
             start += len(at.key)
         return found
 
-    def _entries(self, node: Foreign, name: str, start: int) -> dict[int, int]:
-        """What a node that starts there has of a component, by where it ends."""
-        value = node.component_data[self.types[name]].value
+    def _entries(self, node: Foreign, name: str, start: int, tier: str = "value") -> dict[int, int]:
+        """What a node that starts there has of a component, by where it ends; ``tier``: SGLang's name for where."""
+        value = getattr(node.component_data[self.types[name]], tier)
         if value is None:
             return {}
         if name == "state":
@@ -376,12 +376,12 @@ class HybridCache:
         return list(self._rows(self._root(), ()))
 
     def _rows(
-        self, node: Foreign, units: tuple[object, ...]
+        self, node: Foreign, units: tuple[object, ...], tier: str = "value"
     ) -> Iterator[tuple[str, str | None, tuple[object, ...], int]]:
-        """What is below a node whose prefix has these units."""
+        """What is below a node whose prefix has these units, on a tier."""
         for child in node.children.values():
             whole = (*units, *child.key)
             for name in self.names:
-                for end, place in self._entries(child, name, len(units)).items():
+                for end, place in self._entries(child, name, len(units), tier).items():
                     yield name, child.key.extra_key, whole[:end], place
-            yield from self._rows(child, whole)
+            yield from self._rows(child, whole, tier)

@@ -5,32 +5,65 @@ stacks that it chooses for a model with a window or states, ``HybridCacheControl
 ``HostPoolGroup``, and the host pools of KV, of a window and of states.  Replaced: the copies of rows between device
 and host (with I/O ``direct`` and layout ``page_first_direct``), CUDA's streams and events, and the device's pools,
 which have one layer with one head of one number.
+
+Targets: ``swa_hosted``, ``mamba_hosted`` and ``swa_mamba_hosted``, which play what the scheduler does around the cache:
+
+* **A backup** is what an insert asks for when its prefix is due: ``build_backup_kv_action``, then
+  ``flush_pending_backups``, one batch per backup.  It is refused where an insert would not ask: where all is there, and
+  where a backup of the node runs, whose end SGLang waits for.  Backups that an insert asks for by itself find no room:
+  the suite says when there is one.
+* **A load back** is ``init_load_back`` with the scheduler's locks (:meth:`Hosted.load`), then
+  ``ready_to_load_host_cache``, one batch per load; there are counters for more batches than three, since nobody
+  computes on them.  The request that it is for has its state already, as one whose hit had one when it came: a place
+  beside those of the layout, or SGLang would take a second one for it (``prepare_load_back``).
+* **A copy ends** when its stream has come to it and the scheduler looks (``check_hicache_events``).  A stream goes in
+  order: a copy that is to end before an older one on its stream ends with that.  None can fail.
+* **An eviction from the host** is ``evict_host``, component by component.
+* **A reset** waits until all copies have ended, as ``flush_cache`` does.
+
+Profile: what the code says.  What a copy brings is in the tree when it begins; a backup takes what isn't backed up
+before it, node by node, and a load back takes a window by whole nodes; the host evicts only what is not on the device
+too.
+
+Limits: those of the targets without host memory; no write policy, no storage.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple
 
 from kvlitmus.conformance.adapters.sglang.common import steps
-from kvlitmus.conformance.adapters.sglang.common.components import HybridCache, window_pool
+from kvlitmus.conformance.adapters.sglang.common.components import (
+    CAPABILITIES,
+    PAIRED,
+    PROFILE,
+    HybridCache,
+    window_pool,
+)
 from kvlitmus.conformance.adapters.sglang.common.hicache import SRT
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
-from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, install, torch_module
+from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, install, torch_module
 from kvlitmus.conformance.adapters.sglang.v0_5_23.components import COMPONENT_PLAN, RUNTIME, Hybrid
 from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import HICACHE_PLAN, MEMORY, PARALLEL, KVPool, Queue
 from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import CORES
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.spec.component_layouts import layout_of
 from kvlitmus.spec.units import Key
 
 ASSEMBLER = f"{MEM}.hybrid_cache.hybrid_pool_assembler"
 OPTIONS = SimpleNamespace(**vars(MEMORY), hicache_ratio=1.0, hicache_size=0, hicache_mem_layout="page_first_direct")
 RANKS = SimpleNamespace(**vars(PARALLEL), dcp_enabled=False)
+
+NEVER = 1 << 30
+"""So many uses as no prefix has."""
+BATCHES = 32
+"""More batches of loads back than are ever under way."""
 
 PLAN = replace(
     COMPONENT_PLAN,
@@ -227,7 +260,7 @@ class Hosted(Hybrid):
         others = found.swa_host_hit_length or found.mamba_host_hit_length
         if not (found.host_hit_length or others):
             return Admitted(before, before, node, None, must=False)
-        kv = SimpleNamespace(mamba_pool_idx=None, holds_mamba=False)
+        kv = self.request_state()
         request = SimpleNamespace(
             rid="r",
             last_node=node,
@@ -244,6 +277,10 @@ class Hosted(Hybrid):
         own = None if kv.mamba_pool_idx is None else int(kv.mamba_pool_idx)
         must = bool(others) or found.host_hit_length >= self.cache.load_back_threshold
         return Admitted(best, before + length, node, own, must)
+
+    def request_state(self) -> Foreign:
+        """What a request has of states when it asks for a load back: none."""
+        return SimpleNamespace(mamba_pool_idx=None, holds_mamba=False)
 
     @contextlib.contextmanager
     def locked(self, node: object, *, host: bool = False) -> Iterator[None]:
@@ -271,3 +308,192 @@ class Hosted(Hybrid):
             pool = self.group.get_pool(self.pools[name])
             free[name] = [row for part in (pool.free_slots, *pool.release_slots) for row in part.tolist()]
         return free
+
+
+@dataclass(eq=False)
+class Copy:
+    """A copy that is under way: a load back or not, SGLang's acknowledgement of its batch, whether it is to end."""
+
+    load: bool
+    ack: Foreign
+    ended: bool = False
+
+
+Row = tuple[str, str | None, tuple[object, ...], int]
+"""An entry of a snapshot: its component, the namespace and the units of its prefix, its place."""
+
+
+class ComponentHost(Hosted):
+    """The port ``component_host``, with its counters and its view."""
+
+    def __init__(self, config: Config) -> None:
+        if not config.tiered or config.storage != "none" or config.write != "asked":
+            raise Unsupported("this target has host memory, no storage, and backs up what it is asked to")
+        super().__init__(config, "write_through_selective", config.host_pages)
+        self.cache.write_through_threshold = NEVER
+        self.asked = False
+        self.copies: list[Copy] = []
+        self._back_up = self.cache._execute_and_commit_kv_backup  # noqa: SLF001 - where every backup begins
+        self.cache._execute_and_commit_kv_backup = self._backed_up  # noqa: SLF001 - likewise
+        counter = self.controller.layer_done_counter
+        counter.num_counters = BATCHES
+        counter.events += [type(counter.events[0])(counter.num_layers) for _ in range(BATCHES - len(counter.events))]
+
+    def _params(self, load: Foreign, **more: object) -> Foreign:
+        if self.states is not None:
+            places = self.hosted.places["state"] + 1
+            self.states = load(f"{MEM}.allocator.mamba").MambaSlotAllocator(places, "cpu")
+            self.rows.mamba_allocator = self.states
+            self.own = self.states.alloc(1)
+        return super()._params(load, **more)
+
+    def request_state(self) -> Foreign:
+        """One of its own."""
+        return (
+            super().request_state()
+            if self.states is None
+            else SimpleNamespace(mamba_pool_idx=self.own[0], holds_mamba=True)
+        )
+
+    def _backed_up(self, action: Foreign, **more: object) -> int:
+        """``_execute_and_commit_kv_backup``, if the suite has asked for it."""
+        return int(self._back_up(action, **more)) if self.asked else 0
+
+    def component_back_up(self, handle: object) -> tuple[Copy | None, dict[str, dict[int, int]], dict[str, int]]:
+        """What an insert asks for whose end this is, of all that isn't backed up before it."""
+        tree, node = self.cache.tree_core, self._node(handle)
+        due = node is not self._root() and (
+            not node.backuped
+            or (node.write_through_pending_id is None and tree._needs_incremental_component_backup(node))  # noqa: SLF001
+        )
+        before = self._places(self.component_host_entries())
+        acks = self.controller.ack_write_queue
+        many, self.asked = len(acks), True
+        if due:
+            self.cache._apply_cache_actions([tree.build_backup_kv_action(handle)])  # noqa: SLF001 - as an insert does
+        self.asked = False
+        self.cache.flush_pending_backups()
+        after = self._places(self.component_host_entries())
+        evicted = self._gone(before, after)
+        if len(acks) == many:
+            return None, {}, evicted
+        self.copies.append(Copy(load=False, ack=acks[-1]))
+        return self.copies[-1], self._came(before, after), evicted
+
+    def component_load(
+        self, handle: object, key: Key
+    ) -> tuple[Copy | None, int, dict[str, dict[int, int]], dict[str, int]]:
+        """``init_load_back`` for the key's match, and the batch begins."""
+        before = self._places(self.component_entries())
+        acks = self.controller.ack_load_queue
+        many = len(acks)
+        admitted = self.load(key)
+        self.cache.ready_to_load_host_cache()
+        after = self._places(self.component_entries())
+        evicted = self._gone(before, after)
+        if len(acks) == many:
+            return None, 0, {}, evicted
+        self.copies.append(Copy(load=True, ack=acks[-1]))
+        return self.copies[-1], admitted.best, self._came(before, after), evicted
+
+    def _places(self, rows: Sequence[Row]) -> dict[tuple[str, str | None, tuple[object, ...]], int]:
+        """Where each entry of a snapshot is."""
+        return {(name, namespace, units): place for name, namespace, units, place in rows}
+
+    def _gone(self, before: Mapping[Foreign, int], after: Mapping[Foreign, int]) -> dict[str, int]:
+        """How many entries of each component were evicted between two snapshots."""
+        gone = [at[0] for at, place in before.items() if after.get(at) != place]
+        return {name: gone.count(name) for name in self.names}
+
+    def _came(self, before: Mapping[Foreign, int], after: Mapping[Foreign, int]) -> dict[str, dict[int, int]]:
+        """What came between two snapshots, which is on one path: of each component where it ends, and where it is."""
+        came: dict[str, dict[int, int]] = {name: {} for name in self.names}
+        for at, place in after.items():
+            if before.get(at) != place:
+                came[at[0]][len(at[2])] = place
+        return came
+
+    def component_copied(self, copy: Copy, ok: bool) -> dict[str, list[int]]:
+        """The stream comes to it, unless an older one is before it, and the scheduler looks; nothing is given back."""
+        copy.ended = True
+        for one in [one for one in self.copies if one.load == copy.load]:
+            if not one.ended:
+                break
+            one.ack.finish_event.synchronize()
+            self.copies.remove(one)
+        self.cache.check_hicache_events()
+        return {}
+
+    def component_evict_host(self, wants: Mapping[str, int]) -> dict[str, int]:
+        """``evict_host``, component by component, of what hasn't gone with the components before."""
+        before = self._places(self.component_host_entries())
+        gone = dict.fromkeys(self.names, 0)
+        for name, many in wants.items():
+            if many > gone[name]:
+                unit = 1 if name == "state" else self.page
+                self.cache.evict_host((many - gone[name]) * unit, self.types[name])
+                gone = self._gone(before, self._places(self.component_host_entries()))
+        return gone
+
+    def component_reset(self) -> None:
+        """As ``flush_cache`` does: what is under way ends first."""
+        for copy in self.copies:
+            copy.ack.finish_event.synchronize()
+        self.copies.clear()
+        self.cache.check_hicache_events()
+        super().component_reset()
+        if self.states is not None:
+            self.own = self.states.alloc(1)
+
+    def component_available_host(self) -> dict[str, int]:
+        """``available_size`` of the host's pools, in pages, and states."""
+        sizes = {name: int(self.group.available_size(self.pools[name])) for name in self.names}
+        return {name: many if name == "state" else many // self.page for name, many in sizes.items()}
+
+    def component_free_host(self) -> dict[str, list[int]]:
+        """The free lists."""
+        free = self.free_host()
+        return {name: free[name] if name == "state" else self._whole(free[name]) for name in self.names}
+
+    def _whole(self, rows: Sequence[int]) -> list[int]:
+        """The pages of which all these rows are there."""
+        return [row // self.page for row in rows if row % self.page == 0 and {*range(row, row + self.page)} <= {*rows}]
+
+    def component_host_entries(self) -> list[Row]:
+        """What the nodes have on the host."""
+        return list(self._rows(self._root(), (), "host_value"))
+
+
+_target = partial(
+    Peer,
+    plan=PLAN,
+    capabilities=CAPABILITIES | {"component_host", "component_host_counters", "component_host_view"},
+    build=ComponentHost,
+    policies=("lru",),
+)
+
+
+def _hosted(profile: Profile) -> Profile:
+    """What it chooses with host memory."""
+    return replace(profile, component_landing="begun", component_extent="path", component_host_spares="device")
+
+
+_WINDOW = Config(page_size=4, pages=16, host_pages=16, write="asked", components="kv+swa")
+_STATE = replace(_WINDOW, components="kv+state")
+
+swa_hosted = _target(
+    profile=_hosted(PAIRED),
+    configs=(
+        _WINDOW,
+        replace(_WINDOW, page_size=16, host_pages=24),
+        replace(_WINDOW, pages=12, host_pages=12, bigram=True),
+    ),
+)
+mamba_hosted = _target(
+    profile=_hosted(replace(PROFILE, component_points="end")),
+    configs=(_STATE, replace(_STATE, page_size=1, host_pages=24)),
+)
+swa_mamba_hosted = _target(
+    profile=_hosted(replace(PAIRED, component_points="end")),
+    configs=(replace(_WINDOW, components="kv+swa+state"),),
+)
