@@ -241,7 +241,7 @@ class Hosted(Hybrid):
 
     def _params(self, load: Foreign, **more: object) -> Foreign:
         if self.states is not None:
-            self.rows.mamba_pool = States(self.hosted.places["state"], self.hosted.host["state"])
+            self.rows.mamba_pool = States(self.states.size, self.hosted.host["state"])
             self.rows.register_layer_transfer_counter = lambda _counter: None
         made = HybridCache._params(self, load, tree_core_backend=self.core, **more)  # noqa: SLF001 - its base's own
         self.params = made
