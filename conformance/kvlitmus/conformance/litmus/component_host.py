@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kvlitmus.conformance.checker.calls import component_host as copies
 from kvlitmus.conformance.checker.calls import components
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.generate.actions.components import use
+from kvlitmus.conformance.generate.actions.components import together, use
 from kvlitmus.conformance.litmus.components import ALL, ANY_ENTRIES, STATES, WINDOWS, bring, evict_all, locked
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
@@ -242,7 +242,7 @@ def a_refusal_takes_nothing(checker: Checker) -> None:
     backed(checker, key)
     evict_all(checker)
     last = layout.components[-1]
-    taken = components.alloc(checker, {last.name: layout.places[last.pool]})
+    taken = components.alloc(checker, together(checker, {last.name: layout.places[last.pool]}))
     load(checker, key)
     if taken is not None:
         components.free(checker, taken)
