@@ -107,7 +107,7 @@ def a_copy_is_written_to_what_is_nobodys(component_copy_in_use: Collection[Place
     allowed="a copy: there is something to take, and room for it",
 )
 def a_refused_copy_has_nothing_to_take_or_no_room(component_copy_refusable: bool) -> bool:
-    """A copy MUST be refused only if there is nothing to take, or some pool is too small for what all components together need, after one eviction of what nothing protects; how much there is to take is no reason."""
+    """A copy MUST be refused only if there is nothing to take, or some pool is too small for what all components together need, after one eviction of what neither anything protects nor the hit needs that is gone on from; where copies go by their path, a backup also while another one runs on a path through its boundary; how much there is to take is no reason."""
     return component_copy_refusable
 
 

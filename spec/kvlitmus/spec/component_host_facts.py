@@ -42,8 +42,10 @@ from kvlitmus.spec.component_state import (
     at_places,
     copied_to,
     copying,
+    end_name,
     ends_at,
     lacking_at,
+    needed_by,
     pool_places,
 )
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
@@ -149,16 +151,29 @@ def component_copy_freed(answer: After) -> Mapping[str, int]:
     return copying_of(answer).freed
 
 
+def may_wait(setting: Setting, state: ComponentState, call: ComponentBackUp) -> bool:
+    """Whether a backup may be refused because another one runs: by nodes, one has a node to itself until it has ended."""
+    if setting.profile.component_extent == "boundary" or not call.length:
+        return False
+    end = setting.layout.base.name, end_name(call.path, call.length)
+    return any(end in one.needs for one in state.under_way.values() if not one.load)
+
+
 @fact(1, ports=("component_counters", *COUNTED))
 def component_copy_refusable(setting: Setting, state: ComponentState, call: CopyCall, answer: After) -> bool | Unknown:
-    """Whether a copy may be refused: there may be nothing to take, or some pool is short after one eviction."""
-    load = isinstance(call, ComponentLoad)
-    available = state.available if load else state.host_available
+    """Whether a copy may be refused: there may be nothing to take, some pool is short after one eviction, or it may wait for another."""
+    available = state.available if isinstance(call, ComponentLoad) else state.host_available
     if available is None:
         return UNKNOWN
-    if isinstance(call, ComponentLoad) and largest_together(setting, state, call.path) <= call.start:
-        return True
-    loose = state.certain - state.needed if load else host_loose(setting, state)
+    if isinstance(call, ComponentLoad):
+        if largest_together(setting, state, call.path) <= call.start:
+            return True
+        # Who asks goes on from the hit, and may hold it while room is made.
+        loose = state.certain - state.needed - needed_by(setting, call.path, call.start)
+    else:
+        if may_wait(setting, state, call):
+            return True
+        loose = host_loose(setting, state)
     freed = copying_of(answer).freed
     return any(refusable(setting, plan, loose, available, freed) for plan in copy_plans(setting, state, call, answer))
 
