@@ -14,10 +14,11 @@ Targets: ``swa_hosted``, ``mamba_hosted`` and ``swa_mamba_hosted``, which play w
   the suite says when there is one.
 * **A load back** is ``init_load_back`` with the scheduler's locks (:meth:`Hosted.load`), then
   ``ready_to_load_host_cache``, one batch per load; there are counters for more batches than three, since nobody
-  computes on them.  The request that it is for has its state already, as one whose hit had one when it came: a place
-  beside those of the layout, or SGLang would take a second one for it (``prepare_load_back``).
-* **A copy ends** when its stream has come to it and the scheduler looks (``check_hicache_events``).  A stream goes in
-  order: a copy that is to end before an older one on its stream ends with that.  None can fail.
+  computes on them.  Who asks has a state already, in a place beside those of the layout (``holds_mamba``): the port has
+  no requests, and for one without SGLang would take a second state (``MambaComponent.prepare_load_back``), and raise
+  where there is none.
+* **A copy ends** when its stream has come to it and the scheduler looks (``check_hicache_events``).  What stands for it
+  is SGLang's acknowledgement (``HiCacheAck``).  A stream goes in order, and no copy can fail.
 * **An eviction from the host** is ``evict_host``, component by component.
 * **A reset** waits until all copies have ended, as ``flush_cache`` does.
 
@@ -33,7 +34,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -310,15 +311,6 @@ class Hosted(Hybrid):
         return free
 
 
-@dataclass(eq=False)
-class Copy:
-    """A copy that is under way: a load back or not, SGLang's acknowledgement of its batch, whether it is to end."""
-
-    load: bool
-    ack: Foreign
-    ended: bool = False
-
-
 Row = tuple[str, str | None, tuple[object, ...], int]
 """An entry of a snapshot: its component, the namespace and the units of its prefix, its place."""
 
@@ -332,7 +324,6 @@ class ComponentHost(Hosted):
         super().__init__(config, "write_through_selective", config.host_pages)
         self.cache.write_through_threshold = NEVER
         self.asked = False
-        self.copies: list[Copy] = []
         self._back_up = self.cache._execute_and_commit_kv_backup  # noqa: SLF001 - where every backup begins
         self.cache._execute_and_commit_kv_backup = self._backed_up  # noqa: SLF001 - likewise
         counter = self.controller.layer_done_counter
@@ -359,7 +350,7 @@ class ComponentHost(Hosted):
         """``_execute_and_commit_kv_backup``, if the suite has asked for it."""
         return int(self._back_up(action, **more)) if self.asked else 0
 
-    def component_back_up(self, handle: object) -> tuple[Copy | None, dict[str, dict[int, int]], dict[str, int]]:
+    def component_back_up(self, handle: object) -> tuple[Foreign, dict[str, dict[int, int]], dict[str, int]]:
         """What an insert asks for whose end this is, of all that isn't backed up before it."""
         tree, node = self.cache.tree_core, self._node(handle)
         due = node is not self._root() and (
@@ -377,12 +368,11 @@ class ComponentHost(Hosted):
         evicted = self._gone(before, after)
         if len(acks) == many:
             return None, {}, evicted
-        self.copies.append(Copy(load=False, ack=acks[-1]))
-        return self.copies[-1], self._came(before, after), evicted
+        return acks[-1], self._came(before, after), evicted
 
     def component_load(
         self, handle: object, key: Key
-    ) -> tuple[Copy | None, int, dict[str, dict[int, int]], dict[str, int]]:
+    ) -> tuple[Foreign, int, dict[str, dict[int, int]], dict[str, int]]:
         """``init_load_back`` for the key's match, and the batch begins."""
         before = self._places(self.component_entries())
         acks = self.controller.ack_load_queue
@@ -393,8 +383,7 @@ class ComponentHost(Hosted):
         evicted = self._gone(before, after)
         if len(acks) == many:
             return None, 0, {}, evicted
-        self.copies.append(Copy(load=True, ack=acks[-1]))
-        return self.copies[-1], admitted.best, self._came(before, after), evicted
+        return acks[-1], admitted.best, self._came(before, after), evicted
 
     def _places(self, rows: Sequence[Row]) -> dict[tuple[str, str | None, tuple[object, ...]], int]:
         """Where each entry of a snapshot is."""
@@ -413,14 +402,10 @@ class ComponentHost(Hosted):
                 came[at[0]][len(at[2])] = place
         return came
 
-    def component_copied(self, copy: Copy, ok: bool) -> dict[str, list[int]]:
-        """The stream comes to it, unless an older one is before it, and the scheduler looks; nothing is given back."""
-        copy.ended = True
-        for one in [one for one in self.copies if one.load == copy.load]:
-            if not one.ended:
-                break
-            one.ack.finish_event.synchronize()
-            self.copies.remove(one)
+    def component_copied(self, copy: Foreign, ok: bool) -> dict[str, list[int]]:
+        """The stream comes to it, and the scheduler looks; nothing is given back, and none can fail."""
+        assert ok, "a copy of SGLang's can't fail"
+        copy.finish_event.synchronize()
         self.cache.check_hicache_events()
         return {}
 
@@ -437,9 +422,8 @@ class ComponentHost(Hosted):
 
     def component_reset(self) -> None:
         """As ``flush_cache`` does: what is under way ends first."""
-        for copy in self.copies:
-            copy.ack.finish_event.synchronize()
-        self.copies.clear()
+        for ack in (*self.controller.ack_write_queue, *self.controller.ack_load_queue):
+            ack.finish_event.synchronize()
         self.cache.check_hicache_events()
         super().component_reset()
         if self.states is not None:
