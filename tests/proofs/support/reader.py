@@ -16,6 +16,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
+from typing import Any
 
 from tests.support.processes import started
 
@@ -27,6 +29,10 @@ SECONDS = 900
 """CPU seconds that one lemma may take, for a machine much slower than any we know; the slowest takes thirty here."""
 
 OPTIONS = ("--report_all", "--analysis_kind", "asserts", "--per_condition_timeout", str(SECONDS))
+
+FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
+REMEMBERED = 10_000
+"""Of so many functions it is remembered which conditions they have; some are made anew on each path."""
 
 Ask = Callable[[str], str]
 """What CrossHair says about one lemma, by its module in ``tests.proofs`` and its name: ``lemmas.NAME``."""
@@ -72,8 +78,10 @@ def found_and_real(said: str, planted: Callable[..., object]) -> None:
 
 def serve() -> None:
     """Read the lemmas that are named on the lines of the input, each in a copy of this process."""
+    from crosshair.condition_parser import CompositeConditionParser
     from crosshair.main import prefer_pure_python_imports
 
+    remember_conditions(CompositeConditionParser)
     with prefer_pure_python_imports():  # as CrossHair itself imports them
         for module in MODULES:
             importlib.import_module(f"tests.proofs.{module}")
@@ -89,6 +97,29 @@ def serve() -> None:
             text = said.read()
         os.waitpid(child, 0)
         print(json.dumps(text), flush=True)
+
+
+def remember_conditions(parser: Any) -> None:
+    """Of each function CrossHair looks once which conditions it has, and not again at every call of it.
+
+    It reads them from the function's source and signature, so they are the same each time; to work them out takes two
+    thirds of the time that a lemma takes.
+    """
+    work_out = parser.get_fn_conditions
+    known: dict[tuple[int, int], tuple[object, object]] = {}
+
+    def get_fn_conditions(self: Any, told: Any) -> Any:
+        function = told.descriptor
+        if told.context is not None or not isinstance(function, FUNCTIONS):
+            return work_out(self, told)
+        key = id(self), id(function)
+        if key not in known:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            known[key] = function, work_out(self, told)  # what is kept, keeps its number
+        return known[key][1]
+
+    parser.get_fn_conditions = get_fn_conditions
 
 
 def read(target: str) -> None:
