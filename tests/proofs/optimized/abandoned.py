@@ -169,7 +169,9 @@ EVENTS = ("nothing", "look", "others")
     "TIER-02",
     bounds="every page; at most three works of up to two pages each, which may share some; each over or not",
     slips=[
-        Slip(LATE, " for work in self.works.values() if work.kind != QUERY]", " for work in self.works.values()]"),
+        Slip(
+            LATE, " for work in self.works.values() if work.kind != QUERY]", " for work in self.works.values()]", case=6
+        ),
         Slip(LATE, "np.unique(np.concatenate(parts))", "np.concatenate(parts)"),
         Slip(LATE, "del self.works[work.id]\n        self.tell_pools()\n", "del self.works[work.id]\n"),
         Slip(LATE, "host.withhold(self.pages([work.host_pages", "host.withhold(self.pages([work.device_pages"),

@@ -385,8 +385,8 @@ def one_lane(source: Source, run: Run, case: Copied, unit: Any, parts: list[Any]
     "TIER-08",
     bounds="the shapes and layouts listed; bit-vectors of 32 and 64 bits, launches of as many pages as are allowed",
     slips=[
-        Slip(KERNELS, "self.most = (_LARGEST - step) // self._units", "self.most = _LARGEST // self._units"),
-        Slip(KERNELS, "_LARGEST = (1 << 31) - 1", "_LARGEST = (1 << 32) - 1"),
+        Slip(KERNELS, "self.most = (_LARGEST - step) // self._units", "self.most = _LARGEST // self._units", case=2),
+        Slip(KERNELS, "_LARGEST = (1 << 31) - 1", "_LARGEST = (1 << 32) - 1", case=2),
         Slip(JIT, "mask=inside, other=0).to(tl.int64) * STRIDE", "mask=inside, other=0) * STRIDE"),
     ],
     cases=QUICK,

@@ -35,8 +35,8 @@ class Proof(NamedTuple):
         return explore(lambda run: self.claim(source, run, case))
 
     def finds(self, slip: Slip) -> Refuted | None:
-        """What refutes it in the first case in which a slip shows."""
-        for case in self.cases:
+        """What refutes it in the first case in which a slip shows; its own is tried before the others."""
+        for case in (*self.cases[slip.case :], *self.cases[: slip.case]):
             found, _ = self.refuted(case, slip)
             if found is not None:
                 return found

@@ -175,7 +175,7 @@ CASES = tuple(product((0, 3, 4, 5, 6), (False, True), (False, True)))
         Slip(SHA, "        good &= _final(to + DIGEST_BYTES * k, at)", "        good &= _final(to + 16 * k, at)"),
         Slip(SHA, "        if k:\n", "        if k > 1:\n"),
         Slip(SHA, "width or len(data) % width:", "width:"),
-        Slip(SHA, "good &= _update(tagged,", "_update(tagged,"),
+        Slip(SHA, "good &= _update(tagged,", "_update(tagged,", case=10),
         Slip(SHA, "digests.tobytes() if good else", "digests.tobytes() if len(data) else"),
         Slip(SHA, "np.empty(len(data) // width * DIGEST_BYTES, np.uint8)", "np.empty(DIGEST_BYTES, np.uint8)"),
     ],

@@ -94,8 +94,13 @@ BOUNDS = "jobs of at most four pages, in batches of at most three; any pages, an
     "FETCH-10",
     bounds=BOUNDS,
     slips=[
-        Slip(WORK, BATCH + "\n        good", "some = names[done : done + batch]\n        good"),
-        Slip(WORK, "if contents is None:\n                break", "if contents is None:\n                continue"),
+        Slip(WORK, BATCH + "\n        good", "some = names[done : done + batch]\n        good", case=26),
+        Slip(
+            WORK,
+            "if contents is None:\n                break",
+            "if contents is None:\n                continue",
+            case=21,
+        ),
         Slip(WORK, "zip(host_pages[done : done + len(some)], found", "zip(host_pages, found"),
     ],
     cases=STEPS,
@@ -122,8 +127,8 @@ def raised(run: Run, store: Storage, batch: int) -> int:
     "BACKUP-07",
     bounds=BOUNDS,
     slips=[
-        Slip(WORK, BATCH + "\n        contents", "some = names[done : done + batch]\n        contents"),
-        Slip(WORK, "        if not one:\n            break\n        good += 1", "        good += bool(one)"),
+        Slip(WORK, BATCH + "\n        contents", "some = names[done : done + batch]\n        contents", case=26),
+        Slip(WORK, "        if not one:\n            break\n        good += 1", "        good += bool(one)", case=21),
         Slip(WORK, "in host_pages[done : done + len(some)]]", "in host_pages[: len(some)]]"),
     ],
     cases=STEPS,
@@ -147,10 +152,10 @@ def a_put_writes_its_pages_in_order_up_to_the_first_refusal(
     "BACKUP-07",
     bounds=f"{BOUNDS}; cancelled at any time",
     slips=[
-        Slip(WORK, "            at += done\n", "            at += 1\n"),
+        Slip(WORK, "            at += done\n", "            at += 1\n", case=7),
         Slip(WORK, "not over and not work.cancelled and at", "not over and at"),
-        Slip(WORK, "                done = 0\n", ""),
-        Slip(WORK, "step = read_pages if work.kind == FETCH else write_pages", "step = read_pages"),
+        Slip(WORK, "                done = 0\n", "", case=6),
+        Slip(WORK, "step = read_pages if work.kind == FETCH else write_pages", "step = read_pages", case=15),
     ],
     cases=tuple(product(("fetch", "put"), (0, 1, 3, 4), (1, 2, 3))),
 )

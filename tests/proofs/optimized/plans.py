@@ -104,11 +104,11 @@ WAITS = tuple(product(policies.STOPS, ("query", "fetch", "ended", "revoked"), ("
     "FETCH-11",
     bounds="all times and lengths that are not negative, as real numbers; every policy, stage and basis",
     slips=[
-        Slip(FETCH, "per_1024 * units / 1024", "per_1024 * units / 1000"),
-        Slip(FETCH, "return min(most, limit) if most else limit", "return min(most, limit)"),
-        Slip(FETCH, "elapsed > self.limit(operation)", "elapsed >= self.limit(operation)"),
-        Slip(FETCH, "operation.stage != REVOKED and elapsed", "elapsed"),
-        Slip(FETCH, "operation.asked if requested else operation.hit * self.size", "operation.asked"),
+        Slip(FETCH, "per_1024 * units / 1024", "per_1024 * units / 1000", case=16),
+        Slip(FETCH, "return min(most, limit) if most else limit", "return min(most, limit)", case=16),
+        Slip(FETCH, "elapsed > self.limit(operation)", "elapsed >= self.limit(operation)", case=16),
+        Slip(FETCH, "operation.stage != REVOKED and elapsed", "elapsed", case=22),
+        Slip(FETCH, "operation.asked if requested else operation.hit * self.size", "operation.asked", case=17),
     ],
     cases=WAITS,
 )

@@ -188,13 +188,15 @@ TABLES = [(copied, pages) for copied in (
     "TIER-08",
     bounds="the copies listed, of at most three pages of pools of 2**31; any addresses below 2**46",
     slips=[
-        Slip(COPIES, "breaks = (np.diff(source) != 1) | (np.diff(target) != 1)", "breaks = np.diff(source) != 1"),
+        Slip(
+            COPIES, "breaks = (np.diff(source) != 1) | (np.diff(target) != 1)", "breaks = np.diff(source) != 1", case=7
+        ),
         Slip(
             COPIES,
             "targets = (targets[None] + (steps * axis.target)",
             "targets = (targets[None] + (steps * axis.source)",
         ),
-        Slip(COPIES, "sizes = lengths * loops.chunk", "sizes = np.ones_like(lengths) * loops.chunk"),
+        Slip(COPIES, "sizes = lengths * loops.chunk", "sizes = np.ones_like(lengths) * loops.chunk", case=7),
         Slip(COPIES, "        elif not loops.runs_join:\n", "        elif False:\n"),
     ],
     cases=TABLES,

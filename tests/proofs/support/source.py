@@ -16,11 +16,15 @@ from typing import Any, NamedTuple
 
 
 class Slip(NamedTuple):
-    """A bug to be put into a module: of its source the text ``there``, which it has once, becomes ``slipped``."""
+    """A bug to be put into a module: of its source the text ``there``, which it has once, becomes ``slipped``.
+
+    ``case``: the number of the case of a proof in which it shows, where it doesn't in the first ones.
+    """
 
     module: str
     there: str
     slipped: str
+    case: int = 0
 
 
 class Source:
