@@ -65,14 +65,12 @@ def fault(value: Any, usual: Any, legal: Values | None) -> str:
     """
     assert usual is not MISSING, "every field has a usual value"
     right = type(value) is type(usual)
-    hint = ""
     if isinstance(legal, range):
         right = right and value in legal
         expected = f"a whole number from {legal[0]} to {legal[-1]}"
     elif legal is not None:
         right = right and value in legal
         expected = f"{', '.join(map(repr, legal[:-1]))} or {legal[-1]!r}"
-        hint = closest(value, legal) if type(value) is str else ""
     elif type(usual) is bool:
         expected = "True or False"
     elif type(usual) is tuple:
@@ -81,7 +79,10 @@ def fault(value: Any, usual: Any, legal: Values | None) -> str:
     else:
         right = right and len(value) <= LONGEST_TEXT
         expected = f"a text of at most {LONGEST_TEXT} characters"
-    return "" if right else f"{expected} (got {shown(value, 80)}){hint}"
+    if right:
+        return ""
+    hint = closest(value, legal) if isinstance(legal, tuple) and type(value) is str else ""
+    return f"{expected} (got {shown(value, 80)}){hint}"
 
 
 def is_seconds(value: Any) -> bool:

@@ -91,12 +91,13 @@ def compile_plan(
         one
         for one in rules
         if (one.pack == "misuse") == misuse
-        and one.depth <= depth
         and applies(one, occasions, capabilities)
+        and one.depth <= depth
         and all(knowable(name, unknown, capabilities) for name in one.facts)
     ]
     judged = [one for one in about if depth < SNAPSHOT or not unseen(one.facts)]
-    never = tuple(one.id for one in about if one not in judged)
+    kept = {one.id for one in judged}
+    never = tuple(one.id for one in about if one.id not in kept)
     names: dict[str, Any] = {"UNKNOWN": UNKNOWN, "Judged": Judged}
     lines, done = ["broken, unknown = [], []"], set(INPUTS)
     premised: list[str] = []

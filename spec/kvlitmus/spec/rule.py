@@ -16,6 +16,7 @@ Rules of upkeep:
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Collection, Iterator
@@ -204,13 +205,21 @@ def all_rules() -> dict[str, Rule]:
     from kvlitmus.spec import parts
 
     parts.load()
-    places = [parts.place(one.predicate.__module__) for one in RULES.values()]
-    if places != sorted(places):
+    if not part_by_part(tuple([one.predicate.__module__ for one in RULES.values()])):
         # A part may have been imported before the parts that come before it.
         ordered = sorted(RULES.values(), key=lambda one: parts.place(one.predicate.__module__))
         RULES.clear()
         RULES.update({one.id: one for one in ordered})
     return RULES
+
+
+@functools.lru_cache(maxsize=1)
+def part_by_part(modules: tuple[str, ...]) -> bool:
+    """Whether these modules are in the order of the parts; looked up once, for every cache that is judged asks."""
+    from kvlitmus.spec import parts
+
+    places = [parts.place(module) for module in modules]
+    return places == sorted(places)
 
 
 def rules_of(pack: str) -> Iterator[Rule]:

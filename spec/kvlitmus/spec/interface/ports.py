@@ -37,12 +37,18 @@ def capabilities_of(adapter: object) -> frozenset[str]:
 
     ``lookup`` is what every tree has, and a cache that can be asked what it has cached (``match``) without being one.
     """
-    has = frozenset(
-        port for port, methods in PORTS.items() if all(callable(getattr(adapter, name, None)) for name in methods)
-    )
+    has = set()
+    for port, methods in PORTS.items():  # written out: it is asked for every cache that is made
+        for name in methods:
+            if not callable(getattr(adapter, name, None)):
+                break
+        else:
+            has.add(port)
     if callable(getattr(adapter, "match", None)):
-        has |= {"lookup"}
-    return has | {"inspect"} if "tiers" in has else has
+        has.add("lookup")
+    if "tiers" in has:
+        has.add("inspect")
+    return frozenset(has)
 
 
 def capabilities_in(adapter: object, config: Config) -> frozenset[str]:
