@@ -35,7 +35,7 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.isolation.integrity import Fingerprint
 from kvlitmus.conformance.isolation.parent import Parent
 from kvlitmus.conformance.isolation.process import LINE_CLOSED
-from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import configs_of
@@ -258,7 +258,7 @@ class Worker:
         self.run.checker_type = traced_checker(tracer)
         ops = schedule_from_json(command["schedule"])
         name = command["litmus"]
-        program = all_litmus()[name].program if name else engine.Scheduled(TracedOps(ops, tracer))
+        program = litmus_of(name).program if name else engine.Scheduled(TracedOps(ops, tracer))
         try:
             config, options = config_from_json(command["config"]), options_from_json(command["options"])
             engine.play(self.target, config, options, program, self.run)

@@ -131,9 +131,21 @@ def all_litmus() -> dict[str, Litmus]:
 
     Whoever imports one of them first has no say in the order.
     """
+    load()
+    return {id: LITMUS[id] for id in in_order(tuple(LITMUS))}
+
+
+def litmus_of(id: str) -> Litmus:
+    """One litmus test; raises ``KeyError`` where it isn't there."""
+    load()
+    return LITMUS[id]
+
+
+@functools.cache
+def load() -> None:
+    """Import every module, which registers its tests."""
     for module in MODULES:
         importlib.import_module(f"kvlitmus.conformance.litmus.{module}")
-    return {id: LITMUS[id] for id in in_order(tuple(LITMUS))}
 
 
 @functools.lru_cache(maxsize=1)

@@ -25,7 +25,7 @@ from kvlitmus.conformance.generate.shrink import Case, Failed, Shrunk, shrink
 from kvlitmus.conformance.generate.transcript import COMPOSITE, Transcript
 from kvlitmus.conformance.history import steps
 from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
-from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.text import harmless, raised_text, type_name
@@ -188,8 +188,8 @@ def _recorded(target: Any, item: Item, options: Options, result: ItemResult, run
 
 def _run(target: Any, item: Item, options: Options, result: ItemResult, run: CurrentRun) -> None:
     muted = options.muted
-    if item.kind in ("litmus", "transcript") and all_litmus()[item.name].page:
-        item = replace(item, config=replace(item.config, page_size=all_litmus()[item.name].page))
+    if item.kind in ("litmus", "transcript") and litmus_of(item.name).page:
+        item = replace(item, config=replace(item.config, page_size=litmus_of(item.name).page))
     program, ops = _program(target, item, options, run)
     for attempt in range(1 + max(0, options.reruns)):
         now = replace(options, muted=muted)
@@ -197,7 +197,7 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult, run: Cur
         count(checker, result)
         if attempt == 0 and item.kind == "litmus" and violation is None:
             counted = checker.counted() + checker.idle()
-            result.unexercised = [rule for rule in all_litmus()[item.name].rules if not counted[rule]]
+            result.unexercised = [rule for rule in litmus_of(item.name).rules if not counted[rule]]
         if violation is None:
             return
         result.findings.append(finding(target, item, now, checker, violation, ops, run))
@@ -211,7 +211,7 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tupl
         return Scheduled(item.schedule), list(item.schedule)
     fresh = make_checker(target, item.config, options, run)
     has = fresh.capabilities
-    test = all_litmus()[item.name] if item.kind in ("litmus", "transcript") else None
+    test = litmus_of(item.name) if item.kind in ("litmus", "transcript") else None
     missing = (test.needs if test is not None else needs_of(item.schedule)) - has
     if missing:
         raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
