@@ -97,14 +97,6 @@ class Tally:
         self.blocked: Counter[str] = Counter()
         self.idle = [0] * len(plan.premised)
 
-    @property
-    def unknown(self) -> Counter[str]:
-        """How often each rule was unknown."""
-        total: Counter[str] = Counter()
-        for rules, times in (*self.together.items(), (self.plan.never, self.times)):
-            total.update(dict.fromkeys(rules, times))
-        return total
-
 
 class Checker(Guard):
     """One adapter under judgement, from a fresh state on."""
@@ -478,28 +470,37 @@ class Checker(Guard):
 
     def counted(self) -> Counter[str]:
         """How often each rule was evaluated where its premise was true."""
-        total = Counter(self.evaluated)
+        total = dict(self.evaluated)
         for tally in self.plans.values():
-            unknown = tally.unknown
-            for id in tally.plan.rules:
-                if id not in self.muted:
-                    total[id] += tally.times - unknown[id] - tally.blocked[id]
-        total.subtract(self.idle())
-        return +total
+            for id in self.heard(tally.plan.rules):
+                total[id] = total.get(id, 0) + tally.times
+            for rules, times in (*tally.together.items(), *[((id,), n) for id, n in tally.blocked.items()]):
+                for id in self.heard(rules):
+                    total[id] -= times
+        for id, times in self.idle().items():
+            total[id] -= times
+        return Counter({id: times for id, times in total.items() if times > 0})
+
+    def heard(self, rules: Sequence[str]) -> Sequence[str]:
+        """Those of these rules that are not muted."""
+        return [id for id in rules if id not in self.muted] if self.muted else rules
 
     def idle(self) -> Counter[str]:
         """How often each rule was judged though its premise was not true: it had nothing to say."""
-        total: Counter[str] = Counter()
+        total: dict[str, int] = {}
         for tally in self.plans.values():
-            total.update({id: n for id, n in zip(tally.plan.premised, tally.idle, strict=True) if id not in self.muted})
-        return +total
+            for id, times in zip(tally.plan.premised, tally.idle, strict=True):
+                total[id] = total.get(id, 0) + times
+        return Counter({id: total[id] for id in self.heard([*total]) if total[id] > 0})
 
     def unknown(self) -> Counter[str]:
         """How often each rule was not judged, since a fact that it speaks of could not be known."""
-        total: Counter[str] = Counter()
+        total: dict[str, int] = {}
         for tally in self.plans.values():
-            total.update({id: times for id, times in tally.unknown.items() if id not in self.muted})
-        return total
+            for rules, times in (*tally.together.items(), (tally.plan.never, tally.times)):
+                for id in rules:
+                    total[id] = total.get(id, 0) + times
+        return Counter({id: total[id] for id in self.heard([*total])})
 
     # -- what is known -------------------------------------------------------------------------
 
