@@ -259,8 +259,9 @@ def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, ans
     if answer.places is None:
         return then
     host = not_in(setting.layout, then.host, at_places(setting.layout, brought))
-    if not needs <= brought.keys() | host.keys():
-        needs = frozenset(brought)  # it has stopped earlier, and is answerable for what it brings alone
+    by_path = setting.profile.component_extent == "path"
+    if not needs <= brought.keys() | (then.host_certain & host.keys() if by_path else host.keys()):
+        needs = frozenset(brought)  # it may have stopped earlier, and is answerable for what it brings alone
     kept = (needs - brought.keys()) & host.keys()
     read = (needs | brought.keys()) & state.places.keys()
     spared = spared_for(setting, call.path, call.length)

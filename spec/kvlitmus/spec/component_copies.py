@@ -14,19 +14,25 @@ from kvlitmus.spec.calls import Path
 from kvlitmus.spec.component_calls import After, At, ComponentBackUp, ComponentLoad, Copying
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import admit, largest, step_of, valid
-from kvlitmus.spec.component_state import ComponentState, ends_at, needed_by, on_path
+from kvlitmus.spec.component_state import ComponentState, ends_at, needed_by, on_path, spared_for
 from kvlitmus.spec.setting import Setting
 
 CopyCall = ComponentBackUp | ComponentLoad
 
 
 class CopyPlan(NamedTuple):
-    """For one boundary what a copy must take (``least``) and what it may take (``most``), and all that the boundary needs."""
+    """For one boundary what a copy must take (``least``) and what it may take (``most``), and all that the boundary needs.
+
+    ``spared``: what the copy may protect of either tier while it makes room, by the profile all on its path.  ``parts``:
+    whether it may make room for each boundary on its path in turn, as a backup by its path does.
+    """
 
     boundary: int
     least: frozenset[At]
     most: frozenset[At]
     needs: frozenset[At]
+    spared: frozenset[At]
+    parts: bool
 
 
 def copying_of(answer: After) -> Copying:
@@ -39,10 +45,11 @@ def plan_for(setting: Setting, state: ComponentState, path: Path, boundary: int,
     """The plan of a copy for this boundary."""
     needs = needed_by(setting, path, boundary)
     there, certain = (state.places, state.certain) if load else (state.host, state.host_certain)
-    most = needs
-    if setting.profile.component_extent == "path":
+    most, by_path = needs, setting.profile.component_extent == "path"
+    if by_path:
         most |= on_path(setting.layout, path, boundary) & (state.host if load else state.places).keys()
-    return CopyPlan(boundary, needs - there.keys(), most - certain, needs)
+    spared = spared_for(setting, path, boundary)
+    return CopyPlan(boundary, needs - there.keys(), most - certain, needs, spared, by_path and not load)
 
 
 def copy_plans(setting: Setting, state: ComponentState, call: CopyCall, answer: After) -> Sequence[CopyPlan]:
@@ -136,12 +143,27 @@ def refusable(
     if not plan.least:
         return True
     layout = setting.layout
-    evicted, free = by_pool(layout, freed), counted([at for at in loose if at not in plan.needs])
     wants = counted(plan.least if setting.profile.component_extent == "boundary" else plan.most)
-    could = by_pool(layout, {name: min(many, free.get(name, 0)) for name, many in wants.items()})
+    evicted = by_pool(layout, freed)
+    could = evicted_for(layout, wants, counted([at for at in loose if at not in plan.spared]), parts=plan.parts)
     for pool, many in by_pool(layout, counted(plan.most)).items():
         had = available.get(pool, 0)
         # Who knows beforehand that it would not be enough need not evict anything in vain.
         if max(had + evicted.get(pool, 0), had + could.get(pool, 0)) < many:
             return True
     return False
+
+
+def evicted_for(layout: Layout, wants: Mapping[str, int], free: Mapping[str, int], *, parts: bool) -> Mapping[str, int]:
+    """How many places of each pool evictions for a copy surely make free, which take of each component as many entries as it wants.
+
+    Who makes room in parts may spend what is free on parts for which there is enough of each component, and lack it where
+    one component of a shared pool has too little: there nothing is sure.
+    """
+    could = {name: min(many, free.get(name, 0)) for name, many in wants.items()}
+    if parts:
+        pools = {name: layout.named(name).pool for name in wants}
+        lacking = {pools[name] for name, many in wants.items() if could[name] < many}
+        shared = {pool for pool in lacking if list(pools.values()).count(pool) > 1}
+        could = {name: many for name, many in could.items() if pools[name] not in shared}
+    return by_pool(layout, could)

@@ -22,11 +22,13 @@ def longest_node(setting: Setting, state: ComponentState) -> int:
     return max(1, state.longest) if setting.profile.evict_granularity == "node" else 1
 
 
-def freed_most(setting: Setting, layout: Layout, state: ComponentState, wants: Mapping[str, int]) -> Mapping[str, int]:
-    """How many entries of each component an eviction of so many may take.
+def freed_most(
+    setting: Setting, layout: Layout, state: ComponentState, wants: Mapping[str, int], times: int = 1
+) -> Mapping[str, int]:
+    """How many entries of each component an eviction of so many may take, or so many evictions together.
 
-    Whoever is asked for gives no more than that, and by node the rest of the last node.  With each entry that is asked for
-    of another component, one goes along, or by node those of one node, where the profile lets it.
+    Whoever is asked for gives no more than that, and by node the rest of the last node of each eviction.  With each entry
+    that is asked for of another component, one goes along, or by node those of one node, where the profile lets it.
     """
     cascade, node = setting.profile.component_cascade, longest_node(setting, state)
     touched = asked_components(layout, wants, cascade)
@@ -35,7 +37,7 @@ def freed_most(setting: Setting, layout: Layout, state: ComponentState, wants: M
         own = wants.get(name, 0)
         takers = () if cascade == "none" else wants if cascade in WHOLE_LEAVES else (layout.base.name,)
         along = sum(wants.get(other, 0) for other in takers if other != name)
-        most[name] = own + (node - 1 if own else 0) + along * node
+        most[name] = own + (times * (node - 1) if own else 0) + along * node
     return most
 
 

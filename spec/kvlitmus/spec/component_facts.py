@@ -291,7 +291,7 @@ def component_perhaps(
     setting: Setting, layout: Layout, state: ComponentState, call: ComponentInsert
 ) -> Collection[tuple[str, int]]:
     """The places that were brought for what may be cached already, and may stay where it is."""
-    new = refilled(state, setting, call, call.brought.keys() - state.places.keys())
+    new = refilled(state, setting, call, call.brought.keys() - state.places.keys(), state.needed)
     return {
         (layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in state.places and at not in new
     }

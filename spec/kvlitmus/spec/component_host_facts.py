@@ -182,15 +182,17 @@ def component_copy_refusable(setting: Setting, state: ComponentState, call: Copy
 def component_copy_freed_most(
     setting: Setting, layout: Layout, state: ComponentState, call: CopyCall, answer: After
 ) -> Mapping[str, int] | Unknown:
-    """How many entries of each component one eviction for a copy may take: none of pools that have room."""
+    """How many entries of each component one eviction for a copy may take, or by its path one for each boundary of a backup: none of pools that have room."""
     available = state.available if isinstance(call, ComponentLoad) else state.host_available
     if available is None:
         return UNKNOWN
     wants = copy_wants(copy_plans(setting, state, call, answer))
     short = short_pools(layout, wants, available)
-    return freed_most(
-        setting, layout, state, {name: many for name, many in wants.items() if layout.named(name).pool in short}
-    )
+    mine = {name: many for name, many in wants.items() if layout.named(name).pool in short}
+    times = 1
+    if isinstance(call, ComponentBackUp) and setting.profile.component_extent == "path":
+        times = max(1, call.length // step_of(layout.components))
+    return freed_most(setting, layout, state, mine, times)
 
 
 # Evictions from the host

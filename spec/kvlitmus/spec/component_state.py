@@ -277,10 +277,20 @@ def asked_components(layout: Layout, wants: Mapping[str, int], cascade: str) -> 
     return frozenset(asked)
 
 
-def refilled(state: ComponentState, setting: Setting, call: ComponentInsert, gone: Container[At]) -> frozenset[At]:
-    """The KV that an insert brings to take the place of what is cached, by the profile; ``gone``: the windows' entries that are missing."""
+def refilled(
+    state: ComponentState,
+    setting: Setting,
+    call: ComponentInsert,
+    gone: Container[At],
+    protected: Container[At] | None = None,
+) -> frozenset[At]:
+    """The KV that an insert brings to take the place of what is cached, by the profile.
+
+    ``gone``: the windows' entries that are missing.  ``protected``: what stays, else what is covered.
+    """
     if setting.profile.component_refill == "fills":
         return frozenset()
+    protected = state.covered if protected is None else protected
     base = setting.layout.base.name
     windows = [one.name for one in setting.layout.components if isinstance(one.shape, Window)]
     return frozenset(
@@ -289,7 +299,7 @@ def refilled(state: ComponentState, setting: Setting, call: ComponentInsert, gon
         if component in windows
         and (component, name) in gone
         and (base, name) in call.brought
-        and (base, name) not in state.covered
+        and (base, name) not in protected
     )
 
 

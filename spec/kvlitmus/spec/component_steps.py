@@ -21,7 +21,7 @@ from kvlitmus.spec.component_calls import (
     Copying,
 )
 from kvlitmus.spec.component_host_facts import host_available_after
-from kvlitmus.spec.component_state import ComponentState, Copy, copied_to, needed_by
+from kvlitmus.spec.component_state import ComponentState, Copy, copied_to, needed_by, spared_for
 from kvlitmus.spec.policies import WRITE_BACK
 from kvlitmus.spec.setting import Setting
 
@@ -83,24 +83,35 @@ def host_count(
 def before_eviction(
     state: ComponentState, setting: Setting, begun: Sequence[Begun], *, judged: bool
 ) -> Iterator[ComponentStep]:
-    """The backups of what a call is about to evict; ``judged``: those that were refused too.
+    """The backups of what a call is about to evict; ``judged``: those that found too little room too.
 
     They make no room with what a load back that evicts needs from the host.  Of a refused one nobody is told what it
-    would have needed, so a backup that was refused during it is not judged.
+    would have needed, so a backup that was refused during it, or stopped earlier, is not judged.
     """
     for backup, given in calls_of(begun):
-        refused = isinstance(given, Copying) and given.places is None
-        one = unseen(state, setting, backup, given)._replace(judged=judged or not refused)
+        one = unseen(state, setting, backup, given)
+        yield one._replace(judged=judged or not found_no_room(state, setting, backup, given))
         state = one.then
-        yield one
+
+
+def found_no_room(state: ComponentState, setting: Setting, call: ComponentCall, given: object) -> bool:
+    """Whether a backup was refused, or stopped before its boundary."""
+    if not isinstance(call, ComponentBackUp) or not isinstance(given, Copying):
+        return False
+    brought = copied_to(call.path, given).keys()
+    stopped = setting.profile.component_extent == "path" and (
+        not needed_by(setting, call.path, call.length) <= brought | state.host.keys()
+    )
+    return given.places is None or stopped
 
 
 def guard_of(state: ComponentState, setting: Setting, call: ComponentCall, answer: object) -> Mapping[int, Copy]:
-    """What a load back that was granted needs from the host, as a copy that protects it."""
+    """What a load back that was granted needs from the host, as a copy that protects it, and what else it may protect."""
     if not isinstance(call, ComponentLoad) or not isinstance(answer, Copying) or answer.places is None:
         return {}
     needs = needed_by(setting, call.path, answer.boundary) | copied_to(call.path, answer).keys()
-    return {call.number: Copy(load=True, places={}, device=frozenset(), host=needs & state.host.keys())}
+    spared = spared_for(setting, call.path, answer.boundary)
+    return {call.number: Copy(True, {}, device=frozenset(), host=needs & state.host.keys(), needs=spared)}
 
 
 def calls_of(begun: Sequence[Begun]) -> Sequence[tuple[ComponentBackUp | ComponentCopied, object]]:

@@ -9,6 +9,7 @@ from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy, Pinned
 from kvlitmus.conformance.specimen.components import ComponentNode
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.mutants.legal.components import NodeTree, ReplacingTree, WholeNodes
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.component_shapes import Component
 
@@ -16,6 +17,9 @@ BEGUN = replace(PROFILE, component_landing="begun")
 BY_PATH = replace(PROFILE, component_extent="path")
 SPARING = replace(PROFILE, component_host_spares="device")
 CHAINED = replace(BEGUN, component_extent="path", component_host_spares="device")
+UNSPARED = replace(CHAINED, component_host_spares="nothing")
+CHAINED_NODES = replace(CHAINED, evict_granularity="node")
+CHAINED_REFILL = replace(CHAINED, component_refill="replaces")
 
 
 def path_to(node: ComponentNode) -> Iterator[ComponentNode]:
@@ -80,13 +84,18 @@ class CopiesPinTheirPath(ComponentCopier):
     """A copy pins the nodes of its path whole, on both tiers, with what its boundary doesn't need."""
 
     def pin(self, copy: ComponentCopy, node: ComponentNode) -> None:
-        for at in path_to(node):
-            copy.device += [(name, at) for name in at.places]
-            copy.host += [(name, at) for name in at.host]
-        for name, at in copy.device:
-            at.locks[name] = at.locks.get(name, 0) + 1
-        for name, at in copy.host:
-            at.host_locks[name] = at.host_locks.get(name, 0) + 1
+        pin_path(copy, node)
+
+
+def pin_path(copy: ComponentCopy, node: ComponentNode) -> None:
+    """Pin for a copy all that either tier has of a path."""
+    for at in path_to(node):
+        copy.device += [(name, at) for name in at.places]
+        copy.host += [(name, at) for name in at.host]
+    for name, at in copy.device:
+        at.locks[name] = at.locks.get(name, 0) + 1
+    for name, at in copy.host:
+        at.host_locks[name] = at.host_locks.get(name, 0) + 1
 
 
 class SparingCopier(ComponentCopier):
@@ -102,7 +111,7 @@ class HostSparesWhatTheDeviceHas(SparingCopier):
     """An eviction from the host takes what is there alone: what is on both tiers goes after it left the device."""
 
 
-class ChainCopier(SparingCopier, LandingCopier):
+class PartCopier(LandingCopier):
     """A backup goes from the first boundary on its path to its own, each with what it needs, while there is room."""
 
     def back_up(self, node: ComponentNode | None) -> tuple[ComponentCopy | None, dict[str, int]]:
@@ -124,6 +133,10 @@ class ChainCopier(SparingCopier, LandingCopier):
         return all(name in at.places for name, at in self.needs(node))
 
 
+class ChainCopier(SparingCopier, PartCopier):
+    """Backups in parts, and a host that spares what the device has too."""
+
+
 def joined(first: ComponentCopy | None, second: ComponentCopy | None) -> ComponentCopy | None:
     """Two backups as one."""
     if first is None or second is None:
@@ -140,3 +153,56 @@ def joined(first: ComponentCopy | None, second: ComponentCopy | None) -> Compone
 @null_mutant("component-backups-go-by-the-path", profile=CHAINED, configs=COMPONENT_HOST_CONFIGS)
 class BackupsGoByThePath(ChainCopier):
     """A backup takes the boundaries before its own first, each with what it needs, and stops where the host is full."""
+
+
+class PathCopier(PartCopier):
+    """All of a path is pinned from the beginning of a copy to its end, also where a backup stops earlier."""
+
+    def back_up(self, node: ComponentNode | None) -> tuple[ComponentCopy | None, dict[str, int]]:
+        if node is None:
+            return None, {}
+        whole = ComponentCopy(False, node.end, [], [], [])
+        self.pin(whole, node)
+        copy, freed = super().back_up(node)
+        if copy is None:
+            self.unpin(whole)
+            return None, freed
+        return joined(copy, whole), freed
+
+    def pin(self, copy: ComponentCopy, node: ComponentNode) -> None:
+        pin_path(copy, node)
+
+
+@null_mutant("component-backups-pin-their-path", profile=UNSPARED, configs=COMPONENT_HOST_CONFIGS)
+class BackupsPinTheirPath(PathCopier):
+    """A backup goes by its path, and evicts nothing of it from the host for its parts, which may stop it earlier."""
+
+
+@null_mutant("component-copies-go-by-nodes", profile=CHAINED, configs=COMPONENT_HOST_CONFIGS)
+class CopiesGoByNodes(SparingCopier, PathCopier):
+    """Backups and loads back pin their path whole, and the host spares what the device has, as with nodes."""
+
+
+@null_mutant(
+    "component-copies-keep-what-a-refill-brings",
+    beside=(ReplacingTree,),
+    profile=CHAINED_REFILL,
+    configs=COMPONENT_HOST_CONFIGS,
+)
+class CopiesKeepWhatARefillBrings(CopiesGoByNodes):
+    """An insert that refills a window leaves the KV where it is that a copy has pinned, also what it doesn't take."""
+
+
+@null_mutant(
+    "component-backups-evict-nodes-for-each-part",
+    beside=(NodeTree,),
+    profile=CHAINED_NODES,
+    configs=COMPONENT_HOST_CONFIGS,
+)
+class BackupsEvictNodesForEachPart(WholeNodes, ChainCopier):
+    """Each part of a backup that finds too little room evicts for itself, and by node the rest of a node each time."""
+
+    def same(self, node: ComponentNode, other: ComponentNode | None) -> bool:
+        """Whether the page before belongs to the node of this one, as the tree has it."""
+        assert isinstance(self.tree, NodeTree)
+        return self.tree.same(node, other)

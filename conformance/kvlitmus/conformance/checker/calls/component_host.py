@@ -56,7 +56,8 @@ def free_number(checker: Checker, number: int) -> int:
 def copied(checker: Checker, number: int, ok: bool = True) -> None:
     """A copy has ended, or failed.
 
-    Copies that count from their beginning, by the profile, end well, and after those of their direction that began before.
+    Copies that count from their beginning, by the profile, end well, and after those of their direction that began
+    before.
     """
     if checker.setting.profile.component_landing == "begun":
         ok = True
