@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
+from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_STORAGE_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopy, Pinned
 from kvlitmus.conformance.specimen.components import ComponentNode
 from kvlitmus.mutants.legal.component_copies import (
@@ -82,6 +82,11 @@ class LandingWaits(LandingCopier):
         return super().ended(copy, ok=ok)
 
 
+@mutant("component-write-reads-what-lands", kills=("COMP-58",), configs=COMPONENT_STORAGE_CONFIGS, profile=BEGUN)
+class WriteReadsWhatLands(LandingCopier):
+    """A write to storage begins with what a backup still brings to the host: what is stored is half of it, or old."""
+
+
 # Along the path
 
 
@@ -132,6 +137,29 @@ class PathForgetsAPart(ChainCopier):
         if copy is not None and node is not None and copy.end < node.end:
             return None, freed
         return copy, freed
+
+
+@mutant(
+    "component-path-stops-with-kv-alone",
+    kills=("COMP-32",),
+    configs=COMPONENT_HOST_CONFIGS,
+    profile=CHAINED,
+)
+class PathStopsWithKvAlone(ChainCopier):
+    """Where there is no room for all that a boundary needs, its KV alone goes to the host: nothing can be loaded."""
+
+    bare = False
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        copy, freed = super().begin(node, load=load)
+        if copy is None and not load and not any(freed.values()):
+            self.bare = True
+            copy, freed = super().begin(node, load=load)
+            self.bare = False
+        return copy, freed
+
+    def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
+        return [one for one in super().lacks(node, load=load) if not self.bare or one[0] == self.base.name]
 
 
 # What the device has too

@@ -73,6 +73,7 @@ def begun(
     copy = guard._replace(places=places)
     if setting.profile.component_landing == "begun":
         copy = guard._replace(device=needs) if load else guard._replace(host=needs)
+        copy = copy._replace(landing=frozenset(places))
         tier = tier._replace(held={**tier.held, **{at: landed(setting, at, places[at], cache.ticks) for at in places}})
     then = tier if load else with_host(guarded, tier)
     return then._replace(copies={**cache.copies, number: copy}), Copying(ends, boundary, freed)

@@ -25,7 +25,7 @@ from kvlitmus.spec.component_calls import (
     Reserved,
     Writing,
 )
-from kvlitmus.spec.component_state import Write, end_name, ends_at, needed_by
+from kvlitmus.spec.component_state import Write, end_name, ends_at, landing_on_host, needed_by
 from kvlitmus.spec.setting import Setting
 
 
@@ -52,10 +52,11 @@ def prefetch(cache: Cache, setting: Setting, call: ComponentPrefetch) -> tuple[C
 
 
 def write(cache: Cache, setting: Setting, call: ComponentWrite) -> tuple[Cache, Writing]:
-    """Write what the boundary needs and storage lacks, if all that the boundary needs is on the host."""
+    """Write what the boundary needs and storage lacks, if all that it needs is on the host and has landed there."""
     needs = needed_by(setting, call.path, call.length)
     takes = needs - {(name, end_name(call.path, end)) for name, some in call.stored.items() for end in some}
-    if cache.attached is False or not needs <= cache.host_held.keys() or not takes:
+    there = cache.host_held.keys() - landing_on_host(cache.copies.values())
+    if cache.attached is False or not needs <= there or not takes:
         return cache, Writing(None)
     ends = {one.name: ends_at(call.path, one.name, takes) for one in setting.layout.components}
     return cache._replace(writes={**cache.writes, call.number: Write(takes, needs)}), Writing(ends)

@@ -268,7 +268,7 @@ def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, ans
     one = Copy(load=False, places=brought, device=read, host=kept, needs=spared)
     if setting.profile.component_landing == "begun":
         host, kept = {**host, **brought}, kept | brought.keys()
-        one = one._replace(places={}, host=kept)
+        one = one._replace(places={}, host=kept, landing=frozenset(brought))
     certain = (then.host_certain & host.keys()) | kept
     return then._replace(host=host, host_certain=certain, under_way={**state.under_way, call.number: one})
 

@@ -8,6 +8,7 @@ can make valid together (COMP-33, COMP-34), wherever each entry is: a state alon
 Memory is granted for all components at once or for none, after one eviction from that tier at most (COMP-35 to COMP-37).
 While a copy is under way what its boundary needs stays where it is, on both tiers (COMP-14, COMP-44), and what it is written to is
 neither cached nor free.  When it has ended, what it brought is cached, unless it failed or somebody else was first (COMP-40).
+By the profile it may be cached from the beginning, and a copy may go by its path: take, and protect, what else there is of that.
 
 On the host too KV is kept only with what is before it, and other components only beside KV (COMP-46, COMP-47): whatever
 becomes of the device, what is on the host can be loaded.  It would not be enough for the entry before to be on the device, where it
@@ -48,7 +49,7 @@ def a_copy_takes_what_its_boundary_needs_and_its_tier_lacks(
     component_copy_least: Mapping[str, Collection[int]],
     component_copy_most: Mapping[str, Collection[int]],
 ) -> bool:
-    """A copy MUST take, of every component, exactly the entries that its boundary needs and the tier lacks that it goes to: of a window all that is missing, the state of the boundary itself, and nothing that is there; where the profile says that copies go by their path, also others on it that the other tier has, and a backup that might have been refused may stop earlier."""
+    """A copy MUST take, of every component, exactly the entries that its boundary needs and the tier lacks that it goes to: of a window all that is missing, the state of the boundary itself, and nothing that is there; where the profile says that copies go by their path, also others on it that the other tier has, and a backup that might have been refused may stop earlier, with all that the last boundary needs of which it brings the KV."""
     if component_copy_takes.keys() - component_copy_least.keys():
         return False
     return all(
@@ -107,7 +108,7 @@ def a_copy_is_written_to_what_is_nobodys(component_copy_in_use: Collection[Place
     allowed="a copy: there is something to take, and room for it",
 )
 def a_refused_copy_has_nothing_to_take_or_no_room(component_copy_refusable: bool) -> bool:
-    """A copy MUST be refused only if there is nothing to take, or some pool is too small for what all components together need, after one eviction of what neither anything protects nor the hit needs that is gone on from; where copies go by their path, a backup also while another one runs on a path through its boundary; how much there is to take is no reason."""
+    """A copy MUST be refused only if there is nothing to take, or some pool is too small for what all components together need, after one eviction of what neither anything protects nor the hit needs that is gone on from; how much there is to take is no reason; where the profile says that copies go by their path, what they take and protect is that of all of it, and a backup may make room for each boundary on it in turn, or be refused while another one runs on a path through its boundary."""
     return component_copy_refusable
 
 
@@ -122,7 +123,7 @@ def a_refused_copy_has_nothing_to_take_or_no_room(component_copy_refusable: bool
 def a_copy_evicts_once_what_it_needs(
     component_copy_freed: Mapping[str, int], component_copy_freed_most: Mapping[str, int]
 ) -> bool:
-    """A copy MUST evict nothing from pools that have room for it, and from others no more than one eviction of what it takes."""
+    """A copy MUST evict nothing from pools that have room for it, and from others no more than one eviction of what it takes, or, where the profile says that copies go by their path, a backup one for each boundary on it."""
     return all(many <= component_copy_freed_most.get(name, 0) for name, many in component_copy_freed.items())
 
 
@@ -174,7 +175,7 @@ def a_copy_gives_back_what_it_does_not_leave(
     component_copy_left: Collection[Place],
     component_copy_left_most: Collection[Place],
 ) -> bool:
-    """A copy that has failed MUST give everything back that it was written to, and any other exactly what it brought for entries that are cached on its tier by then."""
+    """A copy that has failed MUST give everything back that it was written to, and any other exactly what it brought for entries that are cached on its tier by then; where the profile says that copies count from their beginning, nothing."""
     return set(component_copy_left) <= set(component_copy_returned) <= set(component_copy_left_most)
 
 
@@ -228,7 +229,7 @@ def host_entries_vanish_only_by_evictions_there(component_host_vanished: Collect
     allowed="entries that the boundary of no copy or write needs",
 )
 def an_eviction_from_the_host_spares_what_a_copy_needs(component_host_unprotected: Collection[At]) -> bool:
-    """An eviction from the host MUST NOT take an entry that the boundary of a running copy or write needs and that was there when it began, nor for a backup one that its own boundary needs."""
+    """An eviction from the host MUST NOT take an entry that the boundary of a running copy or write needs and that was there when it began, nor what the copy reads or has brought where that counts from its beginning, nor for a backup one that its own boundary needs."""
     return not component_host_unprotected
 
 

@@ -34,7 +34,7 @@ from kvlitmus.spec.component_copies import (
 from kvlitmus.spec.component_evictions import freed_most, rightly_gone
 from kvlitmus.spec.component_facts import pools_of
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import Run, admit, step_of
+from kvlitmus.spec.component_shapes import Run, admit, step_of, valid
 from kvlitmus.spec.component_state import (
     ComponentState,
     Copy,
@@ -84,13 +84,31 @@ def may_stop(setting: Setting, state: ComponentState, call: CopyCall, answer: Af
     return available is None or refusable(setting, plan, host_loose(setting, state), available, freed)
 
 
+def last_brought(setting: Setting, state: ComponentState, call: CopyCall, brought: Collection[At]) -> int:
+    """The last boundary that the device certainly has of which a backup brings the KV: what it stops after; 0 for none."""
+    layout, root = setting.layout, setting.profile.window_root
+    ends = {one.name: ends_at(call.path, one.name, state.certain) for one in layout.components}
+    step = step_of(layout.components)
+    return max(
+        [
+            end
+            for end in ends_at(call.path, layout.base.name, frozenset(brought))
+            if end % step == 0 and all(valid(one, end, ends[one.name], root) for one in layout.components)
+        ],
+        default=0,
+    )
+
+
 @fact(0)
 def component_copy_least(
     setting: Setting, state: ComponentState, call: CopyCall, answer: After, component_copy_boundary: int
 ) -> Mapping[str, Collection[int]]:
-    """Where the entries end that its boundary needs and the tier that it goes to certainly lacks; none if it may stop earlier."""
+    """Where the entries end that its boundary needs and the tier that it goes to certainly lacks; if it may stop earlier, and does, of the last boundary of which it brings the KV."""
     plan = copy_plan(setting, state, call, component_copy_boundary)
-    least = frozenset[At]() if may_stop(setting, state, call, answer, plan) else plan.least
+    least, brought = plan.least, copied_to(call.path, copying_of(answer)).keys()
+    if not least <= brought and may_stop(setting, state, call, answer, plan):
+        boundary = last_brought(setting, state, call, brought)
+        least = needed_by(setting, call.path, boundary) - state.host.keys()
     return {one.name: ends_at(call.path, one.name, least) for one in setting.layout.components}
 
 

@@ -63,7 +63,8 @@ class Copy(NamedTuple):
     ``places``: what it is written to, by what it brings there, unless that is cached from the beginning.  ``device``,
     ``host``: what its boundary needs and each tier had when it began, and what it reads and what is cached of it; that is
     protected until the copy has ended.  ``needs``: what may be protected besides: all that its boundary needs, also what
-    comes to a tier only later, or all that belongs to its path.
+    comes to a tier only later, or all that belongs to its path.  ``landing``: what it brings that is cached from the
+    beginning, and is written until the copy has ended.
     """
 
     load: bool
@@ -71,6 +72,7 @@ class Copy(NamedTuple):
     device: frozenset[At]
     host: frozenset[At]
     needs: frozenset[At] = frozenset()
+    landing: frozenset[At] = frozenset()
 
 
 class Write(NamedTuple):
@@ -386,6 +388,11 @@ def written_from(path: Path, answer: Writing) -> frozenset[At]:
 def at_places(layout: Layout, held: Mapping[At, int]) -> frozenset[Place]:
     """Entries by where they belong, as places of their pools."""
     return frozenset((layout.named(at[0]).pool, place) for at, place in held.items())
+
+
+def landing_on_host(copies: Collection[Copy]) -> frozenset[At]:
+    """What is cached on the host, and still being written there by one of these copies."""
+    return frozenset[At]().union(*[one.landing for one in copies if not one.load])
 
 
 def copying(layout: Layout, state: ComponentState, *, load: bool) -> frozenset[Place]:

@@ -176,9 +176,10 @@ class Profile:
         (``one``), or both are cached (``kept``).
     component_landing: what a copy between device and host brings is cached when it has ``ended``, if it went well; or from
         the moment it has ``begun``, and stays until it has ended.  Copies that are cached from their beginning can't
-        fail, and those of one direction end in the order in which they began.
+        fail, and the suite ends those of one direction in the order in which they began.
     component_extent: a copy takes what its ``boundary`` needs; or besides what belongs to prefixes on its ``path``, as by
-        nodes, and may protect all of that until it ends; a backup that finds too little room may then stop earlier.
+        nodes, and may protect all of that until it ends, as may a write to storage; a backup may then make room for each
+        boundary on its path in turn, and stop earlier where it finds too little.
     component_host_spares: an eviction from the host spares ``nothing`` but what copies and writes need, or may spare what
         the ``device`` has too.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
+from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_STORAGE_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy, Pinned
-from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.component_storing import ComponentWriter
+from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components import NodeTree, ReplacingTree, WholeNodes
 from kvlitmus.mutants.registry import null_mutant
@@ -33,12 +34,17 @@ def path_to(node: ComponentNode) -> Iterator[ComponentNode]:
 class LandingCopier(ComponentCopier):
     """What a copy brings hangs on its nodes from the beginning, pinned until the copy has ended."""
 
+    def __init__(self, pools: ComponentPools, host: ComponentPools, tree: ComponentTree) -> None:
+        super().__init__(pools, host, tree)
+        self.landing: list[ComponentCopy] = []
+
     def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
         copy, freed = super().begin(node, load=load)
         if copy is not None:
             for name, at, place in copy.buffers:
                 (self.tree if load else self).put(at, name, place)
                 self.hold(copy, name, at, device=load)
+            self.landing.append(copy)
         return copy, freed
 
     def hold(self, copy: ComponentCopy, name: str, at: ComponentNode, *, device: bool) -> None:
@@ -50,12 +56,33 @@ class LandingCopier(ComponentCopier):
     def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
         assert ok, "what is cached from its beginning can't fail"
         self.unpin(copy)
+        self.landing = [one for one in self.landing if one is not copy]
         return {}
+
+    def lands(self, name: str, at: ComponentNode) -> bool:
+        """Whether an entry of the host is still being written."""
+        return any((name, at) == (one, node) for copy in self.landing if not copy.load for one, node, _ in copy.buffers)
 
 
 @null_mutant("component-copies-count-from-the-beginning", profile=BEGUN, configs=COMPONENT_HOST_CONFIGS)
 class CopiesCountFromTheBeginning(LandingCopier):
     """A copy's entries are cached when it has begun: others hit them, and take nothing a second time."""
+
+
+class LandedWriter(ComponentWriter):
+    """Nothing is written to storage that is only landing on the host."""
+
+    def may_write(self, node: ComponentNode) -> bool:
+        assert isinstance(self.copies, LandingCopier)
+        landing = any(self.copies.lands(name, at) for name, at in self.copies.needs(node))
+        return super().may_write(node) and not landing
+
+
+@null_mutant(
+    "component-writes-wait-for-what-lands", beside=(LandedWriter,), profile=BEGUN, configs=COMPONENT_STORAGE_CONFIGS
+)
+class WritesWaitForWhatLands(LandingCopier):
+    """A write to storage is refused where a backup still brings what its boundary needs, though it counts as cached."""
 
 
 @null_mutant("component-load-brings-its-path", profile=BY_PATH, configs=COMPONENT_HOST_CONFIGS)
