@@ -23,9 +23,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import gpu, gpu_ceilings, gpu_parent, gpu_report
+from benchmarks import gpu, gpu_parent, gpu_report
 from benchmarks.gpu_stage import Bench, Record, Skip, Stage
-from tests.optimized.support.device import pretend
 from tests.support.processes import LIMIT
 
 SOON = 2.0
@@ -96,6 +95,9 @@ def works(folder: str, names: str) -> dict[str, Any]:
 
 def faults(kind: str) -> list[dict[str, Any]]:
     """Each stage with this fault at its fifth call of the device, or where it begins if it makes none."""
+    from benchmarks import gpu_ceilings
+    from tests.optimized.support.device import pretend  # torch is needed here alone
+
     found = []
     with pretend() as (bench, world):
 
