@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -20,7 +21,20 @@ from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.ranked import Deciding, RankCache, RankedSpecimen
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.interface.ranks import Ask, Collective, Decision, Exchange, Group, RankView, Receive, Send, worlds
+from kvlitmus.spec.interface.ranks import (
+    Ask,
+    Collective,
+    Decision,
+    Exchange,
+    Group,
+    Local,
+    RankView,
+    Receive,
+    Send,
+    StatesView,
+    World,
+    worlds,
+)
 from kvlitmus.spec.rank_calls import ABSENT, LOST, RETURNED, WAITING
 from kvlitmus.spec.rule import rules_of
 
@@ -196,19 +210,21 @@ def test_the_groups_of_a_tree_connect_all_its_ranks_and_no_others(shape: str) ->
 @pytest.mark.parametrize("config", plan.RANK_CONFIGS, ids=lambda config: config.label)
 def test_specimen_and_reference_decide_the_same(config: Config) -> None:
     """Two programs that know nothing of each other, the same schedules: the same views and the same words."""
-    said = []
+    said, counted = [], Counter[str]()
     for target in (specimen, reference):
         mine = []
         for seed in range(6):
             checker = Checker(target.make(config), config, target.profile)
             Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
             mine.append((checker.history, checker.ranks_state.seen))
+            counted += checker.counted()
         said.append(mine)
     for one, other in zip(*said, strict=True):
         assert one[1] == other[1]
         assert [line for line in one[0] if "prefetch" not in line] == [
             line for line in other[0] if "prefetch" not in line
         ]
+    assert all(counted[rule] for rule in ("RANKS-26", "RANKS-27", "RANKS-28"))
 
 
 def test_every_rule_of_ranks_is_evaluated_by_the_litmus_tests_that_name_it() -> None:
@@ -299,7 +315,8 @@ def test_what_nobody_can_look_at_does_not_pass() -> None:
     all_litmus()["ranks/a-rank-that-is-gone-is-told"].program(checker)
     counted = checker.counted()
     assert counted["RANKS-01"] and counted["RANKS-24"]
-    assert not any(counted[rule] for rule in ("RANKS-03", "RANKS-20", "RANKS-21", "RANKS-22", "RANKS-23", "RANKS-25"))
+    seen = ("RANKS-03", "RANKS-20", "RANKS-21", "RANKS-22", "RANKS-23", "RANKS-25", "RANKS-28")
+    assert not any(counted[rule] for rule in seen)
 
 
 @pytest.mark.parametrize("hidden", range(4))
@@ -339,3 +356,123 @@ def test_a_rank_that_raises_breaks_the_port() -> None:
     with pytest.raises(Violation) as found:
         ranks.ask(checker, "acks")
     assert found.value.rules == ("PORT-01",)
+
+
+def with_states(adapter: object, shape: str = "tp2", **sizes: int) -> Checker:
+    """A checker of ranks that have begun in a world with states."""
+    checker = Checker(adapter, plan.RANKS, specimen.profile)
+    assert ranks.start(checker, shape, **{"state_slots": 2, **sizes})
+    return checker
+
+
+def test_ranks_that_do_not_say_that_they_keep_states_are_never_asked_for_any() -> None:
+    asked: list[World] = []
+
+    class Plain:
+        """Ranks as they were written before there was a port for states."""
+
+        def __init__(self) -> None:
+            self.inner = RankedSpecimen()
+            self.ranks_ask, self.ranks_local = self.inner.ranks_ask, self.inner.ranks_local
+            self.ranks_view = self.inner.ranks_view
+
+        def ranks_start(self, world: World) -> None:
+            asked.append(world)
+            self.inner.ranks_start(world)
+
+    for seed in range(4):
+        checker = Checker(Plain(), plan.RANKS, specimen.profile)
+        Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
+        for test in all_litmus().values():
+            if test.needs <= checker.capabilities and plan.suits(
+                test, plan.RANKS, specimen.profile, force_misuse=False
+            ):
+                test.program(checker)
+    assert len(asked) > 50
+    assert {world.state_slots for world in asked} == {0}
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        5,
+        StatesView((("a",),), (), 2),  # type: ignore[arg-type]
+        StatesView((), (1,), 2),  # type: ignore[arg-type]
+        StatesView((), (), "a"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_look_at_states_with_other_fields_breaks_the_port(view: Any) -> None:
+    class Odd(RankedSpecimen):
+        def ranks_states(self, rank: int) -> StatesView:
+            return view  # type: ignore[no-any-return]
+
+    with pytest.raises(Violation, match="PORT-03"):
+        with_states(Odd())
+
+
+def test_states_that_nobody_can_look_at_do_not_pass() -> None:
+    class Blind(RankedSpecimen):
+        def ranks_states(self, rank: int) -> StatesView:
+            return None  # type: ignore[return-value]
+
+    checker = with_states(Blind())
+    ranks.ask(checker, "prefetch", (1, 2, 3), rid=1)
+    ranks.ask(checker, "abort", rid=1)
+    counted = checker.counted()
+    assert counted["RANKS-26"] and not counted["RANKS-23"] and not counted["RANKS-28"]
+
+
+def test_a_state_that_one_rank_has_and_another_not_is_seen() -> None:
+    class Forgets(RankCache):
+        def attach_state(self, one: Any, place: Any) -> None:
+            super().attach_state(one, () if self.number else place)
+
+    checker = with_states(RankedSpecimen(Forgets))
+    ranks.ask(checker, "prefetch", (1, 2), rid=1)
+    ranks.found(checker, 1, [(1, 2)] * 2)
+    ranks.read(checker, 1, [(2, 2, 1)] * 2)
+    with pytest.raises(Violation) as found:
+        ranks.ask(checker, "poll", rid=1)
+    assert found.value.rules == ("RANKS-03",)
+
+
+def test_a_state_that_was_there_from_the_beginning_comes_from_nothing() -> None:
+    class Born(RankCache):
+        def clear(self) -> None:
+            super().clear()
+            if self.state_free:
+                self.states[(1,)] = None
+                self.state_free -= 1
+
+    with pytest.raises(Violation) as found:
+        with_states(RankedSpecimen(Born))
+    assert found.value.rules == ("RANKS-28",)
+
+
+class InOrder(RankCache):
+    """Storage is read component by component, the state last; what comes in another order can't happen there."""
+
+    def local(self, event: Local) -> Any:
+        one = self.reads.get(event.rid)
+        if event.what == "read" and one is not None and event.state and event.pages < one.hit:
+            raise NotImplementedError
+        return super().local(event)
+
+
+class NoSmallWorlds(RankedSpecimen):
+    """It keeps states, but not so few."""
+
+    def ranks_start(self, world: World) -> None:
+        if 0 < world.state_slots < 3:
+            raise NotImplementedError
+        super().ranks_start(world)
+
+
+@pytest.mark.parametrize("make", [lambda: RankedSpecimen(InOrder), NoSmallWorlds])
+def test_what_can_not_happen_to_states_is_passed_over(make: Any) -> None:
+    for seed in range(4):
+        checker = Checker(make(), plan.RANKS, specimen.profile)
+        Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
+    for test in all_litmus().values():
+        if plan.suits(test, plan.RANKS, specimen.profile, force_misuse=False):
+            test.program(Checker(make(), plan.RANKS, specimen.profile))

@@ -55,6 +55,7 @@ def test_every_method_of_a_port_is_described_by_one_protocol_of_its_part() -> No
         (sparse, sparse.SPARSE_PORTS),
         (components, components.COMPONENT_PORTS),
         (ranks, ranks.RANK_PORTS),
+        (ranks, ranks.RANK_STATE_PORTS),
     ):
         for port, methods in mine.items():
             fitting = [one for name in defined(part) if set(methods) <= set(vars(one := vars(part)[name]))]

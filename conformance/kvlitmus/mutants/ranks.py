@@ -100,10 +100,10 @@ class EndsAPrefetchByItself(RankCache):
 
     def ask_poll(self, ask: Ask) -> Deciding:
         one = self.reads.get(ask.rid)
-        pages, window = yield from self.agree_progress(ask.rid)
+        read = yield from self.agree_progress(ask.rid)
         if one is None or not (self.may_stop(ask.rid, one) or ask.rid in self.failed):
             return []
-        return self.commit(ask.rid, one, pages, window)
+        return self.commit(ask.rid, one, read)
 
 
 @mutant("rank-clock-ends-a-prefetch", kills=("RANKS-12",), configs=TIMED)
@@ -150,7 +150,7 @@ class CommitsWhatItHasRead(RankCache):
 
     def agree_progress(self, rid: int) -> Exchanging:
         yield from super().agree_progress(rid)
-        return list(self.progress.get(rid, (0, 0)))
+        return list(self.has_read(rid))
 
 
 @mutant("rank-commits-what-one-has-read", kills=("RANKS-14",))
@@ -160,7 +160,7 @@ class CommitsWhatOneHasRead(RankCache):
     """
 
     def agree_progress(self, rid: int) -> Exchanging:
-        return (yield from self.to_all.agree("max", ("pages", "window pages"), self.progress.get(rid, (0, 0))))
+        return (yield from self.to_all.agree("max", self.PROGRESS, self.has_read(rid)))
 
 
 @mutant("rank-commits-a-page-less", kills=("RANKS-15",))
@@ -168,8 +168,8 @@ class CommitsAPageLess(RankCache):
     """The last page that all ranks have read is dropped."""
 
     def agree_progress(self, rid: int) -> Exchanging:
-        pages, window = yield from super().agree_progress(rid)
-        return [pages - 1, window]
+        pages, *others = yield from super().agree_progress(rid)
+        return [pages - 1, *others]
 
 
 @mutant("rank-window-is-its-own", bugs=("H-26",), kills=("RANKS-01",))
@@ -179,9 +179,9 @@ class WindowIsItsOwn(RankCache):
     """
 
     def agree_progress(self, rid: int) -> Exchanging:
-        mine = self.progress.get(rid, (0, 0))
-        agreed = yield from self.to_all.agree("min", ("pages",), mine[:1])
-        return [*agreed, mine[1]]
+        mine = self.has_read(rid)
+        agreed = yield from self.to_all.agree("min", self.PROGRESS[::2], mine[::2])
+        return [agreed[0], mine[1], agreed[1]]
 
 
 @mutant("rank-window-in-part", kills=("RANKS-16",))
@@ -210,10 +210,10 @@ class PacksWhatItHas(RankCache):
     """The window's place in the packed vector is there only on ranks that have read of the window."""
 
     def agree_progress(self, rid: int) -> Exchanging:
-        pages, window = self.progress.get(rid, (0, 0))
-        names, values = ("pages", "window pages"), (pages, window)
-        agreed = yield from self.to_all.agree("min", names[: 1 + bool(window)], values[: 1 + bool(window)])
-        return [*agreed, 0][:2]
+        mine = dict(zip(self.PROGRESS, self.has_read(rid), strict=True))
+        names = [name for name in self.PROGRESS if mine[name] or name != "window pages"]
+        agreed = yield from self.to_all.agree("min", names, [mine[name] for name in names])
+        return [dict(zip(names, agreed, strict=True)).get(name, 0) for name in self.PROGRESS]
 
 
 @mutant("rank-packs-in-its-own-order", bugs=("H-21",), kills=("RANKS-05",))
@@ -221,12 +221,12 @@ class PacksInItsOwnOrder(RankCache):
     """The order of the packed vector is that in which this rank began to read its components."""
 
     def agree_progress(self, rid: int) -> Exchanging:
-        mine = {"pages": self.progress.get(rid, (0, 0))[0], "window pages": self.progress.get(rid, (0, 0))[1]}
+        mine = dict(zip(self.PROGRESS, self.has_read(rid), strict=True))
         names = sorted(mine, key=lambda name: -mine[name])
         agreed = dict(
             zip(names, (yield from self.to_all.agree("min", names, [mine[name] for name in names])), strict=True)
         )
-        return [agreed["pages"], agreed["window pages"]]
+        return [agreed[name] for name in self.PROGRESS]
 
 
 @mutant("rank-hit-is-the-least-length", bugs=("H-19",), kills=("RANKS-19",))
@@ -451,9 +451,9 @@ class LoadsInPart(RankCache):
 class KeepsTheTail(RankCache):
     """What was not read by all ranks is cut off the prefetch, and its memory never given back."""
 
-    def commit(self, rid: int, one: Read, pages: int, window: int) -> list[Decision]:
-        lost = len(one.pages) - max(0, min(one.hit, pages))
-        decisions = super().commit(rid, one, pages, window)
+    def commit(self, rid: int, one: Read, read: Sequence[int]) -> list[Decision]:
+        lost = len(one.pages) - max(0, min(one.hit, read[0]))
+        decisions = super().commit(rid, one, read)
         self.host_free -= lost
         return decisions
 
@@ -462,9 +462,9 @@ class KeepsTheTail(RankCache):
 class KeepsTheWindow(RankCache):
     """The memory for a window that is not committed is never given back."""
 
-    def commit(self, rid: int, one: Read, pages: int, window: int) -> list[Decision]:
+    def commit(self, rid: int, one: Read, read: Sequence[int]) -> list[Decision]:
         free = self.window_free
-        decisions = super().commit(rid, one, pages, window)
+        decisions = super().commit(rid, one, read)
         self.window_free = free
         return decisions
 

@@ -22,32 +22,34 @@ from kvlitmus.spec.interface.ranks import (
     RankView,
     Receive,
     Send,
+    StatesView,
     World,
 )
 from kvlitmus.spec.prefetch_life import ENDED, FETCH
-from kvlitmus.spec.rank_state import Own, finished, forgotten, noted
+from kvlitmus.spec.rank_state import Own, emptied, finished, forgotten, noted
 
-ROOM = ("attached", "device", "device evictable", "host", "host evictable", "window")
+ROOM = ("attached", "device", "device evictable", "host", "host evictable", "window", "state", "state evictable")
 """What ranks compare before memory is granted."""
 
 
 class Reading(NamedTuple):
-    """A prefetch: the pages it holds memory for, whether it holds a window, when it began, and what storage has of
-    it.
+    """A prefetch: the pages it holds memory for, whether it holds a window, when it began, what storage has of it, and
+    whether it holds a state: that is for the last of its pages.
     """
 
     pages: tuple[Prefix, ...]
     window: bool
     began: int
     hit: int | None = None
+    state: bool = False
 
 
 class Rank(NamedTuple):
     """One rank.
 
     ``device``, ``host``: the pages there, the least recently used first.  ``writing``, ``loading``: copies, in the
-    order in which they began.  ``windows``: the boundaries with a window, the oldest first.  ``own``: what only this
-    rank knows.
+    order in which they began.  ``windows``, ``states``: the boundaries with a window, and with a state, the oldest
+    first.  ``own``: what only this rank knows.
     """
 
     world: World
@@ -59,6 +61,7 @@ class Rank(NamedTuple):
     reading: Mapping[int, Reading] = {}
     windows: tuple[Prefix, ...] = ()
     own: Own = Own()
+    states: tuple[Prefix, ...] = ()
 
     @property
     def device_free(self) -> int:
@@ -76,6 +79,11 @@ class Rank(NamedTuple):
         """Free pages of the window."""
         held = len(self.windows) + sum(one.window for one in self.reading.values())
         return self.world.window_pages - held * self.world.window
+
+    @property
+    def state_free(self) -> int:
+        """Free entries for states."""
+        return self.world.state_slots - len(self.states) - sum(one.state for one in self.reading.values())
 
 
 def pages_of(key: Prefix) -> tuple[Prefix, ...]:
@@ -102,6 +110,12 @@ def view(rank: Rank) -> RankView:
         rank.host_free,
         rank.window_free,
     )
+
+
+def states_view(rank: Rank) -> StatesView:
+    """What others may see of its states."""
+    held = tuple((rid, one.pages[-1]) for rid, one in sorted(rank.reading.items()) if one.state)
+    return StatesView(rank.states, held, rank.state_free)
 
 
 # -- agreement ---------------------------------------------------------------------------------------
@@ -143,7 +157,7 @@ def layout(rank: Rank, ask: Ask) -> tuple[str, ...]:
     if ask.what == "acks":
         return ("writes", "loads")
     if ask.what == "poll":
-        return ("may stop", "has not failed", "pages", "window pages")
+        return ("may stop", "has not failed", "pages", "window pages", "states")
     if ask.what == "hit":
         one = rank.reading.get(ask.rid)
         pages = range(1, len(one.pages) + 1) if one is not None and one.hit is None else ()
@@ -159,9 +173,11 @@ def contribute(rank: Rank, ask: Ask) -> tuple[int, ...]:
     if ask.what == "poll":
         pages, window = own.read.get(ask.rid, (0, 0))
         may = one is not None and may_stop(rank, ask.rid, one)
-        return (int(may), int(ask.rid not in own.failed), pages, window)
+        return (int(may), int(ask.rid not in own.failed), pages, window, int(ask.rid in own.stated))
     if ask.what == "hit":
         found = own.found.get(ask.rid)
+        if found is not None and one is not None and one.state:
+            found &= own.states[ask.rid]
         places = range(1, len(layout(rank, ask)))
         return (int(found is not None), *[int(at in (found or ())) for at in places])
     if ask.what in ("abort", "rejoin"):
@@ -180,6 +196,8 @@ def room(rank: Rank, key: Prefix) -> tuple[int, ...]:
         max(0, rank.host_free - rank.own.pinched),
         len(evicted(rank, "host", everything, kept)[1]),
         rank.window_free + rank.world.window * len(rank.windows),
+        max(0, rank.state_free - rank.own.pinched_states),
+        len(rank.states),
     )
 
 
@@ -187,6 +205,7 @@ def may_stop(rank: Rank, rid: int, one: Reading) -> bool:
     """Whether, to this rank alone, the stop policy lets a prefetch end."""
     pages, window = rank.own.read.get(rid, (0, 0))
     whole = one.hit is not None and pages >= one.hit and (not one.window or window >= rank.world.window)
+    whole = whole and (not one.state or rid in rank.own.stated)
     elapsed = rank.own.clock - one.began
     return policies.may_stop(rank.world.stop, ENDED if whole else FETCH, elapsed, rank.world.limit)
 
@@ -214,8 +233,8 @@ def evicted(rank: Rank, tier: str, many: int, kept: frozenset[Prefix]) -> tuple[
         victims.append(victim)
     if tier == "device":
         return rank._replace(device=tuple(pages)), tuple(victims)
-    windows = tuple(page for page in rank.windows if page not in victims)
-    return rank._replace(host=tuple(pages), windows=windows), tuple(victims)
+    windows, states = (tuple(page for page in had if page not in victims) for had in (rank.windows, rank.states))
+    return rank._replace(host=tuple(pages), windows=windows, states=states), tuple(victims)
 
 
 def used(order: tuple[Prefix, ...], pages: Sequence[Prefix]) -> tuple[Prefix, ...]:
@@ -246,8 +265,7 @@ def settle(rank: Rank, ask: Ask, common: tuple[int, ...]) -> tuple[Rank, tuple[D
     if ask.what == "load":
         return loads(rank, ask.key, common)
     if ask.what == "rejoin" and not common[0]:
-        own = Own(clock=rank.own.clock, attached=rank.own.attached, pinched=rank.own.pinched)
-        return Rank(rank.world, rank.number, own=own), (Decision("commit", "reset", ()),)
+        return Rank(rank.world, rank.number, own=emptied(rank.own)), (Decision("commit", "reset", ()),)
     if ask.what == "abort":
         return without(rank, ask.rid), ()
     return rank, ()
@@ -262,7 +280,7 @@ def found(rank: Rank, key: Prefix) -> tuple[Rank, tuple[Decision, ...]]:
 
 def inserted(rank: Rank, key: Prefix, common: tuple[int, ...]) -> tuple[Rank, tuple[Decision, ...]]:
     """Cache as much of a key as fits, and begin to copy to the host what is not there, as much as fits there."""
-    _, device, device_more, host, host_more, _ = common
+    _, device, device_more, host, host_more, *_ = common
     pages, kept = pages_of(key), frozenset(pages_of(key))
     missing = pages[leading(pages, rank.device) :][: device + device_more]
     rank, victims = evicted(rank, "device", max(0, len(missing) - device), kept)
@@ -295,25 +313,37 @@ def acked(rank: Rank, common: tuple[int, ...]) -> tuple[Rank, tuple[Decision, ..
 def truncated(rank: Rank, ask: Ask, common: tuple[int, ...]) -> tuple[Rank, tuple[Decision, ...]]:
     """Take memory for what is missing on the host: all of it, else as much of its beginning as all ranks have room for.
 
-    A window comes with it where the pages are enough for one; where it finds no room, nothing is taken at all.
+    A window comes with it where the pages are enough for one, and one state where there are states, however few the
+    pages are; where one of these finds no room, nothing is taken at all.
     """
-    attached, _, _, host, host_more, window_room = common
-    pages, size = pages_of(ask.key), rank.world.window
+    attached, _, _, host, host_more, window_room, states, states_more = common
+    pages, size, state = pages_of(ask.key), rank.world.window, rank.world.state_slots > 0
     missing = pages[leading(pages, rank.host) :][: host + host_more]
     window = 0 < size <= len(missing)
     if not attached or not missing or ask.rid in rank.reading or (window and window_room < size):
         return rank, (Decision("grant", "read", ()),)
+    if state and not states + states_more:
+        return rank, (Decision("grant", "read", ()),)
+    had = len(rank.states)
     rank, victims = evicted(rank, "host", max(0, len(missing) - host), frozenset(pages))
     # What was evicted may have had windows, on all ranks alike.
     dropped = rank.windows[: -(-max(0, size - rank.window_free) // size)] if window else ()
     rank = rank._replace(windows=rank.windows[len(dropped) :])
-    reading = {**rank.reading, ask.rid: Reading(missing, window, rank.own.clock)}
+    gone = rank.states[: max(0, state - states - (had - len(rank.states)))]
+    rank = rank._replace(states=rank.states[len(gone) :])
+    reading = {**rank.reading, ask.rid: Reading(missing, window, rank.own.clock, state=state)}
     return rank._replace(reading=reading, own=forgotten(rank.own, ask.rid)), (
         Decision("victims", "host", victims),
         Decision("victims", "window", dropped),
         Decision("grant", "read", missing),
         Decision("grant", "window", missing[-1:] if window else ()),
+        *about_states(rank, Decision("victims", "state", gone), Decision("grant", "state", missing[-1:])),
     )
+
+
+def about_states(rank: Rank, *decisions: Decision) -> tuple[Decision, ...]:
+    """These decisions, where there are states."""
+    return decisions if rank.world.state_slots else ()
 
 
 def restorable(rank: Rank, rid: int, common: tuple[int, ...]) -> tuple[Rank, tuple[Decision, ...]]:
@@ -325,8 +355,9 @@ def restorable(rank: Rank, rid: int, common: tuple[int, ...]) -> tuple[Rank, tup
     granted = Decision("grant", "hit", one.pages[:hit])
     if not hit:
         return without(rank, rid), (granted,)
-    kept = Reading(one.pages[:hit], one.window and hit >= rank.world.window, one.began, hit)
-    return rank._replace(reading={**rank.reading, rid: kept}), (granted,)
+    kept = Reading(one.pages[:hit], one.window and hit >= rank.world.window, one.began, hit, one.state)
+    place = about_states(rank, Decision("grant", "state", kept.pages[-1:]))
+    return rank._replace(reading={**rank.reading, rid: kept}), (granted, *place)
 
 
 def without(rank: Rank, rid: int) -> Rank:
@@ -341,18 +372,28 @@ def common_part(hit: int, pages: int, window: bool, window_pages: int, size: int
     return many, window and window_pages >= size and many == hit > 0
 
 
+def attaches(hit: int, many: int, read: bool) -> bool:
+    """Whether a state gets into the cache: all ranks have read it, and every page before the boundary that it is of."""
+    return read and many == hit > 0
+
+
 def ended(rank: Rank, rid: int, common: tuple[int, ...]) -> tuple[Rank, tuple[Decision, ...]]:
     """End a prefetch where all ranks may, or one has failed: what all have read is cached, the rest is given back."""
     one = rank.reading.get(rid)
-    may, unbroken, pages, window_pages = common
+    may, unbroken, pages, window_pages, stated = common
     if one is None or not terminates(bool(may), not unbroken):
         return rank, ()
     many, window = common_part(one.hit or 0, pages, one.window, window_pages, rank.world.window)
     rank, read = without(rank, rid), one.pages[:many]
     rank = rank._replace(host=used(rank.host, read))
     boundary = read[-1:] if window else ()
-    windows = (*[page for page in rank.windows if page not in boundary], *boundary)
-    return rank._replace(windows=windows), (Decision("commit", "kv", read), Decision("commit", "window", boundary))
+    place = read[-1:] if one.state and attaches(one.hit or 0, many, bool(stated)) else ()
+    rank = rank._replace(windows=used(rank.windows, boundary), states=used(rank.states, place))
+    return rank, (
+        Decision("commit", "kv", read),
+        Decision("commit", "window", boundary),
+        *about_states(rank, Decision("commit", "state", place)),
+    )
 
 
 def terminates(all_may: bool, one_failed: bool) -> bool:
@@ -362,7 +403,7 @@ def terminates(all_may: bool, one_failed: bool) -> bool:
 
 def loads(rank: Rank, key: Prefix, common: tuple[int, ...]) -> tuple[Rank, tuple[Decision, ...]]:
     """Begin to copy to the device what is missing there and on the host, all of it or nothing."""
-    _, device, device_more, _, _, _ = common
+    _, device, device_more, *_ = common
     pages = pages_of(key)
     missing = pages[leading(pages, rank.device) :]
     missing = missing[: leading(missing, tuple(page for page in rank.host if page not in rank.loading))]

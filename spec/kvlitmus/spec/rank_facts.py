@@ -15,6 +15,7 @@ from kvlitmus.spec.rank_state import (
     advance_ranks,
     awaited,
     common_pages,
+    common_state,
     common_window,
     decided,
     finished,
@@ -24,6 +25,7 @@ from kvlitmus.spec.rank_state import (
 
 VICTIMS = "victims"
 PORT = ("ranks", "ranks_view")
+STATES = (*PORT, "rank_states")
 
 # What each rank did
 
@@ -165,11 +167,12 @@ def ranks_overdrawn(ranks_then: RanksState) -> Sequence[int] | Unknown:
     """The ranks that took more than they have, or what others occupy there; unknown where none is found, and one can't be
     seen.
     """
-    found = [
-        rank
-        for rank, view in _looks(ranks_then).items()
-        if min(view.device_free, view.window_free, view.host_free - ranks_then.own[rank].pinched) < 0
-    ]
+    found = []
+    for rank, view in _looks(ranks_then).items():
+        own = ranks_then.own[rank]
+        left = [view.device_free, view.window_free, view.host_free - own.pinched]
+        left += [] if view.states is None else [view.states.free - own.pinched_states]
+        found += [rank] if min(left) < 0 else []
     return UNKNOWN if not found and _unseen(ranks_then) else found
 
 
@@ -188,6 +191,8 @@ def ranks_unaccounted(ranks_then: RanksState) -> Sequence[tuple[int, str]] | Unk
             "host": view.host_free + len(view.host) + len(view.writing) + read - world.host_pages,
             "window": view.window_free + world.window * len(view.window) + window - world.window_pages,
         }
+        if view.states is not None:
+            sums["state"] = view.states.free + len(view.states.cached) + len(view.states.held) - world.state_slots
         found += [(rank, pool) for pool, odd in sums.items() if odd]
     return UNKNOWN if not found and _unseen(ranks_then) else found
 
@@ -275,6 +280,79 @@ def window_common(state: RanksState, call: RankAsk, poll_common: Sequence[Prefix
     if fetch is None or not common_window(state, call.ranks, call.ask.rid, fetch):
         return ()
     return poll_common[-1:]
+
+
+@fact(0)
+def fetch_with_state(state: RanksState, call: RankAsk) -> bool | Unknown:
+    """Whether the prefetch has memory for a state; unknown where there is no prefetch."""
+    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
+    return UNKNOWN if fetch is None else fetch.state
+
+
+@fact(0)
+def state_committed(common_choices: Sequence[Decision], poll_ended: bool) -> Sequence[Prefix] | Unknown:
+    """The boundaries that the commit gave a state; unknown where the prefetch goes on."""
+    return (decided(common_choices, "commit", "state") or ()) if poll_ended else UNKNOWN
+
+
+@fact(0)
+def state_common(
+    state: RanksState, call: RankAsk, poll_common: Sequence[Prefix], fetch_with_state: bool
+) -> Sequence[Prefix]:
+    """The boundary whose state every rank has read, with all pages before it; none where there is none."""
+    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
+    if fetch is None or not fetch_with_state or not common_state(state, call.ranks, call.ask.rid, fetch):
+        return ()
+    return poll_common[-1:]
+
+
+@fact(0)
+def state_granted(common_choices: Sequence[Decision]) -> Sequence[Prefix]:
+    """The boundaries for whose states memory was taken, or is kept."""
+    return decided(common_choices, "grant", "state") or ()
+
+
+@fact(0)
+def state_place(state: RanksState, call: RankAsk, common_choices: Sequence[Decision]) -> Sequence[Prefix]:
+    """The boundary of the prefetch's one state: the last page that it took memory for, or that storage has; none where no
+    memory was taken, nothing was noted, or the ranks keep no states.
+    """
+    pages = decided(common_choices, "grant", "read" if call.ask.what == "prefetch" else "hit") or ()
+    return pages[-1:] if state.world.state_slots else ()
+
+
+@fact(0, ports=STATES)
+def ranks_stated(ranks_then: RanksState) -> bool:
+    """Whether some rank has a state."""
+    return any(_cached_states(view) for view in _looks(ranks_then).values())
+
+
+@fact(0, ports=STATES)
+def states_from_nothing(
+    state: RanksState, call: RankStart | RankLocal | RankAsk, answer: object, ranks_then: RanksState
+) -> Sequence[tuple[int, Prefix]] | Unknown:
+    """The ranks, each with a boundary that has a state there now, had none before, and was given none by a commit in this
+    call; unknown where none is found, and one can't be seen.
+    """
+    traces = answer.traces if isinstance(answer, Together) else ()
+    given = {one.rank: set(decided(one.decisions, "commit", "state") or ()) for one in traces}
+    before = {} if isinstance(call, RankStart) else _looks(state)
+    looks = _looks(ranks_then)
+    # Of a rank that was gone, and is back, nothing was seen before: it had nothing.
+    blind = [] if isinstance(call, RankStart) else [one for one in looks if one not in before and state.own[one].whole]
+    found = [
+        (rank, one)
+        for rank, view in looks.items()
+        if rank not in blind
+        for one in _cached_states(view)
+        if one not in {*_cached_states(before.get(rank)), *given.get(rank, ())}
+    ]
+    return UNKNOWN if not found and (blind or _unseen(ranks_then)) else found
+
+
+def _cached_states(view: RankView | None) -> Sequence[Prefix]:
+    """The boundaries that have a state."""
+    return () if view is None or view.states is None else view.states.cached
 
 
 @fact(0)

@@ -21,7 +21,8 @@ class Own(NamedTuple):
 
     ``alive``; ``whole``: whether it has lost nothing since all began together.  ``wrote``, ``loaded``: the pages whose
     copy has ended.  ``found``: what its storage answered, by request.  ``read``: pages and pages of the window, by
-    request.  ``failed``: the requests whose reading ended early.
+    request.  ``failed``: the requests whose reading ended early.  ``pinched_states``: entries for states that others occupy.
+    ``states``: for which boundaries its storage has a state, by request.  ``stated``: the requests whose state was read.
     """
 
     alive: bool = True
@@ -34,17 +35,21 @@ class Own(NamedTuple):
     found: Mapping[int, frozenset[int]] = {}
     read: Mapping[int, tuple[int, int]] = {}
     failed: frozenset[int] = frozenset()
+    pinched_states: int = 0
+    states: Mapping[int, frozenset[int]] = {}
+    stated: frozenset[int] = frozenset()
 
 
 class Fetch(NamedTuple):
     """A prefetch that all agreed on: the pages it took memory for, how many of them storage has on all ranks (``None``
-    while that isn't agreed), whether it took memory for a window, and when it began by each rank's clock.
+    while that isn't agreed), whether it took memory for a window and for a state, and when it began by each rank's clock.
     """
 
     granted: tuple[Prefix, ...]
     window: bool
     began: Mapping[int, int]
     hit: int | None = None
+    state: bool = False
 
 
 class Agreed(NamedTuple):
@@ -90,6 +95,7 @@ def may_stop(world: World, own: Own, rank: int, rid: int, fetch: Fetch) -> bool:
     """Whether, to this rank alone, the stop policy lets a prefetch end."""
     pages, window = own.read.get(rid, (0, 0))
     whole = fetch.hit is not None and pages >= fetch.hit and (not fetch.window or window >= world.window)
+    whole = whole and (not fetch.state or rid in own.stated)
     return policies.may_stop(world.stop, ENDED if whole else FETCH, own.clock - fetch.began[rank], world.limit)
 
 
@@ -112,16 +118,29 @@ def common_window(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetc
     return fetch.window and whole and common_pages(state, ranks, rid, fetch) == (fetch.hit or 0) > 0
 
 
+def common_state(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> bool:
+    """Whether every rank has read the state, and all pages before its boundary."""
+    whole = all(rid in state.own[rank].stated for rank in ranks)
+    return fetch.state and whole and common_pages(state, ranks, rid, fetch) == (fetch.hit or 0) > 0
+
+
 def restorable(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> int | None:
     """The longest prefix that can be restored on every rank, in pages; ``None`` while a rank has no answer.
 
-    It is the largest boundary of the *intersection*: the least of each rank's longest is, on some rank, no boundary.
+    It is the largest boundary of the *intersection*, over ranks and components: the least of each rank's longest is, on
+    some rank, no boundary, and where one has a state another one may have none.
     """
-    answers = [state.own[rank].found.get(rid) for rank in ranks]
+    answers = [_restorable_here(state.own[rank], rid, fetch) for rank in ranks]
     if any(one is None for one in answers):
         return None
     common = frozenset(range(1, len(fetch.granted) + 1)).intersection(*[one for one in answers if one is not None])
     return max(common, default=0)
+
+
+def _restorable_here(own: Own, rid: int, fetch: Fetch) -> frozenset[int] | None:
+    """The boundaries that one rank can restore; ``None`` while its storage has not answered."""
+    found = own.found.get(rid)
+    return found if found is None or not fetch.state else found & own.states.get(rid, frozenset())
 
 
 # -- what a step amounts to --------------------------------------------------------------------------
@@ -150,15 +169,19 @@ def noted(own: Own, event: Local) -> Own:
     if event.what in ("wrote", "loaded"):
         return own._replace(**{event.what: getattr(own, event.what) | {event.key}})
     if event.what == "found":
-        return own._replace(found={**own.found, event.rid: frozenset(event.boundaries)})
+        return own._replace(
+            found={**own.found, event.rid: frozenset(event.boundaries)},
+            states={**own.states, event.rid: frozenset(event.states)},
+        )
     if event.what == "read":
-        return own._replace(read={**own.read, event.rid: (event.pages, event.window)})
+        stated = own.stated | {event.rid} if event.state else own.stated - {event.rid}
+        return own._replace(read={**own.read, event.rid: (event.pages, event.window)}, stated=stated)
     if event.what == "failed":
         return own._replace(failed=own.failed | {event.rid})
     if event.what == "clock":
         return own._replace(clock=event.pages)
     if event.what == "pinch":
-        return own._replace(pinched=event.pages)
+        return own._replace(pinched=event.pages, pinched_states=event.state)
     return own._replace(attached=bool(event.pages)) if event.what == "attach" else own
 
 
@@ -168,7 +191,14 @@ def forgotten(own: Own, rid: int) -> Own:
         found={other: one for other, one in own.found.items() if other != rid},
         read={other: one for other, one in own.read.items() if other != rid},
         failed=own.failed - {rid},
+        states={other: one for other, one in own.states.items() if other != rid},
+        stated=own.stated - {rid},
     )
+
+
+def emptied(own: Own) -> Own:
+    """What a rank has by itself after all began anew: its clock, its storage, and what others occupy there."""
+    return Own(clock=own.clock, attached=own.attached, pinched=own.pinched, pinched_states=own.pinched_states)
 
 
 def after_local(state: RanksState, event: Local) -> RanksState:
@@ -210,8 +240,7 @@ def _agreed(
     """What is agreed on after a call, and what each rank has by itself of what goes on."""
     own = {rank: state.own[rank] for rank in call.ranks}
     if call.ask.what == "rejoin" and decided(decisions, "commit", "reset") is not None:
-        fresh = {rank: Own(clock=one.clock, attached=one.attached, pinched=one.pinched) for rank, one in own.items()}
-        return Agreed(), fresh
+        return Agreed(), {rank: emptied(one) for rank, one in own.items()}
     if call.ask.what == "rejoin":
         return agreed, {rank: one._replace(whole=True) for rank, one in own.items()}
     wrote = frozenset(decided(decisions, "ack", "write") or ())
@@ -234,7 +263,8 @@ def _fetching(state: RanksState, ask: Ask, decisions: Sequence[Decision], agreed
     over = decided(decisions, "commit", "kv") is not None or hit == () or ask.what == "abort"
     if granted:
         began = {rank: own.clock for rank, own in state.own.items()}
-        fetches[ask.rid] = Fetch(granted, bool(decided(decisions, "grant", "window")), began)
+        window, one = (bool(decided(decisions, "grant", of)) for of in ("window", "state"))
+        fetches[ask.rid] = Fetch(granted, window, began, state=one)
     elif over:
         fetches.pop(ask.rid, None)
     elif hit is not None and ask.rid in fetches:

@@ -55,8 +55,8 @@ def ranks_choose_equal_victims(rank_victims: Sequence[Sequence[Decision]]) -> bo
     needs=("ranks_view",),
 )
 def trees_stay_equal(rank_looks: Sequence[Sequence[RankView]]) -> bool:
-    """After every step all ranks of a tree MUST have the same pages on each tier, in the same order of use, the same
-    copies and prefetches under way, and as much free memory.
+    """After every step all ranks of a tree MUST have the same pages on each tier, in the same order of use, the same windows
+    and states, the same copies and prefetches under way, and as much free memory.
     """
     return all(equal(views) for views in rank_looks)
 
@@ -283,8 +283,8 @@ def a_prefetch_needs_storage_on_every_rank(read_granted: Sequence[Prefix], ranks
     allowed="{hit_restorable} pages",
 )
 def what_storage_has_is_what_every_rank_can_restore(hit_agreed: int | None, hit_restorable: int | None) -> bool:
-    """What storage has of a prefetch MUST be the longest prefix that can be restored on *every* rank, out of the boundaries that
-    all have in common; the least of each rank's longest may be no boundary on some.
+    """What storage has of a prefetch MUST be the longest prefix that can be restored on *every* rank, of every component, out of
+    the boundaries that all have in common; the least of each rank's, or of each component's, longest may be no boundary on some.
     """
     return hit_agreed == hit_restorable
 
@@ -338,8 +338,8 @@ def no_rank_takes_more_than_it_has(ranks_overdrawn: Sequence[int]) -> bool:
     needs=("ranks_view",),
 )
 def every_page_of_a_rank_is_accounted_for(ranks_unaccounted: Sequence[tuple[int, str]]) -> bool:
-    """Each page of a rank MUST be free, cached, or held by one copy or prefetch, also after a truncation, a commit of less than
-    was read, an abort, and a call that was lost.
+    """Each page of a rank, and each entry for a state, MUST be free, cached, or held by one copy or prefetch, also after a
+    truncation, a commit of less than was read, an abort, and a call that was lost.
     """
     return not ranks_unaccounted
 
@@ -372,3 +372,53 @@ def a_lost_call_changes_nothing(lost_and_changed: Sequence[int]) -> bool:
     taken, and pages evicted, after all have agreed.
     """
     return not lost_and_changed
+
+
+@rule(
+    "RANKS-26",
+    on=(On.RANKS_PREFETCH, On.RANKS_HIT),
+    source="R-MA-05, R-SC-02; sglang#26945",
+    reference="ranks.truncated",
+    allowed="{state_place}",
+    premise="state_place",
+    needs=("rank_states",),
+)
+def a_prefetch_has_one_state_at_its_end(state_granted: Sequence[Prefix], state_place: Sequence[Prefix]) -> bool:
+    """A prefetch that begins MUST take memory for one state on every rank, however short it is cut, for the last page that it
+    takes memory for; where storage has less of it, the state MUST be that of the last page that storage has.
+    """
+    return tuple(state_granted) == tuple(state_place)
+
+
+@rule(
+    "RANKS-27",
+    on=On.RANKS_POLL,
+    source="R-MR-04, R-MA-06; sglang#38815",
+    reference="ranks.attaches",
+    allowed="{state_common}",
+    premise="fetch_with_state",
+    needs=("rank_states",),
+)
+def a_state_is_committed_to_its_own_boundary_or_not_at_all(
+    state_committed: Sequence[Prefix], state_common: Sequence[Prefix]
+) -> bool:
+    """A commit MUST give the last page that storage has its state where every rank has read it and all pages before it, and no
+    page a state otherwise: where less was read, the state of a longer prefix is given back, on all ranks alike.
+    """
+    return tuple(state_committed) == tuple(state_common)
+
+
+@rule(
+    "RANKS-28",
+    on=On.RANKS_STEP,
+    source="R-MA-06",
+    reference="ranks.ended",
+    allowed="no states but those that were there before, and what a commit named",
+    premise="ranks_stated",
+    needs=("ranks_view", "rank_states"),
+)
+def states_come_by_commits_alone(states_from_nothing: Sequence[tuple[int, Prefix]]) -> bool:
+    """A boundary that had no state on a rank MUST NOT have one after a step that gave it none by a commit: the state of a
+    prefix fits no other one, and none is made of what is left when pages go.
+    """
+    return not states_from_nothing

@@ -142,6 +142,7 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "ranks_pinch": (4, {"ranks"}),
     "ranks_attach": (3, {"ranks"}),
     "ranks_lose": (1, {"ranks"}),
+    "ranks_read_apart": (8, {"ranks", "rank_states"}),
     "misuse": (0, {"pool"}),
     "exchange": (2, {"tiers", "reattach"}),
     "deadline": (6, {"tiers", "prefetching", "clock"}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kvlitmus.conformance.checker.calls import ranks
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import litmus
@@ -9,6 +11,7 @@ from kvlitmus.spec.interface.ranks import Local
 
 RANKS = ("ranks",)
 STOPS = ("wait_complete",)
+STATED = (*RANKS, "ranks_view", "rank_states")
 KEY = (1, 2, 3, 4)
 
 
@@ -245,3 +248,163 @@ def a_rank_that_is_gone_is_told(checker: Checker) -> None:
                         ranks.ask(checker, "prefetch", (7, 8))
                     ranks.lose(checker, rank, what, (1, 2, 3, 4, 5, 6), 1)
                     ranks.ask(checker, "abort")
+
+
+# -- states ------------------------------------------------------------------------------------------
+
+
+def with_states(checker: Checker, slots: int = 2) -> Iterator[tuple[int, ...]]:
+    """Every shape, its hosts with room for so many states; the ranks of its first tree."""
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape, state_slots=slots):
+            yield checker.ranks_state.world.tree(0)
+
+
+@litmus(rules=("RANKS-05", "RANKS-12", "RANKS-13", "RANKS-26", "RANKS-27", "RANKS-28"), needs=STATED)
+def a_state_is_of_its_own_boundary(checker: Checker) -> None:
+    """One rank has read fewer pages than storage has, or has no state yet, when a prefetch ends: no rank hangs the
+    state of a longer prefix on a shorter one, and each has it where all have read everything (hazard H-26 of the map).
+    """
+    for members in with_states(checker):
+        many = len(members)
+        endings: list[list[tuple[int, ...]]] = [
+            [(4, 2, 1), *[(3, 2, 1)] * (many - 1)],
+            [*[(4, 2, 1)] * (many - 1), (4, 2, 0)],
+            [(4, 0, 1)] * many,
+            [(4, 2, 1)] * many,
+        ]
+        for rid, progress in enumerate(endings, 1):
+            ranks.ask(checker, "prefetch", (rid, *KEY[1:]), rid=rid)
+            ranks.found(checker, rid, [range(1, 5)] * many)
+            ranks.read(checker, rid, progress)
+            ranks.ask(checker, "poll", rid=rid)
+            ranks.failed(checker, members[-1], rid)
+            ranks.ask(checker, "poll", rid=rid)
+
+
+@litmus(rules=("RANKS-17", "RANKS-26"), needs=STATED)
+def a_state_is_one_however_short_a_prefetch_is_cut(checker: Checker) -> None:
+    """Others occupy most of the host of one rank, then storage has less than was asked for: there is one state all the
+    same, for the last page that is left (sglang#26945).
+    """
+    for members in with_states(checker):
+        for rid, left in enumerate((3, 1, 0, 8), 1):
+            ranks.pinch(checker, members[-1], left)
+            ranks.ask(checker, "prefetch", KEY, rid=rid)
+            ranks.found(checker, rid, [range(1, min(left, 2) + 1)] * len(members))
+            ranks.ask(checker, "abort", rid=rid)
+
+
+@litmus(rules=("RANKS-01", "RANKS-02", "RANKS-22", "RANKS-23"), needs=STATED)
+def a_state_fits_the_rank_with_least_room(checker: Checker) -> None:
+    """Others occupy all entries for states on one rank, then all but one: all ranks begin the prefetch, or none does;
+    and all drop a cached state for it, or none does.
+    """
+    for members in with_states(checker):
+        many = len(members)
+        for rid, left in enumerate((0, 1, 0, 2, 2), 1):
+            ranks.pinch(checker, members[-1], 8, left)
+            ranks.ask(checker, "prefetch", (rid, 2), rid=rid)
+            ranks.found(checker, rid, [(1, 2)] * many)
+            ranks.read(checker, rid, [(2, 2, 1)] * many)
+            ranks.ask(checker, "poll", rid=rid)
+        ranks.pinch(checker, members[-1], 8, 0)
+        for rid in (6, 7, 8):
+            ranks.ask(checker, "prefetch", (rid, 2), rid=rid)
+        ranks.pinch(checker, members[-1], 8, 2)
+
+
+@litmus(rules=("RANKS-19", "RANKS-26"), needs=STATED)
+def boundaries_are_those_where_all_ranks_have_a_state(checker: Checker) -> None:
+    """The KV of all pages is there, and states are stored for some boundaries, other ones on each rank: what counts is
+    where all have everything, not the least of what each has longest, of one component or of both.
+    """
+    whole = (1, 2, 3, 4)
+    for members in with_states(checker):
+        others = len(members) - 1
+        answers: list[tuple[tuple[int, ...], ...]] = [
+            (whole, (2, 4), whole, (2, 3)),
+            (whole, (4,), whole, (1, 2, 3)),
+            ((1, 2, 3), whole, whole, (4,)),
+            ((1, 3), (1, 2, 4), whole, (1, 2)),
+            (whole, whole, whole, whole),
+        ]
+        for rid, (mine, my_states, theirs, their_states) in enumerate(answers, 1):
+            ranks.ask(checker, "prefetch", (rid, *KEY[1:]), rid=rid)
+            ranks.found(checker, rid, [mine, *[theirs] * others], [my_states, *[their_states] * others])
+            ranks.ask(checker, "abort", rid=rid)
+
+
+@litmus(rules=("RANKS-23", "RANKS-27"), needs=STATED)
+def what_a_prefetch_holds_of_a_state_is_given_back(checker: Checker) -> None:
+    """A request is aborted before and after storage has answered, and when everything was read; storage has nothing;
+    its number comes again, and the state that was read before is not that of the new prefetch.
+    """
+    for members in with_states(checker):
+        many = len(members)
+        ranks.ask(checker, "prefetch", KEY, rid=1)
+        ranks.ask(checker, "abort", rid=1)
+        for there in (range(1, 5), ()):
+            ranks.ask(checker, "prefetch", KEY, rid=1)
+            ranks.found(checker, 1, [there] * many)
+            ranks.read(checker, 1, [(4, 2, 1)] * many)
+            ranks.ask(checker, "abort", rid=1)
+        ranks.ask(checker, "prefetch", (5, *KEY[1:]), rid=1)
+        ranks.found(checker, 1, [range(1, 5)] * many)
+        ranks.read(checker, 1, [(4, 2)] * many)
+        ranks.ask(checker, "poll", rid=1)
+        ranks.failed(checker, members[0], 1)
+        ranks.ask(checker, "poll", rid=1)
+
+
+@litmus(rules=("RANKS-23", "RANKS-26", "RANKS-27"), needs=STATED)
+def a_boundary_that_is_read_twice_has_one_state(checker: Checker) -> None:
+    """Two prefetches read the same key, and both are committed: one state is cached, the memory of the other free."""
+    for members in with_states(checker):
+        for rid in (1, 2):
+            ranks.ask(checker, "prefetch", KEY[:3], rid=rid)
+            ranks.found(checker, rid, [range(1, 4)] * len(members))
+        for rid in (2, 1):
+            ranks.read(checker, rid, [(3, 2, 1)] * len(members))
+            ranks.ask(checker, "poll", rid=rid)
+        ranks.ask(checker, "prefetch", (5, 6), rid=3)
+
+
+@litmus(rules=("RANKS-22", "RANKS-23"), needs=STATED)
+def what_finds_room_for_one_component_alone_takes_nothing(checker: Checker) -> None:
+    """There is room for a state and none for a window, or for a window and none for a state: what was found for the one
+    is free again where the other is refused.
+    """
+    for slots in (3, 1):
+        for _ in with_states(checker, slots):
+            for rid in (1, 2, 3):
+                ranks.ask(checker, "prefetch", (rid, 2), rid=rid)
+            for rid in (1, 2, 3):
+                ranks.ask(checker, "abort", rid=rid)
+
+
+@litmus(rules=("RANKS-02", "RANKS-23", "RANKS-28"), needs=STATED)
+def a_state_goes_with_its_page(checker: Checker) -> None:
+    """Pages with a state are evicted from the host, one after the other, for prefetches and for backups: their states
+    go, and no page before them gets one.
+    """
+    for members in with_states(checker):
+        many = len(members)
+        for rid, key in ((1, KEY), (2, (5, *KEY[1:])), (3, (9,)), (4, (6, 2)), (5, (6, 2, 3, 4))):
+            ranks.ask(checker, "prefetch", key, rid=rid)
+            ranks.found(checker, rid, [range(1, 5)] * many)
+            ranks.read(checker, rid, [(4, 2, 1)] * many)
+            ranks.ask(checker, "poll", rid=rid)
+        ranks.cached(checker, (7, 2, 3))
+        ranks.cached(checker, (8, 2, 3, 4, 5))
+
+
+@litmus(rules=("RANKS-24", "RANKS-25"), needs=STATED)
+def a_rank_that_is_gone_costs_no_state(checker: Checker) -> None:
+    """A rank is gone while a prefetch is asked for, one is looked at, and one is given up; then it is back, empty."""
+    for members in with_states(checker):
+        for what in ("prefetch", "hit", "poll", "abort"):
+            if what != "prefetch":
+                ranks.ask(checker, "prefetch", KEY)
+                ranks.found(checker, 0, [range(1, 5)] * len(members))
+            ranks.lose(checker, members[-1], what, KEY)

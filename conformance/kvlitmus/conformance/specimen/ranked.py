@@ -8,7 +8,7 @@ ranks behind the ports.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kvlitmus.spec.interface.ranks import (
@@ -22,6 +22,7 @@ from kvlitmus.spec.interface.ranks import (
     RankView,
     Receive,
     Send,
+    StatesView,
     Turns,
     World,
 )
@@ -35,14 +36,15 @@ ALL = 1 << 30
 
 @dataclass(slots=True)
 class Read:
-    """A prefetch: its pages, the pages of a window, when it began, and how much storage has of it (-1: not known
-    yet).
+    """A prefetch: its pages, the pages of a window, when it began, how much storage has of it (-1: not known yet), and
+    for each state that it has memory for the boundary that the state is for.
     """
 
     pages: list[Prefix]
     window: int
     began: int
     hit: int = -1
+    states: list[Prefix] = field(default_factory=list)
 
 
 class RankLink:
@@ -93,7 +95,7 @@ class RankCache:
         self.number = number
         self.to_all = self.link(world, number)
         self.attached, self.whole = True, True
-        self.clock = self.pinched = 0
+        self.clock = self.pinched = self.pinched_states = 0
         self.clear()
 
     def clear(self) -> None:
@@ -101,15 +103,17 @@ class RankCache:
         self.device: dict[Prefix, None] = {}
         self.host: dict[Prefix, None] = {}
         self.windows: dict[Prefix, None] = {}
+        self.states: dict[Prefix, None] = {}
         self.writes: list[Prefix] = []
         self.loads: list[Prefix] = []
         self.reads: dict[int, Read] = {}
         self.ended: dict[str, set[Prefix]] = {"wrote": set(), "loaded": set()}
         self.found: dict[int, frozenset[int]] = {}
-        self.progress: dict[int, tuple[int, int]] = {}
+        self.found_states: dict[int, frozenset[int]] = {}
+        self.progress: dict[int, tuple[int, int, int]] = {}
         self.failed: set[int] = set()
         self.device_free, self.host_free = self.world.pages, self.world.host_pages
-        self.window_free = self.world.window_pages
+        self.window_free, self.state_free = self.world.window_pages, self.world.state_slots
 
     # -- what happens to this rank alone --------------------------------------------------------
 
@@ -119,18 +123,19 @@ class RankCache:
             self.ended[event.what].add(event.key)
         elif event.what == "found":
             self.found[event.rid] = frozenset(event.boundaries)
+            self.found_states[event.rid] = frozenset(event.states)
         elif event.what == "read":
-            self.progress[event.rid] = (event.pages, event.window)
+            self.progress[event.rid] = (event.pages, event.window, event.state)
         elif event.what == "failed":
             self.failed.add(event.rid)
         elif event.what == "clock":
             self.clock = event.pages
         elif event.what == "pinch":
-            self.pinched = event.pages
+            self.pinched, self.pinched_states = event.pages, event.state
         elif event.what == "attach":
             self.attached = bool(event.pages)
         elif event.what == "restart":
-            self.whole, self.attached, self.pinched = False, True, 0
+            self.whole, self.attached, self.pinched, self.pinched_states = False, True, 0, 0
             self.clear()
         return None
 
@@ -212,23 +217,39 @@ class RankCache:
         pages = self.path(ask.key)
         missing = self.missing(pages)
         free, more, window_free, attached = yield from self.agree_room(pages)
+        states = yield from self.agree_states()
         missing = missing[: free + more]
+        places = self.places(missing)
         size = self.world.window
         window = size if 0 < size <= len(missing) else 0
         if not attached or not missing or ask.rid in self.reads or window > window_free:
             return [Decision("grant", "read", ())]
+        if len(places) > states + len(self.states):
+            return [Decision("grant", "read", ())]
+        had = len(self.states)
         victims = self.evict_host(len(missing) - free, set(pages))
         dropped = self.evict_windows(window)
         self.host_free -= len(missing)
         self.window_free -= window
+        gone = self.evict_states(len(places) - states - (had - len(self.states)))
+        self.state_free -= len(places)
         self.forget(ask.rid)
-        self.reads[ask.rid] = Read(missing, window, self.clock)
+        self.reads[ask.rid] = Read(missing, window, self.clock, states=places)
         return [
             victims,
             dropped,
             Decision("grant", "read", tuple(missing)),
             Decision("grant", "window", tuple(missing[-1:]) if window else ()),
+            *self.if_stated(gone, Decision("grant", "state", tuple(places))),
         ]
+
+    def places(self, missing: list[Prefix]) -> list[Prefix]:
+        """The boundaries that a prefetch of these pages reads a state for: one, its last, however long it is."""
+        return missing[-1:] if self.world.state_slots else []
+
+    def if_stated(self, *decisions: Decision) -> Sequence[Decision]:
+        """What is said of states, where there are any."""
+        return decisions if self.world.state_slots else ()
 
     def missing(self, pages: list[Prefix]) -> list[Prefix]:
         """What the host lacks of a path."""
@@ -237,6 +258,16 @@ class RankCache:
     def agree_room(self, pages: list[Prefix]) -> Exchanging:
         """What is free and evictable on the host, free for a window, and whether storage is attached, on all ranks."""
         return (yield from self.to_all.agree("min", self.ROOM[2:], self.room(pages)[2:]))
+
+    def agree_states(self) -> Generator[Exchange, tuple[int, ...], int]:
+        """How many states all ranks have room for without dropping one; nobody asks where there are none."""
+        if not self.world.state_slots:
+            return 0
+        return (yield from self.to_all.agree("min", ("state",), (self.state_room(),)))[0]
+
+    def state_room(self) -> int:
+        """How many states this rank has room for."""
+        return max(0, self.state_free - self.pinched_states)
 
     def ask_hit(self, ask: Ask) -> Deciding:
         """Note how much of a prefetch can be restored on all ranks."""
@@ -251,15 +282,22 @@ class RankCache:
         if not hit:
             del self.reads[ask.rid]
             self.forget(ask.rid)
-        return [Decision("grant", "hit", tuple(one.pages))]
+        place = self.if_stated(Decision("grant", "state", tuple(one.states))) if hit else ()
+        return [Decision("grant", "hit", tuple(one.pages)), *place]
 
     def count_hit(self, rid: int, one: Read) -> Generator[Exchange, tuple[int, ...], int | None]:
         """The largest boundary that all ranks can restore; ``None`` while one of them has no answer."""
-        mine = self.found.get(rid)
-        flags = [int(at in (mine or ())) for at in range(1, len(one.pages) + 1)]
-        names = ("answered", *[f"boundary {at}" for at in range(1, len(flags) + 1)])
+        mine, lengths = self.found.get(rid), range(1, len(one.pages) + 1)
+        sets = {"boundary": mine or frozenset()}
+        if self.world.state_slots:
+            sets["state"] = self.found_states.get(rid, frozenset())
+        names = ("answered", *[f"{what} {at}" for what in sets for at in lengths])
+        flags = [int(at in there) for there in sets.values() for at in lengths]
         answered, *common = yield from self.to_all.agree("min", names, (int(mine is not None), *flags))
-        return max((at for at, there in enumerate(common, 1) if there), default=0) if answered else None
+        # What all have in common of each component, at equal lengths: only where every one of them is there.
+        rows = [common[at : at + len(lengths)] for at in range(0, len(common), len(lengths))]
+        whole = [at for at, *there in zip(lengths, *rows, strict=True) if all(there)]
+        return max(whole, default=0) if answered else None
 
     def trim(self, one: Read, hit: int) -> None:
         """Storage has so many pages: the memory for the others is given back."""
@@ -269,6 +307,15 @@ class RankCache:
         if hit < self.world.window:
             self.window_free += one.window
             one.window = 0
+        self.move_states(one)
+
+    def move_states(self, one: Read) -> None:
+        """The state is that of the last page now; where no page is left its memory is given back."""
+        if one.pages:
+            one.states = [one.pages[-1] for _ in one.states]
+        else:
+            self.state_free += len(one.states)
+            one.states = []
 
     def ask_poll(self, ask: Ask) -> Deciding:
         """End a prefetch where all may, or one has failed, and cache what all have read."""
@@ -278,8 +325,8 @@ class RankCache:
         someone_waits, someone_failed = yield from self.to_all.agree("max", ("waits", "failed"), (waits, failed))
         if someone_waits and not someone_failed:
             return []
-        pages, window = yield from self.agree_progress(ask.rid)
-        return [] if one is None else self.commit(ask.rid, one, pages, window)
+        read = yield from self.agree_progress(ask.rid)
+        return [] if one is None else self.commit(ask.rid, one, read)
 
     def has_failed(self, rid: int) -> bool:
         """Whether reading has ended early on this rank."""
@@ -289,36 +336,60 @@ class RankCache:
         """Whether the stop policy lets this rank end a prefetch; one that isn't known doesn't hold up anybody."""
         if one is None or self.world.stop == "best_effort":
             return True
-        pages, window = self.progress.get(rid, (0, 0))
-        if 0 <= one.hit <= pages and window >= one.window:
+        pages, window, states = self.has_read(rid)
+        if 0 <= one.hit <= pages and window >= one.window and states >= len(one.states):
             return True
         return self.world.stop == "timeout" and self.clock - one.began > self.world.limit
 
-    def agree_progress(self, rid: int) -> Exchanging:
-        """How many pages, and pages of the window, all ranks have read: one packed reduction."""
-        return (yield from self.to_all.agree("min", ("pages", "window pages"), self.progress.get(rid, (0, 0))))
+    PROGRESS = ("pages", "window pages", "states")
 
-    def commit(self, rid: int, one: Read, pages: int, window: int) -> list[Decision]:
-        """Cache so many pages, with a window if so many pages of it were read; the rest is given back."""
+    def has_read(self, rid: int) -> tuple[int, int, int]:
+        """How many pages of a prefetch, pages of the window and states this rank has read; see :data:`PROGRESS`."""
+        return self.progress.get(rid, (0, 0, 0))
+
+    def agree_progress(self, rid: int) -> Exchanging:
+        """How much of each component all ranks have read: one packed reduction."""
+        return (yield from self.to_all.agree("min", self.PROGRESS, self.has_read(rid)))
+
+    def commit(self, rid: int, one: Read, read: Sequence[int]) -> list[Decision]:
+        """Cache what was read (:data:`PROGRESS`): pages, a whole window and a state; the rest is given back."""
+        pages, window, states = read
         del self.reads[rid]
         self.forget(rid)
         many = max(0, min(one.hit, pages))
-        read = one.pages[:many]
+        kept = one.pages[:many]
         self.host_free += len(one.pages) - many
-        for page in read:
+        for page in kept:
             self.host_free += page in self.host
-        self.use(self.host, read)
-        boundary = tuple(read[-1:]) if self.window_commits(one, many, window) else ()
+        self.use(self.host, kept)
+        boundary = tuple(kept[-1:]) if self.window_commits(one, many, window) else ()
         if not boundary or boundary[0] in self.windows:
             self.window_free += one.window
         for page in boundary:
             self.windows.pop(page, None)
             self.windows[page] = None
-        return [Decision("commit", "kv", tuple(read)), Decision("commit", "window", boundary)]
+        place = tuple(kept[-1:]) if self.state_commits(one, many, states) else ()
+        self.attach_state(one, place)
+        return [
+            Decision("commit", "kv", tuple(kept)),
+            Decision("commit", "window", boundary),
+            *self.if_stated(Decision("commit", "state", place)),
+        ]
 
     def window_commits(self, one: Read, many: int, window: int) -> bool:
         """Whether the window gets into the cache: all of it was read, and all pages before it."""
         return 0 < one.window <= window and many == one.hit > 0
+
+    def state_commits(self, one: Read, many: int, states: int) -> bool:
+        """Whether the state gets into the cache: it was read, and all pages before the boundary that it is for."""
+        return 0 < len(one.states) <= states and many == one.hit > 0
+
+    def attach_state(self, one: Read, place: Sequence[Prefix]) -> None:
+        """A prefetch is over: its state is cached at this boundary, or its memory given back."""
+        self.state_free += len(one.states)
+        for page in place:
+            self.state_free -= page not in self.states
+        self.use(self.states, place)
 
     def ask_load(self, ask: Ask) -> Deciding:
         """Begin to copy to the device what is on the host, all of it or nothing."""
@@ -350,10 +421,12 @@ class RankCache:
         if one is not None:
             self.host_free += len(one.pages)
             self.window_free += one.window
+            self.state_free += len(one.states)
 
     def forget(self, rid: int) -> None:
         """What was found and read for a prefetch is of no use when it is over: the request's number may come again."""
         self.found.pop(rid, None)
+        self.found_states.pop(rid, None)
         self.progress.pop(rid, None)
         self.failed.discard(rid)
 
@@ -413,13 +486,14 @@ class RankCache:
         return Decision("victims", "device", tuple(chosen))
 
     def evict_host(self, many: int, kept: set[Prefix]) -> Decision:
-        """Evict so many pages of the host; a window goes with its boundary."""
+        """Evict so many pages of the host; a window and a state go with their boundary."""
         chosen = self.victims("host", many, kept)
         for page in chosen:
             del self.host[page]
             if page in self.windows:
                 del self.windows[page]
                 self.window_free += self.world.window
+            self.drop_state(page)
         self.host_free += len(chosen)
         return Decision("victims", "host", tuple(chosen))
 
@@ -433,6 +507,19 @@ class RankCache:
             self.window_free += self.world.window
             chosen.append(page)
         return Decision("victims", "window", tuple(chosen))
+
+    def evict_states(self, many: int) -> Decision:
+        """Drop so many states, the oldest first."""
+        chosen = list(self.states)[: max(0, many)]
+        for page in chosen:
+            self.drop_state(page)
+        return Decision("victims", "state", tuple(chosen))
+
+    def drop_state(self, page: Prefix) -> None:
+        """The state of a boundary goes, if it has one."""
+        if page in self.states:
+            del self.states[page]
+            self.state_free += 1
 
     # -- pages -------------------------------------------------------------------------------------
 
@@ -468,6 +555,11 @@ class RankCache:
             self.window_free,
         )
 
+    def states_view(self) -> StatesView:
+        """A look at its states."""
+        held = tuple((rid, place) for rid, one in sorted(self.reads.items()) for place in one.states)
+        return StatesView(tuple(self.states), held, self.state_free)
+
 
 class RankedSpecimen:
     """All ranks, behind the ports."""
@@ -491,3 +583,7 @@ class RankedSpecimen:
     def ranks_view(self, rank: int) -> RankView:
         """See :class:`~kvlitmus.spec.interface.ranks.RanksView`."""
         return self.ranks[rank].view()
+
+    def ranks_states(self, rank: int) -> StatesView:
+        """See :class:`~kvlitmus.spec.interface.ranks.RanksStates`."""
+        return self.ranks[rank].states_view()

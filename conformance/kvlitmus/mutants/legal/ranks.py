@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.run.plan import RANK_CONFIGS
-from kvlitmus.conformance.specimen.ranked import Deciding, Exchanging, RankCache, RankLink
+from kvlitmus.conformance.specimen.ranked import Deciding, Exchanging, RankCache, RankLink, Read
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.spec.interface.ranks import Ask, Await, Collective, Decision, Group, Local, Prefix, Receive, Send
+from kvlitmus.spec.interface.ranks import (
+    Ask,
+    Await,
+    Collective,
+    Decision,
+    Exchange,
+    Group,
+    Local,
+    Prefix,
+    Receive,
+    Send,
+)
 
 
 class _NegativesAtMost(RankLink):
@@ -74,12 +85,13 @@ class OrdersByName(RankCache):
 
 @null_mutant("null-rank-progress-apart", configs=RANK_CONFIGS)
 class ProgressApart(RankCache):
-    """Pages and window are reduced one after the other instead of packed."""
+    """Pages, window and state are reduced one after the other instead of packed."""
 
     def agree_progress(self, rid: int) -> Exchanging:
-        pages, window = self.progress.get(rid, (0, 0))
-        first = yield from self.to_all.agree("min", ("pages",), (pages,))
-        return [*first, *(yield from self.to_all.agree("min", ("window pages",), (window,)))]
+        agreed: list[int] = []
+        for name, mine in zip(self.PROGRESS, self.has_read(rid), strict=True):
+            agreed += yield from self.to_all.agree("min", (name,), (mine,))
+        return agreed
 
 
 @null_mutant("null-rank-takes-all-or-nothing", configs=RANK_CONFIGS)
@@ -143,17 +155,20 @@ class KnowsWhatCanHappen(CopiesEndByCall):
             return "" if there else f"no copy of {event.key} is under way"
         if event.what == "found":
             waits = one is not None and one.hit < 0 and event.rid not in self.found
-            asked = range(1, 1 + (len(one.pages) if one else 0))
-            return "" if waits and set(event.boundaries) <= set(asked) else "storage was not asked for so much"
+            asked = set(range(1, 1 + (len(one.pages) if one else 0)))
+            fits = set(event.boundaries) <= asked and set(event.states) <= (asked if self.world.state_slots else set())
+            return "" if waits and fits else "storage was not asked for so much"
         if event.what == "read":
-            pages, window = self.progress.get(event.rid, (0, 0))
-            most, widest = (one.hit, one.window) if one else (-1, 0)
+            pages, window, state = self.has_read(event.rid)
+            most, widest, states = (one.hit, one.window, len(one.states)) if one else (-1, 0, 0)
             goes_on = pages <= event.pages <= most and window <= event.window <= widest
+            goes_on = goes_on and state <= event.state <= states
             return "" if goes_on else f"{event.pages} pages of {most} were read"
         if event.what == "failed":
             return "" if one is not None and event.rid not in self.failed else "nothing is being read"
         if event.what == "pinch":
-            return "" if 0 <= event.pages <= self.host_free else f"{event.pages} of {self.host_free} pages are occupied"
+            fits = 0 <= event.pages <= self.host_free and 0 <= event.state <= self.state_free
+            return "" if fits else f"{event.pages} of {self.host_free} pages are occupied"
         return ""
 
 
@@ -254,3 +269,89 @@ class Chain(RankCache):
     """Ranks pass messages along instead of entering collectives, within a stage too."""
 
     link = _Chain
+
+
+# -- states ------------------------------------------------------------------------------------------
+
+
+@null_mutant("null-rank-states-by-name", configs=RANK_CONFIGS)
+class StatesByName(RankCache):
+    """Which cached state goes for another one follows from the names of their boundaries, whatever came first."""
+
+    def evict_states(self, many: int) -> Decision:
+        self.states = dict(sorted(self.states.items(), reverse=True))
+        return super().evict_states(many)
+
+
+@null_mutant("null-rank-spares-its-states", configs=RANK_CONFIGS)
+class SparesItsStates(RankCache):
+    """A prefetch for whose state some rank has no free entry isn't begun: no rank is obliged to drop a cached one."""
+
+    def ask_prefetch(self, ask: Ask) -> Deciding:
+        if self.world.state_slots and not (yield from self.agree_states()):
+            return [Decision("grant", "read", ())]
+        return (yield from super().ask_prefetch(ask))
+
+
+@null_mutant("null-rank-makes-room-for-more", configs=RANK_CONFIGS)
+class MakesRoomForMore(RankCache):
+    """Where one state must go for another one all of them go: how much an eviction frees is a choice."""
+
+    def evict_states(self, many: int) -> Decision:
+        return super().evict_states(len(self.states) if many > 0 else 0)
+
+
+@null_mutant("null-rank-joins-components-first", configs=RANK_CONFIGS)
+class JoinsComponentsFirst(RankCache):
+    """Each rank brings the boundaries at which it has every component, and not those of each: the intersection over
+    ranks and components may be taken in any order.
+    """
+
+    def count_hit(self, rid: int, one: Read) -> Generator[Exchange, tuple[int, ...], int | None]:
+        mine, states = self.found.get(rid), self.found_states.get(rid, frozenset())
+        both = (mine or frozenset()) & states if one.states else mine or frozenset()
+        flags = [int(at in both) for at in range(1, len(one.pages) + 1)]
+        names = ("answered", *[f"boundary {at}" for at in range(1, len(flags) + 1)])
+        answered, *common = yield from self.to_all.agree("min", names, (int(mine is not None), *flags))
+        return max((at for at, there in enumerate(common, 1) if there), default=0) if answered else None
+
+
+@null_mutant("null-rank-keeps-the-state-it-has", configs=RANK_CONFIGS)
+class KeepsTheStateItHas(RankCache):
+    """A state that is read for a boundary that has one by then is given back: the one that is there is the same, and is
+    not used anew.
+    """
+
+    def attach_state(self, one: Read, place: Sequence[Prefix]) -> None:
+        super().attach_state(one, [page for page in place if page not in self.states])
+
+
+@null_mutant("null-rank-matches-use-states", configs=RANK_CONFIGS)
+class MatchesUseStates(RankCache):
+    """A match is a use of the states on its path, so that they stay longest; which states go is a choice."""
+
+    def ask_match(self, ask: Ask) -> Deciding:
+        self.use(self.states, [page for page in self.path(ask.key) if page in self.states])
+        return (yield from super().ask_match(ask))
+
+
+@null_mutant("null-rank-states-outlive-their-pages", configs=RANK_CONFIGS)
+class StatesOutliveTheirPages(RankCache):
+    """A state stays when its page leaves the host, in case the page comes back, until its memory is needed."""
+
+    def evict_host(self, many: int, kept: set[Prefix]) -> Decision:
+        states, free = dict(self.states), self.state_free
+        victims = super().evict_host(many, kept)
+        self.states, self.state_free = states, free
+        return victims
+
+
+@null_mutant("null-rank-packs-from-the-end", configs=RANK_CONFIGS)
+class PacksFromTheEnd(RankCache):
+    """What was read of each component is packed in another order, and beside it something that this cache wants to
+    know: the layout is its own business, as long as it is the same on every rank.
+    """
+
+    def agree_progress(self, rid: int) -> Exchanging:
+        names, mine = (*self.PROGRESS[::-1], "requests"), (*self.has_read(rid)[::-1], len(self.reads))
+        return (yield from self.to_all.agree("min", names, mine))[2::-1]

@@ -35,7 +35,9 @@ class World(NamedTuple):
     ``pages``, ``host_pages``: what each rank has on its device and on its host.  ``window``: so many pages before a
     boundary must have state of the component *window*, for which there is room for ``window_pages``; 0 where the cache
     has no such component.  ``stop``: the stop policy of prefetches; ``limit``: under ``timeout`` a prefetch
-    need not be waited for when more than so many seconds have gone by.
+    need not be waited for when more than so many seconds have gone by.  ``state_slots``: there is room for so many entries of
+    the component *state* on each host, each a recurrent state of one boundary; 0 where the cache has no such component.
+    More than 0 is asked only of a cache that has the port ``rank_states``.
     """
 
     name: str
@@ -47,6 +49,7 @@ class World(NamedTuple):
     window_pages: int = 4
     stop: str = "wait_complete"
     limit: int = 4
+    state_slots: int = 0
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -95,7 +98,8 @@ class Ask(NamedTuple):
     ``match``: the longest prefix of ``key`` on the device.  ``insert``: cache ``key``, and begin to copy its pages to
     the host.  ``evict``: free ``pages`` pages of the device.  ``acks``: note the copies that have ended.  ``prefetch``:
     begin to read ``key`` from storage for request ``rid``; ``hit``: note how much of it storage has; ``poll``: end it
-    where the stop policy lets it, and cache what was read.  ``load``: begin to copy ``key`` from host to device.
+    where the stop policy lets it, and cache what was read: only so does a state come to a rank.  ``load``: begin to copy
+    ``key`` from host to device.
     ``abort``: the request is gone, and its number may come again, for another prefetch.  ``rejoin``: after a rank was lost and is back, go on together.
     """
 
@@ -114,10 +118,11 @@ class Local(NamedTuple):
 
     ``wrote``, ``loaded``: its copy of the page ``key`` to the host, or from there, has ended.  ``found``: its storage
     has answered for ``rid``: prefixes of that many pages (``boundaries``), counted from the first page that was granted,
-    can be restored.  ``read``: it has read ``pages`` pages of ``rid`` by now, and ``window`` pages of the window.
-    ``failed``: its reading has ended early.  ``clock``: its clock shows ``pages`` seconds.  ``pinch``: others occupy
-    ``pages`` pages of its host.  ``attach``: storage is attached there (``pages`` 1) or not (0).  ``die``: it is gone;
-    ``restart``: it is back, empty.
+    can be restored; where there are states, those that ``states`` names as well: a state is stored for prefixes of that many
+    pages.  ``read``: it has read ``pages`` pages of ``rid`` by now, ``window`` pages of the window, and the state, if ``state``
+    is 1: that of the last page that storage has.  ``failed``: its reading has ended early.  ``clock``: its clock shows
+    ``pages`` seconds.  ``pinch``: others occupy ``pages`` pages of its host, and ``state`` of its entries for states.
+    ``attach``: storage is attached there (``pages`` 1) or not (0).  ``die``: it is gone; ``restart``: it is back, empty.
     """
 
     rank: int
@@ -127,6 +132,8 @@ class Local(NamedTuple):
     pages: int = 0
     window: int = 0
     boundaries: tuple[int, ...] = ()
+    state: int = 0
+    states: tuple[int, ...] = ()
 
 
 class Collective(NamedTuple):
@@ -172,12 +179,27 @@ class Decision(NamedTuple):
 
     ``kind``: ``match`` (what was found: one prefix, the longest), ``grant`` (what memory was taken for), ``victims`` (what went, in order),
     ``commit`` (what is cached now) or ``ack`` (which copies count as ended).  ``of``: of which tier, kind of copy or
-    component: ``device``, ``host``, ``write``, ``load``, ``read``, ``hit``, ``kv``, ``window``, ``reset``.
+    component: ``device``, ``host``, ``write``, ``load``, ``read``, ``hit``, ``kv``, ``window``, ``state``, ``reset``.
+
+    Where there are states, a prefetch that takes pages grants one (``grant``, ``state``) and names the boundary that it is for;
+    so does ``hit``, where storage has something; a commit names the boundary that has one now, also if it had one before.
     """
 
     kind: str
     of: str
     prefixes: tuple[Prefix, ...]
+
+
+class StatesView(NamedTuple):
+    """A look at the states of one rank.
+
+    ``cached``: the boundaries that have one, in the order of the cache.  ``held``: for each entry that a prefetch has memory
+    for, its request and the boundary that the state is for.  ``free``: entries that are free; others may occupy some of them.
+    """
+
+    cached: tuple[Prefix, ...]
+    held: tuple[tuple[int, Prefix], ...]
+    free: int
 
 
 class RankView(NamedTuple):
@@ -187,7 +209,8 @@ class RankView(NamedTuple):
     under way or not yet noted, in the order in which they began; where a page counts as cached as soon as its copy begins,
     it is on its tier and not here.  ``reading``: for each prefetch its request, the pages
     that it holds host memory for, and how many pages of the window.  ``window``: the boundaries with a window.
-    ``device_free``, ``host_free``, ``window_free``: pages that are free; others may occupy some of them.
+    ``device_free``, ``host_free``, ``window_free``: pages that are free; others may occupy some of them.  ``states``: what
+    the port ``rank_states`` shows, put here by the suite; a cache leaves it out.
     """
 
     device: tuple[Prefix, ...]
@@ -199,6 +222,7 @@ class RankView(NamedTuple):
     device_free: int
     host_free: int
     window_free: int
+    states: StatesView | None = None
 
 
 class GroupLost(Exception):
@@ -238,8 +262,18 @@ class RanksView(Protocol):
         """What this rank has now; ``None`` while a call on it has not ended, and nobody can look."""
 
 
+class RanksStates(Protocol):
+    """Ranks that keep states, too: worlds with ``state_slots`` are asked of them, as well as worlds without."""
+
+    def ranks_states(self, rank: int) -> StatesView | None:
+        """What this rank has of states; ``None`` while a call on it has not ended.  Nobody looks where the world has none."""
+
+
 RANK_PORTS: dict[str, tuple[str, ...]] = {
     "ranks": ("ranks_start", "ranks_ask", "ranks_local"),
     "ranks_view": ("ranks_view",),
 }
 """Those of several ranks: capability → the methods that make it up."""
+
+RANK_STATE_PORTS: dict[str, tuple[str, ...]] = {"rank_states": ("ranks_states",)}
+"""That of several ranks with states: a table of its own, since ranks of a cache of KV alone don't have it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from kvlitmus.reference import ranks
-from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Local, RankView, World
+from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Local, RankView, StatesView, World
 
 
 class RankedReference:
@@ -30,3 +30,7 @@ class RankedReference:
     def ranks_view(self, rank: int) -> RankView:
         """See :class:`~kvlitmus.spec.interface.ranks.RanksView`."""
         return ranks.view(self.ranks[rank])
+
+    def ranks_states(self, rank: int) -> StatesView:
+        """See :class:`~kvlitmus.spec.interface.ranks.RanksStates`."""
+        return ranks.states_view(self.ranks[rank])

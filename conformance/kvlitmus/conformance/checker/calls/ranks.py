@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.rendezvous import OddAnswer, prefix_of, together
-from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, Turns, worlds
+from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, StatesView, Turns, worlds
 from kvlitmus.spec.rank_calls import RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views
 from kvlitmus.spec.rank_state import Agreed, advance_ranks, decided
 
@@ -154,24 +154,38 @@ def ended_here(checker: Checker, rank: int, what: str, pages: Sequence[Prefix]) 
             local(checker, Local(rank, what, page))
 
 
-def found(checker: Checker, rid: int, boundaries: Sequence[Sequence[int]], tree: int = 0) -> None:
-    """The storage of each rank answers for a prefetch, if it has begun, one after the other; then all note it."""
+def found(
+    checker: Checker,
+    rid: int,
+    boundaries: Sequence[Sequence[int]],
+    states: Sequence[Sequence[int]] | None = None,
+    tree: int = 0,
+) -> None:
+    """The storage of each rank answers for a prefetch, if it has begun, one after the other; then all note it.
+
+    ``states``: where there are states, the boundaries that each rank's storage has one for; if not said, those that can
+    be restored.
+    """
     fetch = agreed(checker, tree).fetches.get(rid)
     if fetch is not None and fetch.hit is None:
-        for rank, mine in zip(checker.ranks_state.world.tree(tree), boundaries, strict=False):
-            there = tuple([page for page in mine if page <= len(fetch.granted)])
-            local(checker, Local(rank, "found", rid=rid, boundaries=there))
+        stated = (states or boundaries) if fetch.state else ((),) * len(boundaries)
+        for rank, *mine in zip(checker.ranks_state.world.tree(tree), boundaries, stated, strict=False):
+            there, its = (tuple([page for page in some if page <= len(fetch.granted)]) for some in mine)
+            local(checker, Local(rank, "found", rid=rid, boundaries=there, states=its))
     ask(checker, "hit", rid=rid, tree=tree)
 
 
-def read(checker: Checker, rid: int, progress: Sequence[tuple[int, int]], tree: int = 0) -> None:
-    """Each rank has read so many pages of a prefetch that goes on, and so many of the window, or all that there are."""
+def read(checker: Checker, rid: int, progress: Sequence[tuple[int, ...]], tree: int = 0) -> None:
+    """Each rank has read so many pages of a prefetch that goes on, so many of the window, and so many states, or all
+    that there are; what is not said is none.
+    """
     fetch = agreed(checker, tree).fetches.get(rid)
     if fetch is None or fetch.hit is None:
         return
-    for rank, (pages, window) in zip(checker.ranks_state.world.tree(tree), progress, strict=False):
-        most = checker.ranks_state.world.window if fetch.window else 0
-        local(checker, Local(rank, "read", rid=rid, pages=min(pages, fetch.hit), window=min(window, most)))
+    most = (fetch.hit, checker.ranks_state.world.window if fetch.window else 0, int(fetch.state))
+    for rank, mine in zip(checker.ranks_state.world.tree(tree), progress, strict=False):
+        pages, window, state = map(min, (*mine, 0, 0)[:3], most)
+        local(checker, Local(rank, "read", rid=rid, pages=pages, window=window, state=state))
 
 
 def failed(checker: Checker, rank: int, rid: int) -> None:
@@ -180,11 +194,16 @@ def failed(checker: Checker, rank: int, rid: int) -> None:
         local(checker, Local(rank, "failed", rid=rid))
 
 
-def pinch(checker: Checker, rank: int, left: int) -> None:
-    """Others occupy the host of a rank until so much of it is left, or as much as is free there."""
-    seen = checker.ranks_state.seen[rank]
-    room = checker.ranks_state.world.host_pages
-    local(checker, Local(rank, "pinch", pages=max(0, min(room - left, room if seen is None else seen.host_free))))
+def pinch(checker: Checker, rank: int, left: int, states: int | None = None) -> None:
+    """Others occupy the host of a rank until so much of it is left, and so many entries for states, or as much as is
+    free there; of states nothing, if they are not spoken of.
+    """
+    seen, world = checker.ranks_state.seen[rank], checker.ranks_state.world
+    free = world.host_pages if seen is None else seen.host_free
+    entries = 0 if seen is None or seen.states is None or states is None else seen.states.free
+    taken = max(0, min(world.host_pages - left, free))
+    state = max(0, min(world.state_slots - (states or 0), entries))
+    local(checker, Local(rank, "pinch", pages=taken, state=state))
 
 
 def lose(checker: Checker, rank: int, what: str, key: Prefix = (), pages: int = 0) -> bool:
@@ -198,7 +217,8 @@ def lose(checker: Checker, rank: int, what: str, key: Prefix = (), pages: int = 
         return False
     ask(checker, what, key, pages=pages, tree=tree)
     if not local(checker, Local(rank, "restart")):
-        return start(checker, checker.ranks_state.world.name)
+        world = checker.ranks_state.world
+        return start(checker, world.name, **({"state_slots": world.state_slots} if world.state_slots else {}))
     ask(checker, "rejoin", tree=tree)
     return True
 
@@ -232,6 +252,10 @@ def _view(checker: Checker, rank: int) -> RankView | None:
     view = checker.look("ranks_view", rank)
     if view is None:
         return None
+    stated = checker.ranks_state.world.state_slots > 0 and "rank_states" in checker.capabilities
+    states = _states(checker, rank) if stated else None
+    if stated and states is None:
+        return None
     if not isinstance(view, RankView):
         raise checker.broken("PORT-03", f"expected a RankView, got a {type(view).__name__}")
     try:
@@ -245,10 +269,32 @@ def _view(checker: Checker, rank: int) -> RankView | None:
                 for rid, held, window in view.reading
             ),
             tuple(map(prefix_of, view.window)),
-            *map(operator.index, (view.device_free, view.host_free, view.window_free)),
+            operator.index(view.device_free),
+            operator.index(view.host_free),
+            operator.index(view.window_free),
+            states,
         )
     except (TypeError, ValueError) as error:
         raise checker.broken("PORT-03", f"a look at rank {rank} has fields of other types: {error}") from error
+
+
+def _states(checker: Checker, rank: int) -> StatesView | None:
+    """A look at the states of one rank; ``None`` where a call on it has not ended."""
+    view = checker.look("ranks_states", rank)
+    if view is None:
+        return None
+    if not isinstance(view, StatesView):
+        raise checker.broken("PORT-03", f"expected a StatesView, got a {type(view).__name__}")
+    try:
+        return StatesView(
+            tuple(map(prefix_of, view.cached)),
+            tuple((operator.index(rid), prefix_of(place)) for rid, place in view.held),
+            operator.index(view.free),
+        )
+    except (TypeError, ValueError) as error:
+        raise checker.broken(
+            "PORT-03", f"a look at the states of rank {rank} has fields of other types: {error}"
+        ) from error
 
 
 def _judge(checker: Checker, call: RankCall, answer: object) -> None:

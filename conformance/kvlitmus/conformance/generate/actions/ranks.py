@@ -18,10 +18,15 @@ MOST_READS = 3
 
 
 def begun(caller: Caller) -> Checker:
-    """The checker, with ranks: two of tensor parallelism where none have begun."""
-    if not caller.checker.history:
+    """The checker, with ranks: two of tensor parallelism where none have begun, with states where there can be some."""
+    if not caller.checker.history and not starts(caller.checker, "tp2", 2):
         ranks.start(caller.checker, "tp2")
     return caller.checker
+
+
+def starts(checker: Checker, shape: str, states: int) -> bool:
+    """Begin anew with ranks of this shape, their hosts with room for so many states; whether the cache has that."""
+    return "rank_states" in checker.capabilities and ranks.start(checker, shape, state_slots=states)
 
 
 def key_of(a: int) -> Prefix:
@@ -41,9 +46,10 @@ def rank_of(checker: Checker, b: int) -> int:
 
 @action("ranks_start")
 def start(caller: Caller, a: int, b: int, c: int) -> None:
-    """Begin anew with ranks of another shape."""
-    begun(caller)
-    ranks.start(caller.checker, ranks.SHAPES[a % len(ranks.SHAPES)])
+    """Begin anew with ranks of another shape, every other time with states, where the cache keeps some."""
+    checker, shape = begun(caller), ranks.SHAPES[a % len(ranks.SHAPES)]
+    if not (c & 1 and starts(checker, shape, 1 + b % 3)):
+        ranks.start(checker, shape)
 
 
 @action("ranks_insert")
@@ -113,7 +119,9 @@ def found(caller: Caller, a: int, b: int, c: int) -> None:
             kept = 255 if c < 160 else a >> rank
             pages = range(1, len(fetches[rid].granted) + 1)
             there = tuple(page for page in pages if kept >> (page - 1) & 1)
-            ranks.local(checker, Local(rank, "found", rid=rid, boundaries=there))
+            stated = (b | a >> rank) if c & 2 else 255
+            states = tuple(page for page in pages if fetches[rid].state and stated >> (page - 1) & 1)
+            ranks.local(checker, Local(rank, "found", rid=rid, boundaries=there, states=states))
 
 
 @action("ranks_hit")
@@ -145,7 +153,8 @@ def read(caller: Caller, a: int, b: int, c: int) -> None:
         pages, window = state.own[rank].read.get(rid, (0, 0))
         more, wider = (whole, state.world.window) if c < 160 else (c % 3, c % 2)
         pages, window = min(whole, pages + more), min(widest, window + wider)
-        ranks.local(checker, Local(rank, "read", rid=rid, pages=pages, window=window))
+        read = rid in state.own[rank].stated or (fetches[rid].state and (c < 160 or c & 2 > 0))
+        ranks.local(checker, Local(rank, "read", rid=rid, pages=pages, window=window, state=int(read)))
 
 
 @action("ranks_poll")
@@ -194,7 +203,8 @@ def pinch(caller: Caller, a: int, b: int, c: int) -> None:
     rank = rank_of(checker, b)
     seen = checker.ranks_state.seen[rank]
     if seen is not None:
-        ranks.local(checker, Local(rank, "pinch", pages=min(a % 7, seen.host_free)))
+        state = 0 if seen.states is None else min(c % 3, seen.states.free)
+        ranks.local(checker, Local(rank, "pinch", pages=min(a % 7, seen.host_free), state=state))
 
 
 @action("ranks_attach")
@@ -210,3 +220,29 @@ def lose(caller: Caller, a: int, b: int, c: int) -> None:
     checker = begun(caller)
     what = ("match", "insert", "acks", "prefetch", "load", "evict", "poll", "abort", "hit")[a % 9]
     ranks.lose(checker, rank_of(checker, b), what, key_of(c), 1)
+
+
+@action("ranks_read_apart")
+def read_apart(caller: Caller, a: int, b: int, c: int) -> None:
+    """A prefetch from its beginning to its end, of which one rank has read less than the others: a page, of the window,
+    or no state.
+    """
+    checker = begun(caller)
+    tree = tree_of(checker, b)
+    if len(ranks.agreed(checker, tree).fetches) >= MOST_READS:
+        return
+    caller.serial += 1
+    rid, world = caller.serial, checker.ranks_state.world
+    members = world.tree(tree)
+    ranks.ask(checker, "prefetch", key_of(a), rid=rid, tree=tree)
+    ranks.found(checker, rid, [range(1, LONGEST + 1)] * len(members), tree=tree)
+    fetch = ranks.agreed(checker, tree).fetches.get(rid)
+    if fetch is None or fetch.hit is None:
+        return
+    whole = (fetch.hit, world.window, 1)
+    less = tuple(max(0, many - (at == c % 4)) for at, many in enumerate(whole))
+    slow = members[(b >> 2) % len(members)]
+    ranks.read(checker, rid, [less if rank == slow else whole for rank in members], tree=tree)
+    ranks.ask(checker, "poll", rid=rid, tree=tree)
+    ranks.failed(checker, slow, rid)
+    ranks.ask(checker, "poll", rid=rid, tree=tree)
