@@ -51,6 +51,7 @@ MODULES: tuple[str, ...] = (
     "component_requests",
     "ranks",
     "ranks_lost",
+    "ranks_states",
     "tiers",
     "room",
     "backup",
