@@ -110,7 +110,7 @@ def serve(talk: Connection, rank: int, links: Links, cache: Any) -> None:
             if what == "ask":
                 ask(cache, links, say, rank, value)
                 continue
-            done = {"start": cache.ranks_start, "local": cache.ranks_local, "view": cache.ranks_view}[what](value)
+            done = getattr(cache, f"ranks_{what}")(value)
         except NotImplementedError:
             say("impossible", None)
         except Exception as error:  # noqa: BLE001 - whatever the cache raises is told

@@ -23,7 +23,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from kvlitmus.spec.config import Config
-from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, GroupLost, Local, Prefix, RankView, World
+from kvlitmus.spec.interface.ports import capabilities_of
+from kvlitmus.spec.interface.ranks import (
+    Ask,
+    Decision,
+    Exchange,
+    GroupLost,
+    Local,
+    Prefix,
+    RankView,
+    StatesView,
+    World,
+)
 
 SILENT = 20.0
 """Seconds after which a rank that says nothing is reported."""
@@ -156,6 +167,15 @@ class ProcessRanks:
         return view
 
 
+class StatedProcessRanks(ProcessRanks):
+    """Those of a cache that keeps states."""
+
+    def ranks_states(self, rank: int) -> StatesView | None:
+        """See :class:`~kvlitmus.spec.interface.ranks.RanksStates`; ``None`` while a call on the rank has not ended."""
+        view: StatesView | None = None if self.members[rank].busy else self.members[rank].done("states", rank)
+        return view
+
+
 class ProcessTarget:
     """A target whose ranks run in ``many`` processes; it ends them when it is left, or the program ends.
 
@@ -172,6 +192,7 @@ class ProcessTarget:
         self.many, self.inner, self.silent, self.mortal = many, inner, silent, mortal
         self.profile = inner.profile
         self.members: list[Member] = []
+        self.ranks: type[ProcessRanks] = ProcessRanks
         self.folder: tempfile.TemporaryDirectory[str] | None = None
 
     def make(self, config: Config) -> ProcessRanks:
@@ -181,17 +202,18 @@ class ProcessTarget:
         if not self.members:
             self.start(self.inner.make(config))
         if not self.mortal:
-            return ProcessRanks(self.members, self.silent)
+            return self.ranks(self.members, self.silent)
 
         def again() -> list[Member]:
             self.end()
             self.start(self.inner.make(config))
             return self.members
 
-        return ProcessRanks(self.members, self.silent, again)
+        return self.ranks(self.members, self.silent, again)
 
     def start(self, cache: object) -> None:
         """Start the processes, and wait until they have found each other."""
+        self.ranks = StatedProcessRanks if "rank_states" in capabilities_of(cache) else ProcessRanks
         self.folder = tempfile.TemporaryDirectory(prefix="kvlitmus-ranks-")
         atexit.register(self.end)
         seconds = TOLD if self.mortal else GIVES_UP
