@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvlitmus.reference.ranks import common_part, least, terminates
+from kvlitmus.reference.ranks import attaches, common_part, least, terminates
 from kvlitmus.spec.rank_state import finished
 from kvlitmus.spec.ranks import (
     a_prefetch_ends_by_agreement,
     a_prefetch_that_all_may_end_ends,
+    a_state_is_committed_to_its_own_boundary_or_not_at_all,
     acks_are_first_in_first_out,
     what_every_rank_has_read_is_committed,
     what_has_ended_on_every_rank_is_acknowledged,
@@ -96,6 +97,30 @@ def planted_window_in_part(hit: int, pages: int, read: int, size: int) -> None:
         return many, window and read > 0 and many == hit > 0
 
     assert _whole_window(part, hit, pages, read, size)
+
+
+Attaches = Callable[[int, int, bool], bool]
+
+
+def _own_state(attach: Attaches, hit: int, one: int, other: int, read: bool) -> bool:
+    many, _ = common_part(hit, min(one, other), False, 0, 1)
+    committed = PAGES[:many][-1:] if attach(hit, many, read) else ()
+    common = PAGES[hit - 1 : hit] if read and 0 < hit <= min(one, other) else ()
+    return a_state_is_committed_to_its_own_boundary_or_not_at_all(committed, common)
+
+
+@lemma("RANKS-27", bounds="two ranks; of three pages any number on storage and read by each; the state read or not")
+def a_state_is_of_the_last_page_that_storage_has(hit: int, one: int, other: int, read: bool) -> None:
+    """A state gets to the boundary that it was stored for, where all have read it and all pages, and nowhere else."""
+    assert 0 <= hit <= 3 and 0 <= one <= 3 and 0 <= other <= 3
+    assert _own_state(attaches, hit, one, other, read)
+
+
+@lemma("RANKS-27", bounds="whatever was committed")
+def planted_state_of_a_longer_prefix(hit: int, one: int, other: int, read: bool) -> None:
+    """The state of all that storage has is given to what was committed of it."""
+    assert 0 <= hit <= 3 and 0 <= one <= 3 and 0 <= other <= 3
+    assert _own_state(lambda hit, many, read: read and many > 0, hit, one, other, read)
 
 
 # -- acknowledgements ------------------------------------------------------------------------------------

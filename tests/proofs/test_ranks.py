@@ -8,7 +8,7 @@ import pytest
 
 from kvlitmus.conformance.adapters.reference.ranks import RankedReference
 from kvlitmus.reference import ranks
-from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange
+from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Local
 from kvlitmus.spec.rule import rules_of
 from tests.proofs.support.rank_search import SCOPES, found, search
 
@@ -75,16 +75,68 @@ class EvictsByNumber(RankedReference):
         return (yield from super().ranks_ask(rank, ask))
 
 
+class StateOfALongerPrefix(RankedReference):
+    """A commit of less than storage has gets the state that was read."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        mine = self.ranks[rank]
+        one = mine.reading.get(ask.rid)
+        if ask.what != "poll" or one is None or one.hit is None:
+            return (yield from super().ranks_ask(rank, ask))
+        common = yield from ranks.agree(mine.world, rank, ranks.layout(mine, ask), ranks.contribute(mine, ask))
+        if ranks.terminates(bool(common[0]), not common[1]):
+            less = one._replace(hit=min(one.hit, common[2]))
+            mine = mine._replace(reading={**mine.reading, ask.rid: less})
+        self.ranks[rank], decisions = ranks.settle(mine, ask, common)
+        return decisions
+
+
+class StatesAsTheyAre(RankedReference):
+    """What storage has is agreed on for KV alone."""
+
+    def ranks_local(self, event: Local) -> None:
+        super().ranks_local(event._replace(states=event.boundaries) if event.what == "found" else event)
+
+
+class OwnStateRoom(RankedReference):
+    """Whether there is an entry for a state is asked of each rank alone."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        mine = self.ranks[rank]
+        values = ranks.contribute(mine, ask)
+        common = yield from ranks.agree(mine.world, rank, ranks.layout(mine, ask), values)
+        if ask.what == "prefetch":
+            common = (*common[:-2], *values[-2:])
+        self.ranks[rank], decisions = ranks.settle(mine, ask, common)
+        return decisions
+
+
+class KeepsTheState(RankedReference):
+    """An abort leaves the state where it was, at the first page of the prefetch."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        one = self.ranks[rank].reading.get(ask.rid)
+        decisions = yield from super().ranks_ask(rank, ask)
+        if ask.what == "abort" and one is not None:
+            self.ranks[rank] = self.ranks[rank]._replace(states=one.pages[:1])
+        return decisions
+
+
 @pytest.mark.parametrize(
-    ("make", "scope", "rules"),
+    ("make", "scope", "rules", "steps"),
     [
-        (OwnAcks, "copies", {"RANKS-01"}),
-        (SkipsAcks, "copies", {"RANKS-04", "RANKS-06"}),
-        (EvictsByNumber, "copies", {"RANKS-02", "RANKS-03"}),
-        (LeastLength, "prefetch", {"RANKS-19"}),
+        (OwnAcks, "copies", {"RANKS-01"}, 8),
+        (SkipsAcks, "copies", {"RANKS-04", "RANKS-06"}, 8),
+        (EvictsByNumber, "copies", {"RANKS-02", "RANKS-03"}, 8),
+        (LeastLength, "prefetch", {"RANKS-19"}, 8),
+        (LeastLength, "states", {"RANKS-19"}, 8),
+        (StatesAsTheyAre, "states", {"RANKS-19"}, 8),
+        (StateOfALongerPrefix, "states", {"RANKS-27"}, 10),
+        (KeepsTheState, "states", {"RANKS-28"}, 8),
+        (OwnStateRoom, "state room", {"RANKS-01"}, 8),
     ],
 )
-def test_a_planted_slip_is_found(make: type[RankedReference], scope: str, rules: set[str]) -> None:
+def test_a_planted_slip_is_found(make: type[RankedReference], scope: str, rules: set[str], steps: int) -> None:
     report = search(SCOPES[scope], make)
     assert rules & set(report.broken), report
-    assert len(report.path) <= 8
+    assert len(report.path) <= steps

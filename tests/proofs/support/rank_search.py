@@ -25,7 +25,9 @@ Make = Callable[[], RankedReference]
 
 
 class Scope(NamedTuple):
-    """What is tried: in a world of this shape and size these calls, and these events on each rank."""
+    """What is tried: in a world of this shape and size these calls, and these events on each rank; ``reads``: so many
+    prefetches, one after the other or together.
+    """
 
     shape: str
     stop: str
@@ -34,11 +36,15 @@ class Scope(NamedTuple):
     asks: tuple[str, ...]
     keys: tuple[tuple[int, ...], ...]
     window: int = 0
+    states: int = 0
+    reads: int = 1
 
 
 SCOPES = {
     "copies": Scope("tp2", "wait_complete", 2, 2, ("insert", "match", "evict", "acks", "load"), ((1,), (1, 2), (2,))),
     "prefetch": Scope("tp2", "wait_complete", 1, 2, ("prefetch", "hit", "poll", "abort"), ((1, 2),), 1),
+    "states": Scope("tp2", "wait_complete", 1, 2, ("prefetch", "hit", "poll", "abort"), ((1, 2),), states=1),
+    "state room": Scope("pp2", "best_effort", 1, 2, ("prefetch", "hit", "poll"), ((1,), (2,)), states=1, reads=2),
     "timeout": Scope("pp2", "timeout", 1, 1, ("prefetch", "hit", "poll"), ((1,),)),
     "room": Scope("cp2", "best_effort", 2, 2, ("insert", "acks", "prefetch"), ((1, 2),)),
     "lost": Scope("tp2", "best_effort", 2, 2, ("insert", "acks", "match", "evict", "load", "rejoin"), ((1,), (2,))),
@@ -47,11 +53,11 @@ SCOPES = {
 
 
 class Node(NamedTuple):
-    """One state: of the ranks, and what is known of them; ``asked``: whether the one prefetch was asked for."""
+    """One state: of the ranks, and what is known of them; ``asked``: how many prefetches were asked for."""
 
     ranks: tuple[Rank, ...]
     known: RanksState
-    asked: bool
+    asked: int
 
 
 class Report(NamedTuple):
@@ -75,12 +81,13 @@ def moves(scope: Scope, node: Node) -> Iterator[tuple[str, Move]]:
         return
     for what in scope.asks:
         if what in ("acks", "hit", "poll", "abort"):
-            yield what, functools.partial(ranks.ask, what=what, rid=1)
+            for rid in range(1, scope.reads + 1):
+                yield what, functools.partial(ranks.ask, what=what, rid=rid)
         elif what == "evict":
             yield what, functools.partial(ranks.ask, what=what, pages=1)
-        elif what != "prefetch" or not node.asked:
+        elif what != "prefetch" or node.asked < scope.reads:
             for key in scope.keys:
-                yield what, functools.partial(ranks.ask, what=what, key=key, rid=1)
+                yield what, functools.partial(ranks.ask, what=what, key=key, rid=node.asked + 1)
     for rank in node.known.world.ranks:
         for event in events(scope, node, rank):
             yield event.what, functools.partial(ranks.local, event=event)
@@ -100,17 +107,8 @@ def events(scope: Scope, node: Node, rank: int) -> Iterator[Local]:
     for page in agreed.loading:
         if page not in own.loaded:
             yield Local(rank, "loaded", page)
-    fetch = agreed.fetches.get(1)
-    if fetch is not None and fetch.hit is None and 1 not in own.found:
-        for boundaries in ((), (1,), (2,), (1, 2)):
-            yield Local(rank, "found", rid=1, boundaries=boundaries)
-    if fetch is not None and fetch.hit is not None and 1 not in own.failed:
-        pages, window = own.read.get(1, (0, 0))
-        if pages < fetch.hit:
-            yield Local(rank, "read", rid=1, pages=pages + 1, window=window)
-        if window < scope.window:
-            yield Local(rank, "read", rid=1, pages=pages, window=window + 1)
-        yield Local(rank, "failed", rid=1)
+    for rid in agreed.fetches:
+        yield from reading(scope, node, rank, rid)
     limit = node.known.world.limit
     if scope.stop == "timeout" and own.clock <= limit:
         yield Local(rank, "clock", pages=limit + 1 if own.clock else limit)
@@ -121,6 +119,30 @@ def events(scope: Scope, node: Node, rank: int) -> Iterator[Local]:
             yield Local(rank, "pinch", pages=1)
         if not rank and own.attached:
             yield Local(rank, "attach")
+    if scope.states and scope.reads > 1 and rank:
+        seen = node.known.seen[rank]
+        assert seen is not None and seen.states is not None
+        if own.pinched_states or seen.states.free:
+            yield Local(rank, "pinch", state=int(not own.pinched_states))
+
+
+def reading(scope: Scope, node: Node, rank: int, rid: int) -> Iterator[Local]:
+    """What can happen to a prefetch on one rank alone."""
+    own, fetch = node.known.own[rank], node.known.trees[0].fetches[rid]
+    if fetch.hit is None and rid not in own.found:
+        some = ((), (1,), (2,), (1, 2)) if scope.reads == 1 else ((), (1,))
+        for boundaries in some:
+            for states in some if fetch.state else ((),):
+                yield Local(rank, "found", rid=rid, boundaries=boundaries, states=states)
+    if fetch.hit is not None and rid not in own.failed:
+        (pages, window), state = own.read.get(rid, (0, 0)), int(rid in own.stated)
+        if pages < fetch.hit:
+            yield Local(rank, "read", rid=rid, pages=pages + 1, window=window, state=state)
+        if window < scope.window:
+            yield Local(rank, "read", rid=rid, pages=pages, window=window + 1, state=state)
+        if fetch.state and not state:
+            yield Local(rank, "read", rid=rid, pages=pages, window=window, state=1)
+        yield Local(rank, "failed", rid=rid)
 
 
 def search(scope: Scope, make: Make = RankedReference, most: int = 200_000) -> Report:
@@ -128,8 +150,9 @@ def search(scope: Scope, make: Make = RankedReference, most: int = 200_000) -> R
     config = Config(pool="ranks", pages=scope.pages, stop=scope.stop)
     adapter = make()
     checker = Checker(adapter, config, Profile())
-    ranks.start(checker, scope.shape, host_pages=scope.host_pages, window=scope.window, window_pages=scope.window)
-    first = Node(tuple(adapter.ranks.values()), checker.ranks_state, asked=False)
+    sizes = {"host_pages": scope.host_pages, "window": scope.window, "window_pages": scope.window}
+    ranks.start(checker, scope.shape, **sizes, state_slots=scope.states)
+    first = Node(tuple(adapter.ranks.values()), checker.ranks_state, asked=0)
     paths: dict[str, tuple[str, ...]] = {repr(first): ()}
     frontier, steps = deque([first]), 0
     while frontier:
@@ -144,7 +167,7 @@ def search(scope: Scope, make: Make = RankedReference, most: int = 200_000) -> R
                 move(checker)
             except Violation as violation:
                 return Report(len(paths), steps, checker.counted(), tuple(violation.rules), (*path, *checker.history))
-            after = Node(tuple(adapter.ranks.values()), checker.ranks_state, node.asked or what == "prefetch")
+            after = Node(tuple(adapter.ranks.values()), checker.ranks_state, node.asked + (what == "prefetch"))
             key = repr(after)
             if key not in paths:
                 paths[key] = (*path, *checker.history)
