@@ -37,6 +37,7 @@ from kvlitmus.spec.interface.ranks import (
 )
 from kvlitmus.spec.rank_calls import ABSENT, LOST, RETURNED, WAITING
 from kvlitmus.spec.rule import rules_of
+from tests.conformance.support.gathering_ranks import GatheringRanks
 
 PAIR = Group("tp", (0, 1))
 Turns = Generator[Exchange, tuple[int, ...], list[Decision]]
@@ -476,3 +477,16 @@ def test_what_can_not_happen_to_states_is_passed_over(make: Any) -> None:
     for test in all_litmus().values():
         if plan.suits(test, plan.RANKS, specimen.profile, force_misuse=False):
             test.program(Checker(make(), plan.RANKS, specimen.profile))
+
+
+@pytest.mark.parametrize("config", plan.RANK_CONFIGS, ids=lambda config: config.label)
+def test_a_legal_cache_of_another_design_is_not_accused(config: Config) -> None:
+    counted = Counter[str]()
+    for seed in range(8):
+        checker = Checker(GatheringRanks(), config, specimen.profile)
+        Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
+        counted += checker.counted()
+    for test in all_litmus().values():
+        if plan.suits(test, config, specimen.profile, force_misuse=False):
+            test.program(Checker(GatheringRanks(), config, specimen.profile))
+    assert all(counted[rule] for rule in ("RANKS-05", "RANKS-19", "RANKS-23", "RANKS-26", "RANKS-27", "RANKS-28"))
