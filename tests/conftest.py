@@ -97,6 +97,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Thousands of tests, and the modules that they need, are no garbage: nobody need look through them for any."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 _FAILED = pytest.StashKey[bool]()
 
 MOST_WORKERS = 8
