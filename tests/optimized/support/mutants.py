@@ -36,6 +36,9 @@ BACK = (TIER_CONFIGS[3], TIER_CONFIGS[4])
 USUAL: dict[str, type] = {one.name: getattr(TierParts(), one.name) for one in fields(TierParts)}
 """The parts of the optimized cache."""
 
+LIKE = all_mutants()
+"""The mutants of the specimen."""
+
 MUTANTS = Register()
 """All mutants and null mutants of the optimized cache by id."""
 
@@ -55,7 +58,7 @@ def mutant(
 
     def register(change: Change) -> Change:
         parts, patches = replaced(dict.fromkeys(places, change))
-        same = [all_mutants()[id] for id in like]
+        same = [LIKE[id] for id in like]
         told: dict[str, Any] = {
             "id": id,
             "recipe": recipe_of(id, change),
