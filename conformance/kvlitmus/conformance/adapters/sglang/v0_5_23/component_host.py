@@ -464,20 +464,22 @@ def _hosted(profile: Profile) -> Profile:
 
 _WINDOW = Config(page_size=4, pages=16, host_pages=16, write="asked", components="kv+swa")
 _STATE = replace(_WINDOW, components="kv+state")
+_BOTH = replace(_WINDOW, components="kv+swa+state")
 
 swa_hosted = _target(
     profile=_hosted(PAIRED),
     configs=(
         _WINDOW,
+        replace(_WINDOW, host_pages=6),
         replace(_WINDOW, page_size=16, host_pages=24),
         replace(_WINDOW, pages=12, host_pages=12, bigram=True),
     ),
 )
 mamba_hosted = _target(
     profile=_hosted(replace(PROFILE, component_points="end")),
-    configs=(_STATE, replace(_STATE, page_size=1, host_pages=24)),
+    configs=(_STATE, replace(_STATE, host_pages=8), replace(_STATE, page_size=1, host_pages=24)),
 )
 swa_mamba_hosted = _target(
     profile=_hosted(replace(PAIRED, component_points="end")),
-    configs=(replace(_WINDOW, components="kv+swa+state"),),
+    configs=(_BOTH, replace(_BOTH, host_pages=8)),
 )
