@@ -166,6 +166,28 @@ def tail_first() -> list[bool]:
     return [bool(tail.backuped), bool(head.backuped)]
 
 
+def late_window() -> list[int]:
+    """Two pages are backed up without their window, and get one while that runs; then a third is backed up behind them.
+
+    That they come late is for want of room on the host at first.  The pages of the window that the third page's backup
+    takes, of two that its boundary needs and the host lacks, and where a hit could end when all is over and the device has
+    been emptied.
+    """
+    cache = made("kv+swa", pages=16, host_pages=8)
+    for pages in ([7, 8, 9, 10], [1, 2], [1, 2, 3, 4]):
+        serve(cache, pages)
+    land(cache)
+    cache.component_evict({"swa": 6})
+    serve(cache, [1, 2, 3, 4, 6])
+    serve(cache, [1, 2])
+    before = held(cache, host=True)["swa"]
+    serve(cache, [1, 2, 5])
+    took = held(cache, host=True)["swa"] - before
+    land(cache)
+    cache.component_evict({"kv": 16})
+    return [took, best(cache, [1, 2, 5])]
+
+
 def own_state() -> list[int]:
     """The states that a load back takes, of a request that comes without one: on its node, and for itself."""
     cache = made("kv+state")
@@ -203,6 +225,7 @@ SCENES = {
         whole_nodes,
         own_window,
         tail_first,
+        late_window,
         own_state,
         no_state,
     )
