@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_STORAGE_CONFIGS
-from kvlitmus.conformance.specimen.component_host import ComponentCopy, Pinned
+from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy, Pinned
 from kvlitmus.conformance.specimen.components import ComponentNode
 from kvlitmus.mutants.legal.component_copies import (
     BEGUN,
+    BY_PATH,
     CHAINED,
     SPARING,
     ChainCopier,
     LandingCopier,
+    LoadBringsItsPath,
     SparingCopier,
     path_to,
 )
@@ -160,6 +162,30 @@ class PathStopsWithKvAlone(ChainCopier):
 
     def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
         return [one for one in super().lacks(node, load=load) if not self.bare or one[0] == self.base.name]
+
+
+@mutant(
+    "component-path-lets-its-parts-go", kills=("COMP-13", "COMP-14"), configs=COMPONENT_HOST_CONFIGS, profile=CHAINED
+)
+class PathLetsItsPartsGo(ChainCopier):
+    """A backup that stops unpins what its first parts read and write, as one that was refused would."""
+
+    def back_up(self, node: ComponentNode | None) -> tuple[ComponentCopy | None, dict[str, int]]:
+        copy, freed = super().back_up(node)
+        if copy is not None and node is not None and copy.end < node.end:
+            self.unpin(copy)
+            copy.device, copy.host = [], []
+        return copy, freed
+
+
+@mutant(
+    "component-path-reads-what-may-go", kills=("COMP-39", "COMP-44"), configs=COMPONENT_HOST_CONFIGS, profile=BY_PATH
+)
+class PathReadsWhatMayGo(LoadBringsItsPath):
+    """A load back pins on the host what its boundary needs, and not what else of its path it reads there."""
+
+    def pin(self, copy: ComponentCopy, node: ComponentNode) -> None:
+        ComponentCopier.pin(self, copy, node)
 
 
 # What the device has too

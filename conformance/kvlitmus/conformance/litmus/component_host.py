@@ -380,10 +380,50 @@ def a_backup_along_its_path_stops_where_the_host_is_full(checker: Checker) -> No
     use(checker, other, ENDS)
     back_up(checker, other)
     back_up(checker, key, number=1)
+    evict_all(checker)
+    evict_host(checker)
     end(checker)
     end(checker, number=1)
     evict_all(checker)
     evict_host(checker)
     use(checker, key, ALL)
     back_up(checker, key)
+    end(checker)
+
+
+@litmus(rules=("COMP-14", "COMP-32", "COMP-44"), needs=NEEDS, profile={"component_extent": "path"})
+def what_a_copy_along_its_path_reads_stays(checker: Checker) -> None:
+    """All prefixes of a key are backed up, and the key is loaded back, each while both tiers are evicted."""
+    key = prompt(checker, "abcd")
+    for pages in (1, 2, 3, 4):
+        use(checker, beginning(checker, key, pages), ALL)
+    back_up(checker, key)
+    evict_all(checker)
+    end(checker)
+    evict_all(checker)
+    for pages in (1, 2, 3, 4):
+        backed(checker, beginning(checker, key, pages))
+    evict_all(checker)
+    load(checker, key)
+    evict_host(checker)
+    evict_all(checker)
+    end(checker)
+    components.match(checker, key)
+
+
+@litmus(rules=("COMP-14", "COMP-32", "COMP-44"), needs=NEEDS, layouts=HYBRID, profile={"component_extent": "path"})
+def what_a_backup_takes_before_it_stops_stays(checker: Checker) -> None:
+    """The host has place for one more state, and a backup goes by two: both tiers are evicted before it has ended."""
+    layout = checker.setting.layout
+    others = layout.host["state"] - 1
+    if layout.places["state"] < others + 2:
+        return
+    for number, way in enumerate("uvwxyz"[:others], 1):
+        use(checker, prompt(checker, way), ENDS)
+        back_up(checker, prompt(checker, way), number=number)
+    for ways in ("ab", "abcd"):
+        use(checker, prompt(checker, ways), ENDS)
+    back_up(checker, prompt(checker, "abcd"))
+    evict_all(checker)
+    evict_host(checker)
     end(checker)
