@@ -36,7 +36,7 @@ class LandingCopier(ComponentCopier):
 
     def __init__(self, pools: ComponentPools, host: ComponentPools, tree: ComponentTree) -> None:
         super().__init__(pools, host, tree)
-        self.landing: list[ComponentCopy] = []
+        self.landing: Pinned = []
 
     def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
         copy, freed = super().begin(node, load=load)
@@ -44,7 +44,7 @@ class LandingCopier(ComponentCopier):
             for name, at, place in copy.buffers:
                 (self.tree if load else self).put(at, name, place)
                 self.hold(copy, name, at, device=load)
-            self.landing.append(copy)
+            self.landing += [(name, at) for name, at, _ in copy.buffers if not load]
         return copy, freed
 
     def hold(self, copy: ComponentCopy, name: str, at: ComponentNode, *, device: bool) -> None:
@@ -56,12 +56,9 @@ class LandingCopier(ComponentCopier):
     def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
         assert ok, "what is cached from its beginning can't fail"
         self.unpin(copy)
-        self.landing = [one for one in self.landing if one is not copy]
+        landed = [(name, at) for name, at, _ in copy.buffers if not copy.load]
+        self.landing = [one for one in self.landing if one not in landed]
         return {}
-
-    def lands(self, name: str, at: ComponentNode) -> bool:
-        """Whether an entry of the host is still being written."""
-        return any((name, at) == (one, node) for copy in self.landing if not copy.load for one, node, _ in copy.buffers)
 
 
 @null_mutant("component-copies-count-from-the-beginning", profile=BEGUN, configs=COMPONENT_HOST_CONFIGS)
@@ -74,8 +71,7 @@ class LandedWriter(ComponentWriter):
 
     def may_write(self, node: ComponentNode) -> bool:
         assert isinstance(self.copies, LandingCopier)
-        landing = any(self.copies.lands(name, at) for name, at in self.copies.needs(node))
-        return super().may_write(node) and not landing
+        return super().may_write(node) and not any(one in self.copies.landing for one in self.copies.needs(node))
 
 
 @null_mutant(
