@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[object]:
+def pytest_collection() -> Iterator[None]:
     """Thousands of tests, and the modules that they need, are no garbage: nobody need look through them for any."""
     gc.disable()
     try:
