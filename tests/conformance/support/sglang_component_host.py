@@ -169,9 +169,8 @@ def tail_first() -> list[bool]:
 def late_window() -> list[int]:
     """Two pages are backed up without their window, and get one while that runs; then a third is backed up behind them.
 
-    That they come late is for want of room on the host at first.  The pages of the window that the third page's backup
-    takes, of two that its boundary needs and the host lacks, and where a hit could end when all is over and the device
-    has been emptied.
+    The first backup comes so late because the host was full.  The pages of the window that the third page's takes, of
+    two that its boundary needs and the host lacks, and where a hit could end when the device has been emptied.
     """
     cache = made("kv+swa", pages=16, host_pages=8)
     for pages in ([7, 8, 9, 10], [1, 2], [1, 2, 3, 4]):
