@@ -28,6 +28,7 @@ GROUPS = (
     ("Sparse host memory", ("-hisparse",)),
     ("KV cache groups", ("vllm-0.33.0",)),
     ("Several components", ("-swa", "-mamba", "-swa-mamba")),
+    ("Several components with host memory", ("-swa-hosted", "-mamba-hosted", "-swa-mamba-hosted")),
     ("Several ranks", ("-ranks",)),
 )
 """The tables of verdicts, each narrow enough to be read, by the ends of SGLang's names or by whole names."""
