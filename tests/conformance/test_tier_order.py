@@ -29,7 +29,7 @@ class NewestFirst(TierTree):
 
 def played(one: SpecimenTarget, policy: str, seed: int) -> ItemResult:
     item = Item(kind="random", config=replace(TIERED, policy=policy), seed=seed, ops=250)
-    return run_item(one, item, Options(reruns=0, shrink_seconds=1.0))
+    return run_item(one, item, Options(reruns=0, shrink_trials=0))
 
 
 @pytest.mark.parametrize(("policy", "seed"), [("mru", 2000063), ("fifo", 2000061)])
