@@ -136,6 +136,10 @@ FIRST_SEED = {"timeout_basis": 12, "timeout_from": 3, "fill_matched": 24, "refus
 
 SHOWN_BY = {
     ("timeout_basis", "hit"): "waits-for-what-was-found",
+    ("store_put", "first"): "specimen as a page store",
+    ("misuse", "undefined"): "misuse-is-undefined",
+    ("restored_counts", False): "specimen as a hierarchy",
+    ("refused_begin", "renews"): "specimen in little memory",
     ("sparse_count", "empty"): "specimen as a sparse host pool",
     ("sparse_staged", "first"): "specimen as a sparse host pool",
     ("sparse_grows", "page"): "specimen as a sparse host pool",
