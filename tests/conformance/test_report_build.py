@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -117,10 +118,14 @@ def test_nothing_about_another_kind_of_cache_is_asked(kind: str) -> None:
     rooms = {str(path.parent): room for room in build.ROOMS if (path := build.path_of(room))}
     called: set[str] = set()
 
-    def look(frame: FrameType, event: str, _: object) -> None:
-        path = Path(frame.f_code.co_filename)
+    @functools.cache
+    def apart(file: str) -> bool:
+        path = Path(file)
         room = rooms.get(str(path.parent))
-        if event == "call" and room and build.is_apart(f"{room}.{path.stem}", (kind,)):
+        return room is not None and build.is_apart(f"{room}.{path.stem}", (kind,))
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and apart(frame.f_code.co_filename):
             called.add(frame.f_code.co_name)
 
     sys.setprofile(look)
