@@ -5,9 +5,6 @@ the environment of ``tools/peers`` (nightly) that it tells the truth, and which 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +18,8 @@ from kvlitmus.conformance.run.targets import KNOWN
 from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.spec.schemes import SGLANG_1
 from kvlitmus.spec.units import Key
+from tests.conformance.support.release_python import HOME, run
 
-HOME = Path(__file__).resolve().parents[2]
-ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance", "."))
 PYTHON = HOME / HICACHE_PLAN.python
 
 CLASSES: dict[str, tuple[Peer, type]] = {
@@ -32,14 +28,6 @@ CLASSES: dict[str, tuple[Peer, type]] = {
     "hicache_rust": (hicache.hicache_rust, hicache.TieredRust),
     "hicache_rust_events": (hicache.hicache_rust_events, hicache.TieredRustEvents),
 }
-
-
-def run(*command: str, interpreter: str = sys.executable, seconds: int = 110) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, with the rooms and the checkout on the path."""
-    environment = {**os.environ, "PYTHONPATH": ROOMS}
-    return subprocess.run(
-        [interpreter, *command], capture_output=True, text=True, check=False, timeout=seconds, env=environment
-    )
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -8,42 +8,23 @@ in SGLang's functions are seen.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import components
 from tests.conformance.support import sglang_hosted
+from tests.conformance.support.release_python import HOME, printed, run
 from tests.conformance.support.sglang_component_host import SCENES
 from tests.conformance.support.sglang_hosted_slips import SLIPS
 
-HOME = Path(__file__).resolve().parents[2]
-ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance", "."))
 LAYOUTS = ("kv+swa", "kv+state", "kv+swa+state")
 POLICIES = ("write_through", "write_through_selective", "write_back")
 
 
 def played(script: str, *arguments: str) -> Any:
     """What a script beside this file prints last, run by the release's own interpreter."""
-    python = HOME / components.swa.plan.python
-    if not python.exists():
-        pytest.skip("run tools/peers 0.5.23 first")
-    done = subprocess.run(
-        [str(python), "-m", f"tests.conformance.support.{script}", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-        cwd=HOME,
-        env={**os.environ, "PYTHONPATH": ROOMS},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return printed(components.swa.plan.python, script, *arguments)
 
 
 EXPECTED: dict[str, Any] = {
@@ -55,10 +36,7 @@ EXPECTED: dict[str, Any] = {
     "whole_nodes": 4,  # the boundary needs two pages of the window
     "own_window": [12, 0, 8],  # of twelve tokens none are usable any more, and those of another key are
     "tail_first": [True, False],  # the tail is on the host, and what is before it on the device alone
-    "late_window": [
-        1,
-        0,
-    ],  # of two pages that the boundary needs; no hit can end there when the device has been emptied
+    "late_window": [1, 0],  # one of two pages that the boundary needs; no hit can end there afterwards
     "own_state": [1, 1],  # one for the node, one for the request
     "no_state": "Cannot alloc mamba for load_back",
 }
@@ -72,14 +50,7 @@ def test_each_scene_has_its_answer_and_its_row() -> None:
 
 def test_nothing_of_torch_or_sglang_is_imported_with_the_scenes() -> None:
     code = f"import sys, {sglang_hosted.__name__}; print(sorted({{'torch', 'sglang'}} & sys.modules.keys()))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=HOME,
-        env={**os.environ, "PYTHONPATH": ROOMS},
-    )
+    done = run("-c", code, cwd=HOME)
     assert done.stdout.strip() == "[]", done.stderr
 
 

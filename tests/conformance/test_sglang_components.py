@@ -5,8 +5,6 @@ with the environments of ``tools/peers`` (nightly) what drawn schedules break, a
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -21,19 +19,10 @@ from kvlitmus.conformance.adapters.sglang.v0_5_23 import components as new
 from kvlitmus.conformance.ports import Config, Unsupported, capabilities_of
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.targets import load_target, resolve_target
+from tests.conformance.support.release_python import HOME, run
 
-HOME = Path(__file__).resolve().parents[2]
-ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance", "."))
 TARGETS = [(module, name) for module in (old, new) for name in ("swa", "mamba", "swa_mamba")]
 RELEASES = {"0.5.13.post1": old, "0.5.23": new}
-
-
-def run(*command: str, interpreter: str = sys.executable) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, with the rooms and the checkout on the path."""
-    environment = {**os.environ, "PYTHONPATH": ROOMS}
-    return subprocess.run(
-        [interpreter, *command], capture_output=True, text=True, check=False, timeout=900, env=environment
-    )
 
 
 @pytest.mark.parametrize(("module", "name"), TARGETS)

@@ -5,9 +5,6 @@ environment of ``tools/peers`` (nightly) that they tell the truth, and what is k
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +15,8 @@ from kvlitmus.conformance.adapters.sglang.v0_5_13 import hicache, unified
 from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.run.targets import KNOWN
+from tests.conformance.support.release_python import HOME, run
 
-HOME = Path(__file__).resolve().parents[2]
-ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance", "."))
 PYTHON = HOME / PLAN.python
 
 CLASSES: dict[str, tuple[Peer, type]] = {
@@ -29,14 +25,6 @@ CLASSES: dict[str, tuple[Peer, type]] = {
     "unified.unified": (unified.unified, unified.Unified),
     "unified.unified_events": (unified.unified_events, unified.UnifiedEvents),
 }
-
-
-def run(*command: str, interpreter: str = sys.executable, seconds: int = 110) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, with the rooms and the checkout on the path."""
-    environment = {**os.environ, "PYTHONPATH": ROOMS}
-    return subprocess.run(
-        [interpreter, *command], capture_output=True, text=True, check=False, timeout=seconds, env=environment
-    )
 
 
 @pytest.mark.parametrize("name", CLASSES)

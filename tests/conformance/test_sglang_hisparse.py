@@ -5,8 +5,6 @@ environment of ``tools/peers`` (nightly) what is known to be wrong there, and wh
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,19 +20,10 @@ from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_unified import Unifie
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.targets import load_target, resolve_target
+from tests.conformance.support.release_python import HOME, run
 
-HOME = Path(__file__).resolve().parents[2]
-ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance", "."))
 PYTHON = HOME / PLAN.python
 CONFIG = Config(page_size=PAGE, pages=11, pool="sparse")
-
-
-def run(*command: str, interpreter: str = sys.executable) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, with the rooms and the checkout on the path."""
-    environment = {**os.environ, "PYTHONPATH": ROOMS}
-    return subprocess.run(
-        [interpreter, *command], capture_output=True, text=True, check=False, timeout=600, env=environment
-    )
 
 
 def test_what_the_target_declares_all_kinds_of_server_have() -> None:
@@ -71,7 +60,7 @@ def hazards(*arguments: str) -> dict[str, Any]:
     if not PYTHON.exists():
         pytest.skip(f"run {PLAN.command} first")
     *options, script = *arguments[:-1], str(Path(__file__).parent / "support" / "sglang_hisparse_hazards.py")
-    done = run(*options, script, *arguments[-1:], interpreter=str(PYTHON))
+    done = run(*options, script, *arguments[-1:], interpreter=str(PYTHON), seconds=600)
     assert done.returncode == 0, done.stderr[-2000:]
     seen: dict[str, Any] = json.loads(done.stdout)
     return seen

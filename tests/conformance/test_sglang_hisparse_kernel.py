@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.test_sglang_hisparse import PYTHON, run
+from tests.conformance.support.release_python import run
+from tests.conformance.test_sglang_hisparse import PYTHON
 
 SCRIPT = Path(__file__).parent / "support" / "sglang_hisparse_kernel.py"
 
@@ -18,7 +19,7 @@ def played(*arguments: str) -> dict[str, Any]:
     """What the script says, run by the release's own interpreter."""
     if not PYTHON.exists() or not shutil.which("c++"):
         pytest.skip("the release's environment and a C++ compiler are needed")
-    done = run(str(SCRIPT), *arguments, interpreter=str(PYTHON))
+    done = run(str(SCRIPT), *arguments, interpreter=str(PYTHON), seconds=600)
     assert done.returncode == 0, done.stderr[-2000:]
     seen: dict[str, Any] = json.loads(done.stdout)
     return seen

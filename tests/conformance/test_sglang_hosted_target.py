@@ -5,12 +5,8 @@ With the environment of the release (nightly): what drawn schedules break, and s
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +16,9 @@ from kvlitmus.conformance.adapters.sglang.v0_5_23.component_host import Componen
 from kvlitmus.conformance.ports import Unsupported, capabilities_of
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.targets import load_target, resolve_target
+from tests.conformance.support.release_python import printed
 from tests.conformance.support.sglang_hosted_target import OWN
 
-HOME = Path(__file__).resolve().parents[2]
-ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance", "."))
 NAMES = ("swa", "mamba", "swa_mamba")
 
 
@@ -58,20 +53,8 @@ def test_without_the_release_the_command_that_makes_it_is_named(name: str) -> No
 
 def played(name: str, steps: int, slip: str = "") -> dict[str, Any]:
     """The rules that are broken, by the release's own interpreter."""
-    python = HOME / component_host.swa_hosted.plan.python
-    if not python.exists():
-        pytest.skip("run tools/peers 0.5.23 first")
-    done = subprocess.run(
-        [str(python), "-m", "tests.conformance.support.sglang_hosted_target", name, str(steps), slip],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-        cwd=HOME,
-        env={**os.environ, "PYTHONPATH": ROOMS},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    broken: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found = printed(component_host.swa_hosted.plan.python, "sglang_hosted_target", name, str(steps), slip)
+    broken: dict[str, Any] = found
     return broken
 
 

@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -24,19 +22,10 @@ from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.targets import load_target, resolve_target
 from kvlitmus.spec.interface.ranks import Collective, Decision, Exchange, Group, worlds
+from tests.conformance.support.release_python import HOME, run
 
-HOME = Path(__file__).resolve().parents[2]
-ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance", "."))
 PYTHON = HOME / PLAN.python
 PAIR = Group("tp", (0, 1))
-
-
-def run(*command: str, interpreter: str = sys.executable) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, with the rooms and the checkout on the path."""
-    environment = {**os.environ, "PYTHONPATH": ROOMS}
-    return subprocess.run(
-        [interpreter, *command], capture_output=True, text=True, check=False, timeout=900, env=environment
-    )
 
 
 def test_what_the_target_declares_its_adapter_has() -> None:
