@@ -73,9 +73,7 @@ class LandingWaits(LandingCopier):
     def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
         copy, freed = super(LandingCopier, self).begin(node, load=load)
         if copy is not None and not load:
-            for name, at, place in copy.buffers:
-                self.put(at, name, place)
-                self.hold(copy, name, at, device=False)
+            self.hang(copy)
         return copy, freed
 
     def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
@@ -117,12 +115,8 @@ class PathStopsEarly(ChainCopier):
     """A backup along the path leaves its last boundary out, though there is room for it."""
 
     def back_up(self, node: ComponentNode | None) -> tuple[ComponentCopy | None, dict[str, int]]:
-        before = (
-            next((at for at in path_to(node) if at is not node and at.end % self.tree.step == 0), None)
-            if node
-            else None
-        )
-        return super().back_up(before or node)
+        boundaries = [at for at in path_to(node) if at.end % self.tree.step == 0] if node else []
+        return super().back_up(next((at for at in boundaries if at is not node), node))
 
 
 @mutant(

@@ -31,6 +31,13 @@ def path_to(node: ComponentNode) -> Iterator[ComponentNode]:
         at = at.above
 
 
+def hold(copy: ComponentCopy, name: str, at: ComponentNode, *, device: bool) -> None:
+    """Pin one more entry for a copy, on the device or on the host."""
+    (copy.device if device else copy.host).append((name, at))
+    locks = at.locks if device else at.host_locks
+    locks[name] = locks.get(name, 0) + 1
+
+
 class LandingCopier(ComponentCopier):
     """What a copy brings hangs on its nodes from the beginning, pinned until the copy has ended."""
 
@@ -41,17 +48,19 @@ class LandingCopier(ComponentCopier):
     def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
         copy, freed = super().begin(node, load=load)
         if copy is not None:
-            for name, at, place in copy.buffers:
-                (self.tree if load else self).put(at, name, place)
-                self.hold(copy, name, at, device=load)
-            self.landing += [(name, at) for name, at, _ in copy.buffers if not load]
+            self.hang(copy)
         return copy, freed
+
+    def hang(self, copy: ComponentCopy) -> None:
+        """What a copy brings is cached from now on, and pinned."""
+        for name, at, place in copy.buffers:
+            (self.tree if copy.load else self).put(at, name, place)
+            self.hold(copy, name, at, device=copy.load)
+        self.landing += [(name, at) for name, at, _ in copy.buffers if not copy.load]
 
     def hold(self, copy: ComponentCopy, name: str, at: ComponentNode, *, device: bool) -> None:
         """Pin one more entry for a copy."""
-        (copy.device if device else copy.host).append((name, at))
-        locks = at.locks if device else at.host_locks
-        locks[name] = locks.get(name, 0) + 1
+        hold(copy, name, at, device=device)
 
     def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
         assert ok, "what is cached from its beginning can't fail"
@@ -98,8 +107,7 @@ class LoadBringsItsPath(ComponentCopier):
         pinned = {(name, id(at)) for name, at in copy.host}
         for name, at in self.lacks(node, load=copy.load):
             if copy.load and (name, id(at)) not in pinned and name in at.host:
-                copy.host.append((name, at))
-                at.host_locks[name] = at.host_locks.get(name, 0) + 1
+                hold(copy, name, at, device=False)
 
 
 @null_mutant("component-copies-pin-their-path", profile=BY_PATH, configs=COMPONENT_HOST_CONFIGS)
@@ -113,12 +121,10 @@ class CopiesPinTheirPath(ComponentCopier):
 def pin_path(copy: ComponentCopy, node: ComponentNode) -> None:
     """Pin for a copy all that either tier has of a path."""
     for at in path_to(node):
-        copy.device += [(name, at) for name in at.places]
-        copy.host += [(name, at) for name in at.host]
-    for name, at in copy.device:
-        at.locks[name] = at.locks.get(name, 0) + 1
-    for name, at in copy.host:
-        at.host_locks[name] = at.host_locks.get(name, 0) + 1
+        for name in at.places:
+            hold(copy, name, at, device=True)
+        for name in at.host:
+            hold(copy, name, at, device=False)
 
 
 class SparingCopier(ComponentCopier):
