@@ -374,37 +374,51 @@ def test_loads_by_the_copy_engine_come_layer_by_layer(
         mover.close()
 
 
-def test_waiting_for_a_layer_never_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even while a thread has still to submit all of it; nor does a later copy get before it."""
+def test_no_stream_waits_for_what_is_not_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a layer blocks until a thread has submitted it, and no longer; a later copy doesn't overtake it.
+
+    That no stream is told to wait for what nobody has submitted, these tests' driver sees to (``libcuda``).
+    """
     monkeypatch.setattr(lane, "_FEW", 1)
-    go_on = threading.Event()
+    may = [threading.Event() for _ in range(4)]
     with streams.install() as world:
         mover = mover_of("layer_first", load_engine="dma")
-        batches: list[int] = []
+        batches = iter(may)
 
         def held_up(name: str) -> int:
             if name == "cuMemcpyBatchAsync_v2":
-                batches.append(1)
-                assert go_on.wait(LIMIT)
+                assert next(batches, may[-1]).wait(LIMIT)
             return 0
 
         world.cuda.before = held_up
         expected = see(mover.host_pool)[[3, 1]]
-        first = mover.load(numbers(3, 1), numbers(5, 6))
-        looked: list[bool] = []
-        for layer in range(4):
-            first.wait_layer(layer)
-            world.current.do(
-                lambda layer=layer: looked.append(  # type: ignore[misc]
-                    np.array_equal(see(mover.device_pool)[[5, 6]][:, :, layer], expected[:, :, layer])
-                )
-            )
+        first: Any = mover.load(numbers(3, 1), numbers(5, 6))
         second = mover.load(numbers(4), numbers(5))
+        looked: list[bool] = []
+
+        def look(layer: int) -> None:
+            found = see(mover.device_pool)[[5, 6]][:, :, layer]
+            looked.append(np.array_equal(found, expected[:, :, layer]))
+
+        def compute() -> None:
+            for layer in range(4):
+                first.wait_layer(layer)
+                world.current.do(lambda: look(layer))  # noqa: B023  (each is waited for before the next is asked for)
+                asked.append(layer)
+                assert went_on[layer].wait(LIMIT)
+
+        asked: list[int] = []
+        went_on = [threading.Event() for _ in range(4)]
+        caller = threading.Thread(target=compute, daemon=True)
+        caller.start()
+        for layer in range(4):
+            assert asked == list(range(layer)), "a layer that is not submitted is waited for by the host"
+            may[layer].set()
+            eventually(lambda: len(asked) == layer + 1)  # noqa: B023
+            world.until(lambda: len(looked) == layer + 1)  # noqa: B023
+            went_on[layer].set()
+        caller.join(LIMIT)
         second.wait_layer(1)
-        while world.step(0):
-            pass
-        assert len(batches) <= 1 and not first.done() and looked == []
-        go_on.set()
         first.wait()
         second.wait()
         world.finish()

@@ -42,8 +42,9 @@ class Ticket(Protocol):
     def wait_layer(self, layer: int) -> None:
         """Let what the caller computes from here on come after this layer's copy.
 
-        On a device the caller's current stream waits, and the call returns at once.  A layer of a stepped copy that was
-        not advanced so far raises ``RuntimeError``: nobody would ever copy it.
+        On a device the caller's current stream waits, and the call returns as soon as the layer's copy is submitted,
+        which is long before it is made.  A layer of a stepped copy that was not advanced so far raises
+        ``RuntimeError``: nobody would ever copy it.
         """
 
     def done(self) -> bool:

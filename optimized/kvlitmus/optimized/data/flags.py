@@ -2,7 +2,8 @@
 
 A flag becomes the *epoch* of its ticket, the ticket's number in 32 bits, when its layer is there.  A kernel writes it
 as it goes on; between batches of the copy engine its stream does (``cuStreamWriteValue32``).  The host reads it, and a
-stream waits for it (``cuStreamWaitValue32``), which can be asked for before the copy itself is submitted.
+stream waits for it (``cuStreamWaitValue32``), but only for what somebody has submitted: a stream that waits for what a
+thread has still to submit can keep that thread from ever doing so.
 
 Epochs are compared by the sign of their difference, so that numbers may wrap, in streams as here.
 """

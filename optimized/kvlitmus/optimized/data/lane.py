@@ -8,7 +8,7 @@ Layers are announced by flags in pinned memory (:mod:`kvlitmus.optimized.data.fl
 compared with a kernel and an event per layer, the time to submit doesn't grow with the layers, and nothing is lost
 between two kernels.
 
-The copy engine takes a descriptor per chunk, which costs the submitting thread about 0.5 us each; many of them are
+The copy engine takes a descriptor per chunk, which costs the submitting thread 1 to 3 us each; many of them are
 handed to a thread, where the driver works without the interpreter's lock.  Its layers are announced by the stream, one
 flag after each batch; in a load of few pages a batch has several layers, for it costs its submitter as much as some
 descriptors.
@@ -37,8 +37,8 @@ from kvlitmus.optimized.mover import PageArray
 _SLOTS = 256
 """Tickets of a lane that may be under way at once; one more waits for the oldest."""
 
-_SHORT = 16_384
-"""Pages up to which one compiled call is faster than four of numpy."""
+_SHORT = 2_048
+"""Pages up to which one compiled call is faster than four of numpy, on whatever processor."""
 
 _KEPT = 32
 """Tickets up to which nobody looks whether the oldest are over."""
@@ -66,12 +66,15 @@ class LaneTicket:
     together: layers that become ready at once.
     """
 
-    __slots__ = ("_event", "_flags", "_lane", "_submitted", "error", "layers", "together")
+    __slots__ = ("_ended", "_event", "_flags", "_lane", "_passed", "_progress", "error", "layers", "together")
 
     def __init__(self, lane: Lane, *, submitted: bool, together: int) -> None:
         self._lane = lane
         self._event = torch.cuda.Event()
-        self._submitted = None if submitted else threading.Event()
+        self._progress = None if submitted else threading.Condition()
+        """Told by the thread that submits it whenever it has come further."""
+        self._passed = 0
+        self._ended = submitted
         self._flags: FlagRow | None = None
         self.together = together
         self.error: BaseException | None = None
@@ -85,6 +88,10 @@ class LaneTicket:
         """The first so many layers are submitted: their flag is the next operation of the stream."""
         if self._flags is not None:
             driver.write_value(stream, self._flags.at(layers - 1), self._flags.epoch)
+        if self._progress is not None:
+            with self._progress:
+                self._passed = layers
+                self._progress.notify_all()
 
     def record(self, error: BaseException | None = None) -> None:
         """Everything is submitted (or failed to be): the end of the copy is the next event of the stream.
@@ -99,13 +106,21 @@ class LaneTicket:
         finally:
             if self.error is not None and self._flags is not None:
                 self._flags.set()
-            if self._submitted is not None:
-                self._submitted.set()
+            if self._progress is not None:
+                with self._progress:
+                    self._ended = True
+                    self._progress.notify_all()
 
     @property
     def pending(self) -> bool:
         """Whether a thread has still to submit it."""
-        return self._submitted is not None and not self._submitted.is_set()
+        return not self._ended
+
+    def _until_submitted(self, layers: int | None = None) -> None:
+        """Block until the first so many layers are submitted, all of it by default, or nothing more will be."""
+        if self._progress is not None:
+            with self._progress:
+                self._progress.wait_for(lambda: self._ended or (layers is not None and self._passed >= layers))
 
     def over(self) -> bool:
         """Whether the copy is over, however it ended."""
@@ -113,8 +128,7 @@ class LaneTicket:
 
     def forget(self) -> None:
         """Block until the copy is over, however it ended."""
-        if self._submitted is not None:
-            self._submitted.wait()
+        self._until_submitted()
         self._event.synchronize()
 
     def _told(self) -> None:
@@ -132,28 +146,28 @@ class LaneTicket:
         return self._flags.ready() if self._flags is not None else 0
 
     def wait_layer(self, layer: int) -> None:
-        """Let the caller's current stream wait for a layer; the call returns at once.
+        """Let the caller's current stream wait for a layer; the call returns as soon as that layer is submitted.
 
-        Raises ``RuntimeError`` if the copy is known to have failed.  What a thread has still to submit may fail after
-        this call: the stream goes on then, and :meth:`done` raises; what was computed meanwhile is void.  Where streams
-        know no values, the call blocks until the copy is submitted, and all layers are waited for.
+        It doesn't wait for the copy itself.  What a thread has still to submit it does wait for: were a stream to wait
+        for that, the caller's next call that waits for its stream inside of the driver (an allocation, the loading of
+        a module) would keep the thread out of the driver, and neither would ever go on.
+
+        Raises ``RuntimeError`` if the copy is known to have failed.  The rest of it may fail after this call: the
+        stream goes on then, and :meth:`done` raises; what was computed meanwhile is void.  Where streams know no
+        values, the call blocks until all of the copy is submitted, and all layers are waited for.
         """
         if not 0 <= layer < self.layers:
             raise IndexError(f"layer must be from 0 to {self.layers - 1} (got {layer})")
         stream = torch.cuda.current_stream(self._lane.device)
         last = min(self.layers, (layer // self.together + 1) * self.together) - 1
-        flags = self._flags
-        if flags is None or not self._lane.flags_in_streams:
-            if self._submitted is not None:
-                self._submitted.wait()
-        elif self.pending or last < self.layers - 1:
-            self._told()
-            if self.pending or not self._event.query():
-                self._lane.bind()
-                driver.wait_value(stream.cuda_stream, flags.at(last), flags.epoch)
-            return
+        flags = self._flags if self._lane.flags_in_streams else None
+        self._until_submitted(None if flags is None else last + 1)
         self._told()
-        stream.wait_event(self._event)
+        if flags is None or (last == self.layers - 1 and not self.pending):
+            stream.wait_event(self._event)
+        elif self.pending or not self._event.query():
+            self._lane.bind()
+            driver.wait_value(stream.cuda_stream, flags.at(last), flags.epoch)
 
     def done(self) -> bool:
         """Whether the copy is over; never blocks.  Raises ``RuntimeError`` if not all of it could be submitted."""
@@ -301,14 +315,13 @@ class Lane:
 
     def _caller(self, event: Any) -> Any:
         """An event for what the caller's stream has to do so far."""
-        event.record(torch.cuda.current_stream(self.device))
+        event.record(torch.cuda.current_stream(self._index))
         return event
 
     def _begin(self, produced: Any, upload: Upload | None) -> None:
         """What comes next on the lane's stream comes after ``produced``, and finds its page tables on the device.
 
-        Only when it is this copy's turn: the caller's stream may wait for a layer of a copy that a thread has still to
-        submit, and a lane's stream that waited for the caller's before that would wait for ever.
+        Only when it is this copy's turn: what a thread has still to submit comes before it on the lane's stream.
         """
         self.stream.wait_event(produced)
         if upload is not None:
