@@ -12,7 +12,7 @@ There are four engines:
 - ``kernel``: a Triton kernel (:mod:`kvlitmus.optimized.data.kernels`); chunks of any size, at least one pool on CUDA,
   host memory pinned.
 - ``dma``: the copy engine, one descriptor per run of chunks.  No SM is used and long chunks go at the link's full
-  speed, but each descriptor costs about 0.5 us of the caller's time.
+  speed, but each descriptor costs one to three us of the time of who submits it.
 - ``staged``: whole pages by the copy engine into a stage on the device, and a kernel between stage and pool
   (:mod:`kvlitmus.optimized.data.staged`); all layers at once, between the host and CUDA, unless the host is
   layer-first.
@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
@@ -34,7 +35,7 @@ import numpy.typing as npt
 import torch
 
 from kvlitmus.optimized.data import driver
-from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, PagedCopy, Signals, interpreted
+from kvlitmus.optimized.data.kernels import DEVICE, LINK, OUT, Launch, PagedCopy, Signals, interpreted
 from kvlitmus.optimized.data.layout import Nest, nest
 from kvlitmus.optimized.data.pools import HostPool, KVPool
 from kvlitmus.optimized.data.staged import StagedCopy
@@ -48,6 +49,14 @@ _PER_PAGE = 24 * 1024
 """Bytes of a run from which on copying run by run beats gathering all pages first (measured on a CPU, one thread)."""
 
 
+_BATCH = 512
+"""Descriptors that the copy engine is given in one call.
+
+While the driver takes a batch, some 1.3 us for each, it lets no other thread in: a computation whose kernels another
+thread starts would stand still for as long (an H100, 2026-11-27: a product beside backups of one batch of 8,192
+descriptors each took 1.6 times as long, beside batches of 512 1.02 times; the backups were faster, too).
+"""
+
 _NEVER = 1 << 62
 
 
@@ -55,16 +64,18 @@ _NEVER = 1 << 62
 class Choice:
     """From how many bytes of a chunk on the copy engine is chosen; from how many of a page on, copies are staged.
 
-    Declared, not measured: published figures see the copy engine ahead from some 64 KiB on, and kernels far ahead
-    below 28 KiB.  ``benchmarks/gpu.py`` measures both; hand its result to :class:`PageCopy`.  Staging is never chosen
-    so, but by trying (:mod:`kvlitmus.optimized.data.measured`), unless ``staged`` says from which page on.
+    As measured on an H100 (``benchmarks/results/gpu-2026-11-27.json``).  A load is waited for, so the faster engine
+    makes it: a kernel, unless chunks are long, for below 256 KiB the copy engine is told of a chunk no faster than it
+    copies one, on some hosts.  For a backup nobody waits, so what counts is what it takes from a computation: the copy
+    engine takes no SM, and is as fast from chunks of 128 KiB on; staging, from pages of 1 MiB on.
+    ``benchmarks/gpu.py`` measures all of it anew; hand its result to :class:`PageCopy`.
     """
 
-    to_device: int = 64 * 1024
-    to_host: int = 64 * 1024
+    to_device: int = 256 * 1024
+    to_host: int = 128 * 1024
     within_device: int = _NEVER
-    staged: int = _NEVER
-    """Of a page, where its chunks are too short for the copy engine, all layers are copied, and staging is possible."""
+    staged: int = 1024 * 1024
+    """Of a page with shorter chunks than this, where all layers are copied together and staging is possible."""
 
     def engine(self, source: KVPool, target: KVPool, loops: Nest) -> Engine:
         """The engine for a copy between two pools."""
@@ -74,16 +85,16 @@ class Choice:
             pool.device.type == "cuda" or (isinstance(pool, HostPool) and pool.pinned) for pool in (source, target)
         ):
             return "torch"  # neither engine may touch memory that is not locked
+        kernels = importlib.util.find_spec("triton") is not None
         within = source.device == target.device
-        over_link = self.to_device if target.device.type == "cuda" else self.to_host
-        least = self.within_device if within else over_link
-        if loops.chunk >= least:
-            return "dma"
-        if not importlib.util.find_spec("triton"):
-            return "torch"
         host = source if target.device.type == "cuda" else target
         whole = not within and loops.layer is None and host.layout != "layer_first"
-        return "staged" if whole and host.shape.page_bytes >= self.staged else "kernel"
+        if kernels and whole and loops.chunk < self.staged <= host.shape.page_bytes:
+            return "staged"
+        over_link = self.to_device if target.device.type == "cuda" else self.to_host
+        if loops.chunk >= (self.within_device if within else over_link):
+            return "dma"
+        return "kernel" if kernels else "torch"
 
 
 DECLARED = Choice()
@@ -125,12 +136,18 @@ class PageCopy:
                 raise ValueError("kernels need a pool on a CUDA device, or Triton's interpreter (TRITON_INTERPRET=1)")
             if not (reachable(source) and reachable(target)):
                 raise ValueError("kernels need pinned host memory: other memory is out of a device's reach")
-        self.launch = launch or (DEVICE if source.device == target.device else LINK)
+        self.launch = launch or self._launch()
         if self.engine == "staged" and by_layer:
             raise ValueError("a staged copy has all layers at once")
         self.staged: StagedCopy | None = None
         if self.engine == "staged":
             self.staged = StagedCopy(source, target, launch=self.launch, across=partial(PageCopy, engine="dma"))
+
+    def _launch(self) -> Launch:
+        """How its kernel is started: that of a staged copy is within the device, beside a transfer over the link."""
+        if self.source.device == self.target.device:
+            return DEVICE
+        return OUT if self.target.device.type != "cuda" and self.engine != "staged" else LINK
 
     @functools.cached_property
     def kernel(self) -> PagedCopy:
@@ -236,8 +253,8 @@ class PageCopy:
             self.staged.enqueue(tables, stream)
             return
         if self.engine == "dma":
-            targets, sources, sizes = self.descriptors(tables, lo, hi)
-            driver.copy_batch(targets, sources, sizes, raw)
+            for some in self._batches(tables, hi - lo):
+                driver.copy_batch(*self.descriptors(some, lo, hi), raw)
             return
         kernel = self.signalling if signals else self.kernel
         layer = {"lo": lo, "hi": hi} if self.by_layer else {}
@@ -250,6 +267,13 @@ class PageCopy:
             signals=signals,
             **layer,
         )
+
+    def _batches(self, tables: Tables, layers: int) -> Iterator[Tables]:
+        """The pages of a copy of so many layers, as many at a time as make one batch for the copy engine."""
+        of_page = max(1, self.loops.chunks * layers // self.source.shape.layers)
+        each = max(1, _BATCH // of_page)
+        for lo in range(0, len(tables), each):
+            yield Tables(tables.source[lo : lo + each], tables.target[lo : lo + each])
 
     def descriptors(
         self, tables: Tables, lo: int, hi: int

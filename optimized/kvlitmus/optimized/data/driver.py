@@ -148,7 +148,7 @@ def has(name: str) -> bool:
 
 
 def copy_batch(targets: AddressArray, sources: AddressArray, sizes: AddressArray, stream: int) -> None:
-    """Many copies in one call, without the interpreter's lock; about 0.5 us each (``cuMemcpyBatchAsync``, CUDA 12.8).
+    """Many copies in one call, without the interpreter's lock; 1 to 3 us each (``cuMemcpyBatchAsync``, CUDA 12.8).
 
     The copies of a batch run in any order among themselves.  With an older driver, one call per copy.  ``stream``
     must not be the legacy default stream.

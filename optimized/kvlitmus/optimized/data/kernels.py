@@ -45,7 +45,14 @@ class Launch:
 
 
 LINK = Launch(programs=4, warps=32, tile=4096)
-"""Over the link to the host: 4 SMs, 256 KiB in flight, some four times what PCIe 5 needs for a round trip of 1.3 us."""
+"""From the host: 4 SMs, 256 KiB in flight, some four times what PCIe 5 needs for a round trip of 1.3 us."""
+
+OUT = Launch(programs=3, warps=8, tile=1024)
+"""To the host: 3 SMs, 48 KiB in flight.
+
+Nobody waits for the end of a write to the host: more of them under way are not faster, and crowd out what a computation
+has under way (an H100, 2026-11-27: 51.6 GB/s and a product 1.10 times as long, with :data:`LINK` 51.8 GB/s and 1.69).
+"""
 
 DEVICE = Launch(programs=264, warps=8, tile=2048)
 """Within the device: two programs per SM of an H200, 8 MiB in flight."""

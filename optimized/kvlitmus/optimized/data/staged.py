@@ -11,7 +11,7 @@ The stage has several parts.  A piece of the copy uses the next part as soon as 
     kernel                  | piece 0 | piece 1 | piece 2 | ...
 
 A piece costs the submitting thread a batch for the copy engine, a launch and three events, some 50 us, while it takes
-the link 600 us (32 MiB).  Layers come all at once at the end: layer by layer, a kernel over the link is better.
+the link 150 us (8 MiB).  Layers come all at once at the end: layer by layer, a kernel over the link is better.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from kvlitmus.optimized.data.pools import DevicePool, KVPool
 from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.tables import Tables
 
-PIECE = 32 << 20
-"""Bytes of a piece, if pages are smaller."""
+PIECE = 8 << 20
+"""Bytes of a piece, if pages are smaller: some 150 us of the link, and a stage of 24 MiB."""
 
 PARTS = 3
 """Parts of the stage: one is filled, one is emptied, and one is between."""
