@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from benchmarks import gpu_choice, gpu_copies, gpu_correct, gpu_movers, gpu_overlap, gpu_pairs
 from benchmarks.gpu_device import GIB
 from benchmarks.gpu_stage import Bench
-from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, compile_for, target_of
+from kvlitmus.optimized.data.kernels import DEVICE, LINK, OUT, Launch, compile_for, target_of
 from kvlitmus.optimized.data.layout import Layout, Nest, nest, strides
 from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.staged import PARTS, PIECE
@@ -29,16 +29,16 @@ class Job(NamedTuple):
     signal: bool
 
 
-def transfers_of(of: KVShape, layout: Layout, pages: int, launch: Launch = LINK) -> Iterator[Job]:
+def transfers_of(of: KVShape, layout: Layout, pages: int, launch: Launch | None = None) -> Iterator[Job]:
     """What a mover launches between a host pool and a layer-first device pool, and a load in one shot."""
     host, device = strides(layout, of, pages), strides("layer_first", of, pages)
-    yield Job(nest(of, host, device, by_layer=True), launch, True)
-    yield Job(nest(of, host, device), launch, False)
-    yield Job(nest(of, device, host), launch, False)
+    yield Job(nest(of, host, device, by_layer=True), launch or LINK, True)
+    yield Job(nest(of, host, device), launch or LINK, False)
+    yield Job(nest(of, device, host), launch or OUT, False)
     if layout != "layer_first":
         stage = strides(layout, of, PARTS * max(1, PIECE // of.page_bytes))
-        yield Job(nest(of, stage, device), launch, False)
-        yield Job(nest(of, device, stage), launch, False)
+        yield Job(nest(of, stage, device), launch or LINK, False)
+        yield Job(nest(of, device, stage), launch or LINK, False)
 
 
 def jobs(bench: Bench) -> Iterator[Job]:

@@ -26,7 +26,7 @@ from benchmarks.gpu_pairs import (
 )
 from benchmarks.gpu_pairs import pairs as all_pairs
 from benchmarks.gpu_stage import Bench
-from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, PagedCopy
+from kvlitmus.optimized.data.kernels import DEVICE, LINK, OUT, Launch, PagedCopy
 from kvlitmus.optimized.data.shape import KVShape
 
 SOURCE_PAGES, TARGET_PAGES, MOVED = 11, 13, 7
@@ -34,10 +34,12 @@ MOVER_PAGES, STREAM_PAGES = 40, 64
 
 
 def launch_of(bench: Bench, pair: Pair) -> Launch:
-    """The launch that is checked: the one that is used, over the link or on the device."""
+    """The launch that is checked: the one that is used, over the link either way or on the device."""
     if bench.dry:
         return TINY
-    return LINK if pair.source_host or pair.target_host else DEVICE
+    if pair.target_host:
+        return OUT
+    return LINK if pair.source_host else DEVICE
 
 
 def chosen_pairs(bench: Bench) -> list[tuple[Case, Pair]]:

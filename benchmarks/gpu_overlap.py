@@ -14,12 +14,13 @@ from benchmarks.gpu_device import KIB, Machine, repeat, summary
 from benchmarks.gpu_movers import World
 from benchmarks.gpu_stage import Bench, at_most
 from kvlitmus.optimized.data.copies import PageCopy
-from kvlitmus.optimized.data.kernels import LINK, Launch
+from kvlitmus.optimized.data.kernels import LINK, OUT, Launch
 from kvlitmus.optimized.data.layout import Layout
 from kvlitmus.optimized.data.shape import KVShape
 
 BLOCKS = (2, 4, 8, 16)
-LAUNCHES = [(blocks, LINK.warps, LINK.tile) for blocks in BLOCKS] + [(4, 32, 8192), (4, 16, 4096), (4, 16, 2048)]
+LAUNCHES = [(blocks, LINK.warps, LINK.tile) for blocks in BLOCKS]
+LAUNCHES += [(OUT.programs, OUT.warps, OUT.tile), (2, 8, 2048), (4, 32, 8192), (4, 16, 2048)]
 """Blocks, warps and tiles of the sweep."""
 QUOTA_ROWS = (ROWS[2], ROWS[1], ROWS[3])
 SIDE = 8192
@@ -146,7 +147,7 @@ def quota(bench: Bench) -> None:
             if bench.left() < 2.0 and not bench.dry:
                 break
             launch = Launch(blocks, warps, tile)
-            beside = row is ROWS[2] and (warps, tile) == (LINK.warps, LINK.tile)
+            beside = row is ROWS[2] and (warps, tile) in ((LINK.warps, LINK.tile), (OUT.warps, OUT.tile))
             for direction in ("h2d", "d2h"):
                 name = f"{direction} {row.label}, {blocks} x {warps} warps, {tile * 16 // KIB} KiB each"
                 facts = {"direction": direction, "chunk": row.chunk, "blocks": blocks, "warps": warps, "tile": tile}

@@ -1,6 +1,6 @@
 """The programs that judge correctness from outside: the suite, the example, stress, and the tests marked ``gpu``.
 
-Each is a stage of its own; they run at once, last of all, when the table is there.
+Each is a stage of its own; they run last, when the table is there: the tests alone, the others at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from pathlib import Path
 from benchmarks.gpu_stage import Bench, Skip
 
 ROOMS = ("spec", "reference", "optimized", "conformance")
-NAMES = ("tests marked gpu", "suite", "end to end", "stress")
+TESTS = "tests marked gpu"
+BESIDE = ("suite", "end to end", "stress")
+"""Programs that run at once, beside the other long stages."""
+WORKERS = 16
+"""Processes of the tests at most; they share the device."""
 STRESS = 40
 """Seconds of stress; more in the nightly runs."""
 
@@ -36,7 +40,9 @@ def signposts(root: Path) -> str:
 
 
 def program(bench: Bench, name: str) -> None:
-    """Run one of :data:`NAMES` to its end, in this process's group: whoever kills that kills the program.
+    """Run :data:`TESTS`, or one of :data:`BESIDE`, to its end, in this process's group.
+
+    Whoever kills that kills the program.
 
     What it prints goes where this stage's output goes.  Raises ``Skip`` where it can't be run, ``RuntimeError`` for
     an exit code that says nothing of the data.
@@ -54,7 +60,7 @@ def program(bench: Bench, name: str) -> None:
 
 def command_of(bench: Bench, name: str) -> list[str] | None:
     """What is started; ``None`` where it isn't in this checkout."""
-    if name == "tests marked gpu":
+    if name == TESTS:
         return pytest_command(bench.root)
     if name == "suite":
         return suite_command()
@@ -82,9 +88,11 @@ def pytest_command(root: Path) -> list[str]:
         str(path.relative_to(root)) for path in (root / "tests").rglob("test_*.py") if marked.search(path.read_text())
     )
     # Warnings of another release of a library are no errors here.
-    # One process, whatever the project's own settings say: there is one device.
     settings = ["-o", "addopts=", "--import-mode=importlib", "-W", "default", "-p", "no:cacheprovider"]
     settings += ["-q", "-rfEs", "-m", "gpu"]
+    workers = min(WORKERS, os.cpu_count() or 1)
+    if importlib.util.find_spec("xdist") is not None and workers > 1:  # most of the time kernels are compiled
+        settings += ["-n", str(workers), "--dist=worksteal"]
     if importlib.util.find_spec("pytest_timeout") is None:
         settings += ["-c", os.devnull, "--rootdir", str(root), "-o", f"pythonpath={root}"]
         settings += ["-o", "markers=gpu: needs a CUDA device"]

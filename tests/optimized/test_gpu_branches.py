@@ -35,6 +35,7 @@ from benchmarks import (
 from benchmarks.gpu_stage import Bench, Record, Stage
 from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.copies import ENGINES
+from kvlitmus.optimized.data.kernels import LINK
 from tests.optimized.support.device import Library, pretend
 from tests.support.processes import LIMIT
 
@@ -168,7 +169,7 @@ def test_kernels_are_compiled_by_other_processes(monkeypatch: pytest.MonkeyPatch
     target = triton.backends.compiler.GPUTarget("cuda", 90, 32)
     monkeypatch.setattr(gpu_ahead, "target_of", lambda device: target)
     bench = Bench("cuda", False, Record(None), Path())
-    few = list(gpu_ahead.transfers_of(gpu_overlap.SMALL, "layer_first", 9))
+    few = list(gpu_ahead.transfers_of(gpu_overlap.SMALL, "layer_first", 9, LINK))
     assert len(list(gpu_ahead.jobs(bench))) > 400
     assert len(set(gpu_ahead.jobs(bench))) > 200
     monkeypatch.setattr(gpu_ahead, "jobs", lambda bench: [*few, *few])
