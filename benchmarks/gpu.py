@@ -1,4 +1,4 @@
-"""The optimized cache on a GPU: is it correct, and how fast does it copy, in one command of at most ten minutes.
+"""The optimized cache on a GPU: is it correct, and how fast does it copy, in one command of at most eleven minutes.
 
     PYTHONPATH=spec:reference:optimized:conformance python benchmarks/gpu.py [--out DIR] [--only STAGE,...] [--dry-run]
 
@@ -48,7 +48,7 @@ if "benchmarks" not in sys.modules:
 
 from benchmarks.gpu_stage import HARNESS, INTERRUPTED, NO_DEVICE, Bench, Record, Stage, budget  # noqa: E402
 
-LIMIT = 600.0
+LIMIT = 670.0
 """Seconds of a whole run."""
 ALWAYS = ("preflight", "ceilings")
 """Stages that the others need."""
@@ -107,7 +107,7 @@ def stages(*, dry: bool) -> list[Stage]:
         ]
         # A process for each processor, and a context for each process: beside others they take longer than they may.
         tests = partial(gpu_programs.program, name=gpu_programs.TESTS)
-        chosen.append(Stage(gpu_programs.TESTS, 100, tests, machine=False))
+        chosen.append(Stage(gpu_programs.TESTS, 170, tests, machine=False))
     return chosen
 
 

@@ -92,7 +92,7 @@ def pytest_command(root: Path) -> list[str]:
     settings += ["-q", "-rfEs", "-m", "gpu"]
     workers = min(WORKERS, os.cpu_count() or 1)
     if importlib.util.find_spec("xdist") is not None and workers > 1:  # most of the time kernels are compiled
-        settings += ["-n", str(workers), "--dist=worksteal"]
+        settings += ["-n", str(workers), "--dist=worksteal", "-p", "no:benchmark"]
     if importlib.util.find_spec("pytest_timeout") is None:
         settings += ["-c", os.devnull, "--rootdir", str(root), "-o", f"pythonpath={root}"]
         settings += ["-o", "markers=gpu: needs a CUDA device"]
