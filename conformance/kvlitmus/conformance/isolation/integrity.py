@@ -1,8 +1,8 @@
 """Integrity: whether the judge in a worker still is what it was before the adapter came.
 
 Adapter and judge share a process, and Python protects neither from the other.  So when a worker has judged, two
-things are looked at in that very worker.  First the code: a digest of every function and constant of the judge, taken
-before the adapter was imported, is taken again.  Then what it comes to: faults that are planted in the built-in
+things are looked at in that very worker.  First the code: what every function and constant of the judge is, noted
+before the adapter was imported, is noted again.  Then what it comes to: faults that are planted in the built-in
 cache, one for each pack of rules, go through all that the items went through, and what is answered must be what a
 process answers that has never seen the adapter.
 
@@ -13,11 +13,10 @@ back, what it does to the objects of one play alone, or code that knows of these
 from __future__ import annotations
 
 import builtins
-import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.isolation.current_run import CurrentRun
@@ -80,6 +79,10 @@ SHOWN = 5
 """Maximum number of changed names that are told."""
 
 CONSTANTS = (str, bytes, int, float, bool, type(None))
+MATTERS = (FunctionType, BuiltinFunctionType, type, tuple, frozenset, *CONSTANTS)
+
+Note = Any
+"""What something is: of strings, numbers, code, tuples and lists of them, and dictionaries of what has names."""
 
 
 class JudgeChanged(Exception):
@@ -95,21 +98,17 @@ class JudgeChanged(Exception):
 class Fingerprint:
     """Everything that the judge consists of, as it is now.
 
-    digests: of functions and constants, by their full name.  modules, builtins: what has each name.
+    noted: functions and constants by name, of each module and class together; each rule, each litmus test.  modules,
+    builtins: what has each name.
     """
 
     def __init__(self) -> None:
         rules, tests = all_rules(), all_litmus()  # which imports what has them
         self.modules = dict(judging())
-        self.digests: dict[str, str] = {}
-        once: dict[int, tuple[object, str]] = {}  # most functions have a name in several modules
-        for name, module in self.modules.items():
-            for full, value in values_of(name, vars(module)):
-                if id(value) not in once:
-                    once[id(value)] = value, digest_of(value)
-                self.digests[full] = once[id(value)][1]
-        self.digests.update({f"rule {id}": digest_of(vars_of(rule)) for id, rule in rules.items()})
-        self.digests.update({f"litmus test {name}": digest_of(test.program) for name, test in tests.items()})
+        notes = Notes()
+        self.noted: dict[str, Note] = {name: notes.names(vars(module)) for name, module in self.modules.items()}
+        self.noted.update({f"rule {id}": plain(vars_of(rule)) for id, rule in rules.items()})
+        self.noted.update({f"litmus test {name}": plain(test.program) for name, test in tests.items()})
         self.builtins = {name: value for name, value in vars(builtins).items() if name not in FREE}
 
     def changes(self, run: CurrentRun) -> list[str]:
@@ -117,9 +116,9 @@ class Fingerprint:
         now = Fingerprint()
         found = [f"builtins.{name}" for name, value in self.builtins.items() if now.builtins.get(name) is not value]
         found += [name for name, module in self.modules.items() if sys.modules.get(name) is not module]
-        found += [name for name, digest in self.digests.items() if now.digests.get(name) != digest]
-        names = [name for place, module in self.modules.items() for name, _ in values_of(place, vars(module))]
-        found += [name for name in names if name not in self.digests]  # it may hide a builtin, or what a base class has
+        found += differing(self.noted, now.noted)
+        there = {name: now.noted.get(name, {}) for name in self.modules}
+        found += added(self.noted, there)  # it may hide a builtin, or what a base class has
         found += ["kvlitmus.conformance.isolation.current_run.CurrentRun.checker_type"] * (run.checker_type is not None)
         return [harmless(name, 120) for name in found[:SHOWN]]
 
@@ -131,14 +130,54 @@ def judging() -> Iterator[tuple[str, ModuleType]]:
             yield name, module
 
 
-def values_of(prefix: str, names: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Everything in a namespace that makes a difference when it is replaced."""
-    for name, value in list(names.items()):
-        value = getattr(value, "__wrapped__", getattr(value, "__func__", getattr(value, "fget", value)))
+class Notes:
+    """What the values of names are; most have a name in several modules, and each is looked at once.
+
+    once: each value, which so keeps its ``id``, with the note on it.
+    """
+
+    def __init__(self) -> None:
+        self.once: dict[tuple[int, int], tuple[object, Note]] = {}
+
+    def names(self, names: Mapping[str, Any], depth: int = 0) -> dict[str, Note]:
+        """Everything in a namespace that makes a difference when it is replaced."""
+        noted = {}
+        for name, value in list(names.items()):
+            value = getattr(value, "__wrapped__", getattr(value, "__func__", getattr(value, "fget", value)))
+            one = self.once.get((id(value), depth))
+            if one is None:
+                one = self.once[id(value), depth] = value, self.note(value, depth)
+            if one[1] is not None:
+                noted[name] = one[1]
+        return noted
+
+    def note(self, value: Any, depth: int) -> Note:
+        """What a value is, ``None`` where that makes no difference; of a class of the judge, what it has."""
         if isinstance(value, type) and depth < 2 and value.__module__.startswith((*ROOMS, "__main__")):
-            yield from values_of(f"{prefix}.{name}", vars(value), depth + 1)
-        elif isinstance(value, (FunctionType, BuiltinFunctionType, type, tuple, frozenset, *CONSTANTS)):
-            yield f"{prefix}.{name}", value
+            return self.names(vars(value), depth + 1)
+        return plain(value) if isinstance(value, MATTERS) else None
+
+
+def differing(then: Mapping[str, Note], now: Mapping[str, Note], prefix: str = "") -> Iterator[str]:
+    """The full names of what was noted and isn't the same any more, or isn't there."""
+    for name, note in then.items():
+        other = now.get(name)
+        if note != other:
+            if isinstance(note, dict):
+                yield from differing(note, other if isinstance(other, dict) else {}, f"{prefix}{name}.")
+            else:
+                yield f"{prefix}{name}"
+
+
+def added(then: Mapping[str, Note], now: Mapping[str, Note], prefix: str = "") -> Iterator[str]:
+    """The full names of what is noted now and wasn't there."""
+    for name, note in now.items():
+        other = then.get(name)
+        if isinstance(note, dict):
+            if note != other:
+                yield from added(other if isinstance(other, dict) else {}, note, f"{prefix}{name}.")
+        elif other is None or isinstance(other, dict):
+            yield f"{prefix}{name}"
 
 
 def vars_of(rule: Any) -> tuple[Any, ...]:
@@ -146,24 +185,19 @@ def vars_of(rule: Any) -> tuple[Any, ...]:
     return rule.id, rule.strength.value, rule.pack, rule.on, rule.facts, sorted(rule.needs), rule.predicate
 
 
-def digest_of(value: Any) -> str:
-    """A digest of a value that can be compared with one that is taken later in the same process."""
-    return hashlib.sha256(repr(plain(value)).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+def plain(value: Any) -> Note:
+    """A value as something that is equal to what it is later in the same process, as long as it is the same.
 
-
-def plain(value: Any) -> Any:
-    """A value as something whose representation says all that matters."""
+    Code can't be changed, only replaced, and no class of a stranger says whether two pieces of it are equal.
+    """
     if isinstance(value, FunctionType):
-        return plain(value.__code__), plain(value.__defaults__), plain(sorted((value.__kwdefaults__ or {}).items()))
-    if isinstance(value, CodeType):
-        return value.co_code, value.co_names, value.co_varnames, value.co_freevars, plain(value.co_consts)
+        given, named = value.__defaults__, value.__kwdefaults__
+        return value.__code__, given and plain(given), named and plain(sorted(named.items()))
     if isinstance(value, tuple | list):
         return tuple(map(plain, value))
     if isinstance(value, frozenset):
         return sorted(map(repr, map(plain, value)))
-    if isinstance(value, CONSTANTS):
-        return value
-    return id(value)
+    return repr(value) if isinstance(value, CONSTANTS) else id(value)
 
 
 # -- what it comes to --------------------------------------------------------------------------------
