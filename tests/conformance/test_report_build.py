@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
 import sys
+import tokenize
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -39,7 +41,53 @@ def test_comments_and_docstrings_are_no_part_of_a_build() -> None:
     assert essence(SOURCE) == "def half(n):\n    return n // 2"
     assert essence(SOURCE.replace("Half.", "Rounded down.").replace("of a page", "of a node")) == essence(SOURCE)
     assert essence(SOURCE.replace("// 2", "// 3")) != essence(SOURCE)
-    assert essence('x = "# no comment"\n') == 'x = "# no comment"'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"# none"',
+        "'# none'",
+        "'\\'# none'",
+        "r'\\'# none'",
+        '"""\n# none\n"# none" \\"""# none"""',
+        "'''#''# none'''",
+        "'a\\\n# none'",
+    ],
+)
+def test_what_stands_in_a_string_is_no_comment(text: str) -> None:
+    source = f"if x:\n    x = {text}"
+    tokens = [token.type for token in tokenize.generate_tokens(io.StringIO(source).readline)]
+    assert tokenize.COMMENT not in tokens
+    assert essence(source) == essence(f"{source}  # '\n# \"\n") == source
+
+
+def test_imports_and_docstrings_are_found_in_every_block() -> None:
+    blocks = """
+try:
+    import a
+except E:
+    import b
+else:
+    import c
+finally:
+    import d
+match x:
+    case 1:
+        for one in x:
+            import e
+        else:
+            with x:
+                class C:
+                    "It has one."
+                    import f
+if TYPE_CHECKING:
+    import none
+elif x:
+    import none
+"""
+    assert [*build.imports(ast.parse(blocks))] == [*"abcdef"]
+    assert "It has one." not in essence(blocks) and "import none" in essence(blocks)
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, part: str, kinds: tuple[str, ...] = ()) -> bool:

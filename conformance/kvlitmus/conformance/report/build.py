@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import io
 import json
+import re
 import sys
-import tokenize
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -48,6 +47,17 @@ PACKS = {"comp": "components", "creq": "components", "sparse": "sparse", "ranks"
 """The packs of rules about one of these; the others may be asked of any cache."""
 ROOMS = ("kvlitmus.spec", *(f"kvlitmus.conformance.{name}" for name in ("litmus", "generate.actions", "checker.calls")))
 """Where such modules are."""
+
+BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+"""The fields of modules and statements that statements are in; no expression has any."""
+
+STRING_OR_COMMENT = re.compile(
+    r'''"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'''
+    r"""|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"""
+    r"""|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\#[^\n]*""",
+    re.DOTALL,
+)
+"""What begins where no other does: a tokenizer would find the same, and much that is of no interest here."""
 
 DIGITS = 12
 
@@ -123,31 +133,39 @@ def _read(path: Path) -> tuple[str, tuple[str, ...]]:
     return _digest(essence(source, tree)), tuple(imports(tree))
 
 
+def inner(tree: ast.AST) -> Iterator[ast.AST]:
+    """What stands in the blocks of a module or statement: statements, and handlers and cases, which have blocks too."""
+    for blocks in BLOCKS:
+        yield from getattr(tree, blocks, ())
+
+
 def imports(tree: ast.AST) -> Iterator[str]:
     """The modules that a module imports, wherever it does; not what is there for type checkers alone."""
-    if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
+    if isinstance(tree, ast.If) and isinstance(tree.test, ast.Name) and tree.test.id == "TYPE_CHECKING":
         return
     if isinstance(tree, ast.Import):
         yield from (alias.name for alias in tree.names)
     elif isinstance(tree, ast.ImportFrom) and tree.module:
         yield tree.module
         yield from (f"{tree.module}.{alias.name}" for alias in tree.names)
-    for child in ast.iter_child_nodes(tree):
+    for child in inner(tree):
         yield from imports(child)
+
+
+def docstrings(tree: ast.AST) -> Iterator[ast.stmt]:
+    """The docstrings in a module, wherever they are."""
+    if isinstance(tree, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(tree, clean=False):
+        yield tree.body[0]
+    for child in inner(tree):
+        yield from docstrings(child)
 
 
 def essence(source: str, tree: ast.Module) -> str:
     """A source without its comments and docstrings; the same under every version of Python."""
-    lines = source.splitlines()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
-            doc = node.body[0]
-            for at in range(doc.lineno - 1, doc.end_lineno or doc.lineno):
-                lines[at] = ""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            line, column = token.start
-            lines[line - 1] = lines[line - 1][:column]
+    lines = STRING_OR_COMMENT.sub(lambda found: "" if found[0][0] == "#" else found[0], source).splitlines()
+    for doc in docstrings(tree):
+        for at in range(doc.lineno - 1, doc.end_lineno or doc.lineno):
+            lines[at] = ""
     return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
