@@ -37,7 +37,7 @@ class Word(Term):
         """The result of an operation; it has to fit."""
         run = self.paths
         assert isinstance(run, Run)
-        run.owe(fits(Term(formula, run), "int64"), f"this does not fit 64 bits: {z3.simplify(formula)}")
+        run.owe(fits(Term(formula, run), "int64"), lambda: f"this does not fit 64 bits: {z3.simplify(formula)}")
         return Word(formula, run)
 
 

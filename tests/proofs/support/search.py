@@ -22,6 +22,15 @@ REFUTES = (IndexError, KeyError, ValueError, AssertionError, ZeroDivisionError, 
 """What code may raise that has gone wrong; anything else is a defect of the proof: a stand-in that lacks something."""
 
 
+Why = str | Callable[[], str]
+"""What is wrong; a function where that shows a formula, which z3 takes longer to write out than to solve."""
+
+
+def said(why: Why) -> str:
+    """The text, once somebody reads it."""
+    return why if isinstance(why, str) else why()
+
+
 class Refuted(NamedTuple):
     """Numbers for which a claim does not hold, and what is wrong with it."""
 
@@ -37,7 +46,7 @@ class Run(Paths):
         self.numbers = numbers
         self.others: list[list[bool]] = []
         """The beginnings of further paths, found on this one."""
-        self.owed: list[tuple[Formula, str]] = []
+        self.owed: list[tuple[Formula, Why]] = []
         self.solver = z3.Solver()
         self.names: dict[str, Formula] = {}
 
@@ -81,12 +90,12 @@ class Run(Paths):
         else:
             assert truth(condition), "a counterexample breaks what is assumed"
 
-    def owe(self, condition: object, why: str) -> None:
+    def owe(self, condition: object, why: Why) -> None:
         """This must be so here."""
         if self.numbers is None:
             self.owed.append((z3.Implies(z3.And(*self.conditions), formula(condition)), why))
         else:
-            assert truth(condition), why
+            assert truth(condition), said(why)
 
     def choose(self, number: Any, count: int) -> int:
         """Which of ``0 .. count-1`` a number is: all ways are taken; raises ``IndexError`` where it is none."""
@@ -205,13 +214,13 @@ def failing(run: Run, claim: Claim) -> Refuted | None:
         if run.possible():
             return Refuted(run.example(), f"{type(error).__name__}: {error}")
         return None
-    debts = [*run.owed, (claimed, "what is claimed is not so")]
+    debts: list[tuple[Formula, Why]] = [*run.owed, (claimed, "what is claimed is not so")]
     if not run.possible(z3.Not(z3.And(*[one for one, _ in debts]))):
         return None
     model = run.solver.model()
     numbers = run.example()
     why = [text for one, text in debts if not z3.is_true(model.eval(one, model_completion=True))]
-    return Refuted(numbers, why[0] if why else "what is claimed is not so")
+    return Refuted(numbers, said(why[0]) if why else "what is claimed is not so")
 
 
 def again(claim: Claim, found: Refuted) -> Refuted:

@@ -40,7 +40,7 @@ class Wholes:
         """A plain number, or one that the host has calculated."""
         value = plain(number)
         value = z3.IntVal(value) if isinstance(value, int) else value
-        self.run.owe(self.fits(value, width), f"{number} does not fit {width} bits")
+        self.run.owe(self.fits(value, width), lambda: f"{number} does not fit {width} bits")
         return value
 
     @staticmethod
@@ -48,7 +48,7 @@ class Wholes:
         return z3.And(value >= -(1 << width - 1), value < 1 << width - 1)
 
     def held(self, value: Any, width: int) -> Any:
-        self.run.owe(self.fits(value, width), f"this does not fit {width} bits: {value}")
+        self.run.owe(self.fits(value, width), lambda: f"this does not fit {width} bits: {value}")
         return value
 
     def add(self, a: Any, b: Any, width: int) -> Any:
@@ -120,7 +120,7 @@ class Bits:
         return z3.BitVecVal(number, width)
 
     def held(self, fits: list[Any], value: Any) -> Any:
-        self.run.owe(z3.And(*fits), f"this overflows: {value}")
+        self.run.owe(z3.And(*fits), lambda: f"this overflows: {value}")
         return value
 
     def add(self, a: Any, b: Any, width: int) -> Any:
