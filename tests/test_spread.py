@@ -13,17 +13,18 @@ xdist = pytest.importorskip("xdist.scheduler")
 
 
 class Chosen:
-    """As much of a configuration as says which files were asked for, and of two processes."""
+    """As much of a configuration as says which files were asked for, how they are spread, and of two processes."""
 
-    def __init__(self, source: pytest.Config.ArgsSource) -> None:
+    def __init__(self, source: pytest.Config.ArgsSource, dist: str) -> None:
         self.args_source = source
+        self.dist = dist
 
-    def getvalue(self, name: str) -> list[str]:
-        return ["popen", "popen"]
+    def getvalue(self, name: str) -> Any:
+        return self.dist if name == "dist" else ["popen", "popen"]
 
 
-def config(source: pytest.Config.ArgsSource) -> Any:
-    return Chosen(source)
+def config(source: pytest.Config.ArgsSource, dist: str = "load") -> Any:
+    return Chosen(source, dist)
 
 
 def test_the_whole_suite_gets_processes_and_a_choice_of_files_none() -> None:
@@ -44,3 +45,8 @@ def test_a_file_is_one_piece_of_work_and_some_are_joined_or_split() -> None:
     assert unit("tests/proofs/test_coverage.py::test_one") == unit("tests/test_matrix.py::test_two")
     split = conftest.ONE_BY_ONE[0]
     assert unit(f"{split}::test_one[a]") != unit(f"{split}::test_one[b]")
+
+
+def test_who_asks_for_another_spread_gets_it() -> None:
+    """The tests marked ``gpu`` are spread one by one, wherever their files are (``benchmarks/gpu_programs.py``)."""
+    assert conftest.pytest_xdist_make_scheduler(config(pytest.Config.ArgsSource.ARGS, "worksteal"), None) is None
