@@ -32,13 +32,14 @@ class Job(NamedTuple):
 def transfers_of(of: KVShape, layout: Layout, pages: int, launch: Launch | None = None) -> Iterator[Job]:
     """What a mover launches between a host pool and a layer-first device pool, and a load in one shot."""
     host, device = strides(layout, of, pages), strides("layer_first", of, pages)
-    yield Job(nest(of, host, device, by_layer=True), launch or LINK, True)
-    yield Job(nest(of, host, device), launch or LINK, False)
-    yield Job(nest(of, device, host), launch or OUT, False)
+    inward, outward = launch or LINK, launch or OUT
+    yield Job(nest(of, host, device, by_layer=True), inward, True)
+    yield Job(nest(of, host, device), inward, False)
+    yield Job(nest(of, device, host), outward, False)
     if layout != "layer_first":
         stage = strides(layout, of, PARTS * max(1, PIECE // of.page_bytes))
-        yield Job(nest(of, stage, device), launch or LINK, False)
-        yield Job(nest(of, device, stage), launch or LINK, False)
+        yield Job(nest(of, stage, device), inward, False)
+        yield Job(nest(of, device, stage), inward, False)
 
 
 def jobs(bench: Bench) -> Iterator[Job]:

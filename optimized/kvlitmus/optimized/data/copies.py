@@ -81,9 +81,7 @@ class Choice:
         """The engine for a copy between two pools."""
         if not (source.device.type == "cuda" or target.device.type == "cuda"):
             return "torch"
-        if not all(
-            pool.device.type == "cuda" or (isinstance(pool, HostPool) and pool.pinned) for pool in (source, target)
-        ):
+        if not (reachable(source) and reachable(target)):
             return "torch"  # neither engine may touch memory that is not locked
         kernels = importlib.util.find_spec("triton") is not None
         within = source.device == target.device
