@@ -122,6 +122,25 @@ class KeepsTheState(RankedReference):
         return decisions
 
 
+class NamesAnother(RankedReference):
+    """An eviction names the page before the one that goes."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        decisions = yield from super().ranks_ask(rank, ask)
+        return tuple(
+            one._replace(prefixes=tuple(page[:-1] or page for page in one.prefixes)) if one.kind == "victims" else one
+            for one in decisions
+        )
+
+
+class EvictsInSilence(RankedReference):
+    """What goes is not named."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        decisions = yield from super().ranks_ask(rank, ask)
+        return tuple(one for one in decisions if one.kind != "victims")
+
+
 @pytest.mark.parametrize(
     ("make", "scope", "rules", "steps"),
     [
@@ -134,6 +153,8 @@ class KeepsTheState(RankedReference):
         (StateOfALongerPrefix, "states", {"RANKS-27"}, 10),
         (KeepsTheState, "states", {"RANKS-28"}, 8),
         (OwnStateRoom, "state room", {"RANKS-01"}, 8),
+        (NamesAnother, "copies", {"RANKS-29"}, 8),
+        (EvictsInSilence, "copies", {"RANKS-30"}, 8),
     ],
 )
 def test_a_planted_slip_is_found(make: type[RankedReference], scope: str, rules: set[str], steps: int) -> None:

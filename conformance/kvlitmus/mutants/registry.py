@@ -52,6 +52,7 @@ MODULES: tuple[str, ...] = (
     "ranks",
     "ranks_lost",
     "ranks_states",
+    "ranks_victims",
     "tiers",
     "room",
     "backup",

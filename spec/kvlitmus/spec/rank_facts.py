@@ -5,7 +5,7 @@ What was decided is a fact only where all ranks have decided alike: one that par
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface.ranks import Collective, Decision, Group, Prefix, RankView, Receive, Send
@@ -24,6 +24,9 @@ from kvlitmus.spec.rank_state import (
 )
 
 VICTIMS = "victims"
+PLACES = ("device", "host", "window", "state")
+"""Where victims are."""
+
 PORT = ("ranks", "ranks_view")
 STATES = (*PORT, "rank_states")
 
@@ -58,6 +61,66 @@ def rank_victims(answer: Together) -> Sequence[Sequence[Decision]] | Unknown:
 def ranks_evicted(rank_victims: Sequence[Sequence[Decision]]) -> bool:
     """Whether some rank evicted something."""
     return any(one.prefixes for mine in rank_victims for one in mine)
+
+
+@fact(0, ports=PORT)
+def victims_kept(state: RanksState, answer: Together) -> Sequence[tuple[int, str, Prefix]] | Unknown:
+    """The ranks, each with a place and a prefix named as a victim there that it had not before the call, or has after it,
+    though nothing was brought by it; unknown where none is found, and one can't be seen.
+    """
+    return _where_parted(state, answer, _kept)
+
+
+@fact(0, ports=PORT)
+def victims_unnamed(state: RanksState, answer: Together) -> Sequence[tuple[int, str, Prefix]] | Unknown:
+    """The ranks, each with a place and a prefix that was there before the call, is not after it, and was no victim; unknown
+    where none is found, and one can't be seen.
+    """
+    return _where_parted(state, answer, _unnamed)
+
+
+Parted = Callable[[Sequence[Decision], str, Collection[Prefix], Collection[Prefix]], Iterable[Prefix]]
+"""What the decisions of a rank say falsely of a place, by what was there before the call and is after it."""
+
+
+def _kept(
+    decisions: Sequence[Decision], place: str, before: Collection[Prefix], after: Collection[Prefix]
+) -> list[Prefix]:
+    named = decided(decisions, VICTIMS, place) or ()
+    brought = {page for one in decisions if one.kind in ("grant", "commit") for page in one.prefixes} if named else ()
+    return [page for page in named if page not in brought and (page in after or page not in before)]
+
+
+def _unnamed(
+    decisions: Sequence[Decision], place: str, before: Collection[Prefix], after: Collection[Prefix]
+) -> list[Prefix]:
+    gone = [page for page in before if page not in after]
+    if not gone or decided(decisions, "commit", "reset") is not None:
+        return []
+    named = set(decided(decisions, VICTIMS, place) or ())
+    with_page = () if place in ("device", "host") else (decided(decisions, VICTIMS, "host") or ())
+    return [page for page in gone if page not in named and page not in with_page]
+
+
+def _where_parted(state: RanksState, answer: Together, parted: Parted) -> Sequence[tuple[int, str, Prefix]] | Unknown:
+    """The ranks whose decisions say falsely what went, each with the place and the prefix."""
+    blind, found = False, []
+    for one in answer.traces:
+        before = state.seen[one.rank] if one.rank < len(state.seen) else None
+        after = answer.views[one.rank]
+        if one.ended != RETURNED:
+            continue
+        if before is None or after is None:
+            blind = True
+            continue
+        for place, had, has in zip(PLACES, _places(before), _places(after), strict=True):
+            found += [(one.rank, place, page) for page in parted(one.decisions, place, had, has)]
+    return UNKNOWN if blind and not found else found
+
+
+def _places(view: RankView) -> tuple[Collection[Prefix], ...]:
+    """What is cached, place by place, as :data:`PLACES` names them."""
+    return view.device, view.host, view.window, _cached_states(view)
 
 
 def _of_all(answer: Together, wanted: object) -> Sequence[Sequence[Decision]] | Unknown:

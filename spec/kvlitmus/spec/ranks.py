@@ -422,3 +422,34 @@ def states_come_by_commits_alone(states_from_nothing: Sequence[tuple[int, Prefix
     prefix fits no other one, and none is made of what is left when pages go.
     """
     return not states_from_nothing
+
+
+@rule(
+    "RANKS-29",
+    on=On.RANKS_ASK,
+    source="R-MR-02, R-EV-03",
+    reference="ranks.evicted",
+    allowed="no victims but those that were there and are gone",
+    premise="ranks_evicted",
+    needs=("ranks_view",),
+)
+def what_is_named_as_a_victim_is_gone(victims_kept: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """A page, a window or a state that a rank names as a victim MUST have been there, and MUST be gone after the call, unless
+    the same call brought it: victims that are equal by name only leave trees that are not.
+    """
+    return not victims_kept
+
+
+@rule(
+    "RANKS-30",
+    on=On.RANKS_ASK,
+    source="R-MR-02, R-EV-03",
+    reference="ranks.evicted",
+    allowed="what was there before, but for the victims named",
+    needs=("ranks_view",),
+)
+def what_goes_is_named_as_a_victim(victims_unnamed: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """What a rank had before a call, and has no more after it, MUST be named as a victim of that tier or component; a window or
+    a state may go with its page on the host, and everything where all begin anew.
+    """
+    return not victims_unnamed

@@ -136,7 +136,7 @@ def a_prefetch_fits_the_rank_with_least_room(checker: Checker) -> None:
             ranks.ask(checker, "prefetch", KEY, rid=10)
 
 
-@litmus(rules=("RANKS-02", "RANKS-03"), needs=(*RANKS, "ranks_view"))
+@litmus(rules=("RANKS-02", "RANKS-03", "RANKS-29", "RANKS-30"), needs=(*RANKS, "ranks_view"))
 def histories_that_are_equal_choose_equal_victims(checker: Checker) -> None:
     """Pages that were used alike, though their copies ended in another order on each rank, are evicted alike."""
     for shape in ranks.SHAPES:
@@ -169,6 +169,18 @@ def what_is_loaded_back_is_on_every_rank(checker: Checker) -> None:
         ranks.finish_copies(checker)
         ranks.ask(checker, "match", KEY)
         ranks.ask(checker, "load", KEY)
+
+
+@litmus(rules=("RANKS-29", "RANKS-30"), needs=(*RANKS, "ranks_view"))
+def what_goes_for_a_load_is_a_victim(checker: Checker) -> None:
+    """A key that is on the host is loaded back to a device that others fill; what goes for it is named."""
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape, pages=len(KEY)):
+            ranks.cached(checker, KEY)
+            ranks.cached(checker, (5, 6, 7, 8))
+            ranks.ask(checker, "load", KEY)
+            ranks.finish_copies(checker)
+            ranks.ask(checker, "match", KEY)
 
 
 @litmus(rules=("RANKS-20", "RANKS-21", "RANKS-23"), needs=(*RANKS, "ranks_view"))
@@ -295,7 +307,7 @@ def a_state_is_one_however_short_a_prefetch_is_cut(checker: Checker) -> None:
             ranks.ask(checker, "abort", rid=rid)
 
 
-@litmus(rules=("RANKS-01", "RANKS-02", "RANKS-22", "RANKS-23"), needs=STATED)
+@litmus(rules=("RANKS-01", "RANKS-02", "RANKS-22", "RANKS-23", "RANKS-29", "RANKS-30"), needs=STATED)
 def a_state_fits_the_rank_with_least_room(checker: Checker) -> None:
     """Others occupy all entries for states on one rank, then all but one: all ranks begin the prefetch, or none does;
     and all drop a cached state for it, or none does.
@@ -370,6 +382,19 @@ def a_boundary_that_is_read_twice_has_one_state(checker: Checker) -> None:
         ranks.ask(checker, "prefetch", (5, 6), rid=3)
 
 
+@litmus(rules=("RANKS-27", "RANKS-30"), needs=STATED)
+def a_state_stays_where_another_one_was_not_read(checker: Checker) -> None:
+    """Two prefetches read the same key, and the one that ends last has read no state: that of the first stays."""
+    for members in with_states(checker):
+        for rid in (1, 2):
+            ranks.ask(checker, "prefetch", KEY[:3], rid=rid)
+            ranks.found(checker, rid, [range(1, 4)] * len(members))
+        for rid, state in ((1, 1), (2, 0)):
+            ranks.read(checker, rid, [(3, 2, state)] * len(members))
+            ranks.failed(checker, members[0], rid)
+            ranks.ask(checker, "poll", rid=rid)
+
+
 @litmus(rules=("RANKS-22", "RANKS-23"), needs=STATED)
 def what_finds_room_for_one_component_alone_takes_nothing(checker: Checker) -> None:
     """There is room for a state and none for a window, or for a window and none for a state: what was found for the one
@@ -383,7 +408,7 @@ def what_finds_room_for_one_component_alone_takes_nothing(checker: Checker) -> N
                 ranks.ask(checker, "abort", rid=rid)
 
 
-@litmus(rules=("RANKS-02", "RANKS-23", "RANKS-28"), needs=STATED)
+@litmus(rules=("RANKS-02", "RANKS-23", "RANKS-28", "RANKS-29", "RANKS-30"), needs=STATED)
 def a_state_goes_with_its_page(checker: Checker) -> None:
     """Pages with a state are evicted from the host, one after the other, for prefetches and for backups: their states
     go, and no page before them gets one.

@@ -346,6 +346,25 @@ class StatesOutliveTheirPages(RankCache):
         return victims
 
 
+@null_mutant("null-rank-names-what-goes-with-a-page", configs=RANK_CONFIGS)
+class NamesWhatGoesWithAPage(RankCache):
+    """The windows and states that go with pages of the host are named as victims, too."""
+
+    def ask_insert(self, ask: Ask) -> Deciding:
+        return (yield from self.naming(super().ask_insert(ask)))
+
+    def ask_prefetch(self, ask: Ask) -> Deciding:
+        return (yield from self.naming(super().ask_prefetch(ask)))
+
+    def naming(self, call: Deciding) -> Deciding:
+        """What the call decides, and what went with the pages that it evicted from the host."""
+        had = {"window": [*self.windows], "state": [*self.states]}
+        decisions = [*(yield from call)]
+        pages = [page for one in decisions if one[:2] == ("victims", "host") for page in one.prefixes]
+        gone = [Decision("victims", of, tuple(page for page in pages if page in had[of])) for of in had]
+        return [*decisions, *(one for one in gone if one.prefixes)]
+
+
 @null_mutant("null-rank-packs-from-the-end", configs=RANK_CONFIGS)
 class PacksFromTheEnd(RankCache):
     """What was read of each component is packed in another order, and beside it something that this cache wants to
