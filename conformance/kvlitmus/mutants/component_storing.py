@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from kvlitmus.conformance.run.plan import COMPONENT_STORAGE_CONFIGS
 from kvlitmus.conformance.specimen.component_host import Pinned
@@ -138,6 +139,24 @@ class FailedWriteKeepsItsPins(ComponentWriter):
         self.failed = not ok
         super().ended(write, ok=ok)
         self.failed = False
+
+
+@mutant("component-failed-write-counts", bugs=("H-60",), kills=("COMP-57", "COMP-59"), configs=STORED)
+class FailedWriteCounts(ComponentWriter):
+    """What a failed write has taken is thought to be in storage, and is never written again: there is a gap in what
+    storage has, and no prefetch gets behind it.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.thought: Pinned = []
+
+    def ended(self, write: ComponentWrite, *, ok: bool) -> None:
+        self.thought += [] if ok else write.takes
+        super().ended(write, ok=ok)
+
+    def lacking(self, node: ComponentNode, stored: Mapping[str, Collection[int]]) -> Pinned:
+        return [one for one in super().lacking(node, stored) if one not in self.thought]
 
 
 # What storage takes with it

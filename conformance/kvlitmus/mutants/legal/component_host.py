@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
+from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_WRITE_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy
 from kvlitmus.conformance.specimen.components import ComponentNode
 from kvlitmus.mutants.legal.components import BY_NODE, NodeTree, WholeNodes
@@ -52,6 +52,14 @@ class NodeCopier(WholeNodes, ComponentCopier):
 @null_mutant("component-host-by-node", beside=(NodeTree,), profile=BY_NODE, configs=COMPONENT_HOST_CONFIGS)
 class HostByNode(NodeCopier):
     """What was inserted in a row is evicted in a row, from the device and from the host, as the profile declares."""
+
+
+WRITTEN_BACK = tuple(config for config in COMPONENT_WRITE_CONFIGS if config.write == "write_back")
+
+
+@null_mutant("component-write-back-by-node", beside=(NodeTree,), profile=BY_NODE, configs=WRITTEN_BACK)
+class WriteBackByNode(NodeCopier):
+    """Whole nodes leave the device, and each boundary in them is saved before, where the host has or makes room."""
 
 
 @null_mutant("component-copy-pins-names", configs=COMPONENT_HOST_CONFIGS)

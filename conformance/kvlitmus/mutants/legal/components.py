@@ -44,8 +44,9 @@ class WholeNodes(ComponentEvictor, ABC):
             while freed[name] < many and (choices := self.evictable(component)):
                 victim: ComponentNode | None = min(choices, key=lambda node: (node.used, -node.end))
                 while victim is not None:
-                    above = self.rest(component, victim)
-                    for gone in self.goes_with(victim, name):
+                    above, going = self.rest(component, victim), self.goes_with(victim, name)
+                    self.leaving(victim, going)
+                    for gone in going:
                         self.tier.pools.give(gone, [self.take(victim, gone)])
                         freed[gone] += 1
                     self.prune(victim)
