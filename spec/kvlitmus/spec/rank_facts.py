@@ -346,6 +346,13 @@ def window_common(state: RanksState, call: RankAsk, poll_common: Sequence[Prefix
 
 
 @fact(0)
+def window_at_stake(state: RanksState, call: RankAsk, window_committed: Sequence[Prefix]) -> bool:
+    """Whether the prefetch that ends has memory for a window, or a window is committed all the same."""
+    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
+    return bool(window_committed) or (fetch is not None and fetch.window)
+
+
+@fact(0)
 def fetch_with_state(state: RanksState, call: RankAsk) -> bool | Unknown:
     """Whether the prefetch has memory for a state; unknown where there is no prefetch."""
     fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)

@@ -229,6 +229,7 @@ def what_every_rank_has_read_is_committed(poll_committed: Sequence[Prefix], poll
     source="R-MR-04; sglang#27264",
     reference="ranks.common_part",
     allowed="{window_common}",
+    premise="window_at_stake",
 )
 def a_window_is_committed_whole_or_not_at_all(
     window_committed: Sequence[Prefix], window_common: Sequence[Prefix]
