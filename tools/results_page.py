@@ -26,7 +26,7 @@ GROUPS = (
     ("Pools", ("-device-pool", "-device-pool-triton", "-host-pool")),
     ("Storage in files", ("-file", "-file-metadata")),
     ("Sparse host memory", ("-hisparse",)),
-    ("KV cache groups", ("vllm-0.33.0",)),
+    ("KV cache groups", ("vllm-0.33.0", "vllm-0.33.0-eagle")),
     ("Several components", ("-swa", "-mamba", "-swa-mamba")),
     ("Several components with host memory", ("-swa-hosted", "-mamba-hosted", "-swa-mamba-hosted")),
     ("Several ranks", ("-ranks",)),

@@ -161,6 +161,27 @@ def test_who_is_refused_publishes_nothing_again(server: str) -> None:
     assert not requests.grow(checker, 0, 3).granted
 
 
+class CachesBoundariesAlone(BlockRequests):
+    """Blocks behind the last boundary of a request get no keys, as in vLLM: no hit could use them."""
+
+    def computed(self, table: Table) -> int:
+        return table.units - table.units % self.step
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+def test_what_no_hit_can_use_need_not_be_cached(depth: int) -> None:
+    """Where it is cached for somebody else, and that block goes, the one that a request holds counts for nothing."""
+    config = Config(page_size=1, pages=8, components="groups")
+    layout = layout_of(config.components, config.page_size, config.pages)
+    served = Served(CachesBoundariesAlone(layout.components, *layout.places.values()))
+    checker, one, two = Checker(served, config, PROFILE, depth=depth), Key(None, (1,)), Key(None, (1, 1))
+    requests.start(checker, one, 1, 0)
+    requests.start(checker, two, 2, 1)
+    requests.finish(checker, 1)
+    for number, key in enumerate((one, Key("other", (1,))), 1):
+        requests.start(checker, key, 1, number)
+
+
 def test_copies_must_be_declared() -> None:
     assert "PORT-03" in broken(BuggyTarget(BlockRequests, replace(PROFILE, component_copies="one")), 3)
 
@@ -192,9 +213,9 @@ pool = load("vllm.v1.core.block_pool")
 managers = load("vllm.v1.core.single_type_kv_cache_manager")
 coordinator = load("vllm.v1.core.kv_cache_coordinator")
 exec(sys.argv[2])
-found, steps = {}, 0
-for item in items(adapter.CONFIGS, adapter.PROFILE, steps=int(sys.argv[3])):
-    result = run_item(adapter.target, item, Options(depth=int(sys.argv[1])))
+found, steps, target = {}, 0, getattr(adapter, sys.argv[4])
+for item in items(target.configs, target.profile, steps=int(sys.argv[3])):
+    result = run_item(target, item, Options(depth=int(sys.argv[1])))
     assert not result.error, result.error
     steps += result.steps
     for finding in result.findings:
@@ -245,6 +266,20 @@ def told(self, *args, **said):
 pool.BlockPool._build_block_stored_event = told
 """
 
+NO_PROOF = """
+cut = managers.SlidingWindowManager._contiguous_blocks_for_hit.__func__
+managers.SlidingWindowManager._contiguous_blocks_for_hit = classmethod(
+    lambda cls, window_size, block_size, use_eagle: cut(cls, window_size, block_size, False)
+)
+"""
+
+DROPS = """
+find = managers.FullAttentionManager.find_longest_cache_hit.__func__
+def always(cls, **asked):
+    return find(cls, **{**asked, "drop_eagle_block": %s})
+managers.FullAttentionManager.find_longest_cache_hit = classmethod(always)
+"""
+
 PLANTED = {
     "a hit is not held": (NOT_HELD, {"CREQ-03", "CREQ-04", "COMP-14", "PORT-01"}),
     "a window is a block short": (SHORT, {"COMP-02", "COMP-04", "CREQ-01"}),
@@ -257,13 +292,21 @@ PLANTED = {
 """Slips in vLLM's own functions, planted in the process that is judged, and the rules of which one must be broken."""
 
 
-def judged(depth: int, planted: str, steps: int) -> tuple[int, set[str]]:
+DRAFTED = {
+    "a window is dropped from as it is": (NO_PROOF, {"COMP-02", "COMP-04", "CREQ-01"}),
+    "nothing is dropped": (DROPS % "False", {"COMP-02"}),
+    "every round drops": (DROPS % "True", {"COMP-03", "COMP-52"}),
+}
+"""The same with EAGLE (V05, V07)."""
+
+
+def judged(depth: int, planted: str, steps: int, name: str = "target") -> tuple[int, set[str]]:
     """How many steps vLLM was judged in, in a process of its environment, and what it broke first."""
     if not PYTHON.exists():
         pytest.skip(f"there is no {PYTHON}; {PLAN.command} makes it")
     roots = ":".join(str(ROOT / room) for room in ("spec", "reference", "conformance"))
     done = subprocess.run(
-        [str(PYTHON), "-c", JUDGE, str(depth), planted, str(steps)],
+        [str(PYTHON), "-c", JUDGE, str(depth), planted, str(steps), name],
         env={"PYTHONPATH": roots},
         capture_output=True,
         text=True,
@@ -276,8 +319,9 @@ def judged(depth: int, planted: str, steps: int) -> tuple[int, set[str]]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
-def test_published_vllm_breaks_no_rule(depth: int) -> None:
-    steps, rules = judged(depth, "", 3_000)
+@pytest.mark.parametrize("target", ["target", "eagle"])
+def test_published_vllm_breaks_no_rule(depth: int, target: str) -> None:
+    steps, rules = judged(depth, "", 3_000, target)
 
     assert steps > 15_000 and not rules
 
@@ -288,3 +332,11 @@ def test_a_slip_in_published_vllm_is_found(name: str) -> None:
     planted, rules = PLANTED[name]
 
     assert judged(3, planted, 3_000)[1] & rules
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", DRAFTED)
+def test_a_slip_in_what_published_vllm_drops_is_found(name: str) -> None:
+    planted, rules = DRAFTED[name]
+
+    assert judged(3, planted, 3_000, "eagle")[1] & rules

@@ -49,6 +49,7 @@ MODULES: tuple[str, ...] = (
     "component_storing",
     "component_events",
     "component_requests",
+    "component_drops",
     "ranks",
     "ranks_lost",
     "ranks_states",

@@ -127,11 +127,15 @@ class BlockRequests(BlockGroups):
         table.units = min(table.units + chunk, len(table.key.units))
         for name, row in table.blocks.items():
             for end, block in row.items():
-                if end <= table.units and block not in self.keys:
+                if end <= self.computed(table) and block not in self.keys:
                     at = (name, table.key.namespace, table.key.units[:end])
                     self.keys[block] = at
                     self.equal.setdefault(at, []).append(block)
                     self.events.append(ComponentEvent("stored", "device", *at))
+
+    def computed(self, table: Table) -> int:
+        """Up to where the whole blocks of a request get their keys."""
+        return table.units
 
     # Blocks
 

@@ -104,7 +104,8 @@ def match(cache: Cache, setting: Setting, call: ComponentMatch) -> tuple[Cache, 
     components, profile = setting.layout.components, setting.profile
     ends = {one.name: ends_at(call.path, one.name, cache.held) for one in components}
     units = len(call.path.names)
-    length = largest(components, units, ends.__getitem__, root=profile.window_root, cap=profile.match_cap)
+    root, cap, drop = profile.window_root, profile.match_cap, profile.component_drop
+    length = largest(components, units, ends.__getitem__, root=root, cap=cap, drop=drop)
     needed = {one.name: needed_at(call.path, one, length, profile.window_root) for one in components}
     held = dict(cache.held)
     for at in (at for some in needed.values() for at in some):

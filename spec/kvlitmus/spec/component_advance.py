@@ -379,9 +379,11 @@ def _holds(
     held = frozenset[Stored]().union(*[stored_by(each) for each in running.values()])
     # Whichever of its places an entry is cached in: it can't go if requests hold them all.
     loose = {at for at, _ in stored - held}
-    if setting.profile.component_copies == "one":
-        # What was granted anew may have been the one that was cached, while a request holds another that never was.
-        loose |= {at for at, place in state.stored if (pools[at[0]], place) in taken}
+    # What was granted anew may have been the one that was cached, while a request holds another that never was: where
+    # equal entries are all kept, that is one behind the request's last boundary.
+    kept_all = setting.profile.component_copies == "kept"
+    sure = frozenset[At]().union(*[published(layout, each) for each in running.values()]) if kept_all else frozenset()
+    loose |= {at for at, place in state.stored if (pools[at[0]], place) in taken and at not in sure}
     kept = frozenset(at for at in state.certain if at not in loose) if taken else state.certain
     then = with_stored(state, frozenset(stored))
     return then._replace(certain=(kept | published(layout, one)) & then.places.keys(), running=running)

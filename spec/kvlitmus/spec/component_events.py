@@ -13,7 +13,7 @@ from kvlitmus.spec.component_advance import advance_components
 from kvlitmus.spec.component_calls import After, At, ComponentMatch, ComponentStart
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import largest
-from kvlitmus.spec.component_state import ComponentState, ends_at, needed_at
+from kvlitmus.spec.component_state import ComponentState, ends_at, needed_at, unfollowed_at
 from kvlitmus.spec.component_told import Replayed, replayed
 from kvlitmus.spec.components import CALLS, EVERY, HITS
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
@@ -78,15 +78,20 @@ def component_told_amiss_below(component_known: ComponentState, component_told: 
 
 @fact(2, ports=TOLD)
 def component_hit_untold(
+    setting: Setting,
     layout: Layout,
     window_root: str,
     state: ComponentState,
     call: ComponentMatch | ComponentStart,
     component_length: int,
 ) -> Collection[At]:
-    """What the end of the hit needs that is not on the device by the events before the call."""
+    """What the end of the hit needs that is not on the device by the events before the call; where its last entries are dropped,
+    of a component that doesn't go on behind it the end of the key.
+    """
     needs = [at for one in layout.components for at in needed_at(call.path, one, component_length, window_root)]
-    return [at for at in needs if at not in state.told.device]
+    alone = unfollowed_at(setting, call.path, component_length, state.told.device)
+    behind = [(name, call.path.names[-1]) for name in alone]
+    return [*[at for at in needs if at not in state.told.device], *behind]
 
 
 @fact(2, ports=TOLD)
@@ -97,8 +102,8 @@ def component_told_least(
     ends: Mapping[str, frozenset[int]] = {
         one.name: ends_at(call.path, one.name, state.told.device) for one in layout.components
     }
-    cap = setting.profile.match_cap
-    return largest(layout.components, len(call.path.names), ends.__getitem__, root=window_root, cap=cap)
+    cap, drop = setting.profile.match_cap, setting.profile.component_drop
+    return largest(layout.components, len(call.path.names), ends.__getitem__, root=window_root, cap=cap, drop=drop)
 
 
 @rule(

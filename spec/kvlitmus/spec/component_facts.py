@@ -56,6 +56,7 @@ from kvlitmus.spec.component_state import (
     pool_places,
     refilled,
     stored_by,
+    unfollowed_at,
 )
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.setting import Setting
@@ -95,14 +96,16 @@ def component_admitted(
 
 @fact(0)
 def component_lacking(
+    setting: Setting,
     layout: Layout,
     window_root: str,
     state: ComponentState,
     call: ComponentMatch | ComponentStart,
     component_length: int,
 ) -> Sequence[str]:
-    """The components that certainly don't have what the end of the hit needs."""
-    return lacking_at(layout, call.path, component_length, state.places, window_root)
+    """The components that certainly don't have what the end of the hit needs, or go on behind it where the last entries are dropped."""
+    lacking = lacking_at(layout, call.path, component_length, state.places, window_root)
+    return [*lacking, *unfollowed_at(setting, call.path, component_length, state.places)]
 
 
 @fact(0)
@@ -111,8 +114,8 @@ def component_least(
 ) -> int:
     """The largest admitted boundary of the key that is valid for all components for certain."""
     ends = {one.name: ends_at(call.path, one.name, state.certain) for one in layout.components}
-    cap = setting.profile.match_cap
-    return largest(layout.components, len(call.path.names), ends.__getitem__, root=window_root, cap=cap)
+    cap, drop = setting.profile.match_cap, setting.profile.component_drop
+    return largest(layout.components, len(call.path.names), ends.__getitem__, root=window_root, cap=cap, drop=drop)
 
 
 @fact(0)

@@ -105,6 +105,7 @@ def certain_hit(setting: Setting, layout: Layout, state: ComponentState, call: C
             {one.name: ends_at(call.path, one.name, known) for one in layout.components}.__getitem__,
             root=profile.window_root,
             cap=profile.match_cap,
+            drop=profile.component_drop,
         )
         for known in (state.places, state.certain)
     }

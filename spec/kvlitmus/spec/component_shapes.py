@@ -33,6 +33,9 @@ GRANTS = ("each", "paired", "whole")
 REFILLS = ("fills", "replaces")
 """How a tombstone is filled; see :class:`~kvlitmus.spec.profile.Profile`."""
 
+DROPS = ("none", "last")
+"""Whether a hit leaves the last entries out; see :class:`~kvlitmus.spec.profile.Profile`."""
+
 POINTS = ("any", "end")
 """Which states an insert brings; see :class:`~kvlitmus.spec.profile.Profile`."""
 
@@ -137,6 +140,14 @@ def admit(boundary: int, length: int, step: int, cap: str = "full") -> bool:
     return 0 <= boundary <= length - (cap == "len-1" and length > 0) and boundary % step == 0
 
 
+def followed(component: Component, boundary: int, held: Container[int]) -> bool:
+    """Whether a component holds the entry behind a boundary, too; of a :class:`Point` nothing is asked there.
+
+    That entry is dropped from a hit and computed again (EAGLE): the draft model needs what the model says of it.
+    """
+    return isinstance(component.shape, Point) or not boundary or boundary + component.unit in held
+
+
 def largest(
     components: Sequence[Component],
     length: int,
@@ -144,14 +155,20 @@ def largest(
     *,
     root: str = "shorter",
     cap: str = "full",
+    drop: str = "none",
 ) -> int:
     """The largest admitted boundary of a key of this length that is valid for all components.
 
-    ``held``: where the entries of a component end that are there.  The root is always valid.
+    ``held``: where the entries of a component end that are there.  The root is always valid.  ``drop``: with ``last`` each
+    must hold the entry behind it as well (:func:`followed`).
     """
     step = step_of(components)
     for boundary in range(length - length % step, 0, -step):
-        if admit(boundary, length, step, cap) and all(valid(one, boundary, held(one.name), root) for one in components):
+        if (
+            admit(boundary, length, step, cap)
+            and all(valid(one, boundary, held(one.name), root) for one in components)
+            and (drop == "none" or all(followed(one, boundary, held(one.name)) for one in components))
+        ):
             return boundary
     return 0
 

@@ -23,7 +23,7 @@ from kvlitmus.spec.component_calls import (
 )
 from kvlitmus.spec.component_fetch import attached, committed
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, needed, step_of, valid
+from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, followed, needed, step_of, valid
 from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.setting import Setting
@@ -219,6 +219,17 @@ def lacking_at(
 ) -> list[str]:
     """The components for which a boundary of a key isn't valid by these entries."""
     return [one.name for one in layout.components if not valid(one, boundary, ends_at(path, one.name, places), root)]
+
+
+def unfollowed_at(
+    setting: Setting, path: Path, boundary: int, places: Mapping[At, object] | frozenset[At]
+) -> list[str]:
+    """The components that by these entries don't go on behind a hit, where the profile drops its last entries."""
+    if setting.profile.component_drop == "none":
+        return []
+    return [
+        one.name for one in setting.layout.components if not followed(one, boundary, ends_at(path, one.name, places))
+    ]
 
 
 def pool_places(layout: Layout, entries: Entries) -> frozenset[Place]:

@@ -54,6 +54,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "component_refill": REFILLS,
     "component_points": POINTS,
     "component_copies": ("one", "kept"),
+    "component_drop": ("none", "last"),
     "component_landing": ("ended", "begun"),
     "component_extent": ("boundary", "path"),
     "component_host_spares": ("nothing", "device"),
@@ -174,6 +175,9 @@ class Profile:
         for the ``end`` of its key.
     component_copies: where two requests compute the same, one entry is cached and the other stays its request's
         (``one``), or both are cached (``kept``).
+    component_drop: a hit ends at a boundary, and drops ``none`` of what is cached behind; or drops the ``last``
+        entries: a boundary counts where every component but states has the entry behind it, too, which the hit leaves to
+        be computed again, as speculative decoding with EAGLE needs it.  It holds of hits, not of copies, writes and prefetches.
     component_landing: what a copy between device and host brings is cached when it has ``ended``, if it went well; or from
         the moment it has ``begun``, and stays until it has ended.  Copies that are cached from their beginning can't
         fail, and the suite ends those of one direction in the order in which they began.
@@ -238,6 +242,7 @@ class Profile:
     component_refill: str = "fills"
     component_points: str = "any"
     component_copies: str = "one"
+    component_drop: str = "none"
     component_landing: str = "ended"
     component_extent: str = "boundary"
     component_host_spares: str = "nothing"

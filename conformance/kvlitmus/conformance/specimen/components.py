@@ -259,12 +259,26 @@ class ComponentTree(ComponentEvictor):
     def match(self, key: Key) -> ComponentNode | None:
         """The deepest node at which every component could end; ``None`` for the root."""
         self.clock += 1
-        best = self.last_usable(self.walk(key), self.most(key))
+        best = self.dropped(key, self.last_usable(self.walk(key), self.most(key)))
         if best is not None:
             for one in self.components:
                 for node in self.needed(one, best):
                     node.used = self.clock
         return best
+
+    def dropped(self, key: Key, best: ComponentNode | None) -> ComponentNode | None:
+        """What is left of a hit if its last entries are to be computed again, as the profile may say."""
+        if self.profile.component_drop == "none":
+            return best
+        while best is not None and not self.is_followed(key, best):
+            best = self.last_usable(self.walk(key), best.end - 1)
+        return best
+
+    def is_followed(self, key: Key, node: ComponentNode) -> bool:
+        """Whether each component but states has the entry behind a node."""
+        behind = {one.end: one.places for one in self.walk(key) if one.end > node.end}
+        runs = [one for one in self.components if not isinstance(one.shape, Point)]
+        return all(one.name in behind.get(node.end + one.unit, ()) for one in runs)
 
     def most(self, key: Key) -> int:
         """The length of the longest hit that the profile allows of a key."""

@@ -4,8 +4,8 @@ Real, as published: ``KVCacheManager``, ``HybridKVCacheCoordinator``, the manage
 with its free queue, block hashing, ``Request``, the specs of the groups.
 
 Replaced: sampling parameters (a stand-in that asks for nothing special), logging, statistics (off), the classes of KV
-events (what the block pool puts into them is what is told), multimodal inputs (none).  One rank, no speculative
-decoding, no connector, no HiSparse, no sparse retention.
+events (what the block pool puts into them is what is told), multimodal inputs (none).  One rank, no drafts, no
+connector, no HiSparse, no sparse retention.
 
 The adapter does what vLLM's scheduler does with its manager, and nothing else.  A request is made with the hashes of
 its blocks; ``new_step_starts``, ``get_computed_blocks`` and ``allocate_slots`` begin it, ``allocate_slots`` goes on,
@@ -156,6 +156,8 @@ Prefix = tuple[str | None, tuple[int, ...]]
 class Groups:
     """A ``KVCacheManager`` over the groups of a layout, behind the ports of requests on components."""
 
+    eagle = False
+
     def __init__(self, config: Config) -> None:
         load = install(PLAN)
         self.layout = layout_of(config.components, config.page_size, config.pages)
@@ -176,6 +178,7 @@ class Groups:
             max_model_len=1 << 20,
             scheduler_block_size=self.step,
             hash_block_size=self.size,
+            use_eagle=self.eagle,
             enable_kv_cache_events=True,
         )
         self.running: dict[str, Foreign] = {}
@@ -294,6 +297,17 @@ class Groups:
         return found
 
 
+class Drafted(Groups):
+    """The same with ``use_eagle``: hits leave their last block out.  Nothing is drafted, so no slots are for drafts."""
+
+    eagle = True
+
+    def __init__(self, config: Config) -> None:
+        if any(isinstance(one.shape, Chunk) for one in layout_of(config.components, config.page_size, 1).components):
+            raise Unsupported("vLLM has no groups of chunks beside EAGLE")
+        super().__init__(config)
+
+
 class VllmPeer(Peer):
     """The target; it is asked for layouts of one pool."""
 
@@ -313,3 +327,12 @@ target = VllmPeer(
     configs=CONFIGS,
 )
 """vLLM's groups: full attention, and a window, chunks or recurrent states beside it, over one block pool."""
+
+eagle = VllmPeer(
+    plan=PLAN,
+    profile=replace(PROFILE, component_drop="last"),
+    capabilities=frozenset({"component_lookup", "component_requests", "component_events", "component_view"}),
+    build=Drafted,
+    configs=tuple(config for config in CONFIGS if config.components != "blocks+chunk"),
+)
+"""The same for a model with a draft model of EAGLE's kind, which vLLM refuses to serve with chunks."""
