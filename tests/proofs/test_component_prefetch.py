@@ -34,13 +34,15 @@ from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.proofs.support.component_fetch_calls import subsets
 
 PAGE = 4
+AS_SGLANG = Profile(component_extent="path", component_shortfall="dropped", component_fetch_root="shorter")
 
 
 class Bench:
     """A cache of KV and windows of six tokens, at pages of four: a window takes two pages."""
 
-    def __init__(self, pages: int, layout: str = "kv+swa") -> None:
-        self.setting = Setting(Config(page_size=PAGE, pages=8, components=layout), Profile(), 3, frozenset())
+    def __init__(self, pages: int, layout: str = "kv+swa", profile: Profile | None = None) -> None:
+        config = Config(page_size=PAGE, pages=8, components=layout)
+        self.setting = Setting(config, profile or Profile(), 3, frozenset())
         self.key = Key(None, tuple(range(1, pages * PAGE + 1)))
         self.path = path_of(self.setting.names, self.key, PAGE)
         self.cache = empty(self.setting)
@@ -140,6 +142,25 @@ def test_a_prefetch_of_one_page_takes_no_window() -> None:
     assert bench.committed(frozenset((1,)), frozenset()).end == PAGE
 
 
+def test_a_prefetch_of_one_page_takes_the_window_that_it_has() -> None:
+    bench = Bench(1, profile=AS_SGLANG)
+    assert {name: len(some) for name, some in bench.begun().items()} == {"kv": 1, "swa": 1}
+    assert bench.found(1, ()).boundary == 0
+    bench = Bench(1, profile=AS_SGLANG)
+    bench.begun()
+    assert bench.found(1, (1,)).boundary == PAGE
+    assert bench.committed(frozenset((1,)), frozenset((1,))).end == PAGE and bench.pages("swa").keys() == {1}
+
+
+def test_with_half_a_window_the_kv_is_given_back() -> None:
+    bench = Bench(4, profile=AS_SGLANG)
+    bench.begun()
+    bench.found(4, (1, 2, 3, 4))
+    done = bench.committed(frozenset((1, 2, 3, 4)), frozenset((4,)))
+    assert done.end == 0 and {name: len(some) for name, some in done.returned.items()} == {"kv": 4, "swa": 2}
+    assert not bench.pages("kv") and not bench.pages("swa")
+
+
 def test_every_window_commit_on_every_small_tree() -> None:
     """Four pages: all tombstones, all that storage may have, all that may come; each page ends where it should."""
     tried = 0
@@ -232,15 +253,17 @@ def test_what_is_read_is_the_intersection_and_never_the_least() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
-def test_what_is_read_is_what_was_reserved_at_most(name: str) -> None:
+@pytest.mark.parametrize("root", ["whole", "shorter"])
+def test_what_is_read_is_what_was_reserved_at_most(name: str, root: str) -> None:
     """For all boundaries of all lengths: of each component no more entries are read than there are places for."""
     layout = layout_of(name, 2, 8)
     step = step_of(layout.components)
     for start in range(0, 3 * step, step):
+        short = root == "shorter" and not start
         for length in range(step, 6 * step, step):
-            for need in asked(layout, length):
+            for need in asked(layout, length, short=short):
                 for boundary in range(start, start + length + 1, step):
-                    read = fetched(need.component, start, boundary)
+                    read = fetched(need.component, start, boundary, short=short)
                     assert len(read) <= max(need.entries, 0) or not need.entries
                     assert all(start < end <= boundary for end in read)
 
@@ -311,4 +334,15 @@ def test_no_interleaving_of_a_prefetch_breaks_a_rule(layout: str, cascade: str) 
     )
     report = Explorer(scope).run(most=400_000)
     print(f"{layout}, {cascade}: {report.states} states, {report.steps} steps")
+    assert report.broken == () and report.states > 1000
+
+
+@pytest.mark.proof
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", ["kv+swa", "kv+state"])
+def test_no_interleaving_of_one_that_drops_all_breaks_a_rule(layout: str) -> None:
+    """The same where a prefetch holds its hit, is committed whole or not at all, and takes short windows at the root."""
+    scope = Scope(layout, 3, ((1, 1), (1, 2), (1, 1, 1)), profile=AS_SGLANG, fetches=1, receipts=0)
+    report = Explorer(scope).run(most=400_000)
+    print(f"{layout}: {report.states} states, {report.steps} steps")
     assert report.broken == () and report.states > 1000

@@ -43,7 +43,6 @@ from kvlitmus.spec.component_calls import (
     Writing,
 )
 from kvlitmus.spec.component_fetch import asked
-from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_state import (
     EMPTY_COMPONENTS,
     ComponentState,
@@ -61,12 +60,14 @@ from kvlitmus.spec.component_state import (
     end_name,
     fresh_places,
     grown,
+    held_by,
     needed_at,
     needed_by,
     not_in,
     path_to,
     pool_places,
     published,
+    short_from,
     spared_for,
     started,
     stored_by,
@@ -191,27 +192,30 @@ def _reset(state: ComponentState, _setting: Setting, _: ComponentReset, _answer:
 
 
 def _prefetch(state: ComponentState, setting: Setting, call: ComponentPrefetch, answer: Reserved) -> ComponentState:
-    then = made_room(state, setting.layout, call, answer)
+    then = made_room(state, setting, call, answer)
     if answer.places is None:
         return then
-    fetch = _begun(setting.layout, call, answer.places)
+    fetch = _begun(setting, call, answer.places)
     return _without(then, setting, fetch.reserved)._replace(fetches={**state.fetches, call.number: fetch})
 
 
-def made_room(state: ComponentState, layout: Layout, call: ComponentPrefetch, answer: Reserved) -> ComponentState:
+def made_room(state: ComponentState, setting: Setting, call: ComponentPrefetch, answer: Reserved) -> ComponentState:
     """What is known after the eviction for a prefetch, whose anchor is protected already."""
-    guarded = state._replace(fetches={**state.fetches, call.number: _begun(layout, call, {})})
+    guarded = state._replace(fetches={**state.fetches, call.number: _begun(setting, call, {})})
     doubted = _doubted(guarded, {name for name, freed in answer.freed.items() if freed})
     return doubted._replace(fetches=state.fetches)
 
 
-def _begun(layout: Layout, call: ComponentPrefetch, places: Entries) -> Fetch:
+def _begun(setting: Setting, call: ComponentPrefetch, places: Entries) -> Fetch:
     """A prefetch that has these places."""
+    layout = setting.layout
     length = len(places.get(layout.base.name, ())) * layout.base.unit
-    taken = frozenset(need.component.name for need in asked(layout, length) if need.entries)
+    needs = asked(layout, length, short=short_from(setting, call.start))
+    taken = frozenset(need.component.name for need in needs if need.entries)
     anchor = anchor_of(layout, call.path, call.start)
     reserved = pool_places(layout, places)
-    return Fetch(call.path, call.start, length, call.threshold, anchor, reserved, taken, call.start)
+    held = held_by(setting, call.path, call.start)
+    return Fetch(call.path, call.start, length, call.threshold, anchor, reserved, taken, call.start, needs=held)
 
 
 def _found(state: ComponentState, setting: Setting, call: ComponentFound, answer: Reading) -> ComponentState:
@@ -232,15 +236,15 @@ def _settled(state: ComponentState, _: Setting, call: ComponentSettled, _answer:
 def _commit(state: ComponentState, setting: Setting, call: ComponentCommit, answer: Committed) -> ComponentState:
     fetch, layout = state.fetches[call.number], setting.layout
     left = written(layout, fetch, call.came)
-    brought = commit_brings(layout, fetch, call.came)
+    brought = commit_brings(setting, fetch, call.came)
     then = _with(state, setting, brought, pool_places(layout, answer.returned))
-    return _kept(then, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True))
+    return _kept(then, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
 
 
 def _abort(state: ComponentState, setting: Setting, call: ComponentAbort, _: Entries) -> ComponentState:
     fetch = state.fetches[call.number]
     left = written(setting.layout, fetch, {})
-    return _kept(state, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True))
+    return _kept(state, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
 
 
 def _kept(state: ComponentState, number: int, fetch: Fetch) -> ComponentState:

@@ -55,6 +55,7 @@ from kvlitmus.spec.component_state import (
     places_of,
     pool_places,
     refilled,
+    short_from,
     stored_by,
     unfollowed_at,
 )
@@ -177,11 +178,16 @@ def component_granted(answer: After) -> Mapping[str, Sequence[int]]:
 
 @fact(0)
 def component_in_use(
-    layout: Layout, state: ComponentState, call: object, answer: After, component_granted: Mapping[str, Sequence[int]]
+    setting: Setting,
+    layout: Layout,
+    state: ComponentState,
+    call: object,
+    answer: After,
+    component_granted: Mapping[str, Sequence[int]],
 ) -> Collection[tuple[str, int]]:
     """Granted places that are the caller's or a running copy's already, are certainly cached, or were granted twice."""
     if isinstance(call, ComponentPrefetch) and isinstance(answer.answer, Reserved):
-        state = made_room(state, layout, call, answer.answer)
+        state = made_room(state, setting, call, answer.answer)
     pools = {one.name: one.pool for one in layout.components}
     used = {(pools[at[0]], state.places[at]) for at in state.certain} | state.owned | copying(layout, state, load=True)
     granted = [(pools[name], entry) for name, some in component_granted.items() for entry in some]
@@ -415,7 +421,6 @@ def component_held(answer: After) -> Mapping[At, int] | Unknown:
 @fact(3, ports=("component_view",))
 def component_appeared(
     setting: Setting,
-    layout: Layout,
     state: ComponentState,
     call: ComponentCall,
     answer: After,
@@ -432,7 +437,7 @@ def component_appeared(
         brought = call.brought
         new = refilled(state, setting, call, brought.keys() - state.places.keys())
     elif isinstance(call, ComponentCommit):
-        brought = commit_brings(layout, state.fetches[call.number], call.came)
+        brought = commit_brings(setting, state.fetches[call.number], call.came)
     elif isinstance(call, ComponentCopied) and call.ok and state.under_way[call.number].load:
         brought = state.under_way[call.number].places
     elif isinstance(call, ComponentLoad) and setting.profile.component_landing == "begun":
@@ -470,7 +475,8 @@ def component_vanished(
     wants: Mapping[str, int] = call.wants if isinstance(call, ComponentEvict) else {}
     if isinstance(call, ComponentPrefetch):
         whole = fetch_whole(layout, call)
-        wants = {need.component.name: need.entries for need in asked(layout, whole)}
+        needs = asked(layout, whole, short=short_from(setting, call.start))
+        wants = {need.component.name: need.entries for need in needs}
     elif isinstance(call, ComponentLoad):
         wants = copy_wants(copy_plans(setting, state, call, answer))
     right = rightly_gone(setting, layout, state, wants, gone)

@@ -34,20 +34,22 @@ from kvlitmus.spec.component_shapes import (
 from kvlitmus.spec.component_storage import agreed, window_ask, window_pages
 
 
-def entries_asked(component: Component, length: int) -> int:
-    """How many entries of a component a prefetch of so many units reserves."""
+def entries_asked(component: Component, length: int, *, short: bool = False) -> int:
+    """How many entries of a component a prefetch of so many units reserves; ``short``: of a window as many as there are."""
     shape, unit = component.shape, component.unit
     if isinstance(shape, Window):
-        return window_ask(length, shape.reach, unit)
+        return min(length // unit, window_pages(shape.reach, unit)) if short else window_ask(length, shape.reach, unit)
     if isinstance(shape, Point):
         return min(length, 1)
     whole = length // unit
     return min(whole, (shape.size - 1) // unit) if isinstance(shape, Chunk) else whole
 
 
-def asked(layout: Layout, length: int) -> tuple[Need, ...]:
+def asked(layout: Layout, length: int, *, short: bool = False) -> tuple[Need, ...]:
     """What a prefetch of so many units needs of all components."""
-    return tuple(Need(one, entries_asked(one, length), isinstance(one.shape, Run)) for one in layout.components)
+    return tuple(
+        Need(one, entries_asked(one, length, short=short), isinstance(one.shape, Run)) for one in layout.components
+    )
 
 
 def least_length(layout: Layout, threshold: int) -> int:
@@ -55,50 +57,63 @@ def least_length(layout: Layout, threshold: int) -> int:
     return max(threshold, step_of(layout.components))
 
 
-def cut_length(layout: Layout, length: int, available: Mapping[str, int]) -> int:
+def cut_length(layout: Layout, length: int, available: Mapping[str, int], *, short: bool = False) -> int:
     """The largest length up to this one, in whole steps, for which the pool of the KV has room."""
     step, pool = step_of(layout.components), layout.base.pool
     room = available.get(pool, 0)
-    return next((some for some in range(length, 0, -step) if summed(asked(layout, some))[pool] <= room), 0)
+    return next((some for some in range(length, 0, -step) if summed(asked(layout, some, short=short))[pool] <= room), 0)
 
 
-def reserved_length(layout: Layout, length: int, least: int, available: Mapping[str, int]) -> int:
+def reserved_length(
+    layout: Layout, length: int, least: int, available: Mapping[str, int], *, short: bool = False
+) -> int:
     """How many units a prefetch reserves that could have so many; 0: it is refused.
 
     ``length``: whole steps.  ``available``: the free places of each pool, after room was made.
     """
-    cut = cut_length(layout, length, available)
-    return cut if cut >= least and fits(asked(layout, cut), available) else 0
+    cut = cut_length(layout, length, available, short=short)
+    return cut if cut >= least and fits(asked(layout, cut, short=short), available) else 0
 
 
-def fetched(component: Component, start: int, boundary: int) -> range:
-    """Where the entries end that a prefetch from ``start`` reads of a component for a boundary; of a window all or none."""
+def fetched(component: Component, start: int, boundary: int, *, short: bool = False) -> range:
+    """Where the entries end that a prefetch from ``start`` reads of a component for a boundary.
+
+    Of a window all or none; or, if it is ``short``, which is from the root alone, what there is of it.
+    """
     if boundary <= start:
         return range(0)
     shape, unit = component.shape, component.unit
-    if isinstance(shape, Window) and boundary - start < window_pages(shape.reach, unit) * unit:
+    if isinstance(shape, Window) and not short and boundary - start < window_pages(shape.reach, unit) * unit:
         return range(0)
     ends = needed(component, boundary) or range(0)
     return ends if isinstance(shape, Point) else range(max(ends.start, start + unit), ends.stop, unit)
 
 
 def boundaries(
-    component: Component, start: int, candidates: Collection[int], stored: Collection[int]
+    component: Component, start: int, candidates: Collection[int], stored: Collection[int], *, short: bool = False
 ) -> frozenset[int]:
     """The boundaries among these that a component can restore from what storage has; nothing is always restorable.
 
-    A window is fetched whole or not at all, so it can't restore a boundary that is nearer to the anchor than its length.
+    A window is fetched whole or not at all, so it can't restore a boundary that is nearer to the anchor than its length,
+    unless it is ``short`` there.
     """
     found = {start}
     for boundary in candidates:
-        ends = fetched(component, start, boundary)
+        ends = fetched(component, start, boundary, short=short)
         if (ends or not isinstance(component.shape, Window)) and all(end in stored for end in ends):
             found.add(boundary)
     return frozenset(found)
 
 
 def restored(
-    layout: Layout, start: int, length: int, least: int, taken: Collection[str], stored: Mapping[str, Collection[int]]
+    layout: Layout,
+    start: int,
+    length: int,
+    least: int,
+    taken: Collection[str],
+    stored: Mapping[str, Collection[int]],
+    *,
+    short: bool = False,
 ) -> int:
     """The largest boundary that all components can restore for which a prefetch has memory (``taken``).
 
@@ -109,7 +124,8 @@ def restored(
     candidates = range(start + step, start + length + 1, step)
     mine = [one for one in layout.components if one.name in taken]
     found = agreed(
-        [{start}.union(candidates)] + [boundaries(one, start, candidates, stored.get(one.name, ())) for one in mine]
+        [{start}.union(candidates)]
+        + [boundaries(one, start, candidates, stored.get(one.name, ()), short=short) for one in mine]
     )
     return found if found - start >= least else start
 
@@ -125,7 +141,7 @@ def committed(layout: Layout, start: int, boundary: int, came: Mapping[str, Coll
 
 
 def attached(
-    layout: Layout, start: int, boundary: int, end: int, came: Mapping[str, Collection[int]]
+    layout: Layout, start: int, boundary: int, end: int, came: Mapping[str, Collection[int]], *, short: bool = False
 ) -> Mapping[str, tuple[int, ...]]:
     """Where the entries end, by component, that a commit of KV up to ``end`` attaches.
 
@@ -137,7 +153,7 @@ def attached(
         if isinstance(one.shape, Run | Derived):
             found[one.name] = tuple(fetched(one, start, end))
         else:
-            ends = fetched(one, start, boundary)
+            ends = fetched(one, start, boundary, short=short)
             whole = end == boundary and all(at in came.get(one.name, ()) for at in ends)
             found[one.name] = tuple(ends) if whole else ()
     return found

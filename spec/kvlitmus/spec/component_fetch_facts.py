@@ -19,16 +19,18 @@ from kvlitmus.spec.component_calls import (
 )
 from kvlitmus.spec.component_evictions import freed_most
 from kvlitmus.spec.component_facts import fetch_whole, pools_of
-from kvlitmus.spec.component_fetch import asked, committed, cut_length, fetched, least_length, reserved_length, restored
+from kvlitmus.spec.component_fetch import asked, cut_length, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import step_of, summed
 from kvlitmus.spec.component_state import (
     ComponentState,
     Fetch,
     Place,
-    anchor_of,
     commit_brings,
+    commit_end,
+    held_by,
     pool_places,
+    short_from,
     written,
 )
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
@@ -74,9 +76,12 @@ def component_fetch_reserved(answer: After) -> Mapping[str, int]:
 
 
 @fact(0)
-def component_fetch_needs(layout: Layout, component_fetch_length: int) -> Mapping[str, int]:
+def component_fetch_needs(
+    setting: Setting, layout: Layout, call: ComponentPrefetch, component_fetch_length: int
+) -> Mapping[str, int]:
     """How many places a prefetch of this length needs, by component."""
-    return {need.component.name: need.entries for need in asked(layout, component_fetch_length)}
+    needs = asked(layout, component_fetch_length, short=short_from(setting, call.start))
+    return {need.component.name: need.entries for need in needs}
 
 
 @fact(0)
@@ -99,8 +104,10 @@ def component_fetch_room(
 
 @fact(1, ports=("component_counters",))
 def component_fetch_length_due(
+    setting: Setting,
     layout: Layout,
     state: ComponentState,
+    call: ComponentPrefetch,
     component_fetch_full: int,
     component_fetch_least: int,
     component_fetch_room: Mapping[str, int],
@@ -108,7 +115,8 @@ def component_fetch_length_due(
     """For how many units there is memory, of all components; 0: the prefetch is to be refused, as while storage is away."""
     if state.attached is False:
         return 0
-    return reserved_length(layout, component_fetch_full, component_fetch_least, component_fetch_room)
+    short = short_from(setting, call.start)
+    return reserved_length(layout, component_fetch_full, component_fetch_least, component_fetch_room, short=short)
 
 
 @fact(1, ports=("component_counters",))
@@ -116,6 +124,7 @@ def component_fetch_spared(
     layout: Layout,
     state: ComponentState,
     call: ComponentPrefetch,
+    setting: Setting,
     component_fetch_full: int,
     component_fetch_least: int,
     component_fetch_length: int,
@@ -128,20 +137,22 @@ def component_fetch_spared(
     """
     if component_fetch_length == component_fetch_full or state.attached is False:
         return []
-    full = asked(layout, component_fetch_full)
-    anchor = anchor_of(layout, call.path, call.start)
+    short = short_from(setting, call.start)
+    full = asked(layout, component_fetch_full, short=short)
+    anchor = held_by(setting, call.path, call.start)
     counts = Counter(name for name, _ in state.certain - state.needed - anchor)
     could = dict(state.available or {})
     for need in full:
         could[need.component.pool] += min(need.entries, counts[need.component.name])
     ample = {pool: max(many, component_fetch_room[pool]) for pool, many in could.items()}
     if component_fetch_length:
-        due, pools = cut_length(layout, component_fetch_full, ample), {layout.base.pool}
+        due, pools = cut_length(layout, component_fetch_full, ample, short=short), {layout.base.pool}
     else:
-        due, pools = reserved_length(layout, component_fetch_full, component_fetch_least, ample), set(ample)
+        due = reserved_length(layout, component_fetch_full, component_fetch_least, ample, short=short)
+        pools = set(ample)
     if due <= component_fetch_length:
         return []
-    needs = summed(asked(layout, due))
+    needs = summed(asked(layout, due, short=short))
     return [pool for pool in needs if pool in pools and component_fetch_room[pool] < needs[pool]]
 
 
@@ -150,6 +161,7 @@ def component_fetch_freed_most(
     setting: Setting,
     layout: Layout,
     state: ComponentState,
+    call: ComponentPrefetch,
     component_fetch_full: int,
     component_fetch_least: int,
 ) -> Mapping[str, int] | Unknown:
@@ -160,7 +172,7 @@ def component_fetch_freed_most(
     """
     if state.available is None:
         return UNKNOWN
-    needs = asked(layout, component_fetch_full)
+    needs = asked(layout, component_fetch_full, short=short_from(setting, call.start))
     short = {pool for pool, many in summed(needs).items() if many > state.available[pool]}
     wants = {need.component.name: need.entries for need in needs if need.component.pool in short}
     if component_fetch_full < component_fetch_least:
@@ -214,10 +226,12 @@ def component_fetch_boundary(answer: After) -> int:
 
 
 @fact(0)
-def component_fetch_boundary_due(layout: Layout, component_fetch: Fetch, call: ComponentFound) -> int:
+def component_fetch_boundary_due(setting: Setting, layout: Layout, component_fetch: Fetch, call: ComponentFound) -> int:
     """The largest boundary that all components can restore for which the prefetch has memory."""
     least = least_length(layout, component_fetch.threshold)
-    return restored(layout, component_fetch.start, component_fetch.length, least, component_fetch.taken, call.stored)
+    start, taken = component_fetch.start, component_fetch.taken
+    short = short_from(setting, start)
+    return restored(layout, start, component_fetch.length, least, taken, call.stored, short=short)
 
 
 @fact(0)
@@ -229,15 +243,16 @@ def component_fetch_reads(answer: After) -> Mapping[str, Mapping[int, int]]:
 
 @fact(0)
 def component_fetch_reads_due(
-    layout: Layout, component_fetch: Fetch, component_fetch_boundary: int
+    setting: Setting, layout: Layout, component_fetch: Fetch, component_fetch_boundary: int
 ) -> Mapping[str, Sequence[int]]:
     """Where the entries end, by component, that the boundary needs of what the prefetch has memory for.
 
     A boundary beyond the key needs no more than the key has.
     """
-    most = len(component_fetch.path.names)
+    most, start = len(component_fetch.path.names), component_fetch.start
+    short = short_from(setting, start)
     return {
-        one.name: tuple(fetched(one, component_fetch.start, min(component_fetch_boundary, most)))
+        one.name: tuple(fetched(one, start, min(component_fetch_boundary, most), short=short))
         if one.name in component_fetch.taken
         else ()
         for one in layout.components
@@ -276,21 +291,22 @@ def component_fetch_end(answer: After) -> int:
 
 
 @fact(0)
-def component_fetch_end_due(layout: Layout, component_fetch: Fetch, call: ComponentCommit) -> int:
-    """Before the first entry that didn't come, of the KV or of what is derived from it."""
-    return committed(layout, component_fetch.start, component_fetch.boundary, call.came)
+def component_fetch_end_due(setting: Setting, component_fetch: Fetch, call: ComponentCommit) -> int:
+    """Before the first entry that didn't come, of the KV or of what is derived from it; nowhere, where all is dropped then."""
+    return commit_end(setting, component_fetch, call.came)
 
 
 @fact(0)
 def component_fetch_left(
     layout: Layout,
     state: ComponentState,
+    setting: Setting,
     component_fetch: Fetch,
     call: ComponentCommit,
     component_fetch_written: Collection[Place],
 ) -> Collection[Place]:
     """The places that the commit must give back: what it does not attach, or brings for what is certainly cached."""
-    brought = commit_brings(layout, component_fetch, call.came)
+    brought = commit_brings(setting, component_fetch, call.came)
     pools = {one.name: one.pool for one in layout.components}
     missing = {(pools[at[0]], place) for at, place in brought.items() if at not in state.certain}
     return component_fetch.reserved - missing - frozenset(component_fetch_written)
@@ -300,12 +316,13 @@ def component_fetch_left(
 def component_fetch_left_most(
     layout: Layout,
     state: ComponentState,
+    setting: Setting,
     component_fetch: Fetch,
     call: ComponentCommit,
     component_fetch_written: Collection[Place],
 ) -> Collection[Place]:
     """The places that the commit may give back: what it does not attach, or brings for what may be cached."""
-    brought = commit_brings(layout, component_fetch, call.came)
+    brought = commit_brings(setting, component_fetch, call.came)
     pools = {one.name: one.pool for one in layout.components}
     missing = {(pools[at[0]], place) for at, place in brought.items() if at not in state.places}
     return component_fetch.reserved - missing - frozenset(component_fetch_written)

@@ -7,7 +7,7 @@ or the prefetch is aborted (COMP-30).  I/O may go on after a commit or an abort;
 ended, and not before (COMP-25, COMP-30, COMP-31).
 
 The anchor is protected as what a receipt covers is: COMP-12 to COMP-14 say it.  It is the KV that is protected, so that what is
-committed goes on from it; a state or a window at the same prefix may be evicted meanwhile.  What was committed is judged as all that
+committed goes on from it; a state or a window at the same prefix may be evicted meanwhile, unless the cache protects its paths.  What was committed is judged as all that
 is cached: where a window was lost the KV stays, and no hit may end there (COMP-02, COMP-16).
 
 The arithmetic is in :mod:`kvlitmus.spec.component_fetch`.
@@ -58,7 +58,7 @@ def a_prefetch_reserves_what_each_component_needs(
 ) -> bool:
     """A prefetch that starts MUST have of every component exactly what its length needs: of a window all entries, or none where it is shorter; one state; index keys as many as KV.
 
-    Only the KV is cut short.  How many states are reserved does not depend on that.
+    From the root a shorter window is taken as far as it goes, where the profile says so.  Only the KV is cut short.  How many states are reserved does not depend on that.
     """
     return all(component_fetch_reserved.get(name, 0) == many for name, many in component_fetch_needs.items()) and (
         component_fetch_reserved.keys() <= component_fetch_needs.keys()
@@ -171,7 +171,7 @@ def a_prefetch_reads_what_its_boundary_needs(
     allowed="{component_fetch_end_due}",
 )
 def a_commit_ends_before_what_is_missing(component_fetch_end: int, component_fetch_end_due: int) -> bool:
-    """A commit MUST cache the KV up to the first entry that did not come, of it or of what is derived from it, whatever became of the other components.
+    """A commit MUST cache the KV up to the first entry that did not come, of it or of what is derived from it, whatever became of the other components; where the profile drops all then, nothing if anything that is read did not come.
 
     A component of which nothing is said has no entries that came.
     """

@@ -40,7 +40,7 @@ class Fetch(NamedTuple):
     is worth it.  ``anchor``: what it protects, the KV of the anchor, until it is over.  ``reserved``: the places that it still has.
     ``taken``: the components of which it got some.  ``boundary``, ``reads``: up to where it reads, and what into which place.
     ``answered``: whether storage has said what it has.  ``running``: whether its I/O may still write.  ``over``: it was
-    committed or aborted, and has places that I/O may write.
+    committed or aborted, and has places that I/O may write.  ``needs``: what may be protected besides, until it is over.
     """
 
     path: Path
@@ -55,6 +55,7 @@ class Fetch(NamedTuple):
     answered: bool = False
     running: bool = False
     over: bool = False
+    needs: frozenset[At] = frozenset()
 
 
 class Copy(NamedTuple):
@@ -152,8 +153,9 @@ class ComponentState(NamedTuple):
 
     @property
     def needed(self) -> frozenset[At]:
-        """What is covered, and what has come to the device since a copy began that needs it: that may be spared too."""
-        return self.covered.union(*[one.needs for one in self.under_way.values()])
+        """What is covered, and what a copy needs that has come to the device since it began, or a prefetch holds besides: that may be spared too."""
+        anchors = [one.needs for one in self.fetches.values()]
+        return self.covered.union(*anchors, *[one.needs for one in self.under_way.values()])
 
     @property
     def host_needed(self) -> frozenset[At]:
@@ -333,6 +335,18 @@ def anchor_of(layout: Layout, path: Path, start: int) -> frozenset[At]:
     )
 
 
+def short_from(setting: Setting, start: int) -> bool:
+    """Whether a prefetch from there takes of a window what there is of it: from the root, by the profile."""
+    return start == 0 and setting.profile.component_fetch_root == "shorter"
+
+
+def held_by(setting: Setting, path: Path, start: int) -> frozenset[At]:
+    """What a prefetch may protect at its anchor: its KV, or whatever there is on its path, by the profile."""
+    if setting.profile.component_extent == "boundary":
+        return anchor_of(setting.layout, path, start)
+    return on_path(setting.layout, path, start)
+
+
 def written(layout: Layout, fetch: Fetch, came: Mapping[str, Collection[int]]) -> frozenset[Place]:
     """The places that the I/O of a prefetch may still write, if these entries came."""
     if not fetch.running:
@@ -345,10 +359,18 @@ def written(layout: Layout, fetch: Fetch, came: Mapping[str, Collection[int]]) -
     )
 
 
-def commit_brings(layout: Layout, fetch: Fetch, came: Mapping[str, Collection[int]]) -> Mapping[At, int]:
+def commit_end(setting: Setting, fetch: Fetch, came: Mapping[str, Collection[int]]) -> int:
+    """Where the KV ends that a commit caches; nowhere, if something is missing and the profile drops all then."""
+    lacking = any(end not in came.get(name, ()) for name, some in fetch.reads.items() for end in some)
+    if lacking and setting.profile.component_shortfall == "dropped":
+        return fetch.start
+    return committed(setting.layout, fetch.start, fetch.boundary, came)
+
+
+def commit_brings(setting: Setting, fetch: Fetch, came: Mapping[str, Collection[int]]) -> Mapping[At, int]:
     """The entries that a commit has for the cache, by where they belong."""
-    end = committed(layout, fetch.start, fetch.boundary, came)
-    ends = attached(layout, fetch.start, fetch.boundary, end, came)
+    end = commit_end(setting, fetch, came)
+    ends = attached(setting.layout, fetch.start, fetch.boundary, end, came, short=short_from(setting, fetch.start))
     return {
         (name, end_name(fetch.path, at)): fetch.reads[name][at]
         for name, some in ends.items()

@@ -58,6 +58,8 @@ PROFILE_VALUES: dict[str, Values] = {
     "component_landing": ("ended", "begun"),
     "component_extent": ("boundary", "path"),
     "component_host_spares": ("nothing", "device"),
+    "component_shortfall": ("kept", "dropped"),
+    "component_fetch_root": ("whole", "shorter"),
 }
 """What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""
 
@@ -182,10 +184,15 @@ class Profile:
         the moment it has ``begun``, and stays until it has ended.  Copies that are cached from their beginning can't
         fail, and the suite ends those of one direction in the order in which they began.
     component_extent: a copy takes what its ``boundary`` needs; or besides what belongs to prefixes on its ``path``, as by
-        nodes, and may protect all of that until it ends, as may a write to storage; a backup may then make room for each
-        boundary on its path in turn, and stop earlier where it finds too little.
+        nodes, and may protect all of that until it ends, as may a write to storage, and a prefetch what is on the path to
+        its anchor; a backup may then make room for each boundary on its path in turn, and stop earlier where it finds too
+        little.
     component_host_spares: an eviction from the host spares ``nothing`` but what copies and writes need, or may spare what
         the ``device`` has too.
+    component_shortfall: where something that a prefetch reads did not come, the KV before the first hole in it is
+        ``kept``, with whatever else came whole; or all of it is ``dropped``, and given back.
+    component_fetch_root: a prefetch takes a window ``whole`` or not at all; or, from the root, what there is of a
+        ``shorter`` one.
 
     Of these, ``evict_granularity`` and ``duplicates`` hold for caches of components too.  By ``node``: an eviction
     goes on to the end of what one insert brought at once, and a receipt may cover a window back to there.
@@ -246,3 +253,5 @@ class Profile:
     component_landing: str = "ended"
     component_extent: str = "boundary"
     component_host_spares: str = "nothing"
+    component_shortfall: str = "kept"
+    component_fetch_root: str = "whole"

@@ -162,6 +162,35 @@ def a_short_prefetch_needs_no_window(checker: Checker) -> None:
     components.match(checker, key)
 
 
+@litmus(
+    rules=("COMP-21", "COMP-26", "COMP-27"),
+    needs=NEEDS,
+    profile={**EACH, "component_fetch_root": "shorter"},
+    layouts=("kv+swa",),
+    min_page=2,
+)
+def near_the_root_a_window_is_what_there_is(checker: Checker) -> None:
+    """One page is fetched with the one page of its window, and behind it two with two: no less is a window there."""
+    fetch(checker, prompt(checker, "a"))
+    longer = prompt(checker, "abcd")
+    fetch(checker, longer, ends(checker, kv=(2, 3, 4), swa=(1, 2)))
+    fetch(checker, longer, ends(checker, kv=(2, 3, 4), swa=(2, 3)))
+    components.match(checker, longer)
+
+
+@litmus(
+    rules=("COMP-21", "COMP-22"),
+    needs=NEEDS,
+    profile={**EACH, "component_fetch_root": "shorter"},
+    layouts=("kv+swa",),
+    min_page=2,
+)
+def near_the_root_a_window_is_cut_with_the_kv(checker: Checker) -> None:
+    """There is KV for one page alone: of the window of a longer key no more is taken than that page has."""
+    take_all_but(checker, "kv", 1)
+    begin(checker, prompt(checker, "xyz"))
+
+
 @litmus(rules=("COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH)
 def one_eviction_makes_room(checker: Checker) -> None:
     """All pools are full of what was cached: what the prefetch needs goes, once, and nothing is taken less."""

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
 from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, ComponentFetcher, Places
 from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.spec.component_shapes import Component, Window
 from kvlitmus.spec.units import Key
+
+DROPPED = replace(PROFILE, component_shortfall="dropped")
+SHORTER = replace(PROFILE, component_fetch_root="shorter")
+BY_PATH = replace(PROFILE, component_extent="path")
 
 
 @null_mutant("component-prefetch-evicts-what-it-lacks", configs=COMPONENT_CONFIGS)
@@ -100,3 +107,52 @@ class ForeseesItsLength(KnowsItsLeast):
         for name, many in self.wants(length).items():
             needs[self.pools.pool_of[name]] += many
         return {pool for pool, many in needs.items() if many > room[pool]}
+
+
+class DroppingFetcher(ComponentFetcher):
+    """A commit to which something is missing caches nothing."""
+
+    def clamp(self, fetch: ComponentFetch, came: Mapping[str, Collection[int]]) -> int:
+        whole = all(end in came.get(name, ()) for name, some in fetch.reads.items() for end in some)
+        return super().clamp(fetch, came) if whole else fetch.start
+
+
+@null_mutant("component-commit-all-or-nothing", profile=DROPPED, configs=COMPONENT_CONFIGS)
+class AllOrNothing(DroppingFetcher):
+    """What was read is cached whole, or given back whole: KV without its state ends no hit."""
+
+
+class ShortFetcher(ComponentFetcher):
+    """From the root a window is what there is of it."""
+
+    root = False
+
+    def begin(
+        self, node: ComponentNode | None, key: Key, threshold: int
+    ) -> tuple[ComponentFetch | None, dict[str, int]]:
+        self.root = node is None
+        return super().begin(node, key, threshold)
+
+    def want(self, component: Component, length: int) -> int:
+        if self.root and isinstance(component.shape, Window):
+            return min(self.window(component.shape, component.unit), length // component.unit)
+        return super().want(component, length)
+
+    def ends(self, component: Component, fetch: ComponentFetch, boundary: int) -> list[int]:
+        if fetch.start or not isinstance(component.shape, Window):
+            return super().ends(component, fetch, boundary)
+        first = max(0, boundary - self.window(component.shape, component.unit) * component.unit)
+        return list(range(first + component.unit, boundary + 1, component.unit))
+
+
+@null_mutant("component-prefetch-short-from-the-root", profile=SHORTER, configs=COMPONENT_CONFIGS)
+class ShortFromTheRoot(ShortFetcher):
+    """A prompt that is shorter than the window is fetched with the window that it has."""
+
+
+@null_mutant("component-prefetch-holds-its-hit", profile=BY_PATH, configs=COMPONENT_CONFIGS)
+class HoldsItsHit(ComponentFetcher):
+    """The anchor is locked as a hit is: its window and its state stay with its KV."""
+
+    def protect(self, node: ComponentNode | None) -> dict[str, list[ComponentNode]]:
+        return self.tree.lock(node)
