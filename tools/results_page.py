@@ -29,6 +29,7 @@ GROUPS = (
     ("KV cache groups", ("vllm-0.33.0", "vllm-0.33.0-eagle")),
     ("Several components", ("-swa", "-mamba", "-swa-mamba")),
     ("Several components with host memory", ("-swa-hosted", "-mamba-hosted", "-swa-mamba-hosted")),
+    ("Prefetches of several components", ("-swa-fetched", "-mamba-fetched", "-swa-mamba-fetched")),
     ("Several ranks", ("-ranks",)),
 )
 """The tables of verdicts, each narrow enough to be read, by the ends of SGLang's names or by whole names."""

@@ -341,7 +341,7 @@ def test_no_interleaving_of_a_prefetch_breaks_a_rule(layout: str, cascade: str) 
 @pytest.mark.nightly
 @pytest.mark.parametrize("layout", ["kv+swa", "kv+state"])
 def test_no_interleaving_of_one_that_drops_all_breaks_a_rule(layout: str) -> None:
-    """The same where a prefetch holds its hit, is committed whole or not at all, and takes short windows at the root."""
+    """The same where a prefetch holds its hit, is committed whole or not at all, and takes short windows there."""
     scope = Scope(layout, 3, ((1, 1), (1, 2), (1, 1, 1)), profile=AS_SGLANG, fetches=1, receipts=0)
     report = Explorer(scope).run(most=400_000)
     print(f"{layout}: {report.states} states, {report.steps} steps")

@@ -116,6 +116,19 @@ KNOWN: dict[str, Known] = {
             ("swa-mamba", "with a sliding window and Mamba states"),
         )
     },
+    **{
+        f"{_NEW}-{name}-fetched": Known(
+            f"{_NEW_PLACE}.component_prefetch",
+            f"{name.replace('-', '_')}_fetched",
+            _NEW,
+            f"SGLang's prefetches to the host, {about}",
+        )
+        for name, about in (
+            ("swa", "with a sliding window"),
+            ("mamba", "with Mamba states"),
+            ("swa-mamba", "with a sliding window and Mamba states"),
+        )
+    },
     _NEW: Known(_NEW_MODULE, "unified_python", _NEW, "SGLang's UnifiedRadixCache with its tree in Python"),
     **{
         f"{_NEW}-{core}{suffix}": Known(_NEW_MODULE, f"unified_{core}{attribute}", _NEW, about)
