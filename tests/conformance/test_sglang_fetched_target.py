@@ -111,7 +111,7 @@ EXPECTED: dict[str, Any] = {
     "late_memory": [True, False],
     "all_or_nothing": [{"kv": 0, "state": 0}, True],
     "cut_after": [3, {"kv": 0, "state": 0}, 3],  # two pages could have been restored
-    "sized_before": {"kv": 1, "swa": 2},
+    "sized_before": [{"kv": 1, "swa": 2}, False],
     "short_behind": [4, 4, {"kv": 2, "swa": 1}],  # the window's page was read, too
     "held_hit": 0,
     "gone_storage": [True, {"kv": 3, "swa": 2, "state": 1}],  # nobody gives them back any more

@@ -102,12 +102,18 @@ def cut_after() -> list[object]:
     return [read, cached(cache), cache.component_available()["kv"]]
 
 
-def sized_before() -> dict[str, int]:
-    """Three pages can be restored, and there is KV for one: what the prefetch has of each component."""
-    cache = made("kv+swa")
+def sized_before() -> list[object]:
+    """Three pages can be restored, and there is KV for one: what the prefetch has of each component.
+
+    And whether it begins where there is one page of the window, which is what it would read.
+    """
+    stored = {"kv": [4, 8, 12], "swa": [4, 8, 12]}
+    cache, scarce = made("kv+swa"), made("kv+swa")
     assert cache.component_alloc({"kv": 15}) is not None
-    one = prefetch(cache, key_of([1, 2, 3]), {"kv": [4, 8, 12], "swa": [4, 8, 12]})
-    return {name: len(some) for name, some in cache.staged(one.operation).items()}
+    one = prefetch(cache, key_of([1, 2, 3]), stored)
+    assert scarce.component_alloc({"kv": 15, "swa": scarce.component_available()["swa"] - 1}) is not None
+    other = prefetch(scarce, key_of([1, 2, 3]), stored)
+    return [{name: len(some) for name, some in cache.staged(one.operation).items()}, other.operation is not None]
 
 
 def short_behind() -> list[object]:
