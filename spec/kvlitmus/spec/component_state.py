@@ -26,6 +26,7 @@ from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, followed, needed, step_of, valid
 from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.config import Config
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key, Name, Unit
 
@@ -33,6 +34,7 @@ Place = tuple[str, int]
 """A place of a pool."""
 
 
+@lean
 class Fetch(NamedTuple):
     """A prefetch that is under way.
 
@@ -58,6 +60,7 @@ class Fetch(NamedTuple):
     needs: frozenset[At] = frozenset()
 
 
+@lean
 class Copy(NamedTuple):
     """A copy that is under way, to the host or, of a ``load``, to the device.
 
@@ -76,6 +79,7 @@ class Copy(NamedTuple):
     landing: frozenset[At] = frozenset()
 
 
+@lean
 class Write(NamedTuple):
     """A write to storage that is under way.
 
@@ -92,6 +96,7 @@ Stored = tuple[At, int]
 """A cached entry: where it belongs, and its place."""
 
 
+@lean
 class Running(NamedTuple):
     """A request: its key, how many ``units`` of it are computed, and of each component its places by where they end."""
 
@@ -100,6 +105,7 @@ class Running(NamedTuple):
     held: Mapping[str, Mapping[int, int]]
 
 
+@lean
 class ComponentState(NamedTuple):
     """What is known.
 

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.component_calls import At, Telling
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.setting import Setting
 
 DEVICE, HOST = "device", "host"
 
 
+@lean
 class Replayed(NamedTuple):
     """What is on each tier by all events so far, and how often; ``odd``, ``twice``: what is wrong with the last call's, in words."""
 

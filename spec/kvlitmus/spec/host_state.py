@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
 
 
+@lean
 class HostCopy(NamedTuple):
     """The copy of a page on the host.
 
@@ -27,6 +29,7 @@ class HostCopy(NamedTuple):
     stored: bool = False
 
 
+@lean
 class Transfer(NamedTuple):
     """A copy between the tiers: of these pages, one after the other on one path.
 
@@ -52,6 +55,7 @@ class Put(NamedTuple):
     landed: bool = False
 
 
+@lean
 class Operation(NamedTuple):
     """One prefetch.
 
@@ -78,6 +82,7 @@ class Operation(NamedTuple):
     counted: Pages = Pages(0)
 
 
+@lean
 class Host(NamedTuple):
     """The host's memory, and the work under way.
 

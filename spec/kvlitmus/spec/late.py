@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.seen import Seen, TierSeen
 from kvlitmus.spec.units import Name
 
@@ -22,6 +23,7 @@ class Contents(NamedTuple):
     busy: bool = False
 
 
+@lean
 class Late(NamedTuple):
     """What is remembered of the calls before, as many of them as events may lag, and of the last one.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.units import Name, PageNo, Tick
 
 
+@lean
 class Page(NamedTuple):
     """One cached page.
 

@@ -12,10 +12,12 @@ from typing import NamedTuple
 from kvlitmus.spec import policies
 from kvlitmus.spec.calls import Raised
 from kvlitmus.spec.interface.ranks import Ask, Await, Decision, Local, Prefix, World, worlds
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.prefetch_life import ENDED, FETCH
 from kvlitmus.spec.rank_calls import ABSENT, RETURNED, RankAsk, RankLocal, RankStart, Together, Views
 
 
+@lean
 class Own(NamedTuple):
     """What one rank has by itself.
 
@@ -40,6 +42,7 @@ class Own(NamedTuple):
     stated: frozenset[int] = frozenset()
 
 
+@lean
 class Fetch(NamedTuple):
     """A prefetch that all agreed on: the pages it took memory for, how many of them storage has on all ranks (``None``
     while that isn't agreed), whether it took memory for a window and for a state, and when it began by each rank's clock.
@@ -52,6 +55,7 @@ class Fetch(NamedTuple):
     state: bool = False
 
 
+@lean
 class Agreed(NamedTuple):
     """What the ranks of one tree agreed on: the copies that have begun and aren't acknowledged, and the prefetches."""
 
@@ -60,6 +64,7 @@ class Agreed(NamedTuple):
     fetches: Mapping[int, Fetch] = {}
 
 
+@lean
 class RanksState(NamedTuple):
     """Everything that is known of some ranks; ``seen``: how each looked after the last step."""
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.units import page_ceil
 
 NO_TOKEN = -1
 
 
+@lean
 class SparseBuffer(NamedTuple):
     """A row's buffer of ``len(tokens)`` places.
 

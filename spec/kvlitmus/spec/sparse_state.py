@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kvlitmus.spec.facts import UNKNOWN, Unknown
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.sparse_buffer import SparseBuffer, acknowledged, admitted, grown, swapped
 from kvlitmus.spec.sparse_calls import (
     SparseAdmit,
@@ -29,6 +30,7 @@ from kvlitmus.spec.sparse_calls import (
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, page_ceil
 
 
+@lean
 class SparseRow(NamedTuple):
     """The pages of a row, in order.
 
@@ -61,6 +63,7 @@ def missing_pages(allocated: int, start: int, tokens: int, page_size: int) -> Pa
     return Pages(max(0, page_ceil(start + tokens, page_size) - allocated) // page_size)
 
 
+@lean
 class SparseCopy(NamedTuple):
     """A copy from the device to the pages of a row that has not ended.
 
@@ -80,6 +83,7 @@ class Staged(NamedTuple):
     length: int
 
 
+@lean
 class SparseTransfer(NamedTuple):
     """A transfer by a peer to the pages of a row that has not ended; ``length``: the prompt, in tokens of the model.
 
@@ -92,6 +96,7 @@ class SparseTransfer(NamedTuple):
     left: bool = False
 
 
+@lean
 class SparseState(NamedTuple):
     """What is known of one sparse host pool.
 

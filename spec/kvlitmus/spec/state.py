@@ -16,6 +16,7 @@ from typing import NamedTuple
 from kvlitmus.spec.calls import Path
 from kvlitmus.spec.host_state import Host
 from kvlitmus.spec.late import Late
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.page import Block, Page, Tree, empty_tree
 from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.units import Name, PageNo, Slot
@@ -24,6 +25,7 @@ from kvlitmus.spec.windows import NO_DOUBT, Doubt
 __all__ = ["Block", "Page", "Running", "State", "Told", "Tree", "empty_state", "empty_tree"]
 
 
+@lean
 class Running(NamedTuple):
     """A running request.
 
@@ -43,6 +45,7 @@ class Running(NamedTuple):
         return self.computed if self.computed < len(self.row) else None
 
 
+@lean
 class Told(NamedTuple):
     """What all events so far tell: the names of the pages on each tier, and which page each page id stands for.
 
@@ -69,6 +72,7 @@ class Told(NamedTuple):
         return not (self.odd or self.twice or self.renamed or self.strays or self.orphans)
 
 
+@lean
 class State(NamedTuple):
     """What is known of one cache.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kvlitmus.spec.calls import Raised
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.store_calls import (
     Crashed,
     StoreCall,
@@ -83,6 +84,7 @@ class Entry:
 NOTHING = Entry()
 
 
+@lean
 class StoreState(NamedTuple):
     """Everything that is known of one store.
 

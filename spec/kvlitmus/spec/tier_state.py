@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Job
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.page import Page, Tree
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
@@ -27,6 +28,7 @@ BY_AGE = ("fifo", "filo")
 """The policies that ask when a page was created."""
 
 
+@lean
 class Work(NamedTuple):
     """One job: its pages, where its path ends, the host copies that it reads from, and how far it has come.
 
@@ -47,6 +49,7 @@ class Work(NamedTuple):
         return self.landed or self.failed
 
 
+@lean
 class Prefetched(NamedTuple):
     """One prefetch that has begun.
 
@@ -73,6 +76,7 @@ class Prefetched(NamedTuple):
     missed: bool = False
 
 
+@lean
 class Prefetches(NamedTuple):
     """All prefetches.
 
@@ -118,6 +122,7 @@ class Misnamed(NamedTuple):
     other_name: str
 
 
+@lean
 class Stored(NamedTuple):
     """What storage was asked for and given.
 
@@ -155,6 +160,7 @@ class Hosted(NamedTuple):
     perhaps: frozenset[Name] = frozenset()
 
 
+@lean
 class Tiers(NamedTuple):
     """What is known of the tiers below the device.
 

@@ -19,6 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from kvlitmus.spec.lean import lean
 from kvlitmus.spec.page import Page, Tree
 from kvlitmus.spec.policies import POLICIES, Worth, later, worth
 from kvlitmus.spec.units import Name
@@ -42,6 +43,7 @@ class Rank(NamedTuple):
     high: Worth
 
 
+@lean
 class Window(NamedTuple):
     """One step that may have evicted: between ``low`` and ``high`` pages, of these that may be gone by it."""
 
@@ -50,6 +52,7 @@ class Window(NamedTuple):
     ranks: Mapping[Name, Rank]
 
 
+@lean
 class Doubt(NamedTuple):
     """What isn't known of the tree, where evictions aren't seen.
 
