@@ -13,16 +13,23 @@ test fails for it.  Started in the background with signals ignored, the tests ru
 
 The whole suite runs in one process more than there are processors, since some tests wait for others' processes; a file
 of tests runs in one of them.  Single files run in this process, as does everything with ``-n 0``.
+
+Tests start hundreds of processes.  Bytecode of the project and of its tests is written once, also where
+``PYTHONDONTWRITEBYTECODE`` is set: else each process would compile all that it imports.  Nothing else is written, so no
+module that a test writes, and writes again, is taken for what it was before.
 """
 
 from __future__ import annotations
 
+import compileall
 import gc
 import importlib.util
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,6 +88,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "default:Could not connect to GitHub:hypothesis.errors.HypothesisWarning")
 
 
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("spec", "reference", "conformance", "optimized", "tools")
+"""What the processes that tests start import of the project."""
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before any other process is started: what it imports is compiled."""
+    if not hasattr(session.config, "workerinput"):
+        for room in ROOMS:
+            compileall.compile_dir(ROOT / room, quiet=2)
+
+
 def _cuda_is_there() -> bool:
     if importlib.util.find_spec("torch") is None:
         return False
@@ -99,11 +118,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Thousands of tests, and the modules that they need, are no garbage: nobody need look through them for any."""
+    """Thousands of tests, and the modules that they need, are no garbage: nobody need look through them for any.
+
+    As pytest rewrites them they are written, too: each process would rewrite all of them again.
+    """
+    writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     gc.disable()
     try:
         return (yield)
     finally:
+        sys.dont_write_bytecode = writes_none
         gc.enable()
         gc.freeze()
 
