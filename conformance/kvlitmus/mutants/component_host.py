@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy, Pinned
@@ -11,10 +12,13 @@ from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.component_shapes import Component, Point, Window
 from kvlitmus.spec.units import Key
 
+_SGLANG = "https://github.com/sgl-project/sglang/"
+_VLLM = "https://github.com/vllm-project/vllm/"
 HOSTS = COMPONENT_HOST_CONFIGS[:1]
 ALL_HOSTS = COMPONENT_HOST_CONFIGS
 """Tight ones too, and pools that components share."""
 TWO_KEYS = "two keys are computed and one is backed up first, which takes some calls each"
+INDEXED = (replace(HOSTS[0], components="kv+index"),)
 WINDOWED = tuple(config for config in COMPONENT_HOST_CONFIGS if config.components.startswith("kv+swa"))
 
 # What is copied
@@ -26,6 +30,20 @@ class BackupForgetsTheWindow(ComponentCopier):
 
     def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
         return [(name, at) for name, at in super().lacks(node, load=load) if load or name != "swa"]
+
+
+@mutant(
+    "component-backup-forgets-the-index",
+    bugs=("S65", "S102"),
+    links=(f"{_SGLANG}issues/26975", f"{_SGLANG}issues/39830", f"{_SGLANG}pull/39698"),
+    kills=("COMP-32",),
+    configs=INDEXED,
+)
+class BackupForgetsTheIndex(ComponentCopier):
+    """A backup takes the KV and not what belongs to each of its tokens beside it: hits on the host read old rows."""
+
+    def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
+        return [(name, at) for name, at in super().lacks(node, load=load) if load or name != "index"]
 
 
 @mutant("component-backup-of-another-state", kills=("COMP-32",), configs=HOSTS)
@@ -101,7 +119,47 @@ class LoadOfNoStateAlone(ComponentCopier):
         return super().load(node, key)
 
 
+@mutant(
+    "component-hit-counts-what-is-to-be-loaded",
+    bugs=("S51",),
+    links=(f"{_SGLANG}pull/25088", f"{_SGLANG}issues/24869"),
+    kills=("COMP-02",),
+    configs=HOSTS,
+)
+class HitCountsWhatIsToBeLoaded(ComponentTree):
+    """A hit is as long as the KV where the host has the rest; when that isn't loaded back, the length stays."""
+
+    def match(self, key: Key) -> ComponentNode | None:
+        self.clock += 1
+        base = self.base.name
+
+        def expected(node: ComponentNode) -> ComponentNode:
+            places = {name: place for name, place in node.host.items() if name != base} | node.places
+            return ComponentNode(node.units, node.above, node.end, places=places)
+
+        return self.last_usable(self.walk(key), self.most(key), expected)
+
+
 # Room
+
+
+@mutant(
+    "component-refused-load-publishes-its-state",
+    bugs=("S78",),
+    links=(f"{_SGLANG}pull/30986",),
+    kills=("COMP-15", "COMP-02", "COMP-08"),
+    configs=ALL_HOSTS,
+)
+class RefusedLoadPublishesItsState(ComponentCopier):
+    """A load back caches a place for the state before it looks for room for the rest, and leaves it when it ends."""
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        copy, freed = super().begin(node, load=load)
+        for one in self.components if load and copy is None else ():
+            if isinstance(one.shape, Point) and one.name not in node.places:
+                for place in (self.pools.alloc({one.name: 1}) or {}).get(one.name, ()):
+                    self.tree.put(node, one.name, place)
+        return copy, freed
 
 
 @mutant("component-copy-refusal-leaks", kills=("COMP-08", "COMP-41"), configs=HOSTS)
@@ -204,12 +262,101 @@ class CopySeenTooEarly(ComponentCopier):
         return copy, freed
 
 
+@mutant(
+    "component-state-is-used-before-it-is-loaded",
+    bugs=("S90",),
+    links=(f"{_SGLANG}pull/36743",),
+    kills=("COMP-02", "COMP-15"),
+    configs=HOSTS,
+)
+class StateIsUsedBeforeItIsLoaded(ComponentCopier):
+    """A state that is loaded back is cached as soon as that begins: who goes on from it copies half of it."""
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        copy, freed = super().begin(node, load=load)
+        if copy is not None and load:
+            for name, at, place in copy.buffers:
+                if name == "state":
+                    self.land(copy, at, name, place)
+        return copy, freed
+
+
+@mutant(
+    "component-index-is-used-before-it-is-loaded",
+    bugs=("S44",),
+    links=(f"{_SGLANG}pull/22811",),
+    kills=("COMP-15",),
+    configs=INDEXED,
+)
+class IndexIsUsedBeforeItIsLoaded(ComponentCopier):
+    """Readers of the KV wait for a load back, and readers of the index keys beside it don't: theirs count at once."""
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        copy, freed = super().begin(node, load=load)
+        if copy is not None and load:
+            for name, at, place in copy.buffers:
+                if name == "index":
+                    self.land(copy, at, name, place)
+        return copy, freed
+
+
+@mutant(
+    "component-copies-share-a-pin",
+    bugs=("S84",),
+    links=(f"{_SGLANG}pull/34975", f"{_SGLANG}pull/35009", f"{_SGLANG}pull/35931", f"{_SGLANG}pull/36317"),
+    kills=("COMP-13", "COMP-14", "COMP-39", "COMP-44"),
+    configs=HOSTS,
+)
+class CopiesShareAPin(ComponentCopier):
+    """A node remembers one copy that needs it: the next one takes its pin over, whatever components it is of."""
+
+    def __init__(self, pools: ComponentPools, host: ComponentPools, tree: ComponentTree) -> None:
+        super().__init__(pools, host, tree)
+        self.pending: dict[ComponentNode, ComponentCopy] = {}
+
+    def pin(self, copy: ComponentCopy, node: ComponentNode) -> None:
+        super().pin(copy, node)
+        for at in {at for _, at in copy.device + copy.host}:
+            if at in self.pending:
+                self.drop(self.pending[at], at)
+            self.pending[at] = copy
+
+    def drop(self, copy: ComponentCopy, node: ComponentNode) -> None:
+        """A copy has no pin on a node any more."""
+        device, host = ([row for row in pins if row[1] is node] for pins in (copy.device, copy.host))
+        super().unpin(ComponentCopy(copy.load, copy.end, device, host, []))
+        copy.device = [row for row in copy.device if row[1] is not node]
+        copy.host = [row for row in copy.host if row[1] is not node]
+
+    def unpin(self, copy: ComponentCopy) -> None:
+        super().unpin(copy)
+        self.pending = {at: one for at, one in self.pending.items() if one is not copy}
+
+
 @mutant("component-failed-copy-stays", kills=("COMP-40",), configs=HOSTS)
 class FailedCopyStays(ComponentCopier):
     """Nobody looks whether a copy has succeeded: what it should have brought is cached as if it were there."""
 
     def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
         return super().ended(copy, ok=True)
+
+
+@mutant(
+    "component-failed-load-undoes-the-kv-alone",
+    bugs=("V18",),
+    links=(f"{_VLLM}issues/45474", f"{_VLLM}pull/50388"),
+    kills=("COMP-15", "COMP-40"),
+    configs=HOSTS,
+)
+class FailedLoadUndoesTheKvAlone(ComponentCopier):
+    """A load back that failed is undone for the first component only: windows and states that nobody wrote stay."""
+
+    def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
+        if copy.load and not ok:
+            rest = [row for row in copy.buffers if row[0] != self.base.name]
+            copy.buffers = [row for row in copy.buffers if row[0] == self.base.name]
+            super().ended(ComponentCopy(True, copy.end, [], [], rest), ok=True)
+        return super().ended(copy, ok=ok)
 
 
 @mutant("component-failed-copy-leaks", kills=("COMP-40",), configs=HOSTS)
@@ -328,6 +475,22 @@ class HostGoesWithTheDevice(ComponentTree):
         for one in found:
             node.host.pop(one, None)
         return found
+
+
+@mutant(
+    "component-prune-forgets-the-host",
+    bugs=("S81",),
+    links=(f"{_SGLANG}issues/33713",),
+    kills=("COMP-43", "COMP-41"),
+    configs=HOSTS,
+)
+class PruneForgetsTheHost(ComponentTree):
+    """A node that has lost its last entry on the device is removed, though its copies are on the host."""
+
+    def prune(self, node: ComponentNode) -> None:
+        if not node.places and not node.children:
+            node.host.clear()
+        super().prune(node)
 
 
 @mutant("component-copy-buffers-stay-free", kills=("COMP-35", "COMP-45"), configs=HOSTS)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import REQUEST_CONFIGS
-from kvlitmus.conformance.specimen.component_requests import ComponentRequest, ComponentRequestTable
-from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.component_requests import ComponentRequest, ComponentRequestTable, Rows
+from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.component_shapes import Component, Point, Window
@@ -112,6 +112,51 @@ class StateIsGoneOnFromInPlace(ComponentRequestTable):
     def working(self, component: Component, before: int, after: int) -> list[int]:
         found = super().working(component, before, after)
         return found[-1:] if isinstance(component.shape, Point) else found
+
+
+@mutant("request-writes-into-its-cached-state", kills=("CREQ-04", "COMP-17", "COMP-15"), profile=CAPPED, configs=STATED)
+class WritesIntoItsCachedState(ComponentRequestTable):
+    """A request goes on from a cached state in its own place: whoever hits that prefix next finds a later state."""
+
+    asking: ComponentRequest
+
+    def grow(self, request: ComponentRequest, chunk: int) -> bool:
+        self.asking = request
+        return super().grow(request, chunk)
+
+    def room(self, wants: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
+        granted = super().room(wants)
+        source = self.asking.rows["state"].get(self.asking.units)
+        if granted is None or source is None or "state" not in granted:
+            return granted
+        self.pools.give("state", granted["state"])
+        return {**granted, "state": [source]}
+
+
+@mutant(
+    "request-caches-again-what-it-left",
+    bugs=("S79",),
+    links=(f"{_SGLANG}pull/31486",),
+    kills=("COMP-15", "COMP-17"),
+    profile=CAPPED,
+    configs=WINDOWED,
+)
+class CachesAgainWhatItLeft(ComponentRequestTable):
+    """A request that ends caches its whole row, also what its window left behind and others have got since."""
+
+    def __init__(self, tree: ComponentTree, pools: ComponentPools) -> None:
+        super().__init__(tree, pools)
+        self.behind: dict[ComponentRequest, Rows] = {}
+
+    def let_go(self, request: ComponentRequest, name: str, end: int) -> None:
+        if name != self.components[0].name:
+            self.behind.setdefault(request, {}).setdefault(name, {})[end] = request.rows[name][end]
+        super().let_go(request, name, end)
+
+    def finish(self, request: ComponentRequest) -> None:
+        self.tree.insert(request.key, self.behind.pop(request, {}))
+        super().finish(request)
+        self.behind.pop(request, None)
 
 
 @mutant("request-moves-its-tail", kills=("CREQ-05",), profile=CAPPED, configs=GROUPS)

@@ -12,6 +12,7 @@ from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.interface.components import ComponentBegun
 from kvlitmus.spec.units import Key
 
+_SGLANG = "https://github.com/sgl-project/sglang/"
 THROUGH = tuple(config for config in COMPONENT_WRITE_CONFIGS if config.write == "write_through")
 SELECTIVE = tuple(config for config in COMPONENT_WRITE_CONFIGS if config.write == "write_through_selective")
 BACK = tuple(config for config in COMPONENT_WRITE_CONFIGS if config.write == "write_back")
@@ -121,7 +122,13 @@ class WritesNothingBack(ComponentPolicy):
         return None
 
 
-@mutant("component-writes-back-with-the-kv-alone", kills=("COMP-56",), configs=BACK)
+@mutant(
+    "component-writes-back-with-the-kv-alone",
+    bugs=("S72",),
+    links=(f"{_SGLANG}pull/28468", f"{_SGLANG}pull/29204"),
+    kills=("COMP-56",),
+    configs=BACK,
+)
 class WritesBackWithTheKvAlone(ComponentPolicy):
     """What goes with KV is saved, and a window or a state that goes alone is lost, and its boundary with it."""
 

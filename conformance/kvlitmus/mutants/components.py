@@ -27,6 +27,7 @@ HYBRID = at("kv+swa+state")
 WINDOWED = at("kv+swa")
 STATED = at("kv+state")
 SHARED = at("groups")
+BIGRAMS = (Config(page_size=4, pages=16, components="kv+swa", bigram=True),)
 
 # Hits
 
@@ -299,6 +300,25 @@ class StateAheadOfItsNode(ComponentTree):
         return super().insert(key, given)
 
 
+@mutant(
+    "component-frontier-of-the-tokens",
+    bugs=("S42",),
+    links=(f"{_SGLANG}pull/34870", f"{_SGLANG}pull/40681"),
+    kills=("COMP-09",),
+    configs=BIGRAMS,
+)
+class FrontierOfTheTokens(ComponentTree):
+    """A window is measured from where the tokens of a key end, not its bigrams: it is cut a page short."""
+
+    def insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
+        window, brought = self.components[1], entries.get("swa", {})
+        live, due = (self.first_needed(window, many - many % self.size) for many in (len(key.tokens), len(key.units)))
+        behind = {end: place for end, place in brought.items() if due < end <= live}
+        left = super().insert(key, {**entries, "swa": {end: brought[end] for end in brought if end not in behind}})
+        left["swa"] += behind.values()
+        return left
+
+
 # Locks
 
 
@@ -357,8 +377,8 @@ class EvictionIgnoresLocks(ComponentTree):
 
 @mutant(
     "component-leaf-under-a-lock",
-    bugs=("S37",),
-    links=(f"{_SGLANG}issues/21379", f"{_SGLANG}pull/21406"),
+    bugs=("S37", "S71"),
+    links=(f"{_SGLANG}issues/21379", f"{_SGLANG}pull/21406", f"{_SGLANG}pull/28161"),
     kills=("COMP-13", "COMP-14", "COMP-03"),
     profile=replace(PROFILE, component_cascade="leaf"),
     configs=at("kv+chunk"),
@@ -384,6 +404,22 @@ class KvGoesFromTheMiddle(ComponentTree):
 
     def is_leaf(self, node: ComponentNode) -> bool:
         return True
+
+
+@mutant(
+    "component-eviction-frees-a-tombstone",
+    bugs=("S99",),
+    links=(f"{_SGLANG}pull/38269",),
+    kills=("COMP-08", "COMP-17"),
+    configs=WINDOWED,
+)
+class EvictionFreesATombstone(ComponentTree):
+    """With KV that goes its window's place is freed, also where it had none: place 0 is free twice, or somebody's."""
+
+    def goes_with(self, node: ComponentNode, name: str) -> list[str]:
+        if name == "kv" and "swa" not in node.places:
+            self.pools.give("swa", [0])
+        return super().goes_with(node, name)
 
 
 @mutant("component-orphans-stay", kills=("COMP-19",), configs=WINDOWED)
