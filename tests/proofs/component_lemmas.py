@@ -1,18 +1,17 @@
 """What is proven of components for all numbers, as functions that CrossHair reads.
 
-Lengths, reaches, places and hits are any integers; pages of the few sizes in :data:`SIZES`.  Each ``planted`` function
+Lengths and reaches are any integers; pages of the few sizes in :data:`SIZES`.  Each ``planted`` function
 has a slip, of which a counterexample must be found.
 """
 
 from __future__ import annotations
 
-from kvlitmus.spec.component_shapes import Component, Need, Point, Run, Window, admitted, fits, needed, start_of
-from kvlitmus.spec.component_storage import window_ask, window_commit, window_pages
+from kvlitmus.spec.component_shapes import Component, Point, Window, needed, start_of
+from kvlitmus.spec.component_storage import window_ask, window_pages
 
 SIZES = (1, 4)
 """The page sizes; that the arithmetic holds for all of them is what division means."""
 
-KV = Component("kv", Run(), "kv", 1, 1)
 STATE = Component("state", Point(), "state", 1, 1)
 
 
@@ -43,16 +42,6 @@ def a_prefetch_takes_a_whole_window_or_none(tokens: int, reach: int, page_size: 
     assert taken * size <= tokens
 
 
-def a_commit_uses_or_returns_each_page(total: int, pages: int, hits: int, first: bool, second: bool) -> None:
-    """Attached and given back are the whole buffer; a part of a window attaches nothing; the range is exact."""
-    assert 0 <= pages <= 2 and hits >= 0 and total >= 0
-    missing = frozenset(page for page, there in ((total, first), (total - 1, second)) if there)
-    done = window_commit(total, pages, hits, missing)
-    assert len(done.attached) + done.given_back == pages
-    assert hits >= pages or not done.attached
-    assert all(total - pages < page <= total and page in missing for page in done.attached)
-
-
 def a_boundary_reaches_no_further_than_it_needs(boundary: int, reach: int) -> None:
     """A window needs just the tokens of its reach, clipped at the root; in full it isn't valid before its reach."""
     assert boundary >= 0 and reach >= 1
@@ -71,19 +60,6 @@ def a_point_needs_its_own_boundary(boundary: int) -> None:
     assert not boundary or ends[0] == boundary
 
 
-def only_a_run_is_cut_short(asked: int, free: int, states: int, slots: int) -> None:
-    """What is granted fits; the KV is cut no more than its pool makes necessary, and a state never is."""
-    assert asked >= 1 and free >= 0 and states >= 0 and slots >= 0
-    available = {"kv": free, "state": slots}
-    given = admitted((Need(KV, asked, truncatable=True), Need(STATE, states, truncatable=True)), available)
-    if given is None:
-        assert states > slots or free == 0
-    else:
-        assert fits(given, available)
-        assert given[1].entries == states
-        assert given[0].entries == (min(asked, free))
-
-
 def planted_a_window_is_rounded_down(tokens: int, reach: int, page_size: int) -> None:
     """A slip: a window takes the whole pages that it fills."""
     assert page_size in SIZES
@@ -91,16 +67,3 @@ def planted_a_window_is_rounded_down(tokens: int, reach: int, page_size: int) ->
     size = sized(page_size)
     pages = reach // size
     assert pages * size >= reach
-
-
-def planted_a_commit_keeps_what_came(total: int, pages: int, hits: int) -> None:
-    """A slip: what came of a window is attached, though it isn't all of it."""
-    assert 0 <= pages <= 2 and hits >= 0 and total >= pages
-    attached = frozenset(range(total - pages + 1, total - pages + 1 + min(hits, pages)))
-    assert hits >= pages or not attached
-
-
-def planted_a_state_is_cut_short(states: int, slots: int) -> None:
-    """A slip: as many states are granted as there are."""
-    assert states >= 0 and slots >= 0
-    assert min(states, slots) == states

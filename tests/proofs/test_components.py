@@ -40,10 +40,8 @@ from tests.proofs.support.reader import Ask, confirmed, found_and_real
 LEMMAS = (
     "a_window_takes_as_many_pages_as_hold_it",
     "a_prefetch_takes_a_whole_window_or_none",
-    "a_commit_uses_or_returns_each_page",
     "a_boundary_reaches_no_further_than_it_needs",
     "a_point_needs_its_own_boundary",
-    "only_a_run_is_cut_short",
 )
 PLANTED = tuple(name for name in vars(component_lemmas) if name.startswith("planted_"))
 

@@ -11,8 +11,9 @@ import pytest
 from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseRequest
 from kvlitmus.spec.sparse_state import SparseState, missing_pages
 from kvlitmus.spec.units import PageNo, page_ceil
-from tests.proofs import sparse_rows
+from tests.proofs import sparse_lemmas, sparse_rows
 from tests.proofs.sparse_rows import SCOPES, broken_in, perform
+from tests.proofs.support.reader import Ask, confirmed, found_and_real
 from tests.proofs.support.sparse_search import seen
 
 z3 = pytest.importorskip("z3")
@@ -128,3 +129,12 @@ def test_formula_and_function_agree(page: int) -> None:
             assert pages * page + said.as_long() * page == max(
                 pages * page, page_ceil(start + tokens, page) if tokens else 0
             )
+
+
+def test_a_row_grows_as_far_as_it_must(crosshair: Ask) -> None:
+    confirmed(crosshair("sparse_lemmas.a_row_grows_as_far_as_it_must"))
+
+
+def test_a_slip_of_what_a_row_lacks_is_found_and_real(crosshair: Ask) -> None:
+    planted = sparse_lemmas.planted_a_last_page_is_left_out
+    found_and_real(crosshair("sparse_lemmas.planted_a_last_page_is_left_out"), planted)

@@ -192,24 +192,3 @@ def summed(needs: Iterable[Need]) -> Mapping[str, int]:
 def fits(needs: Iterable[Need], available: Mapping[str, int]) -> bool:
     """Whether all of this can be granted: it is summed for each pool before anything is taken."""
     return all(available.get(pool, 0) >= entries for pool, entries in summed(needs).items())
-
-
-def admitted(needs: Sequence[Need], available: Mapping[str, int], step: int = 1) -> Sequence[Need] | None:
-    """What is granted of these needs, all or nothing; ``None``: nothing.
-
-    Only a :class:`Run` may be cut short, to a multiple of ``step`` entries, and only as far as its pool makes it
-    necessary; all else is granted as it was asked for.
-    """
-    if fits(needs, available):
-        return needs
-    given: list[Need] = []
-    for need in needs:
-        if need.truncatable and isinstance(need.component.shape, Run):
-            pool = need.component.pool
-            others = sum(other.entries for other in needs if other is not need and other.component.pool == pool)
-            room = min(need.entries, max(0, available.get(pool, 0) - others))
-            given.append(need._replace(entries=room - room % step))
-        else:
-            given.append(need)
-    shortened = any(old.entries and not new.entries for old, new in zip(needs, given, strict=True))
-    return given if fits(given, available) and not shortened else None

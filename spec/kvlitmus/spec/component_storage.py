@@ -9,15 +9,13 @@ sets (:func:`agreed`).  The least of their maxima is not: it may be a boundary t
 
 A **window** is fetched as a whole or not at all.  A prefetch that is shorter than the window doesn't need it, and goes
 on with the KV alone; one that needs it takes exactly the pages of the window, or is given up as a whole
-(:func:`window_pages`, :func:`window_ask`).  When it is committed, a window of which a page is missing is given back
-whole, and of a whole one each page is either attached where it was missing or given back (:func:`window_commit`).
+(:func:`window_pages`, :func:`window_ask`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import combinations
-from typing import NamedTuple
 
 
 def restorable(pages: int, there: Collection[int], run: int, root: str = "shorter") -> frozenset[int]:
@@ -77,23 +75,3 @@ def window_ask(tokens: int, reach: int, page_size: int) -> int:
     """How many pages of the window a prefetch of so many tokens takes: all of them, or none where it is shorter."""
     pages = window_pages(reach, page_size)
     return pages if tokens // page_size >= pages else 0
-
-
-class WindowCommit(NamedTuple):
-    """What becomes of a window that was fetched: pages, counted from 1, that are attached, and how many places are given back."""
-
-    attached: frozenset[int]
-    given_back: int
-
-
-def window_commit(total: int, pages: int, hits: int, missing: Collection[int]) -> WindowCommit:
-    """Commit a window of so many pages that ends at page ``total``, of which ``hits`` came.
-
-    ``missing``: the pages of the tree that have no entry of the window and could take one.  A window that did not come
-    as a whole, or reaches beyond what is committed, is given back as a whole; otherwise its pages fill what is missing
-    of exactly the last ``pages``, and the others are given back.
-    """
-    if not pages or hits < pages or total < pages:
-        return WindowCommit(frozenset(), pages)
-    attached = frozenset(page for page in range(total - pages + 1, total + 1) if page in missing)
-    return WindowCommit(attached, pages - len(attached))

@@ -22,7 +22,17 @@ from typing import Any
 from tests.support.processes import started
 
 ROOT = Path(__file__).resolve().parents[3]
-MODULES = ("lemmas", "lock_lemmas", "tree_lemmas", "fetch_lemmas", "prefetch_lemmas", "component_lemmas", "rank_lemmas")
+MODULES = (
+    "lemmas",
+    "lock_lemmas",
+    "tree_lemmas",
+    "fetch_lemmas",
+    "prefetch_lemmas",
+    "component_lemmas",
+    "component_fetch_lemmas",
+    "sparse_lemmas",
+    "rank_lemmas",
+)
 """The modules of ``tests.proofs`` that hold lemmas."""
 
 SECONDS = 900
@@ -82,6 +92,7 @@ def serve() -> None:
     from crosshair.main import prefer_pure_python_imports
 
     remember_conditions(CompositeConditionParser)
+    mend_ranges_and_sets()
     with prefer_pure_python_imports():  # as CrossHair itself imports them
         for module in MODULES:
             importlib.import_module(f"tests.proofs.{module}")
@@ -120,6 +131,27 @@ def remember_conditions(parser: Any) -> None:
         return known[key][1]
 
     parser.get_fn_conditions = get_fn_conditions
+
+
+def mend_ranges_and_sets() -> None:
+    """CrossHair's own ranges can be asked whether they are empty, and its own sets for what several have in common.
+
+    Its range answers that with a symbol, where Python wants a truth value; and an ``intersection`` that is called on
+    the class, as functions that are handed any sets do, takes no sets but Python's.
+    """
+    from crosshair.core import register_patch
+    from crosshair.libimpl.builtinslib import SymbolicRange
+
+    def has_some(one: Any) -> bool:
+        return True if len(one) > 0 else False  # noqa: SIM210 - the comparison alone is a symbol
+
+    def in_common(first: Any, *others: Any) -> Any:
+        for other in others:
+            first = frozenset([one for one in first if one in other])
+        return first
+
+    SymbolicRange.__bool__ = has_some
+    register_patch(frozenset.intersection, in_common)
 
 
 def read(target: str) -> None:
