@@ -37,7 +37,7 @@ def test_what_a_target_declares_its_adapter_has(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_chooses_what_the_device_does_and_three_things_more(name: str) -> None:
     """But that on the host a window's places don't come with those of KV."""
-    choices = {"component_extent": "path", "component_shortfall": "dropped", "component_fetch_root": "shorter"}
+    choices = {"component_extent": "path", "component_shortfall": "dropped", "component_fetch_window": "root"}
     usual = {one: getattr(Profile(), one) for one in ("component_grants", "component_refill")}
     target, device = getattr(component_prefetch, f"{name}_fetched"), getattr(components, name)
     assert target.profile == replace(device.profile, **usual, **choices)

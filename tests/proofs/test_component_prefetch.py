@@ -34,7 +34,7 @@ from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.proofs.support.component_fetch_calls import subsets
 
 PAGE = 4
-AS_SGLANG = Profile(component_extent="path", component_shortfall="dropped", component_fetch_root="shorter")
+AS_SGLANG = Profile(component_extent="path", component_shortfall="dropped", component_fetch_window="root")
 
 
 class Bench:
@@ -254,13 +254,13 @@ def test_what_is_read_is_the_intersection_and_never_the_least() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
-@pytest.mark.parametrize("root", ["whole", "shorter"])
-def test_what_is_read_is_what_was_reserved_at_most(name: str, root: str) -> None:
+@pytest.mark.parametrize("window", ["whole", "root", "anchor"])
+def test_what_is_read_is_what_was_reserved_at_most(name: str, window: str) -> None:
     """For all boundaries of all lengths: of each component no more entries are read than there are places for."""
     layout = layout_of(name, 2, 8)
     step = step_of(layout.components)
     for start in range(0, 3 * step, step):
-        short = root == "shorter" and not start
+        short = window == "anchor" or (window == "root" and not start)
         for length in range(step, 6 * step, step):
             for need in asked(layout, length, short=short):
                 for boundary in range(start, start + length + 1, step):

@@ -7,7 +7,14 @@ from collections.abc import Collection, Mapping
 from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, ComponentFetcher, Places
 from kvlitmus.conformance.specimen.components import ComponentNode
 from kvlitmus.mutants.components import HYBRID, SHARED, STATED, WINDOWED, at
-from kvlitmus.mutants.legal.component_prefetch import DROPPED, SHORTER, DroppingFetcher, ShortFetcher
+from kvlitmus.mutants.legal.component_prefetch import (
+    ANCHORED,
+    DROPPED,
+    SHORTER,
+    AnchoredFetcher,
+    DroppingFetcher,
+    ShortFetcher,
+)
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.component_shapes import Component, Derived, Point, Run, Window
 from kvlitmus.spec.units import Key
@@ -393,6 +400,18 @@ class DropsAndForgets(DroppingFetcher):
         lost = {name: some for name, some in fetch.buffers.items() if name != self.base.name}
         dropped = bool(came) and self.clamp(fetch, came) < fetch.boundary
         return super().finish(fetch, lost if dropped else kept, came)
+
+
+@mutant("component-commit-drops-a-short-window", kills=("COMP-29",), profile=ANCHORED, configs=WINDOWED)
+class DropsAShortWindow(AnchoredFetcher):
+    """Less than a window is read behind an anchor, and dropped when it has come, though the anchor has the rest."""
+
+    def is_whole(
+        self, component: Component, fetch: ComponentFetch, came: Mapping[str, Collection[int]], end: int
+    ) -> bool:
+        shape, reads = component.shape, fetch.reads[component.name]
+        short = isinstance(shape, Window) and 0 < len(reads) < self.window(shape, component.unit)
+        return super().is_whole(component, fetch, came, end) and not (fetch.start and short)
 
 
 @mutant(

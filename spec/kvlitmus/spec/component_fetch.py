@@ -78,7 +78,7 @@ def reserved_length(
 def fetched(component: Component, start: int, boundary: int, *, short: bool = False) -> range:
     """Where the entries end that a prefetch from ``start`` reads of a component for a boundary.
 
-    Of a window all or none; or, if it is ``short``, which is from the root alone, what there is of it.
+    Of a window all or none; or, if it may be ``short``, what there is of it behind ``start``.
     """
     if boundary <= start:
         return range(0)

@@ -342,8 +342,9 @@ def anchor_of(layout: Layout, path: Path, start: int) -> frozenset[At]:
 
 
 def short_from(setting: Setting, start: int) -> bool:
-    """Whether a prefetch from there takes of a window what there is of it: from the root, by the profile."""
-    return start == 0 and setting.profile.component_fetch_root == "shorter"
+    """Whether a prefetch from there takes of a window what there is of it: from the root, or from anywhere, by the profile."""
+    window = setting.profile.component_fetch_window
+    return window == "anchor" or (window == "root" and start == 0)
 
 
 def held_by(setting: Setting, path: Path, start: int) -> frozenset[At]:

@@ -59,7 +59,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "component_extent": ("boundary", "path"),
     "component_host_spares": ("nothing", "device"),
     "component_shortfall": ("kept", "dropped"),
-    "component_fetch_root": ("whole", "shorter"),
+    "component_fetch_window": ("whole", "root", "anchor"),
 }
 """What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""
 
@@ -191,8 +191,8 @@ class Profile:
         the ``device`` has too.
     component_shortfall: where something that a prefetch reads did not come, the KV before the first hole in it is
         ``kept``, with whatever else came whole; or all of it is ``dropped``, and given back.
-    component_fetch_root: a prefetch takes a window ``whole`` or not at all; or, from the root, what there is of a
-        ``shorter`` one.
+    component_fetch_window: a prefetch takes a window ``whole`` or not at all; or, from the ``root``, what there is of
+        it; or also behind an ``anchor``, whose own window is the rest of it.
 
     Of these, ``evict_granularity`` and ``duplicates`` hold for caches of components too.  By ``node``: an eviction
     goes on to the end of what one insert brought at once, and a receipt may cover a window back to there.
@@ -254,4 +254,4 @@ class Profile:
     component_extent: str = "boundary"
     component_host_spares: str = "nothing"
     component_shortfall: str = "kept"
-    component_fetch_root: str = "whole"
+    component_fetch_window: str = "whole"

@@ -165,7 +165,7 @@ def a_short_prefetch_needs_no_window(checker: Checker) -> None:
 @litmus(
     rules=("COMP-21", "COMP-26", "COMP-27"),
     needs=NEEDS,
-    profile={**EACH, "component_fetch_root": "shorter"},
+    profile={**EACH, "component_fetch_window": "root"},
     layouts=("kv+swa",),
     min_page=2,
 )
@@ -181,7 +181,7 @@ def near_the_root_a_window_is_what_there_is(checker: Checker) -> None:
 @litmus(
     rules=("COMP-21", "COMP-22"),
     needs=NEEDS,
-    profile={**EACH, "component_fetch_root": "shorter"},
+    profile={**EACH, "component_fetch_window": "root"},
     layouts=("kv+swa",),
     min_page=2,
 )
@@ -189,6 +189,24 @@ def near_the_root_a_window_is_cut_with_the_kv(checker: Checker) -> None:
     """There is KV for one page alone: of the window of a longer key no more is taken than that page has."""
     take_all_but(checker, "kv", 1)
     begin(checker, prompt(checker, "xyz"))
+
+
+@litmus(
+    rules=("COMP-21", "COMP-26", "COMP-27", "COMP-29", "COMP-03"),
+    needs=NEEDS,
+    profile={**EACH, "component_fetch_window": "anchor"},
+    layouts=("kv+swa",),
+    min_page=2,
+)
+def behind_an_anchor_a_window_is_what_is_missing(checker: Checker) -> None:
+    """Behind a page with its window one page is fetched with one page of the window, and hits end there then."""
+    fetch(checker, prompt(checker, "a"))
+    longer = prompt(checker, "abcd")
+    fetch(checker, longer, ends(checker, kv=(2,), swa=(2,)))
+    components.match(checker, longer)
+    fetch(checker, longer, ends(checker, kv=(3, 4), swa=(4,)))
+    fetch(checker, longer)
+    components.match(checker, longer)
 
 
 @litmus(rules=("COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH)

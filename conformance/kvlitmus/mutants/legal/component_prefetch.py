@@ -15,7 +15,8 @@ from kvlitmus.spec.component_shapes import Component, Window
 from kvlitmus.spec.units import Key
 
 DROPPED = replace(PROFILE, component_shortfall="dropped")
-SHORTER = replace(PROFILE, component_fetch_root="shorter")
+SHORTER = replace(PROFILE, component_fetch_window="root")
+ANCHORED = replace(PROFILE, component_fetch_window="anchor")
 BY_PATH = replace(PROFILE, component_extent="path")
 
 
@@ -148,6 +149,26 @@ class ShortFetcher(ComponentFetcher):
 @null_mutant("component-prefetch-short-from-the-root", profile=SHORTER, configs=COMPONENT_CONFIGS)
 class ShortFromTheRoot(ShortFetcher):
     """A prompt that is shorter than the window is fetched with the window that it has."""
+
+
+class AnchoredFetcher(ComponentFetcher):
+    """Of a window there is what is behind the anchor, whose own window is the rest of it."""
+
+    def want(self, component: Component, length: int) -> int:
+        if isinstance(component.shape, Window):
+            return min(self.window(component.shape, component.unit), length // component.unit)
+        return super().want(component, length)
+
+    def ends(self, component: Component, fetch: ComponentFetch, boundary: int) -> list[int]:
+        if not isinstance(component.shape, Window):
+            return super().ends(component, fetch, boundary)
+        first = max(fetch.start, boundary - self.window(component.shape, component.unit) * component.unit)
+        return list(range(first + component.unit, boundary + 1, component.unit))
+
+
+@null_mutant("component-prefetch-completes-a-window", profile=ANCHORED, configs=COMPONENT_CONFIGS)
+class CompletesAWindow(AnchoredFetcher):
+    """Less than a window is fetched behind an anchor: with the window of the anchor it is one."""
 
 
 @null_mutant("component-prefetch-holds-its-hit", profile=BY_PATH, configs=COMPONENT_CONFIGS)

@@ -374,7 +374,7 @@ _target = partial(
 )
 
 
-_FETCHED = replace(PROFILE, component_extent="path", component_shortfall="dropped", component_fetch_root="shorter")
+_FETCHED = replace(PROFILE, component_extent="path", component_shortfall="dropped", component_fetch_window="root")
 _WINDOW = Config(page_size=4, pages=16, components="kv+swa")
 _STATE = replace(_WINDOW, components="kv+state")
 
