@@ -274,10 +274,10 @@ managers.SlidingWindowManager._contiguous_blocks_for_hit = classmethod(
 """
 
 DROPS = """
-find = managers.FullAttentionManager.find_longest_cache_hit.__func__
+find = managers.%(kind)s.find_longest_cache_hit.__func__
 def always(cls, **asked):
-    return find(cls, **{**asked, "drop_eagle_block": %s})
-managers.FullAttentionManager.find_longest_cache_hit = classmethod(always)
+    return find(cls, **{**asked, "drop_eagle_block": %(drops)s})
+managers.%(kind)s.find_longest_cache_hit = classmethod(always)
 """
 
 PLANTED = {
@@ -294,8 +294,8 @@ PLANTED = {
 
 DRAFTED = {
     "a window is dropped from as it is": (NO_PROOF, {"COMP-02", "COMP-04", "CREQ-01"}),
-    "nothing is dropped": (DROPS % "False", {"COMP-02"}),
-    "every round drops": (DROPS % "True", {"COMP-03", "COMP-52"}),
+    "nothing is dropped": (DROPS % {"kind": "FullAttentionManager", "drops": False}, {"COMP-02"}),
+    "every round drops": (DROPS % {"kind": "SlidingWindowManager", "drops": True}, {"COMP-03", "COMP-52"}),
 }
 """The same with EAGLE (V05, V07)."""
 
