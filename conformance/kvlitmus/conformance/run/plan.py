@@ -71,6 +71,7 @@ COMPONENT_CONFIGS: tuple[Config, ...] = (
     Config(page_size=1, pages=12, components="kv+swa+state"),
     Config(page_size=1, pages=20, components="groups"),
     Config(page_size=4, pages=16, components="kv+swa", bigram=True),
+    Config(page_size=4, pages=16, components="kv+state", bigram=True),
 )
 """The configurations of a cache of components: each layout, at pages of four and one, of bigrams too."""
 
@@ -79,8 +80,9 @@ COMPONENT_HOST_CONFIGS: tuple[Config, ...] = (
     Config(page_size=1, pages=12, host_pages=8, write="asked", components="kv+swa+state"),
     Config(page_size=4, pages=20, host_pages=24, write="asked", components="groups"),
     Config(page_size=4, pages=12, host_pages=12, write="asked", components="kv+swa", bigram=True),
+    Config(page_size=4, pages=12, host_pages=12, write="asked", components="kv+index"),
 )
-"""The configurations of a cache of components with host memory: large, tight, of shared pools, of bigrams."""
+"""The configurations of a cache of components with host memory: large, tight, of shared pools, of bigrams, of index keys."""
 
 COMPONENT_WRITE_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=16, host_pages=16, write="write_through", components="kv+swa+state"),
@@ -88,6 +90,7 @@ COMPONENT_WRITE_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=12, host_pages=24, write="write_back", components="kv+swa+state"),
     Config(page_size=1, pages=12, host_pages=8, write="write_back", components="kv+swa+state"),
     Config(page_size=4, pages=12, host_pages=12, write="write_through", components="kv+swa", bigram=True),
+    Config(page_size=4, pages=12, host_pages=12, write="write_back", components="kv+index"),
 )
 """Those of a cache of components that backs up by itself, by each policy, with much host memory and with little."""
 
@@ -104,8 +107,10 @@ COMPONENT_STORAGE_CONFIGS: tuple[Config, ...] = (
         components="kv+swa",
         bigram=True,
     ),
+    Config(page_size=4, pages=12, host_pages=12, write="asked", storage="attached", components="kv+chunk"),
+    Config(page_size=4, pages=12, host_pages=12, write="write_back", storage="attached", components="kv+swa+state"),
 )
-"""Those of a cache of components with storage behind its host memory: from the beginning, later, of bigrams."""
+"""Those of a cache of components with storage behind its host memory: from the beginning, later, of bigrams, of chunks."""
 
 REQUEST_CONFIGS: tuple[Config, ...] = (
     *(
@@ -115,6 +120,7 @@ REQUEST_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=16, components="kv+swa+state"),
     Config(page_size=1, pages=20, components="groups"),
     Config(page_size=1, pages=12, components="blocks+swa"),
+    Config(page_size=4, pages=24, components="groups", bigram=True),
 )
 """The configurations of a cache that serves requests on components: pools that are shared, mostly."""
 
