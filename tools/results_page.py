@@ -29,6 +29,13 @@ GROUPS = (
     ("KV cache groups", ("vllm-0.33.0", "vllm-0.33.0-eagle")),
     ("Several components", ("-swa", "-mamba", "-swa-mamba")),
     ("Several components with host memory", ("-swa-hosted", "-mamba-hosted", "-swa-mamba-hosted")),
+    (
+        "Several components with a compiled tree",
+        (
+            *("-swa-rust", "-mamba-rust", "-swa-mamba-rust"),
+            *("-swa-hosted-rust", "-mamba-hosted-rust", "-swa-mamba-hosted-rust"),
+        ),
+    ),
     ("Prefetches of several components", ("-swa-fetched", "-mamba-fetched", "-swa-mamba-fetched")),
     ("Several ranks", ("-ranks",)),
 )

@@ -129,6 +129,20 @@ KNOWN: dict[str, Known] = {
             ("swa-mamba", "with a sliding window and Mamba states"),
         )
     },
+    **{
+        f"{_NEW}-{name}{tiers}-rust": Known(
+            f"{_NEW_PLACE}.native_components",
+            f"{name}{tiers}_rust".replace("-", "_"),
+            _NEW,
+            f"the same with its compiled tree{behind}, {about}",
+        )
+        for tiers, behind in (("", ""), ("-hosted", " and host memory"))
+        for name, about in (
+            ("swa", "with a sliding window"),
+            ("mamba", "with Mamba states"),
+            ("swa-mamba", "with a sliding window and Mamba states"),
+        )
+    },
     _NEW: Known(_NEW_MODULE, "unified_python", _NEW, "SGLang's UnifiedRadixCache with its tree in Python"),
     **{
         f"{_NEW}-{core}{suffix}": Known(_NEW_MODULE, f"unified_{core}{attribute}", _NEW, about)

@@ -59,6 +59,9 @@ STATED = (
     Config(page_size=1, pages=16, components="kv+state"),
 )
 
+Row = tuple[str, str | None, tuple[object, ...], int]
+"""An entry of a snapshot: its component, the namespace and the units of its prefix, its place."""
+
 
 def window_pool(base: Foreign) -> Foreign:
     """A pool of KV without KV: it has the index from slots to those of the window."""
@@ -241,16 +244,24 @@ class HybridCache:
         for at in self._path(node):
             for name in self.names:
                 found[name].update(self._entries(at, name, start))
-            start += len(at.key)
+            start += self._span(at)
         return found
 
+    def _span(self, node: Foreign) -> int:
+        """How many units a node has."""
+        return len(node.key)
+
+    def _value(self, node: Foreign, name: str, tier: str) -> Foreign:
+        """What a node has of a component, or ``None``; ``tier``: SGLang's name for where."""
+        return getattr(node.component_data[self.types[name]], tier)
+
     def _entries(self, node: Foreign, name: str, start: int, tier: str = "value") -> dict[int, int]:
-        """What a node that starts there has of a component, by where it ends; ``tier``: SGLang's name for where."""
-        value = getattr(node.component_data[self.types[name]], tier)
+        """What a node that starts there has of a component, by where it ends."""
+        value = self._value(node, name, tier)
         if value is None:
             return {}
         if name == "state":
-            return {start + len(node.key): int(value[0])}
+            return {start + self._span(node): int(value[0])}
         return {start + (at + 1) * self.page: page for at, page in enumerate(self._pages(value))}
 
     def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
@@ -301,18 +312,24 @@ class HybridCache:
             at += len(node.key)
 
     def component_lock(self, handle: object) -> tuple[object, dict[str, list[int]]]:
-        """``lock``; what it covers is read off the counts of the nodes."""
+        """``lock``; what it covers is read off the nodes."""
         path = self._path(self._node(handle))
         before = self._locks(path)
         receipt = self._lock(handle)
         cover: dict[str, list[int]] = {name: [] for name in self.names}
         start = 0
-        for node, counts, new in zip(path, before, self._locks(path), strict=True):
-            for name in self.names:
-                if new[name] > counts[name]:
-                    cover[name] += self._entries(node, name, start)
-            start += len(node.key)
+        for node, names in zip(path, self._covered(path, before, self._locks(path)), strict=True):
+            for name in names:
+                cover[name] += self._entries(node, name, start)
+            start += self._span(node)
         return receipt, cover
+
+    def _covered(
+        self, path: Sequence[Foreign], before: Sequence[Mapping[str, int]], after: Sequence[Mapping[str, int]]
+    ) -> list[list[str]]:
+        """Of each node of a path the components that a lock covers: those whose count it raised."""
+        del path
+        return [[name for name in self.names if new[name] > old[name]] for old, new in zip(before, after, strict=True)]
 
     def _locks(self, path: Sequence[Foreign]) -> list[dict[str, int]]:
         """How often each component of some nodes is locked."""
@@ -371,13 +388,15 @@ class HybridCache:
             return list(everything().tolist())
         return [*allocator.free_pages.tolist(), *allocator.release_pages.tolist()]
 
-    def component_entries(self) -> list[tuple[str, str | None, tuple[object, ...], int]]:
+    def component_entries(self) -> list[Row]:
         """What the nodes have."""
-        return list(self._rows(self._root(), ()))
+        return self._snapshot("value")
 
-    def _rows(
-        self, node: Foreign, units: tuple[object, ...], tier: str = "value"
-    ) -> Iterator[tuple[str, str | None, tuple[object, ...], int]]:
+    def _snapshot(self, tier: str) -> list[Row]:
+        """What the nodes have on a tier."""
+        return list(self._rows(self._root(), (), tier))
+
+    def _rows(self, node: Foreign, units: tuple[object, ...], tier: str) -> Iterator[Row]:
         """What is below a node whose prefix has these units, on a tier."""
         for child in node.children.values():
             whole = (*units, *child.key)

@@ -44,7 +44,7 @@ from kvlitmus.conformance.adapters.sglang.common.components import (
     CAPABILITIES,
     PAIRED,
     PROFILE,
-    HybridCache,
+    Row,
     window_pool,
 )
 from kvlitmus.conformance.adapters.sglang.common.hicache import SRT
@@ -52,7 +52,6 @@ from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, install, torch_module
 from kvlitmus.conformance.adapters.sglang.v0_5_23.components import COMPONENT_PLAN, RUNTIME, Hybrid
 from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import HICACHE_PLAN, MEMORY, PARALLEL, KVPool, Queue
-from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import CORES
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.spec.component_layouts import layout_of
 from kvlitmus.spec.units import Key
@@ -199,7 +198,6 @@ class Hosted(Hybrid):
     """``UnifiedRadixCache`` with a window, states or both, and ``HybridCacheController`` behind it."""
 
     plan = PLAN
-    core = "python"
 
     def __init__(self, config: Config, write: str, host_pages: int) -> None:
         self.rig = steps.Rig()
@@ -208,8 +206,7 @@ class Hosted(Hybrid):
         OPTIONS.hicache_write_policy = write
         self.hosted = layout_of(config.components, config.page_size, config.pages, host_pages)
         load = prepare()
-        HybridCache.__init__(self, config)  # Hybrid's own asks for the tree in Python
-        assert type(self.cache.tree_core).__name__ == CORES[self.core], "SGLang fell back to another tree"
+        super().__init__(config)
         with load(f"{MEM}.pool_host.base").host_memory_budget_scope(1 << 40):
             self.cache.init_hicache(SimpleNamespace(), self.params)
         self.controller = self.cache.cache_controller
@@ -244,8 +241,7 @@ class Hosted(Hybrid):
         if self.states is not None:
             self.rows.mamba_pool = States(self.states.size, self.hosted.host["state"])
             self.rows.register_layer_transfer_counter = lambda _counter: None
-        made = HybridCache._params(self, load, tree_core_backend=self.core, **more)  # noqa: SLF001 - its base's own
-        self.params = made
+        self.params: Foreign = super()._params(load, **more)
         return self.params
 
     # --- what the scheduler does
@@ -311,10 +307,6 @@ class Hosted(Hybrid):
         return free
 
 
-Row = tuple[str, str | None, tuple[object, ...], int]
-"""An entry of a snapshot: its component, the namespace and the units of its prefix, its place."""
-
-
 class ComponentHost(Hosted):
     """The port ``component_host``, with its counters and its view."""
 
@@ -352,16 +344,13 @@ class ComponentHost(Hosted):
 
     def component_back_up(self, handle: object) -> tuple[Foreign, dict[str, dict[int, int]], dict[str, int]]:
         """What an insert asks for whose end this is, of all that isn't backed up before it."""
-        tree, node = self.cache.tree_core, self._node(handle)
-        due = node is not self._root() and (
-            not node.backuped
-            or (node.write_through_pending_id is None and tree._needs_incremental_component_backup(node))  # noqa: SLF001
-        )
+        due = self._due(handle)
         before = self._places(self.component_host_entries())
         acks = self.controller.ack_write_queue
         many, self.asked = len(acks), True
         if due:
-            self.cache._apply_cache_actions([tree.build_backup_kv_action(handle)])  # noqa: SLF001 - as an insert does
+            action = self.cache.tree_core.build_backup_kv_action(handle)
+            self.cache._apply_cache_actions([action])  # noqa: SLF001 - as an insert does
         self.asked = False
         self.cache.flush_pending_backups()
         after = self._places(self.component_host_entries())
@@ -369,6 +358,16 @@ class ComponentHost(Hosted):
         if len(acks) == many:
             return None, {}, evicted
         return acks[-1], self._came(before, after), evicted
+
+    def _due(self, handle: object) -> bool:
+        """Whether an insert that ends there would ask for a backup: by what it looks at itself."""
+        tree = self.cache.tree_core
+        if tree.is_root(handle):
+            return False
+        if not tree.is_backuped(handle):
+            return True
+        running = self.cache.ongoing_write_through.values()
+        return all(handle not in one.publish_node_ids for one in running) and bool(tree.build_backup_spec(handle)[1])
 
     def component_load(
         self, handle: object, key: Key
@@ -445,7 +444,7 @@ class ComponentHost(Hosted):
 
     def component_host_entries(self) -> list[Row]:
         """What the nodes have on the host."""
-        return list(self._rows(self._root(), (), "host_value"))
+        return self._snapshot("host_value")
 
 
 _target = partial(

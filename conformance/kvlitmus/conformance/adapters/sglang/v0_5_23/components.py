@@ -28,8 +28,8 @@ from kvlitmus.conformance.adapters.sglang.common.components import (
 )
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer
-from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import COMMON, PLAN, UNIFIED
-from kvlitmus.conformance.ports import Config, Unsupported
+from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import COMMON, PLAN, UNIFIED, require_core
+from kvlitmus.conformance.ports import Config
 
 RUNTIME = "sglang.srt.runtime_context"
 EXECUTION = SimpleNamespace(mamba=SimpleNamespace(mamba_max_states_per_path=-1, enable_mamba_extra_buffer_lazy=False))
@@ -60,19 +60,18 @@ COMPONENT_PLAN = replace(
 
 
 class Hybrid(HybridCache):
-    """The tree in Python."""
+    """The tree in Python, unless a subclass asks for another and reads that."""
 
     plan = COMPONENT_PLAN
     kinds = f"{UNIFIED}.component_type"
+    core = "python"
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        found = type(self.cache.tree_core).__name__
-        if found != "UnifiedTreeCore":
-            raise Unsupported(f"this adapter reads the tree in Python, and got {found}")
+        require_core(self.cache, self.core)
 
     def _params(self, load: Foreign, **more: object) -> Foreign:
-        return super()._params(load, tree_core_backend="python", **more)
+        return super()._params(load, tree_core_backend=self.core, **more)
 
     def _length(self, found: Foreign) -> int:
         return int(found.device_prefix_len)

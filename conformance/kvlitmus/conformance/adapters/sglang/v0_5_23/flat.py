@@ -153,6 +153,13 @@ PROFILE = replace(pools.PROFILE, duplicates="cache_frees", split_created="keeps"
 CORES = {"python": "UnifiedTreeCore", "rust": "RustUnifiedTreeCore"}
 
 
+def require_core(cache: Foreign, core: str) -> None:
+    """Raise ``Unsupported`` if a cache has another tree than was asked for: SGLang falls back silently."""
+    found = type(cache.tree_core).__name__
+    if found != CORES[core]:
+        raise Unsupported(f"SGLang {PLAN.release} fell back to {found} where {CORES[core]} was asked for")
+
+
 class Unified(Tree):
     """``UnifiedRadixCache`` with the component FULL."""
 
@@ -164,9 +171,7 @@ class Unified(Tree):
         self.full = load(f"{UNIFIED}.component_type").ComponentType.FULL
         self.params = self._params(tree_components=(self.full,), tree_core_backend=core)
         self.cache: Foreign = load(f"{MEM}.unified_radix_cache").UnifiedRadixCache(self.params)
-        found = type(self.cache.tree_core).__name__
-        if found != CORES[core]:
-            raise Unsupported(f"SGLang {PLAN.release} fell back to {found} where {CORES[core]} was asked for")
+        require_core(self.cache, core)
         self.probe = Probe(self.cache, self._key) if core == "rust" else None
 
     def match(self, key: Key) -> Hit:

@@ -4,9 +4,10 @@ The compiled core shows no nodes, but it answers questions about any node whose 
 its ids are consecutive numbers: asking for those behind the last known one finds new nodes, and a
 node that is gone answers with ``KeyError``.  Of a living node it tells the path from the root
 (``collect_path_info``), the slots on the device (``get_component_device_value``), and, where the node is
-backed up, the slots on the host and its tokens (``build_storage_backup_spec``).  What a node's path
-spells never changes, so it is remembered per id: from the match or insert that ended there, from the
-tokens of a backed node, or, for the upper part of a node that was split, from what is below it.
+backed up, the slots on the host and its tokens (``build_storage_backup_spec``); of a node with hashes, its
+tokens too (``snapshot_buffer_backup``).  What a node's path spells never changes, so it is remembered per
+id: from the match or insert that ended there, from the tokens that the core tells, or, for the upper part
+of a node that was split, from what is below it.
 
 Hit counts, priorities and pins can't be seen, and of locks only whether there are none.
 """
@@ -31,6 +32,11 @@ class Seen(NamedTuple):
     parent: int
     start: int
     end: int
+
+    @classmethod
+    def of(cls, step: Foreign) -> Seen:
+        """A step of a path."""
+        return cls(step.node_id, step.parent_id, step.path_start, step.path_end)
 
 
 class NativeSnapshot:
@@ -77,7 +83,7 @@ class NativeSnapshot:
         self.living = set(ways)
         self.paths = {node_id: units for node_id, units in self.paths.items() if node_id in ways}
         seen = sorted(
-            (Seen(way[-1].node_id, way[-1].parent_id, way[-1].path_start, way[-1].path_end) for way in ways.values()),
+            (Seen.of(way[-1]) for way in ways.values()),
             key=lambda one: one.end,
         )
         self._spell(seen, ways)
@@ -92,11 +98,18 @@ class NativeSnapshot:
         for one in seen:
             if one.id in self.paths:
                 continue
-            spec = self.core.build_storage_backup_spec(one.id, False)
-            if spec is not None and (one.parent in self.paths or one.start == 0):
-                tokens = tuple(spec.token_ids)
+            tokens = self._tokens(one.id)
+            if tokens is not None and (one.parent in self.paths or one.start == 0):
                 own = tuple(pairwise(tokens)) if self.bigram else tokens
                 self.paths[one.id] = (*self.paths.get(one.parent, ()), *own[: one.end - one.start])
+
+    def _tokens(self, node_id: int) -> tuple[int, ...] | None:
+        """What the core says of a node's tokens, if it does: where it is on the host, or on the device with hashes."""
+        spec = self.core.build_storage_backup_spec(node_id, False)
+        if spec is not None:
+            return tuple(spec.token_ids)
+        hashed = self.core.snapshot_buffer_backup(node_id, False)
+        return None if hashed is None else tuple(hashed.key.raw_token_ids())
 
     def nodes(self) -> list[TierNode]:
         """The tree; a node of which nobody knows what it spells has no units."""
