@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "spec"), str(ROOT / "conformance")) if path not in sys.path]
 
+from kvlitmus.mutants import component_disturbances, rank_disturbances, sparse_disturbances  # noqa: E402
 from kvlitmus.mutants.disturb import BY_FRAME_ALONE  # noqa: E402
+from kvlitmus.mutants.disturb_kinds import Cell, Excuse, excuse_of  # noqa: E402
 from kvlitmus.spec.actions import ACTIONS, CAUSES, EFFECTS, ELSEWHERE, FACETS, Because, Group, What  # noqa: E402
+from kvlitmus.spec.on import On  # noqa: E402
 
 GOVERNED: dict[What, tuple[str, ...]] = {
     What.PLACE: ("TREE-08", "REQ-08", "FRAME-01"),
@@ -89,6 +94,76 @@ def alone_part() -> list[str]:
     return lines
 
 
+KINDS_KEPT = ROOT / "docs" / "frame_kinds.json"
+KINDS: dict[str, tuple[str, tuple[Excuse, ...]]] = {
+    "component": ("Components", component_disturbances.EXCUSES),
+    "sparse": ("Sparse host pools", sparse_disturbances.EXCUSES),
+    "ranks": ("Ranks", rank_disturbances.EXCUSES),
+}
+"""The kinds of caches whose calls have no row, their title, and why what nobody notices is legal or open."""
+
+
+def noticing(cells: Mapping[str, Sequence[str]]) -> str:
+    """By which rules a change is noticed, each with the number of calls."""
+    rules = Counter(rule for named in cells.values() for rule in named)
+    return ", ".join(f"{rule} ({many})" for rule, many in rules.most_common()) or "–"
+
+
+def calls_text(kind: str, calls: Sequence[str]) -> str:
+    """Calls, without the name of their kind."""
+    return ", ".join(f"`{call.replace(f'{kind}_', '', 1)}`" for call in calls) or "–"
+
+
+def kind_part(kind: str, ways: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]) -> list[str]:
+    """The cells of one kind of caches, a line for each change."""
+    title, excuses = KINDS[kind]
+    counts = Counter(dict.fromkeys(("noticed", "noticed later", "legal", "open", "impossible"), 0))
+    for outcomes in ways.values():
+        counts.update({one: len(cells) for one, cells in outcomes.items()})
+    calls = dict.fromkeys(call for outcomes in ways.values() for cells in outcomes.values() for call in cells)
+    lines = ["", f"### {title}", "", ", ".join(f"{many:,} {one}" for one, many in counts.items()) + "."]
+    lines += [f"Behind {calls_text(kind, list(calls))}.", ""]
+    lines += ["| change | noticed at once by (calls) | later by (calls) | legal, or open | impossible behind |"]
+    lines += ["|---|---|---|---|---|"]
+    for how, outcomes in ways.items():
+        why = {
+            call: excuse_of(Cell(On(call), how), excuses) for one in ("legal", "open") for call in outcomes.get(one, ())
+        }
+        said = "; ".join(
+            f"{calls_text(kind, [one for one in why if why[one] == text])}: {text}"
+            for text in dict.fromkeys(why.values())
+        )
+        away = outcomes.get("impossible", {})
+        gone = "all" if len(away) == len(calls) else calls_text(kind, list(away))
+        lines.append(
+            f"| {how} | {noticing(outcomes.get('noticed', {}))} | {noticing(outcomes.get('noticed later', {}))} "
+            f"| {said or '–'} | {gone} |"
+        )
+    return lines
+
+
+def kinds_part() -> list[str]:
+    """What calls on components, sparse host pools and ranks must not change, and who notices."""
+    kept = json.loads(KINDS_KEPT.read_text())
+    lines = ["", "## Components, sparse host pools and ranks", ""]
+    lines += [
+        "Calls on these have no row above: rules of their own say what must stay as it is. Each change here is made"
+    ]
+    lines += [
+        "behind each kind of call, and who notices it is kept by `tools/frame_kinds.py --update`. What does not show"
+    ]
+    lines += [
+        "at once is made to a cache that plays on: it is noticed later. *Impossible* is what could not be made behind"
+    ]
+    lines += [
+        "that call, in any schedule: nothing of that kind was there. *Open* is what isn't legal, and no rule notices."
+    ]
+    for kind in KINDS:
+        if kind in kept:
+            lines += kind_part(kind, kept[kind])
+    return lines
+
+
 def frame_page() -> str:
     """The page."""
     lines = ["# What each call may change", ""]
@@ -114,6 +189,7 @@ def frame_page() -> str:
                 lines.append(f"| {what.value} | {EFFECTS[what][1]} | {rules} |")
         lines += ["", *group_table(group)]
     lines += alone_part()
+    lines += kinds_part()
     lines += ["", "## Causes", "", "| cause | meaning |", "|---|---|"]
     lines += [f"| {cause.value} | {meaning} |" for cause, meaning in CAUSES.items()]
     lines += ["", "## Without a row", "", "| call | why |", "|---|---|"]

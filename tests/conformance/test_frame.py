@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from kvlitmus.conformance.run import plan
 from kvlitmus.mutants.disturb import UNCHANGED, UNREACHED, Findings, guarded
+from kvlitmus.mutants.disturb_kinds import Cell, excuse_of
 from kvlitmus.mutants.disturbances import DISTURBANCES, LEFT_OUT, WRONG_SUBJECTS
-from kvlitmus.spec.actions import ACTIONS, What
+from kvlitmus.spec.actions import ACTIONS, ELSEWHERE, What
 from kvlitmus.spec.config import Config
-from tools import frame
+from kvlitmus.spec.on import On
+from tools import frame, frame_kinds
 
 CONFIGS = (Config(page_size=4, pages=8), *plan.TIER_CONFIGS[:2], plan.TIER_CONFIGS[-1])
 
@@ -65,3 +69,40 @@ def test_an_effect_without_its_cause_is_noticed(findings: Findings) -> None:
 
     assert any(id.startswith("FRAME-") for id in how["insert", What.PLACE])
     assert any(id.startswith("FRAME-") for id in how["tick", What.DEMOTE])
+
+
+@pytest.mark.parametrize("kind", frame_kinds.KINDS, ids=lambda kind: kind.name)
+def test_what_calls_on_other_caches_must_not_change_is_noticed(kind: frame_kinds.Kind) -> None:
+    """A sample: what shows at once, in one configuration; what is known to show later, or not, is left out."""
+    target, configs = kind.plays[0]
+    cells = frame_kinds.shown(kind._replace(plays=((target, configs[:1]),)), seeds=1, most=1)
+    kept = json.loads(frame_kinds.KEPT.read_text())[kind.name]
+    silent = [cell for cell in cells.silent if cell.on not in kept[cell.how].get(frame_kinds.LATER, {})]
+
+    assert len(cells.made) - len(cells.silent) >= 100
+    assert [cell for cell in silent if not excuse_of(cell, kind.excuses)] == []
+
+
+@pytest.mark.parametrize("kind", frame_kinds.KINDS, ids=lambda kind: kind.name)
+def test_each_cell_of_other_caches_is_kept_and_none_is_missed(kind: frame_kinds.Kind) -> None:
+    kept = json.loads(frame_kinds.KEPT.read_text())[kind.name]
+    calls = {on for on in ELSEWHERE if on.removeprefix("refused_").startswith(f"{kind.name}_")}
+    reached = calls - frame_kinds.UNREACHED.keys()
+
+    assert list(kept) == [way.how for way in kind.ways]
+    for how, outcomes in kept.items():
+        named = [On(call) for cells in outcomes.values() for call in cells]
+        assert frame_kinds.MISSED not in outcomes, how
+        assert sorted(named) == sorted(reached), how
+
+
+def test_every_excuse_is_needed() -> None:
+    for kind in frame_kinds.KINDS:
+        kept = json.loads(frame_kinds.KEPT.read_text())[kind.name]
+        used = {
+            excuse_of(Cell(On(call), how), kind.excuses)
+            for how, outcomes in kept.items()
+            for outcome in (frame_kinds.LEGAL, frame_kinds.OPEN)
+            for call in outcomes.get(outcome, {})
+        }
+        assert used == {one.why for one in kind.excuses}, kind.name

@@ -1,0 +1,261 @@
+"""Ways to change a cache of components that nobody asked for, on either tier, behind any of its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kvlitmus.conformance.specimen.components import ComponentEvictor, ComponentNode
+from kvlitmus.mutants.disturb_kinds import Excuse, Way
+from kvlitmus.mutants.disturbances import FOREIGN
+from kvlitmus.spec.component_shapes import Derived
+
+OnTier = Callable[[Any, ComponentEvictor], bool]
+"""Change one tier of a cache; whether that could be done."""
+
+
+def device(cache: Any) -> ComponentEvictor:
+    """The device of a cache."""
+    found: ComponentEvictor = cache.tree
+    return found
+
+
+def host(cache: Any) -> ComponentEvictor | None:
+    """The host of a cache, if it has one."""
+    found: ComponentEvictor | None = getattr(cache, "copies", None)
+    return found
+
+
+def entries(tier: ComponentEvictor) -> list[tuple[ComponentNode, str]]:
+    """What a tier has, the least recently used first."""
+    found = [
+        (node, one.name) for node in tier.nodes() for one in tier.components if one.name in tier.tier.entries(node)
+    ]
+    return sorted(found, key=lambda one: (one[0].used, -one[0].end))
+
+
+def free_of(tier: ComponentEvictor, name: str) -> list[int]:
+    """The free list of a component's pool."""
+    pools = tier.tier.pools
+    return pools.free[pools.pool_of[name]]
+
+
+def held(tier: ComponentEvictor, node: ComponentNode, name: str) -> bool:
+    """Whether somebody needs an entry."""
+    return bool(tier.tier.locks(node).get(name))
+
+
+def appears(_cache: Any, tier: ComponentEvictor) -> bool:
+    """An entry appears behind a prefix that is there, in a place that was free."""
+    for node in tier.nodes():
+        for one in tier.components:
+            there = node.end % one.unit == 0 and not isinstance(one.shape, Derived)
+            if there and one.name not in tier.tier.entries(node) and free_of(tier, one.name):
+                tier.put(node, one.name, free_of(tier, one.name).pop())
+                return True
+    return False
+
+
+def appears_anew(cache: Any, tier: ComponentEvictor) -> bool:
+    """An entry of a prefix that nobody brought appears, in a place that was free."""
+    base = tier.base
+    if not free_of(tier, base.name):
+        return False
+    config = cache.config
+    units = ((FOREIGN, FOREIGN) if config.bigram else FOREIGN,) * config.page_size
+    root = tier.roots.setdefault(None, ComponentNode((), None, 0))
+    node = root.children.setdefault(units, ComponentNode(units, root, config.page_size))
+    if node.end % base.unit or base.name in tier.tier.entries(node):
+        return False
+    tier.put(node, base.name, free_of(tier, base.name).pop())
+    return True
+
+
+def vanishes(*, locked: bool, newest: bool = False, returned: bool = True) -> OnTier:
+    """An entry goes; its place is free, or lost."""
+
+    def change(_cache: Any, tier: ComponentEvictor) -> bool:
+        found = [(node, name) for node, name in entries(tier) if held(tier, node, name) == locked]
+        if not found:
+            return False
+        node, name = found[-1 if newest else 0]
+        place = tier.take(node, name)
+        if returned:
+            tier.tier.pools.give(name, [place])
+        return True
+
+    return change
+
+
+def swaps(_cache: Any, tier: ComponentEvictor) -> bool:
+    """Two entries have each other's place."""
+    for one in tier.components:
+        two = [tier.tier.entries(node) for node in tier.nodes() if one.name in tier.tier.entries(node)][:2]
+        if len(two) > 1 and two[0][one.name] != two[1][one.name]:
+            two[0][one.name], two[1][one.name] = two[1][one.name], two[0][one.name]
+            return True
+    return False
+
+
+def moves(_cache: Any, tier: ComponentEvictor) -> bool:
+    """An entry is in another place, which was free, and its own is free."""
+    for node, name in entries(tier):
+        free, there = free_of(tier, name), tier.tier.entries(node)
+        if free:
+            place = free.pop()
+            free.append(there[name])
+            there[name] = place
+            return True
+    return False
+
+
+def leaks(_cache: Any, tier: ComponentEvictor) -> bool:
+    """A free place is nobody's."""
+    return any([free.pop() is not None for free in tier.tier.pools.free.values() if free][:1])
+
+
+def doubles(_cache: Any, tier: ComponentEvictor) -> bool:
+    """The place of an entry is free, too."""
+    for node, name in entries(tier):
+        place = tier.tier.entries(node)[name]
+        if place not in free_of(tier, name):
+            tier.tier.pools.give(name, [place])
+            return True
+    return False
+
+
+def repeats(_cache: Any, tier: ComponentEvictor) -> bool:
+    """A free place is in its list twice."""
+    for free in tier.tier.pools.free.values():
+        if free:
+            free.append(free[-1])
+            return True
+    return False
+
+
+def exchanges(_cache: Any, tier: ComponentEvictor) -> bool:
+    """A free place is exchanged for one that is held: as many are free as before."""
+    for node, name in entries(tier):
+        free, place = free_of(tier, name), tier.tier.entries(node)[name]
+        if free and place not in free:
+            free[-1] = place
+            return True
+    return False
+
+
+def told_falsely(what: str) -> OnTier:
+    """It is told of an entry that it came, or went, and it did not."""
+
+    def change(_cache: Any, tier: ComponentEvictor) -> bool:
+        found = entries(tier)
+        if found:
+            tier.told(what, *found[0])
+        return bool(found)
+
+    return change
+
+
+def not_told(_cache: Any, tier: ComponentEvictor) -> bool:
+    """What came or went last is not told."""
+    waiting = tier.journal.waiting
+    for at in reversed(range(len(waiting))):
+        if waiting[at].tier == tier.tier.name:
+            del waiting[at]
+            return True
+    return False
+
+
+def told_twice(_cache: Any, tier: ComponentEvictor) -> bool:
+    """What came or went last is told twice."""
+    mine = [one for one in tier.journal.waiting if one.tier == tier.tier.name]
+    tier.journal.waiting += mine[-1:]
+    return bool(mine)
+
+
+def unpinned(_cache: Any, tier: ComponentEvictor) -> bool:
+    """What somebody needs, of one entry, is needed once less: a lock, a pin or a part of a cover is lost."""
+    for node, name in entries(tier):
+        if held(tier, node, name):
+            tier.tier.locks(node)[name] -= 1
+            return True
+    return False
+
+
+def all_unpinned(_cache: Any, tier: ComponentEvictor) -> bool:
+    """Nothing is protected any more, whoever needs it."""
+    found = [(node, name) for node, name in entries(tier) if held(tier, node, name)]
+    for node, name in found:
+        tier.tier.locks(node)[name] = 0
+    return bool(found)
+
+
+def pinned(_cache: Any, tier: ComponentEvictor) -> bool:
+    """An entry that nobody needs is protected, for good: a cover grows."""
+    for node, name in entries(tier):
+        if not held(tier, node, name):
+            tier.tier.locks(node)[name] = 1
+            return True
+    return False
+
+
+def reversed_use(_cache: Any, tier: ComponentEvictor) -> bool:
+    """The order in which entries were used is turned round."""
+    used = [node for node in tier.nodes() if tier.tier.entries(node)]
+    latest = max((node.used for node in used), default=0)
+    if len({node.used for node in used}) < len("ab"):
+        return False
+    for node in used:
+        node.used = latest - node.used
+    return True
+
+
+SHOWING: tuple[tuple[str, OnTier], ...] = (
+    ("an entry appears at a prefix that is there", appears),
+    ("an entry of a prefix appears that nobody brought", appears_anew),
+    ("the entry that was used least recently goes", vanishes(locked=False)),
+    ("the entry that was used last goes", vanishes(locked=False, newest=True)),
+    ("an entry goes that somebody needs", vanishes(locked=True)),
+    ("an entry goes, and its place is lost", vanishes(locked=False, returned=False)),
+    ("two entries swap places", swaps),
+    ("an entry moves to a free place", moves),
+    ("a free place is lost", leaks),
+    ("the place of an entry is free, too", doubles),
+    ("a free place is listed twice", repeats),
+    ("a free place is lost, and one that is held is free", exchanges),
+    ("it is told that an entry came that was there", told_falsely("stored")),
+    ("it is told that an entry went that is there", told_falsely("removed")),
+    ("the last event is not told", not_told),
+    ("the last event is told twice", told_twice),
+)
+"""What shows at once."""
+
+LASTING: tuple[tuple[str, OnTier], ...] = (
+    ("of an entry that is needed, one need is lost", unpinned),
+    ("nothing is protected any more", all_unpinned),
+    ("an entry is protected that nobody needs", pinned),
+    ("the order of use is turned round", reversed_use),
+)
+"""What shows in what comes later."""
+
+
+def on_tier(name: str, how: str, change: OnTier, *, lasting: bool) -> Way:
+    """A way, on one tier."""
+    of = {"device": device, "host": host}[name]
+
+    def do(cache: Any, _call: Any) -> bool:
+        tier = of(cache)
+        return tier is not None and change(cache, tier)
+
+    return Way(f"{name}: {how}", do, lasting)
+
+
+WAYS: tuple[Way, ...] = tuple(
+    on_tier(name, how, change, lasting=lasting)
+    for name in ("device", "host")
+    for lasting, ways in ((False, SHOWING), (True, LASTING))
+    for how, change in ways
+)
+"""All ways, on both tiers."""
+
+EXCUSES: tuple[Excuse, ...] = ()
+"""What no rule notices, and is legal."""
