@@ -105,7 +105,7 @@ def lasted(kind: Kind, cells: Cells, seeds: int) -> None:
     for on in cells.reached:
         for way in kind.ways:
             cell = Cell(on, way.how)
-            if way.lasting or cell in cells.silent:
+            if cell in cells.can_last or cell in cells.silent:
                 last(kind, cells, cell, way, seeds)
 
 

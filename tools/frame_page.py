@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "spec"), str(ROOT / "conformance")) if path not in sys.path]
@@ -95,12 +96,12 @@ def alone_part() -> list[str]:
 
 
 KINDS_KEPT = ROOT / "docs" / "frame_kinds.json"
-KINDS: dict[str, tuple[str, tuple[Excuse, ...]]] = {
-    "component": ("Components", component_disturbances.EXCUSES),
-    "sparse": ("Sparse host pools", sparse_disturbances.EXCUSES),
-    "ranks": ("Ranks", rank_disturbances.EXCUSES),
+KINDS: dict[str, tuple[str, ModuleType]] = {
+    "component": ("Components", component_disturbances),
+    "sparse": ("Sparse host pools", sparse_disturbances),
+    "ranks": ("Ranks", rank_disturbances),
 }
-"""The kinds of caches whose calls have no row, their title, and why what nobody notices is legal or open."""
+"""The kinds of caches whose calls have no row, their title, and their disturbances."""
 
 
 def noticing(cells: Mapping[str, Sequence[str]]) -> str:
@@ -116,7 +117,8 @@ def calls_text(kind: str, calls: Sequence[str]) -> str:
 
 def kind_part(kind: str, ways: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]) -> list[str]:
     """The cells of one kind of caches, a line for each change."""
-    title, excuses = KINDS[kind]
+    title, module = KINDS[kind]
+    excuses: tuple[Excuse, ...] = module.EXCUSES
     counts = Counter(dict.fromkeys(("noticed", "noticed later", "legal", "open", "impossible"), 0))
     for outcomes in ways.values():
         counts.update({one: len(cells) for one, cells in outcomes.items()})
@@ -139,6 +141,9 @@ def kind_part(kind: str, ways: Mapping[str, Mapping[str, Mapping[str, Sequence[s
             f"| {how} | {noticing(outcomes.get('noticed', {}))} | {noticing(outcomes.get('noticed later', {}))} "
             f"| {said or '–'} | {gone} |"
         )
+    lines += ["", "| part of the state | disturbed by |", "|---|---|"]
+    lines += [f"| {part} | *{start}* … |" for part, start in module.GROUPS.items()]
+    lines += [f"| {part} | nothing: {why} |" for part, why in module.NOT_DISTURBED.items()]
     return lines
 
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+from types import ModuleType
+from typing import NamedTuple, get_args
 
 import pytest
 
 from kvlitmus.conformance.run import plan
+from kvlitmus.mutants import component_disturbances, rank_disturbances, sparse_disturbances
 from kvlitmus.mutants.disturb import UNCHANGED, UNREACHED, Findings, guarded
 from kvlitmus.mutants.disturb_kinds import Cell, excuse_of
 from kvlitmus.mutants.disturbances import DISTURBANCES, LEFT_OUT, WRONG_SUBJECTS
 from kvlitmus.spec.actions import ACTIONS, ELSEWHERE, What
+from kvlitmus.spec.component_shapes import Shape
+from kvlitmus.spec.component_state import ComponentState
 from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface.ranks import RankView
 from kvlitmus.spec.on import On
+from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.sparse_state import SparseState
 from tools import frame, frame_kinds
 
 CONFIGS = (Config(page_size=4, pages=8), *plan.TIER_CONFIGS[:2], plan.TIER_CONFIGS[-1])
@@ -94,6 +102,34 @@ def test_each_cell_of_other_caches_is_kept_and_none_is_missed(kind: frame_kinds.
         named = [On(call) for cells in outcomes.values() for call in cells]
         assert frame_kinds.MISSED not in outcomes, how
         assert sorted(named) == sorted(reached), how
+
+
+@pytest.mark.parametrize(
+    ("module", "state"),
+    [(component_disturbances, ComponentState), (sparse_disturbances, SparseState), (rank_disturbances, RankView)],
+)
+def test_each_part_of_a_state_is_disturbed_or_it_is_said_why_not(module: ModuleType, state: type[NamedTuple]) -> None:
+    ways = [way.how for way in module.WAYS]
+
+    assert set(state._fields) == module.GROUPS.keys() | module.NOT_DISTURBED.keys()  # type: ignore[attr-defined]
+    assert not module.GROUPS.keys() & module.NOT_DISTURBED.keys()
+    assert [start for start in module.GROUPS.values() if not any(how.startswith(start) for how in ways)] == []
+    assert all(module.NOT_DISTURBED.values())
+
+
+def test_components_of_every_shape_are_disturbed() -> None:
+    assert {shape for _, shape in component_disturbances.SHAPES} == set(get_args(Shape))
+
+
+def test_what_notices_a_cell_of_other_caches_is_a_rule() -> None:
+    rules = all_rules()
+
+    for kind in frame_kinds.KINDS:
+        for how, outcomes in json.loads(frame_kinds.KEPT.read_text())[kind.name].items():
+            for outcome in (frame_kinds.NOTICED, frame_kinds.LATER):
+                for call, named in outcomes.get(outcome, {}).items():
+                    assert named, (how, call)
+                    assert set(named) <= rules.keys(), (how, call)
 
 
 def test_every_excuse_is_needed() -> None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kvlitmus.conformance.specimen.components import ComponentEvictor, ComponentNode
-from kvlitmus.mutants.disturb_kinds import Excuse, Way
+from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
 from kvlitmus.mutants.disturbances import FOREIGN
-from kvlitmus.spec.component_shapes import Derived
+from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run, Shape, Window
+from kvlitmus.spec.on import On
 
 OnTier = Callable[[Any, ComponentEvictor], bool]
 """Change one tier of a cache; whether that could be done."""
+
+ANY = (Run, Window, Chunk, Point, Derived)
+SHAPES: tuple[tuple[str, type[Shape]], ...] = (
+    ("KV", Run),
+    ("a window", Window),
+    ("a chunk", Chunk),
+    ("a state", Point),
+    ("what is derived", Derived),
+)
+"""The shapes of components: each is a group of the state, with a pool and entries of its own."""
 
 
 def device(cache: Any) -> ComponentEvictor:
@@ -26,11 +37,15 @@ def host(cache: Any) -> ComponentEvictor | None:
     return found
 
 
-def entries(tier: ComponentEvictor) -> list[tuple[ComponentNode, str]]:
-    """What a tier has, the least recently used first."""
-    found = [
-        (node, one.name) for node in tier.nodes() for one in tier.components if one.name in tier.tier.entries(node)
-    ]
+def shaped(tier: ComponentEvictor, shapes: tuple[type[Shape], ...]) -> list[Component]:
+    """The components of these shapes."""
+    return [one for one in tier.components if isinstance(one.shape, shapes)]
+
+
+def entries(tier: ComponentEvictor, shapes: tuple[type[Shape], ...] = ANY) -> list[tuple[ComponentNode, str]]:
+    """What a tier has of components of these shapes, the least recently used first."""
+    mine = shaped(tier, shapes)
+    found = [(node, one.name) for node in tier.nodes() for one in mine if one.name in tier.tier.entries(node)]
     return sorted(found, key=lambda one: (one[0].used, -one[0].end))
 
 
@@ -45,15 +60,19 @@ def held(tier: ComponentEvictor, node: ComponentNode, name: str) -> bool:
     return bool(tier.tier.locks(node).get(name))
 
 
-def appears(_cache: Any, tier: ComponentEvictor) -> bool:
+def appears(*shapes: type[Shape]) -> OnTier:
     """An entry appears behind a prefix that is there, in a place that was free."""
-    for node in tier.nodes():
-        for one in tier.components:
-            there = node.end % one.unit == 0 and not isinstance(one.shape, Derived)
-            if there and one.name not in tier.tier.entries(node) and free_of(tier, one.name):
-                tier.put(node, one.name, free_of(tier, one.name).pop())
-                return True
-    return False
+
+    def change(_cache: Any, tier: ComponentEvictor) -> bool:
+        for node in tier.nodes():
+            for one in shaped(tier, shapes):
+                there = node.end % one.unit == 0
+                if there and one.name not in tier.tier.entries(node) and free_of(tier, one.name):
+                    tier.put(node, one.name, free_of(tier, one.name).pop())
+                    return True
+        return False
+
+    return change
 
 
 def appears_anew(cache: Any, tier: ComponentEvictor) -> bool:
@@ -71,11 +90,11 @@ def appears_anew(cache: Any, tier: ComponentEvictor) -> bool:
     return True
 
 
-def vanishes(*, locked: bool, newest: bool = False, returned: bool = True) -> OnTier:
+def vanishes(*shapes: type[Shape], locked: bool, newest: bool = False, returned: bool = True) -> OnTier:
     """An entry goes; its place is free, or lost."""
 
     def change(_cache: Any, tier: ComponentEvictor) -> bool:
-        found = [(node, name) for node, name in entries(tier) if held(tier, node, name) == locked]
+        found = [(node, name) for node, name in entries(tier, shapes or ANY) if held(tier, node, name) == locked]
         if not found:
             return False
         node, name = found[-1 if newest else 0]
@@ -97,21 +116,33 @@ def swaps(_cache: Any, tier: ComponentEvictor) -> bool:
     return False
 
 
-def moves(_cache: Any, tier: ComponentEvictor) -> bool:
+def moves(*shapes: type[Shape]) -> OnTier:
     """An entry is in another place, which was free, and its own is free."""
-    for node, name in entries(tier):
-        free, there = free_of(tier, name), tier.tier.entries(node)
-        if free:
-            place = free.pop()
-            free.append(there[name])
-            there[name] = place
-            return True
-    return False
+
+    def change(_cache: Any, tier: ComponentEvictor) -> bool:
+        for node, name in entries(tier, shapes):
+            free, there = free_of(tier, name), tier.tier.entries(node)
+            if free:
+                place = free.pop()
+                free.append(there[name])
+                there[name] = place
+                return True
+        return False
+
+    return change
 
 
-def leaks(_cache: Any, tier: ComponentEvictor) -> bool:
+def leaks(*shapes: type[Shape]) -> OnTier:
     """A free place is nobody's."""
-    return any([free.pop() is not None for free in tier.tier.pools.free.values() if free][:1])
+
+    def change(_cache: Any, tier: ComponentEvictor) -> bool:
+        for one in shaped(tier, shapes):
+            if free_of(tier, one.name):
+                free_of(tier, one.name).pop()
+                return True
+        return False
+
+    return change
 
 
 def doubles(_cache: Any, tier: ComponentEvictor) -> bool:
@@ -210,15 +241,15 @@ def reversed_use(_cache: Any, tier: ComponentEvictor) -> bool:
 
 
 SHOWING: tuple[tuple[str, OnTier], ...] = (
-    ("an entry appears at a prefix that is there", appears),
+    *((f"an entry of {what} appears at a prefix that is there", appears(shape)) for what, shape in SHAPES),
     ("an entry of a prefix appears that nobody brought", appears_anew),
-    ("the entry that was used least recently goes", vanishes(locked=False)),
+    *((f"an entry of {what} goes, the least recently used", vanishes(shape, locked=False)) for what, shape in SHAPES),
     ("the entry that was used last goes", vanishes(locked=False, newest=True)),
-    ("an entry goes that somebody needs", vanishes(locked=True)),
+    *((f"an entry of {what} goes that somebody needs", vanishes(shape, locked=True)) for what, shape in SHAPES),
     ("an entry goes, and its place is lost", vanishes(locked=False, returned=False)),
     ("two entries swap places", swaps),
-    ("an entry moves to a free place", moves),
-    ("a free place is lost", leaks),
+    *((f"an entry of {what} moves to a free place", moves(shape)) for what, shape in SHAPES),
+    *((f"a free place of {what} is lost", leaks(shape)) for what, shape in SHAPES),
     ("the place of an entry is free, too", doubles),
     ("a free place is listed twice", repeats),
     ("a free place is lost, and one that is held is free", exchanges),
@@ -242,20 +273,99 @@ def on_tier(name: str, how: str, change: OnTier, *, lasting: bool) -> Way:
     """A way, on one tier."""
     of = {"device": device, "host": host}[name]
 
-    def do(cache: Any, _call: Any) -> bool:
+    def do(cache: Any, _call: Any, _gone: Gone) -> bool:
         tier = of(cache)
         return tier is not None and change(cache, tier)
 
     return Way(f"{name}: {how}", do, lasting)
 
 
-WAYS: tuple[Way, ...] = tuple(
-    on_tier(name, how, change, lasting=lasting)
-    for name in ("device", "host")
-    for lasting, ways in ((False, SHOWING), (True, LASTING))
-    for how, change in ways
-)
-"""All ways, on both tiers."""
+def storage_turned(cache: Any, _call: Any, _gone: Gone) -> bool:
+    """Storage is away, or there again, and nobody detached or attached it."""
+    storage = getattr(cache, "storage", None)
+    if storage is None:
+        return False
+    storage.attached = not storage.attached
+    return True
 
-EXCUSES: tuple[Excuse, ...] = ()
-"""What no rule notices, and is legal."""
+
+def write_lost(cache: Any, _call: Any, _gone: Gone) -> bool:
+    """The last write to storage that is under way is forgotten."""
+    writing = getattr(getattr(cache, "storage", None), "writing", None)
+    return bool(writing) and writing.pop() is not None
+
+
+def fetch_lost(cache: Any, _call: Any, _gone: Gone) -> bool:
+    """The last prefetch from storage that is under way is forgotten."""
+    fetching = getattr(getattr(cache, "storage", None), "fetching", None)
+    return bool(fetching) and fetching.pop() is not None
+
+
+def uses_lost(cache: Any, _call: Any, _gone: Gone) -> bool:
+    """How often prefixes were used is forgotten, by which the selective policy backs up."""
+    uses = getattr(getattr(cache, "policy", None), "uses", None)
+    if not uses:
+        return False
+    uses.clear()
+    return True
+
+
+STORAGE: tuple[Way, ...] = (
+    Way("storage: it is away, or there again", storage_turned, lasting=True),
+    Way("storage: a write that is under way is forgotten", write_lost, lasting=True),
+    Way("storage: a prefetch that is under way is forgotten", fetch_lost, lasting=True),
+    Way("the write policy: how often prefixes were used is forgotten", uses_lost, lasting=True),
+)
+"""What is of no tier, and shows in what comes later."""
+
+WAYS: tuple[Way, ...] = (
+    *(
+        on_tier(name, how, change, lasting=lasting)
+        for name in ("device", "host")
+        for lasting, ways in ((False, SHOWING), (True, LASTING))
+        for how, change in ways
+    ),
+    *STORAGE,
+)
+"""All ways, on both tiers, and on neither."""
+
+HANDED = (
+    "whoever asked for it has it, as a receipt; what it protects is disturbed on its tier: one need is lost, or all"
+)
+GROUPS: Mapping[str, str] = {
+    "places": "device: an entry of",
+    "certain": "device: an entry of",
+    "available": "device: a free place of",
+    "copies": "device: two entries swap places",
+    "host": "host: an entry of",
+    "host_certain": "host: an entry of",
+    "host_available": "host: a free place of",
+    "told": "device: it is told that",
+    "attached": "storage: it is away",
+    "writes": "storage: a write",
+    "fetches": "storage: a prefetch",
+    "used": "the write policy: how often",
+}
+"""By which ways each part of what is known (:class:`~kvlitmus.spec.component_state.ComponentState`) is disturbed."""
+
+NOT_DISTURBED: Mapping[str, str] = {
+    "owned": "the caller has it: COMP-17 notices where such a place gets another home",
+    "receipts": HANDED,
+    "running": HANDED,
+    "under_way": HANDED,
+    "longest": "it is worked out from what calls brought",
+}
+"""The other parts, each with the reason."""
+
+EXCUSES: tuple[Excuse, ...] = (
+    Excuse(
+        (
+            *(f"device: an entry of {what} goes, the least recently used" for what, _ in SHAPES),
+            "device: the entry that was used last goes",
+        ),
+        "open: where other components go with what was evicted, COMP-16 lets a request that gets places take any entry "
+        "that nobody needs: it does not follow which of them went with which",
+        (On.COMPONENT_START, On.COMPONENT_GROW, On.COMPONENT_FINISH),
+    ),
+)
+"""What no rule notices: open."""

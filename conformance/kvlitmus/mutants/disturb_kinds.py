@@ -9,7 +9,7 @@ a pin that is lost, is *lasting*.  That, and what did not show at once, is done 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.calls import component_look, ranks, sparse
@@ -25,14 +25,18 @@ KINDS = ("component", "sparse", "ranks")
 """The kinds of caches, as the names of their calls begin."""
 
 
+Gone = Collection[int]
+"""The ranks that are gone: a call is made to the others."""
+
+
 class Way(NamedTuple):
     """One change that nobody asked for: what happens, how it is done to a specimen behind a call, and when it shows.
 
-    ``do`` says whether it could be done.
+    ``do`` has the specimen, the call and the ranks that are gone, and says whether it could be done.
     """
 
     how: str
-    do: Callable[[Any, Any], bool]
+    do: Callable[[Any, Any, Gone], bool]
     lasting: bool = False
 
 
@@ -46,7 +50,8 @@ class Cell(NamedTuple):
 class Cells:
     """For each cell how often it was tried, which rules noticed it, and the calls after which none did at once.
 
-    ``later``: the rules that noticed it in what came later.
+    ``can_last``: the cells of lasting changes that can be made.  ``later``: the rules that noticed a cell in what came
+    later.
     """
 
     def __init__(self) -> None:
@@ -54,6 +59,7 @@ class Cells:
         self.made: dict[Cell, int] = {}
         self.noticed: dict[Cell, dict[str, int]] = {}
         self.silent: dict[Cell, list[str]] = {}
+        self.can_last: set[Cell] = set()
         self.later: dict[Cell, tuple[str, ...]] = {}
 
     def note(self, cell: Cell, rules: Sequence[str], calls: list[str]) -> None:
@@ -110,8 +116,12 @@ class Behind(Checker):
                 one.update(was)
 
     def after_all(self, _adapter: Any) -> Any:
-        """The specimen that goes on."""
+        """The specimen that goes on: as it was, or as it was left (given)."""
         return self.adapter
+
+    def gone(self) -> Gone:
+        """The ranks that are gone."""
+        return [rank for rank, own in self.ranks_state.own.items() if not own.alive]
 
     def disturb(self, row: On, call: Any, answer: Any, state: Any, fresh: Any) -> None:
         """Change something behind a call."""
@@ -146,6 +156,7 @@ def showing(cells: Cells, ways: Sequence[Way], *, most: int) -> type[Checker]:
         def disturb(self, row: On, call: Any, answer: Any, state: Any, fresh: Any) -> None:
             cells.reached[row] = cells.reached.get(row, 0) + 1
             live, (undrained, known) = self.adapter, fresh
+            self.note_lasting(row, call, live)
             if cells.reached[row] <= most:
                 self.adapter = copy.deepcopy(undrained or live)
                 if rules := self.judged_anew(call, answer, state, known):
@@ -155,8 +166,19 @@ def showing(cells: Cells, ways: Sequence[Way], *, most: int) -> type[Checker]:
                 if way.lasting or cells.made.get(cell, 0) >= most:
                     continue
                 self.adapter = copy.deepcopy(undrained or live)
-                if way.do(self.adapter, call):
+                if way.do(self.adapter, call, self.gone()):
                     cells.note(cell, self.judged_anew(call, answer, state, known), self.history[-8:])
+
+        def note_lasting(self, row: On, call: Any, live: Any) -> None:
+            """Note which lasting changes can be made here; one copy serves those that can't."""
+            copied = None
+            for way in ways:
+                cell = Cell(row, way.how)
+                if way.lasting and cell not in cells.can_last:
+                    copied = copied or copy.deepcopy(live)
+                    if way.do(copied, call, self.gone()):
+                        cells.can_last.add(cell)
+                        copied = None
 
     return ShowingChecker
 
@@ -174,11 +196,11 @@ class Lasting:
         asked = self
 
         class LastingChecker(Behind):
-            def after_all(self, adapter: Any) -> Any:
-                return adapter
+            def after_all(self, _adapter: Any) -> Any:
+                return _adapter
 
             def disturb(self, row: On, call: Any, answer: Any, state: Any, fresh: Any) -> None:
-                if row is asked.cell.on and not asked.done and asked.way.do(self.adapter, call):
+                if row is asked.cell.on and not asked.done and asked.way.do(self.adapter, call, self.gone()):
                     asked.done = True
                     asked.last = self.history[-8:]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kvlitmus.conformance.specimen.ranked import RankCache
-from kvlitmus.mutants.disturb_kinds import Excuse, Way
+from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
 from kvlitmus.mutants.disturbances import FOREIGN
 from kvlitmus.spec.rank_calls import RankAsk, RankLocal
 
@@ -173,13 +173,18 @@ LASTING: tuple[tuple[str, OnRank], ...] = tuple(
 """What shows in what comes later."""
 
 
-def one_rank(cache: Any, call: Any) -> list[int]:
+def one_rank(cache: Any, call: Any, gone: Gone) -> list[int]:
     """The last rank of those that the call is about."""
-    return asked(cache, call)[-1:]
+    return asked(cache, call, gone)[-1:]
 
 
-def asked(cache: Any, call: Any) -> list[int]:
-    """All living ranks of the tree that the call is about."""
+def asked(cache: Any, call: Any, gone: Gone) -> list[int]:
+    """All ranks of the tree that the call is about, without those that are gone: nobody can look at these."""
+    return [rank for rank in tree_of(cache, call) if rank not in gone]
+
+
+def tree_of(cache: Any, call: Any) -> list[int]:
+    """The ranks of the tree that the call is about; of a start all."""
     if isinstance(call, RankAsk):
         return [rank for rank in call.ranks if rank in cache.ranks]
     if isinstance(call, RankLocal):
@@ -188,18 +193,18 @@ def asked(cache: Any, call: Any) -> list[int]:
     return list(cache.ranks)
 
 
-def another(cache: Any, call: Any) -> list[int]:
+def another(cache: Any, call: Any, gone: Gone) -> list[int]:
     """The last rank of a tree that the call is not about."""
-    mine = asked(cache, call)
-    return [rank for rank in cache.ranks if rank not in mine][-1:]
+    away = {*tree_of(cache, call), *gone}
+    return [rank for rank in cache.ranks if rank not in away][-1:]
 
 
 def among(where: str, how: str, change: OnRank, *, lasting: bool) -> Way:
     """A way, on these ranks; all of them, or none."""
     of = {"on one rank": one_rank, "on all ranks": asked, "on another tree": another}[where]
 
-    def do(cache: Any, call: Any) -> bool:
-        chosen = of(cache, call)
+    def do(cache: Any, call: Any, gone: Gone) -> bool:
+        chosen = of(cache, call, gone)
         return bool(chosen) and {change(cache.ranks[rank]) for rank in chosen} == {True}
 
     return Way(f"{where}: {how}", do, lasting)
@@ -242,3 +247,20 @@ EXCUSES: tuple[Excuse, ...] = (
     ),
 )
 """What no rule notices: legal, or open."""
+
+GROUPS: Mapping[str, str] = {
+    "device": "on one rank: a page of the device",
+    "host": "on one rank: a page of the host",
+    "window": "on one rank: a page of a window",
+    "states": "on one rank: a state",
+    "writing": "on one rank: a backup",
+    "loading": "on one rank: a load",
+    "reading": "on one rank: a prefetch",
+    "device_free": "on one rank: a page of the device more is counted",
+    "host_free": "on one rank: a page of the host more is counted",
+    "window_free": "on one rank: a page of a window more is counted",
+}
+"""By which ways each part of a rank (:class:`~kvlitmus.spec.interface.ranks.RankView`) is disturbed."""
+
+NOT_DISTURBED: Mapping[str, str] = {}
+"""The other parts, each with the reason."""

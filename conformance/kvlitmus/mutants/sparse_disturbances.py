@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kvlitmus.conformance.specimen.sparse import NO_SLOT, RowTable
-from kvlitmus.mutants.disturb_kinds import Excuse, Way
+from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
+from kvlitmus.spec.on import On
 
 OnRow = Callable[[RowTable, int], bool]
 """Change a row; whether that could be done."""
@@ -145,7 +146,7 @@ def promise(many: int) -> OnRow:
 
 def use_turned(table: RowTable, row: int) -> bool:
     """The order in which the places of a buffer are used anew is turned round."""
-    if all(slot == NO_SLOT for slot in table.buffered[row]):
+    if not in_use(table, row):
         return False
     table.recent[row].reverse()
     return True
@@ -153,10 +154,16 @@ def use_turned(table: RowTable, row: int) -> bool:
 
 def content_turned(table: RowTable, row: int) -> bool:
     """The tokens of a buffer are in other places."""
-    if all(slot == NO_SLOT for slot in table.buffered[row]):
+    if not in_use(table, row):
         return False
     table.buffered[row].reverse()
     return True
+
+
+def in_use(table: RowTable, row: int) -> bool:
+    """Whether a row decodes, and has something in its buffer: what is left there of a row before it means nothing."""
+    waits = any(one.row == row for one in (*table.staged, *table.transfers.values()))
+    return bool(table.places[row]) and not waits and any(slot != NO_SLOT for slot in table.buffered[row])
 
 
 def backed_again(table: RowTable, row: int) -> bool:
@@ -204,7 +211,7 @@ LASTING: tuple[tuple[str, OnRow], ...] = (
 def row_among(*, mine: bool, how: str, change: OnRow, lasting: bool) -> Way:
     """A way, on the row of a call, or on the first other one where it can be done."""
 
-    def do(cache: Any, call: Any) -> bool:
+    def do(cache: Any, call: Any, _gone: Gone) -> bool:
         about = getattr(call, "row", None)
         rows = [row for row in range(len(cache.table.lengths)) if (row == about) == mine]
         return any(change(cache.table, row) for row in rows)
@@ -214,7 +221,7 @@ def row_among(*, mine: bool, how: str, change: OnRow, lasting: bool) -> Way:
 
 def of_pool(how: str, change: OnRow, *, lasting: bool) -> Way:
     """A way, on what is of no row."""
-    return Way(f"the pool: {how}", lambda cache, _call: change(cache.table, 0), lasting)
+    return Way(f"the pool: {how}", lambda cache, _call, _gone: change(cache.table, 0), lasting)
 
 
 WAYS: tuple[Way, ...] = (
@@ -238,5 +245,43 @@ EXCUSES: tuple[Excuse, ...] = (
         tuple(f"{whose}: the slots of the buffer in another order" for whose in ("its row", "another row")),
         "open: SPARSE-54 has growth leave every slot of a buffer in its place; of other calls no rule says so",
     ),
+    Excuse(
+        ("its row: a slot of the buffer less",),
+        "a row that waits for its copy or its peer doesn't decode: its buffer gets what it lacks when it begins to",
+        (On.SPARSE_STAGE, On.SPARSE_PREALLOC),
+    ),
+    Excuse(
+        ("its row: what the host has of it is forgotten",),
+        "a step backs up the group before the newest token, which the host lacks then, whatever else is remembered",
+        (On.SPARSE_SWAP, On.SPARSE_BACKUP, On.SPARSE_GROW, On.SPARSE_MISUSE),
+    ),
+    Excuse(
+        tuple(f"its row: {how}" for how, _ in LASTING),
+        "open: a row that can't grow is given back at once, in all schedules, and this is lost with it",
+        (On.REFUSED_SPARSE_GROW,),
+    ),
 )
 """What no rule notices: legal, or open."""
+
+GROUPS: Mapping[str, str] = {
+    "rows": "its row: a page",
+    "seen": "the pool: a free page",
+    "buffers": "its row: the tokens of the buffer",
+    "copies": "the pool: a copy has ended",
+    "waiting": "the pool: what waits",
+    "backed": "its row: what the host has",
+    "reserved": "its row: nothing is promised",
+    "transfers": "the pool: a transfer",
+    "device": "the pool: a free slot of the device",
+    "places": "its row: a slot of the buffer",
+    "held": "its row: a slot of the buffer",
+}
+"""By which ways each part of what is known (:class:`~kvlitmus.spec.sparse_state.SparseState`) is disturbed."""
+
+FIXED = "it is a size or a choice that a pool has from the start; no call has it change"
+COUNTED = "it is worked out from the calls that were made"
+NOT_DISTURBED: Mapping[str, str] = {
+    **dict.fromkeys(("page_size", "pages", "width", "room", "keeps", "ratio", "grows"), FIXED),
+    **dict.fromkeys(("begun", "lengths", "sent"), COUNTED),
+}
+"""The other parts, each with the reason."""
