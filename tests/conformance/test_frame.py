@@ -111,7 +111,7 @@ def test_each_cell_of_other_caches_is_kept_and_none_is_missed(kind: frame_kinds.
 def test_each_part_of_a_state_is_disturbed_or_it_is_said_why_not(module: ModuleType, state: type[NamedTuple]) -> None:
     ways = [way.how for way in module.WAYS]
 
-    assert set(state._fields) == module.GROUPS.keys() | module.NOT_DISTURBED.keys()  # type: ignore[attr-defined]
+    assert set(state._fields) == module.GROUPS.keys() | module.NOT_DISTURBED.keys()
     assert not module.GROUPS.keys() & module.NOT_DISTURBED.keys()
     assert [start for start in module.GROUPS.values() if not any(how.startswith(start) for how in ways)] == []
     assert all(module.NOT_DISTURBED.values())

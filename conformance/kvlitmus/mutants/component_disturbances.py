@@ -291,13 +291,13 @@ def storage_turned(cache: Any, _call: Any, _gone: Gone) -> bool:
 
 def write_lost(cache: Any, _call: Any, _gone: Gone) -> bool:
     """The last write to storage that is under way is forgotten."""
-    writing = getattr(getattr(cache, "storage", None), "writing", None)
+    writing = getattr(getattr(cache, "storage", None), "writing", [])
     return bool(writing) and writing.pop() is not None
 
 
 def fetch_lost(cache: Any, _call: Any, _gone: Gone) -> bool:
     """The last prefetch from storage that is under way is forgotten."""
-    fetching = getattr(getattr(cache, "storage", None), "fetching", None)
+    fetching = getattr(getattr(cache, "storage", None), "fetching", [])
     return bool(fetching) and fetching.pop() is not None
 
 

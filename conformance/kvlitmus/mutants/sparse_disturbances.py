@@ -162,7 +162,7 @@ def content_turned(table: RowTable, row: int) -> bool:
 
 def in_use(table: RowTable, row: int) -> bool:
     """Whether a row decodes, and has something in its buffer: what is left there of a row before it means nothing."""
-    waits = any(one.row == row for one in (*table.staged, *table.transfers.values()))
+    waits = row in [*(one.row for one in table.staged), *(one.row for one in table.transfers.values())]
     return bool(table.places[row]) and not waits and any(slot != NO_SLOT for slot in table.buffered[row])
 
 
@@ -194,13 +194,14 @@ SHOWING: tuple[tuple[str, OnRow], ...] = (
 )
 """What happens to a row, and shows at once."""
 
+PROMISED = "nothing is promised to it"
 POOL_LASTING: tuple[tuple[str, OnRow], ...] = (
     ("what waits to be acknowledged is forgotten", staged_lost),
     ("what waits to be acknowledged waits in another order", staged_turned),
 )
 LASTING: tuple[tuple[str, OnRow], ...] = (
     ("more is promised to it", promise(1)),
-    ("nothing is promised to it", promise(0)),
+    (PROMISED, promise(0)),
     ("the order of use of the buffer is turned round", use_turned),
     ("the tokens of the buffer are in other places", content_turned),
     ("what the host has of it is forgotten", backed_again),
@@ -236,7 +237,15 @@ WAYS: tuple[Way, ...] = (
 )
 """All ways."""
 
+SELDOM = (
+    "open: a promise shows when another row wants what was promised, or this one asks for it; no drawn schedule has "
+    "that after such a call"
+)
+
 EXCUSES: tuple[Excuse, ...] = (
+    Excuse(("its row: more is promised to it",), SELDOM, (On.REFUSED_SPARSE_STAGE,)),
+    Excuse((f"its row: {PROMISED}",), SELDOM, (On.REFUSED_SPARSE_STAGE, On.REFUSED_SPARSE_PREALLOC, On.SPARSE_MISUSE)),
+    Excuse((f"another row: {PROMISED}",), SELDOM, (On.REFUSED_SPARSE_GROW,)),
     Excuse(
         ("the pool: a copy has ended, and nobody ended it",),
         "a copy may be seen to have ended behind any call: whoever had to wait for it has seen it end",
