@@ -260,11 +260,12 @@ SHOWING: tuple[tuple[str, OnTier], ...] = (
 )
 """What shows at once."""
 
+TURNED = "the order of use is turned round"
 LASTING: tuple[tuple[str, OnTier], ...] = (
     ("of an entry that is needed, one need is lost", unpinned),
     ("nothing is protected any more", all_unpinned),
     ("an entry is protected that nobody needs", pinned),
-    ("the order of use is turned round", reversed_use),
+    (TURNED, reversed_use),
 )
 """What shows in what comes later."""
 
@@ -295,12 +296,6 @@ def write_lost(cache: Any, _call: Any, _gone: Gone) -> bool:
     return bool(writing) and writing.pop() is not None
 
 
-def fetch_lost(cache: Any, _call: Any, _gone: Gone) -> bool:
-    """The last prefetch from storage that is under way is forgotten."""
-    fetching = getattr(getattr(cache, "storage", None), "fetching", [])
-    return bool(fetching) and fetching.pop() is not None
-
-
 def uses_lost(cache: Any, _call: Any, _gone: Gone) -> bool:
     """How often prefixes were used is forgotten, by which the selective policy backs up."""
     uses = getattr(getattr(cache, "policy", None), "uses", None)
@@ -310,11 +305,11 @@ def uses_lost(cache: Any, _call: Any, _gone: Gone) -> bool:
     return True
 
 
+USES_LOST = "the write policy: how often prefixes were used is forgotten"
 STORAGE: tuple[Way, ...] = (
     Way("storage: it is away, or there again", storage_turned, lasting=True),
     Way("storage: a write that is under way is forgotten", write_lost, lasting=True),
-    Way("storage: a prefetch that is under way is forgotten", fetch_lost, lasting=True),
-    Way("the write policy: how often prefixes were used is forgotten", uses_lost, lasting=True),
+    Way(USES_LOST, uses_lost, lasting=True),
 )
 """What is of no tier, and shows in what comes later."""
 
@@ -343,12 +338,12 @@ GROUPS: Mapping[str, str] = {
     "told": "device: it is told that",
     "attached": "storage: it is away",
     "writes": "storage: a write",
-    "fetches": "storage: a prefetch",
     "used": "the write policy: how often",
 }
 """By which ways each part of what is known (:class:`~kvlitmus.spec.component_state.ComponentState`) is disturbed."""
 
 NOT_DISTURBED: Mapping[str, str] = {
+    "fetches": "whoever asked for it has it, with its places: COMP-17 notices where one of these gets another home",
     "owned": "the caller has it: COMP-17 notices where such a place gets another home",
     "receipts": HANDED,
     "running": HANDED,
@@ -366,6 +361,14 @@ EXCUSES: tuple[Excuse, ...] = (
         "open: where other components go with what was evicted, COMP-16 lets a request that gets places take any entry "
         "that nobody needs: it does not follow which of them went with which",
         (On.COMPONENT_START, On.COMPONENT_GROW, On.COMPONENT_FINISH),
+    ),
+    Excuse(
+        tuple(f"{tier}: {TURNED}" for tier in ("device", "host")),
+        "open: which of the entries that nobody needs goes first, no rule says where a cache has components",
+    ),
+    Excuse(
+        (USES_LOST,),
+        "open: how often a prefix was used shows when it is used again; no drawn schedule has that after such a call",
     ),
 )
 """What no rule notices: open."""
