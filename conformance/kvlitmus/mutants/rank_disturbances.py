@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kvlitmus.conformance.specimen.ranked import RankCache
@@ -262,5 +263,5 @@ GROUPS: Mapping[str, str] = {
 }
 """By which ways each part of a rank (:class:`~kvlitmus.spec.interface.ranks.RankView`) is disturbed."""
 
-NOT_DISTURBED: Mapping[str, str] = {}
+NOT_DISTURBED: Mapping[str, str] = MappingProxyType({})
 """The other parts, each with the reason."""
