@@ -42,6 +42,7 @@ MODULES: tuple[str, ...] = (
     "sparse_promises",
     "components",
     "component_prefetch",
+    "component_prefetch_choices",
     "component_host",
     "component_copies",
     "component_host_keys",

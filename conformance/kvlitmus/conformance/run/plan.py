@@ -82,7 +82,7 @@ COMPONENT_HOST_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=12, host_pages=12, write="asked", components="kv+swa", bigram=True),
     Config(page_size=4, pages=12, host_pages=12, write="asked", components="kv+index"),
 )
-"""The configurations of a cache of components with host memory: large, tight, of shared pools, of bigrams, of index keys."""
+"""The configurations of a cache of components with host memory: large, tight, of shared pools, bigrams, index keys."""
 
 COMPONENT_WRITE_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=16, host_pages=16, write="write_through", components="kv+swa+state"),
@@ -110,7 +110,7 @@ COMPONENT_STORAGE_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=12, host_pages=12, write="asked", storage="attached", components="kv+chunk"),
     Config(page_size=4, pages=12, host_pages=12, write="write_back", storage="attached", components="kv+swa+state"),
 )
-"""Those of a cache of components with storage behind its host memory: from the beginning, later, of bigrams, of chunks."""
+"""Those of a cache of components with storage behind its host memory: from the beginning, later, of bigrams, chunks."""
 
 REQUEST_CONFIGS: tuple[Config, ...] = (
     *(
