@@ -360,5 +360,16 @@ def test_what_is_classified_waits_for_its_first_report() -> None:
 def test_what_another_engine_does_says_nothing_of_sglang() -> None:
     mine, other = evidence(planted()), evidence(planted("sglang-0.5.23-file"))
     other = replace(other, reports={"vllm-0.33.0": other.reports["sglang-0.5.23-file"]})
-    assert upstream_page.verdicts(["STORE-01"], mine, []) == "holds: STORE-01"
-    assert upstream_page.verdicts(["STORE-01"], other, []) == "not judged: STORE-01"
+    assert upstream_page.verdicts(["STORE-01"], mine, [], "") == "holds: STORE-01"
+    assert upstream_page.verdicts(["STORE-01"], other, [], "") == "not judged: STORE-01"
+
+
+def test_what_a_window_breaks_says_nothing_where_states_are_spoken_of() -> None:
+    one = evidence(planted())
+    both = replace(
+        one, reports={f"sglang-1-{name}": one.reports["sglang-0.5.23-file"] for name in ("swa-mamba", "mamba")}
+    )
+    window = replace(both, reports={"sglang-1-swa-mamba": both.reports["sglang-1-swa-mamba"]})
+    for part, said in (("", "holds: COMP-21"), (upstream_page.STATES, "not judged: COMP-21")):
+        assert upstream_page.verdicts(["COMP-21"], window, [], part) == said
+        assert upstream_page.verdicts(["COMP-21"], both, [], part) == "holds: COMP-21"
