@@ -19,7 +19,7 @@ from kvlitmus.spec.component_calls import (
 )
 from kvlitmus.spec.component_evictions import freed_most
 from kvlitmus.spec.component_facts import fetch_whole, pools_of
-from kvlitmus.spec.component_fetch import asked, cut_length, fetched, least_length, reserved_length, restored
+from kvlitmus.spec.component_fetch import asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import step_of, summed
 from kvlitmus.spec.component_state import (
@@ -133,7 +133,7 @@ def component_fetch_spared(
     """The pools that were too small for the prefetch though one eviction could have made room in them for a longer one.
 
     Who sees beforehand that it would not be enough needn't evict in vain: room that makes the prefetch no longer is not
-    missed, nor is any that leaves it refused.
+    missed, nor is any that leaves it refused, as where a longer one needs a window for which there is no room.
     """
     if component_fetch_length == component_fetch_full or state.attached is False:
         return []
@@ -145,13 +145,10 @@ def component_fetch_spared(
     for need in full:
         could[need.component.pool] += min(need.entries, counts[need.component.name])
     ample = {pool: max(many, component_fetch_room[pool]) for pool, many in could.items()}
-    if component_fetch_length:
-        due, pools = cut_length(layout, component_fetch_full, ample, short=short), {layout.base.pool}
-    else:
-        due = reserved_length(layout, component_fetch_full, component_fetch_least, ample, short=short)
-        pools = set(ample)
+    due = reserved_length(layout, component_fetch_full, component_fetch_least, ample, short=short)
     if due <= component_fetch_length:
         return []
+    pools = {layout.base.pool} if component_fetch_length else set(ample)
     needs = summed(asked(layout, due, short=short))
     return [pool for pool in needs if pool in pools and component_fetch_room[pool] < needs[pool]]
 

@@ -235,6 +235,17 @@ def what_no_eviction_makes_is_not_missed(checker: Checker) -> None:
     begin(checker, key)
 
 
+@litmus(rules=("COMP-22", "COMP-23"), needs=NEEDS, profile=EACH, layouts=("kv+swa",), min_page=2)
+def room_that_a_window_lacks_is_not_missed(checker: Checker) -> None:
+    """KV could make room for two pages, which need a window, and there is none: one page goes on without, or none."""
+    store(checker, prompt(checker, "abc"))
+    components.evict(checker, {"swa": 3})
+    take_all_but(checker, "swa", 0)
+    places = checker.setting.layout.places["kv"]
+    components.alloc(checker, {"kv": places - 4})
+    begin(checker, prompt(checker, "uv"))
+
+
 @litmus(rules=("COMP-20", "COMP-21", "COMP-22", "COMP-23"), needs=NEEDS, profile=EACH, layouts=SHARED)
 def what_shares_a_pool_is_summed_for_a_prefetch(checker: Checker) -> None:
     """Each component alone has room in the pool, all together don't: the KV is cut by what the others need."""
