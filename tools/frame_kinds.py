@@ -175,13 +175,16 @@ def keep(found: dict[str, list[dict[str, Any]]]) -> None:
 
 def main() -> int:
     """Disturb, print, and keep what was asked for."""
+    known = [kind.name for kind in KINDS]
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("kinds", nargs="*", help="the kinds of caches (default: all)")
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"{', '.join(known)} (default: all)")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="schedules per configuration (default: 3)")
     parser.add_argument("--most", type=int, default=2, metavar="N", help="trials of each cell (default: 2)")
     parser.add_argument("--at-once", action="store_true", help="only what shows at once")
     parser.add_argument("--update", action="store_true", help=f"keep the cells in {KEPT.relative_to(ROOT)}")
     given = parser.parse_args()
+    if strangers := set(given.kinds) - set(known):
+        parser.error(f"no such kind: {', '.join(sorted(strangers))}; there are {', '.join(known)}")
     found: dict[str, list[dict[str, Any]]] = {}
     missed = 0
     for kind in KINDS:
