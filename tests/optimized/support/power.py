@@ -13,6 +13,7 @@ after the other, also across processes.  :class:`Medium` plays the records and d
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import itertools
@@ -57,7 +58,8 @@ class Tape:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _note(self, *record: Any) -> None:
-        os.write(self._file, pickle.dumps(record))
+        """A line of its own, which ends in a full stop: whoever dies here leaves a part of it, and others go on."""
+        os.write(self._file, b"\n" + base64.b64encode(pickle.dumps(record)) + b".")
 
     def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         """See ``os.open``."""
@@ -220,9 +222,9 @@ class Medium:
 
     def play(self, tape: Path) -> int:
         """Do what was written down; returns how many changes were not waited for."""
-        with contextlib.suppress(FileNotFoundError, EOFError, pickle.UnpicklingError), tape.open("rb") as records:
-            while True:  # the last record may be cut off: its writer died
-                self._do(*pickle.load(records))
+        for line in tape.read_bytes().split(b"\n") if tape.exists() else ():
+            if line.endswith(b"."):  # else it is cut off: its writer died
+                self._do(*pickle.loads(base64.b64decode(line[:-1])))
         files = sum(len(one.coming) for one in self.files.values())
         return files + sum(len(one.coming) for one in self.folders.values())
 
