@@ -254,11 +254,16 @@ class BackupSourceEvicted(ComponentCopier):
 class CopySeenTooEarly(ComponentCopier):
     """What is being copied is cached at once: a request reads it before it is there."""
 
+    def is_early(self, name: str, *, load: bool) -> bool:
+        """Whether entries of a component are cached before they have been copied."""
+        return True
+
     def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
         copy, freed = super().begin(node, load=load)
         if copy:
             for name, at, place in copy.buffers:
-                self.land(copy, at, name, place)
+                if self.is_early(name, load=load):
+                    self.land(copy, at, name, place)
         return copy, freed
 
 
@@ -269,16 +274,11 @@ class CopySeenTooEarly(ComponentCopier):
     kills=("COMP-02", "COMP-15"),
     configs=HOSTS,
 )
-class StateIsUsedBeforeItIsLoaded(ComponentCopier):
+class StateIsUsedBeforeItIsLoaded(CopySeenTooEarly):
     """A state that is loaded back is cached as soon as that begins: who goes on from it copies half of it."""
 
-    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
-        copy, freed = super().begin(node, load=load)
-        if copy is not None and load:
-            for name, at, place in copy.buffers:
-                if name == "state":
-                    self.land(copy, at, name, place)
-        return copy, freed
+    def is_early(self, name: str, *, load: bool) -> bool:
+        return load and name == "state"
 
 
 @mutant(
@@ -288,16 +288,11 @@ class StateIsUsedBeforeItIsLoaded(ComponentCopier):
     kills=("COMP-15",),
     configs=INDEXED,
 )
-class IndexIsUsedBeforeItIsLoaded(ComponentCopier):
+class IndexIsUsedBeforeItIsLoaded(CopySeenTooEarly):
     """Readers of the KV wait for a load back, and readers of the index keys beside it don't: theirs count at once."""
 
-    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
-        copy, freed = super().begin(node, load=load)
-        if copy is not None and load:
-            for name, at, place in copy.buffers:
-                if name == "index":
-                    self.land(copy, at, name, place)
-        return copy, freed
+    def is_early(self, name: str, *, load: bool) -> bool:
+        return load and name == "index"
 
 
 @mutant(
