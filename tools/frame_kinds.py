@@ -29,16 +29,26 @@ from kvlitmus.conformance.run import engine, plan  # noqa: E402
 from kvlitmus.conformance.run.results import Item, Options  # noqa: E402
 from kvlitmus.conformance.specimen.cache import component_request_target, component_target, target  # noqa: E402
 from kvlitmus.mutants import component_disturbances, rank_disturbances, sparse_disturbances  # noqa: E402
-from kvlitmus.mutants.disturb_kinds import Cell, Cells, Excuse, Lasting, Way, excuse_of, showing  # noqa: E402
+from kvlitmus.mutants.disturb_kinds import (  # noqa: E402
+    IMPOSSIBLE,
+    LATER,
+    LEGAL,
+    MISSED,
+    NOTICED,
+    OPEN,
+    OUTCOMES,
+    Cell,
+    Cells,
+    Excuse,
+    Lasting,
+    Way,
+    excuse_of,
+    showing,
+)
 from kvlitmus.spec.actions import ELSEWHERE  # noqa: E402
 from kvlitmus.spec.config import Config  # noqa: E402
 from kvlitmus.spec.on import On  # noqa: E402
-
-KEPT = ROOT / "docs" / "frame_kinds.json"
-
-OUTCOMES = ("noticed", "noticed later", "legal", "open", "impossible", "missed")
-NOTICED, LATER, LEGAL, OPEN, IMPOSSIBLE, MISSED = OUTCOMES
-"""What a cell may be."""
+from tools.frame_page import KINDS_KEPT  # noqa: E402
 
 TRIED = 2
 """In how many configurations of a target a change that does not show at once is tried."""
@@ -158,7 +168,7 @@ def document(kind: Kind, cells: Cells) -> list[dict[str, Any]]:
 
 def keep(found: dict[str, list[dict[str, Any]]]) -> None:
     """Keep the cells of some kinds for the page: of each change and outcome the calls, and the rules that notice."""
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    kept = json.loads(KINDS_KEPT.read_text()) if KINDS_KEPT.exists() else {}
     for name, rows in found.items():
         ways: dict[str, dict[str, dict[str, list[str]]]] = {}
         for row in rows:
@@ -170,7 +180,7 @@ def keep(found: dict[str, list[dict[str, Any]]]) -> None:
         + "\n }"
         for name in sorted(kept)
     ]
-    KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    KINDS_KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def main() -> int:
@@ -181,7 +191,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="schedules per configuration (default: 3)")
     parser.add_argument("--most", type=int, default=2, metavar="N", help="trials of each cell (default: 2)")
     parser.add_argument("--at-once", action="store_true", help="only what shows at once")
-    parser.add_argument("--update", action="store_true", help=f"keep the cells in {KEPT.relative_to(ROOT)}")
+    parser.add_argument("--update", action="store_true", help=f"keep the cells in {KINDS_KEPT.relative_to(ROOT)}")
     given = parser.parse_args()
     if strangers := set(given.kinds) - set(known):
         parser.error(f"no such kind: {', '.join(sorted(strangers))}; there are {', '.join(known)}")

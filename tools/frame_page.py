@@ -14,7 +14,18 @@ sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "spec"), str(ROOT / "con
 
 from kvlitmus.mutants import component_disturbances, rank_disturbances, sparse_disturbances  # noqa: E402
 from kvlitmus.mutants.disturb import BY_FRAME_ALONE  # noqa: E402
-from kvlitmus.mutants.disturb_kinds import Cell, Excuse, excuse_of  # noqa: E402
+from kvlitmus.mutants.disturb_kinds import (  # noqa: E402
+    IMPOSSIBLE,
+    LATER,
+    LEGAL,
+    MISSED,
+    NOTICED,
+    OPEN,
+    OUTCOMES,
+    Cell,
+    Excuse,
+    excuse_of,
+)
 from kvlitmus.spec.actions import ACTIONS, CAUSES, EFFECTS, ELSEWHERE, FACETS, Because, Group, What  # noqa: E402
 from kvlitmus.spec.on import On  # noqa: E402
 
@@ -119,7 +130,7 @@ def kind_part(kind: str, ways: Mapping[str, Mapping[str, Mapping[str, Sequence[s
     """The cells of one kind of caches, a line for each change."""
     title, module = KINDS[kind]
     excuses: tuple[Excuse, ...] = module.EXCUSES
-    counts = Counter(dict.fromkeys(("noticed", "noticed later", "legal", "open", "impossible"), 0))
+    counts = Counter(dict.fromkeys((one for one in OUTCOMES if one != MISSED), 0))
     for outcomes in ways.values():
         counts.update({one: len(cells) for one, cells in outcomes.items()})
     calls = dict.fromkeys(call for outcomes in ways.values() for cells in outcomes.values() for call in cells)
@@ -128,17 +139,15 @@ def kind_part(kind: str, ways: Mapping[str, Mapping[str, Mapping[str, Sequence[s
     lines += ["| change | noticed at once by (calls) | later by (calls) | legal, or open | impossible behind |"]
     lines += ["|---|---|---|---|---|"]
     for how, outcomes in ways.items():
-        why = {
-            call: excuse_of(Cell(On(call), how), excuses) for one in ("legal", "open") for call in outcomes.get(one, ())
-        }
+        why = {call: excuse_of(Cell(On(call), how), excuses) for one in (LEGAL, OPEN) for call in outcomes.get(one, ())}
         said = "; ".join(
             f"{calls_text(kind, [one for one in why if why[one] == text])}: {text}"
             for text in dict.fromkeys(why.values())
         )
-        away = outcomes.get("impossible", {})
+        away = outcomes.get(IMPOSSIBLE, {})
         gone = "all" if len(away) == len(calls) else calls_text(kind, list(away))
         lines.append(
-            f"| {how} | {noticing(outcomes.get('noticed', {}))} | {noticing(outcomes.get('noticed later', {}))} "
+            f"| {how} | {noticing(outcomes.get(NOTICED, {}))} | {noticing(outcomes.get(LATER, {}))} "
             f"| {said or '–'} | {gone} |"
         )
     lines += ["", "| part of the state | disturbed by |", "|---|---|"]

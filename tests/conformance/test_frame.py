@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 import pytest
 
 from kvlitmus.conformance.run import plan
-from kvlitmus.mutants import component_disturbances, rank_disturbances, sparse_disturbances
+from kvlitmus.mutants import component_disturbances, disturb_kinds, rank_disturbances, sparse_disturbances
 from kvlitmus.mutants.disturb import UNCHANGED, UNREACHED, Findings, guarded
 from kvlitmus.mutants.disturb_kinds import Cell, excuse_of
 from kvlitmus.mutants.disturbances import DISTURBANCES, LEFT_OUT, WRONG_SUBJECTS
@@ -21,7 +21,7 @@ from kvlitmus.spec.interface.ranks import RankView
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.sparse_state import SparseState
-from tools import frame, frame_kinds
+from tools import frame, frame_kinds, frame_page
 
 CONFIGS = (Config(page_size=4, pages=8), *plan.TIER_CONFIGS[:2], plan.TIER_CONFIGS[-1])
 
@@ -84,8 +84,8 @@ def test_what_calls_on_other_caches_must_not_change_is_noticed(kind: frame_kinds
     """A sample: what shows at once, in one configuration; what is known to show later, or not, is left out."""
     target, configs = kind.plays[0]
     cells = frame_kinds.shown(kind._replace(plays=((target, configs[:1]),)), seeds=1, most=1)
-    kept = json.loads(frame_kinds.KEPT.read_text())[kind.name]
-    silent = [cell for cell in cells.silent if cell.on not in kept[cell.how].get(frame_kinds.LATER, {})]
+    kept = json.loads(frame_page.KINDS_KEPT.read_text())[kind.name]
+    silent = [cell for cell in cells.silent if cell.on not in kept[cell.how].get(disturb_kinds.LATER, {})]
 
     assert len(cells.made) - len(cells.silent) >= 100
     assert [cell for cell in silent if not excuse_of(cell, kind.excuses)] == []
@@ -93,14 +93,14 @@ def test_what_calls_on_other_caches_must_not_change_is_noticed(kind: frame_kinds
 
 @pytest.mark.parametrize("kind", frame_kinds.KINDS, ids=lambda kind: kind.name)
 def test_each_cell_of_other_caches_is_kept_and_none_is_missed(kind: frame_kinds.Kind) -> None:
-    kept = json.loads(frame_kinds.KEPT.read_text())[kind.name]
+    kept = json.loads(frame_page.KINDS_KEPT.read_text())[kind.name]
     calls = {on for on in ELSEWHERE if on.removeprefix("refused_").startswith(f"{kind.name}_")}
     reached = calls - frame_kinds.UNREACHED.keys()
 
     assert list(kept) == [way.how for way in kind.ways]
     for how, outcomes in kept.items():
         named = [On(call) for cells in outcomes.values() for call in cells]
-        assert frame_kinds.MISSED not in outcomes, how
+        assert disturb_kinds.MISSED not in outcomes, how
         assert sorted(named) == sorted(reached), how
 
 
@@ -125,8 +125,8 @@ def test_what_notices_a_cell_of_other_caches_is_a_rule() -> None:
     rules = all_rules()
 
     for kind in frame_kinds.KINDS:
-        for how, outcomes in json.loads(frame_kinds.KEPT.read_text())[kind.name].items():
-            for outcome in (frame_kinds.NOTICED, frame_kinds.LATER):
+        for how, outcomes in json.loads(frame_page.KINDS_KEPT.read_text())[kind.name].items():
+            for outcome in (disturb_kinds.NOTICED, disturb_kinds.LATER):
                 for call, named in outcomes.get(outcome, {}).items():
                     assert named, (how, call)
                     assert set(named) <= rules.keys(), (how, call)
@@ -134,11 +134,11 @@ def test_what_notices_a_cell_of_other_caches_is_a_rule() -> None:
 
 def test_every_excuse_is_needed() -> None:
     for kind in frame_kinds.KINDS:
-        kept = json.loads(frame_kinds.KEPT.read_text())[kind.name]
+        kept = json.loads(frame_page.KINDS_KEPT.read_text())[kind.name]
         used = {
             excuse_of(Cell(On(call), how), kind.excuses)
             for how, outcomes in kept.items()
-            for outcome in (frame_kinds.LEGAL, frame_kinds.OPEN)
+            for outcome in (disturb_kinds.LEGAL, disturb_kinds.OPEN)
             for call in outcomes.get(outcome, {})
         }
         assert used == {one.why for one in kind.excuses}, kind.name

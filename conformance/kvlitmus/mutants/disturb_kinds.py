@@ -24,6 +24,9 @@ from kvlitmus.spec.sparse_calls import SparseDone
 KINDS = ("component", "sparse", "ranks")
 """The kinds of caches, as the names of their calls begin."""
 
+OUTCOMES = ("noticed", "noticed later", "legal", "open", "impossible", "missed")
+NOTICED, LATER, LEGAL, OPEN, IMPOSSIBLE, MISSED = OUTCOMES
+"""What becomes of a change behind a call."""
 
 Gone = Collection[int]
 """The ranks that are gone: a call is made to the others."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Options
 
@@ -36,6 +38,20 @@ def drawn(target: Any, steps: int = 6_000) -> dict[str, list[str]]:
                 if rule not in broken or len(calls) < len(broken[rule]):
                     broken[rule] = calls
     return broken
+
+
+def slipped(target: Any, slip: Callable[[Any], None] | None) -> Any:
+    """The target, in each cache of which a slip is planted, if there is one."""
+
+    if slip is None:
+        return target
+
+    def planted(config: Config) -> Any:
+        cache = target.build(config)
+        slip(cache)
+        return cache
+
+    return replace(target, build=planted)
 
 
 def undeclared(target: Any) -> dict[str, list[str]]:

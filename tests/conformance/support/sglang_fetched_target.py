@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import component_prefetch
-from kvlitmus.conformance.ports import Config
-from tests.conformance.support.sglang_components import drawn
+from tests.conformance.support.sglang_components import drawn, slipped
 
 
 def kept(cache: Any) -> None:
@@ -122,19 +121,9 @@ def halfway(cache: Any) -> None:
 SLIPS = {slip.__name__: slip for slip in (kept, part, moved, first, least, lost, early, loose, halfway)}
 
 
-def planted(config: Config, slip: str) -> Any:
-    """A cache with a slip."""
-    cache = component_prefetch.ComponentPrefetch(config)
-    SLIPS[slip](cache)
-    return cache
-
-
 def main(name: str, steps: str, slip: str = "") -> dict[str, list[str]]:
     """The rules that litmus tests and drawn schedules break."""
-    target = getattr(component_prefetch, name)
-    if slip:
-        target = replace(target, build=lambda config: planted(config, slip))
-    return drawn(target, int(steps))
+    return drawn(slipped(getattr(component_prefetch, name), SLIPS[slip] if slip else None), int(steps))
 
 
 if __name__ == "__main__":

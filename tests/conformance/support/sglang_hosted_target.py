@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from typing import Any
 
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import component_host
-from kvlitmus.conformance.ports import Config
 from tests.conformance.support import sglang_hosted_slips as shared
-from tests.conformance.support.sglang_components import drawn
+from tests.conformance.support.sglang_components import drawn, slipped
 
 
 def stateless(cache: Any) -> None:
@@ -80,19 +78,9 @@ def loose(cache: Any) -> None:
 OWN = {slip.__name__: slip for slip in (stateless, kept, held, tall, alone, loose)}
 
 
-def planted(config: Config, slip: str) -> Any:
-    """A cache with a slip."""
-    cache = component_host.ComponentHost(config)
-    {**shared.SLIPS, **OWN}[slip](cache)
-    return cache
-
-
 def main(name: str, steps: str, slip: str = "") -> dict[str, list[str]]:
     """The rules that litmus tests and drawn schedules break."""
-    target = getattr(component_host, name)
-    if slip:
-        target = replace(target, build=lambda config: planted(config, slip))
-    return drawn(target, int(steps))
+    return drawn(slipped(getattr(component_host, name), {**shared.SLIPS, **OWN}[slip] if slip else None), int(steps))
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import native_components
-from kvlitmus.conformance.ports import Config
-from tests.conformance.support.sglang_components import drawn
+from tests.conformance.support.sglang_components import drawn, slipped
 from tests.conformance.support.sglang_native_slips import SLIPS
 
 
@@ -35,13 +33,7 @@ def main(name: str, steps: str, slip: str = "") -> Any:
     target = getattr(native_components, name)
     if steps == "0":
         return [tree_of(target.build(config)) for config in target.configs]
-
-    def planted(config: Config) -> Any:
-        cache = target.build(config)
-        SLIPS[slip](cache)
-        return cache
-
-    return drawn(replace(target, build=planted) if slip else target, int(steps))
+    return drawn(slipped(target, SLIPS[slip] if slip else None), int(steps))
 
 
 if __name__ == "__main__":
