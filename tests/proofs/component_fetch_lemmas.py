@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 
 from kvlitmus.spec import component_fetch, component_shapes
+from kvlitmus.spec.component_fetch import Origin
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import Component, Derived, Need, Point, Run, Window
 from kvlitmus.spec.component_storage import agreed, least_of_the_largest, window_pages, without_holes
@@ -21,6 +22,9 @@ PAGES = 3
 
 STARTS = (0, 3)
 """Where such a prefetch starts, in pages: sets of symbols are slow to compare."""
+
+ROOT = Origin(0)
+"""A prefetch of a whole key, of windows as a whole."""
 
 
 def layout(size: int, *shapes: component_shapes.Shape, pool: str = "") -> Layout:
@@ -85,7 +89,7 @@ def a_window_is_read_whole_or_not(start: int, pages: int, reach: int, page_size:
     size = sized(page_size)
     anchor, whole = start * size, window_pages(reach, size)
     boundary = anchor + pages * size
-    ends = component_fetch.fetched(Component("swa", Window(reach), "swa", size, size), anchor, boundary)
+    ends = component_fetch.fetched(Component("swa", Window(reach), "swa", size, size), Origin(anchor), boundary)
     assert len(ends) == (whole if pages >= whole else 0)
     assert not ends or (ends[-1] == boundary and ends[0] > anchor)
 
@@ -95,8 +99,10 @@ def a_run_is_read_from_its_anchor(start: int, pages: int, page_size: int) -> Non
     assert page_size in SIZES and start >= 0 and pages >= 0
     size = sized(page_size)
     anchor = start * size
-    ends = component_fetch.fetched(Component("kv", Run(), "kv", size, size), anchor, anchor + pages * size)
-    states = component_fetch.fetched(Component("state", Point(), "state", size, size), anchor, anchor + pages * size)
+    ends = component_fetch.fetched(Component("kv", Run(), "kv", size, size), Origin(anchor), anchor + pages * size)
+    states = component_fetch.fetched(
+        Component("state", Point(), "state", size, size), Origin(anchor), anchor + pages * size
+    )
     assert len(ends) == pages and (not ends or ends[0] == anchor + size)
     assert len(states) == (pages > 0) and (not states or states[0] == anchor + pages * size)
 
@@ -110,7 +116,7 @@ def only_the_kv_is_cut_short(pages: int, least: int, free: int, windows: int, st
     assert free >= 0 and windows >= 0 and states >= 0
     size = sized(page_size)
     available = {"kv": free, "window": windows, "point": states}
-    got = component_fetch.reserved_length(layout(size, Window(2 * size), Point()), pages * size, least, available)
+    got = component_fetch.reserved_length(layout(size, Window(2 * size), Point()), ROOT, pages * size, least, available)
     cut = min(pages, free)
     enough = cut * size >= least and states >= 1 and (cut < 2 or windows >= 2)
     assert got == (cut * size if enough else 0)
@@ -120,7 +126,7 @@ def one_pool_grants_the_sum(pages: int, least: int, free: int, page_size: int) -
     """Where KV and state are of one pool, a prefetch gets as much KV as leaves room for the state."""
     assert page_size in SIZES and 0 <= pages <= PAGES and least >= 1 and free >= 0
     size = sized(page_size)
-    got = component_fetch.reserved_length(layout(size, Point(), pool="one"), pages * size, least, {"one": free})
+    got = component_fetch.reserved_length(layout(size, Point(), pool="one"), ROOT, pages * size, least, {"one": free})
     cut = max(0, min(pages, free - 1))
     assert got == (cut * size if cut * size >= least else 0)
 
@@ -136,7 +142,7 @@ def what_is_read_all_can_restore(
     size = SIZES[-1]
     anchor = plain(start) * size
     stored = {"kv": among(anchor, size, kv), "point": among(anchor, size, states)}
-    got = component_fetch.restored(layout(size, Point()), anchor, PAGES * size, least, ("kv", "point"), stored)
+    got = component_fetch.restored(layout(size, Point()), Origin(anchor), PAGES * size, least, ("kv", "point"), stored)
     good = [number for number in range(1, PAGES + 1) if all(kv[:number]) and states[number - 1]]
     due = max(good, default=0)
     assert got == anchor + (due * size if due * size >= least else 0)
@@ -151,7 +157,7 @@ def a_window_with_a_hole_restores_what_is_around_it(
     anchor = plain(start) * size
     candidates = among(anchor, size, (True, True, True))
     component = layout(size, Window(2 * size)).components[1]
-    found = component_fetch.boundaries(component, anchor, candidates, among(anchor, size, windows))
+    found = component_fetch.boundaries(component, Origin(anchor), candidates, among(anchor, size, windows))
     due = (True, False, windows[0] and windows[1], windows[1] and windows[2])
     assert all((anchor + number * size in found) == one for number, one in enumerate(due))
 
@@ -193,7 +199,7 @@ def a_commit_attaches_all_or_nothing(
     planned, cached = plain(pages), plain(reached)
     boundary, end = anchor + planned * size, anchor + cached * size
     came = {"window": among(anchor, size, windows), "point": (boundary,) if state else ()}
-    got = component_fetch.attached(layout(size, Window(2 * size), Point()), anchor, boundary, end, came)
+    got = component_fetch.attached(layout(size, Window(2 * size), Point()), Origin(anchor), boundary, end, came)
     last = (boundary - size, boundary)
     whole = planned >= 2 and cached == planned and all(at in came["window"] for at in last)
     assert got["kv"] == tuple(range(anchor + size, end + 1, size))
@@ -266,8 +272,8 @@ def planted_a_window_near_the_anchor_counts(start: int, windows: tuple[bool, boo
     """A slip: a window that begins before the anchor is restorable without it."""
     assert page_size in SIZES and start in STARTS
 
-    def boundaries(_: Component, start: int, candidates: Collection[int], stored: Collection[int]) -> frozenset[int]:
-        return frozenset({start, *[boundary for boundary in candidates if boundary in stored]})
+    def boundaries(_: Component, of: Origin, candidates: Collection[int], stored: Collection[int]) -> frozenset[int]:
+        return frozenset({of.start, *[boundary for boundary in candidates if boundary in stored]})
 
     with slip(component_fetch, "boundaries", boundaries):
         a_window_with_a_hole_restores_what_is_around_it(start, windows, page_size)
@@ -302,9 +308,9 @@ def planted_a_state_is_attached_where_the_kv_ends(
     right = component_fetch.attached
 
     def attached(
-        of: Layout, start: int, boundary: int, end: int, came: Mapping[str, Collection[int]]
+        of: Layout, origin: Origin, boundary: int, end: int, came: Mapping[str, Collection[int]]
     ) -> Mapping[str, tuple[int, ...]]:
-        return {**right(of, start, boundary, end, came), "point": tuple(came["point"])}
+        return {**right(of, origin, boundary, end, came), "point": tuple(came["point"])}
 
     with slip(component_fetch, "attached", attached):
         a_commit_attaches_all_or_nothing(start, pages, reached, windows, state)

@@ -23,7 +23,7 @@ from kvlitmus.spec.component_calls import (
     Reading,
     Reserved,
 )
-from kvlitmus.spec.component_fetch import asked, boundaries, fetched, reserved_length, restored
+from kvlitmus.spec.component_fetch import Origin, asked, boundaries, fetched, reserved_length, restored
 from kvlitmus.spec.component_layouts import LAYOUTS, layout_of
 from kvlitmus.spec.component_shapes import fits, step_of
 from kvlitmus.spec.component_state import end_name
@@ -34,6 +34,7 @@ from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.proofs.support.component_fetch_calls import subsets
 
 PAGE = 4
+ROOT = Origin(0)
 AS_SGLANG = Profile(component_extent="path", component_shortfall="dropped", component_fetch_window="root")
 
 
@@ -203,12 +204,14 @@ def test_a_reservation_is_the_largest_that_fits(name: str) -> None:
         for least in (step, 2 * step + 1):
             for room in product(range(0, 11, 2 if len(pools) > 2 else 1), repeat=len(pools)):
                 available = dict(zip(pools, room, strict=True))
-                got = reserved_length(layout, length, least, available)
+                got = reserved_length(layout, ROOT, length, least, available)
                 if got:
-                    assert got % step == 0 and least <= got <= length and fits(asked(layout, got), available)
+                    assert got % step == 0 and least <= got <= length and fits(asked(layout, ROOT, got), available)
                 base = {pool: many if pool == layout.base.pool else 1000 for pool, many in available.items()}
-                longest = max((one for one in range(0, length + 1, step) if fits(asked(layout, one), base)), default=0)
-                due = longest if longest >= least and fits(asked(layout, longest), available) else 0
+                longest = max(
+                    (one for one in range(0, length + 1, step) if fits(asked(layout, ROOT, one), base)), default=0
+                )
+                due = longest if longest >= least and fits(asked(layout, ROOT, longest), available) else 0
                 assert got == due
 
 
@@ -228,13 +231,13 @@ def test_the_table_of_truncations() -> None:
     ):
         for states in (0, 1, 2):
             available = {"kv": room // 4, "state": states}
-            assert reserved_length(layout, length, 8, available) == (wanted if states else 0)
+            assert reserved_length(layout, ROOT, length, 8, available) == (wanted if states else 0)
 
 
 def test_the_number_of_states_and_window_pages_is_that_of_any_length() -> None:
     layout = layout_of("kv+swa+state", 4, 16)
     for length in range(8, 65, 4):
-        needs = {need.component.name: need.entries for need in asked(layout, length)}
+        needs = {need.component.name: need.entries for need in asked(layout, ROOT, length)}
         assert needs == {"kv": length // 4, "swa": 2, "state": 1}
 
 
@@ -247,10 +250,10 @@ def test_what_is_read_is_the_intersection_and_never_the_least() -> None:
     left, right = next(counterexamples(3))
     assert (left, right) == (frozenset({0, 1}), frozenset({0, 2}))
     stored = {"kv": range(4, 13, 4), "swa": (12, 8), "state": (4,)}
-    assert restored(layout, 0, 12, 4, {"kv", "swa", "state"}, stored) == 0
-    assert boundaries(layout.named("swa"), 0, (4, 8, 12), stored["swa"]) == {0, 12}
-    assert boundaries(layout.named("state"), 0, (4, 8, 12), stored["state"]) == {0, 4}
-    assert restored(layout, 0, 12, 4, {"kv", "swa", "state"}, {**stored, "state": (4, 12)}) == 12
+    assert restored(layout, ROOT, 12, 4, {"kv", "swa", "state"}, stored) == 0
+    assert boundaries(layout.named("swa"), ROOT, (4, 8, 12), stored["swa"]) == {0, 12}
+    assert boundaries(layout.named("state"), ROOT, (4, 8, 12), stored["state"]) == {0, 4}
+    assert restored(layout, ROOT, 12, 4, {"kv", "swa", "state"}, {**stored, "state": (4, 12)}) == 12
 
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
@@ -260,11 +263,11 @@ def test_what_is_read_is_what_was_reserved_at_most(name: str, window: str) -> No
     layout = layout_of(name, 2, 8)
     step = step_of(layout.components)
     for start in range(0, 3 * step, step):
-        short = window == "anchor" or (window == "root" and not start)
+        origin = Origin(start, window == "anchor" or (window == "root" and not start))
         for length in range(step, 6 * step, step):
-            for need in asked(layout, length, short=short):
+            for need in asked(layout, origin, length):
                 for boundary in range(start, start + length + 1, step):
-                    read = fetched(need.component, start, boundary, short=short)
+                    read = fetched(need.component, origin, boundary)
                     assert len(read) <= max(need.entries, 0) or not need.entries
                     assert all(start < end <= boundary for end in read)
 

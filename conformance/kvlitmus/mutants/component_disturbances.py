@@ -9,7 +9,6 @@ from kvlitmus.conformance.specimen.components import ComponentEvictor, Component
 from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
 from kvlitmus.mutants.disturbances import FOREIGN
 from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run, Shape, Window
-from kvlitmus.spec.on import On
 
 OnTier = Callable[[Any, ComponentEvictor], bool]
 """Change one tier of a cache; whether that could be done."""
@@ -353,15 +352,6 @@ NOT_DISTURBED: Mapping[str, str] = {
 """The other parts, each with the reason."""
 
 EXCUSES: tuple[Excuse, ...] = (
-    Excuse(
-        (
-            *(f"device: an entry of {what} goes, the least recently used" for what, _ in SHAPES),
-            "device: the entry that was used last goes",
-        ),
-        "open: where other components go with what was evicted, COMP-16 lets a request that gets places take any entry "
-        "that nobody needs: it does not follow which of them went with which",
-        (On.COMPONENT_START, On.COMPONENT_GROW, On.COMPONENT_FINISH),
-    ),
     Excuse(
         tuple(f"{tier}: {TURNED}" for tier in ("device", "host")),
         "open: which of the entries that nobody needs goes first, no rule says where a cache has components",

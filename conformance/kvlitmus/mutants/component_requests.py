@@ -84,6 +84,31 @@ class CachedIsNoRoom(ComponentRequestTable):
         return self.pools.alloc(wants)
 
 
+@mutant("request-makes-room-to-spare", kills=("COMP-16",), profile=CAPPED, configs=REQUEST_CONFIGS)
+class MakesRoomToSpare(ComponentRequestTable):
+    """Where a request has to evict, it goes on until there is a place more than it asked for."""
+
+    def room(self, wants: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
+        evicts = not self.pools.enough(wants)
+        granted = super().room(wants)
+        if evicts and granted is not None:
+            for one in self.components:
+                if not any(self.pools.free.values()):
+                    self.tree.evict({one.name: 1})
+        return granted
+
+
+@mutant("request-makes-room-that-there-is", kills=("COMP-16",), profile=CAPPED, configs=REQUEST_CONFIGS)
+class MakesRoomThatThereIs(ComponentRequestTable):
+    """A request evicts as much as it asks for, whatever is free."""
+
+    def room(self, wants: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
+        granted = super().room(wants)
+        if granted is not None:
+            self.tree.evict(wants)
+        return granted
+
+
 @mutant("request-keeps-its-window", kills=("CREQ-02",), profile=CAPPED, configs=WINDOWED)
 class KeepsItsWindow(ComponentRequestTable):
     """What a window has left behind is held until the request ends: long requests need as much of it as of the KV."""

@@ -26,7 +26,7 @@ from kvlitmus.spec.component_calls import (
     Reserved,
 )
 from kvlitmus.spec.component_facts import fetch_whole
-from kvlitmus.spec.component_fetch import asked, fetched, least_length, reserved_length, restored
+from kvlitmus.spec.component_fetch import Origin, asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import fits, summed
 from kvlitmus.spec.component_state import (
@@ -35,8 +35,8 @@ from kvlitmus.spec.component_state import (
     anchor_of,
     commit_brings,
     commit_end,
+    origin_of,
     pool_places,
-    short_from,
     written,
 )
 from kvlitmus.spec.setting import Setting
@@ -52,17 +52,17 @@ def prefetch(cache: Cache, setting: Setting, call: ComponentPrefetch) -> tuple[C
     layout = setting.layout
     anchor = anchor_of(layout, call.path, call.start)
     whole, least = fetch_whole(layout, call), least_length(layout, call.threshold)
-    short = short_from(setting, call.start)
+    origin = origin_of(setting, call.start)
     if whole < least:
         return cache, Reserved(None, {})
     guard = Fetch(call.path, call.start, 0, call.threshold, anchor, frozenset(), frozenset(), call.start)
-    roomy, freed = make_room(cache._replace(fetches={**cache.fetches, call.number: guard}), setting, whole, short=short)
-    length = reserved_length(layout, whole, least, counts(roomy), short=short)
+    roomy, freed = make_room(cache._replace(fetches={**cache.fetches, call.number: guard}), setting, origin, whole)
+    length = reserved_length(layout, origin, whole, least, counts(roomy))
     if not length:
         return roomy._replace(fetches=cache.fetches), Reserved(None, freed)
     free = dict(roomy.free)
     places: dict[str, tuple[int, ...]] = {}
-    for need in asked(layout, length, short=short):
+    for need in asked(layout, origin, length):
         pool = need.component.pool
         places[need.component.name] = tuple(sorted(free[pool])[: need.entries])
         free[pool] -= frozenset(places[need.component.name])
@@ -71,9 +71,9 @@ def prefetch(cache: Cache, setting: Setting, call: ComponentPrefetch) -> tuple[C
     return roomy._replace(free=free, fetches={**cache.fetches, call.number: fetch}), Reserved(places, freed)
 
 
-def make_room(cache: Cache, setting: Setting, length: int, *, short: bool) -> tuple[Cache, Mapping[str, int]]:
+def make_room(cache: Cache, setting: Setting, origin: Origin, length: int) -> tuple[Cache, Mapping[str, int]]:
     """Evict once, of each component whose pool is short as many entries as the prefetch needs."""
-    needs, available = asked(setting.layout, length, short=short), counts(cache)
+    needs, available = asked(setting.layout, origin, length), counts(cache)
     if fits(needs, available):
         return cache, {}
     small = {pool for pool, many in summed(needs).items() if many > available[pool]}
@@ -85,12 +85,12 @@ def found(cache: Cache, setting: Setting, call: ComponentFound) -> tuple[Cache, 
     """Read up to the largest boundary that all components can restore, each entry into the lowest place left."""
     fetch, layout = cache.fetches[call.number], setting.layout
     least = least_length(layout, fetch.threshold)
-    short = short_from(setting, fetch.start)
-    boundary = restored(layout, fetch.start, fetch.length, least, fetch.taken, call.stored, short=short)
+    origin = origin_of(setting, fetch.start)
+    boundary = restored(layout, origin, fetch.length, least, fetch.taken, call.stored)
     rest = {pool: sorted(place for at, place in fetch.reserved if at == pool) for pool in layout.places}
     reads: dict[str, dict[int, int]] = {}
     for one in layout.components:
-        ends = fetched(one, fetch.start, boundary, short=short) if one.name in fetch.taken else ()
+        ends = fetched(one, origin, boundary) if one.name in fetch.taken else ()
         reads[one.name] = {end: rest[one.pool].pop(0) for end in ends}
     then = fetch._replace(boundary=boundary, reads=reads, answered=True, running=any(reads.values()))
     return cache._replace(fetches={**cache.fetches, call.number: then}), Reading(boundary, reads, {})

@@ -64,10 +64,10 @@ from kvlitmus.spec.component_state import (
     needed_at,
     needed_by,
     not_in,
+    origin_of,
     path_to,
     pool_places,
     published,
-    short_from,
     spared_for,
     started,
     stored_by,
@@ -210,7 +210,7 @@ def _begun(setting: Setting, call: ComponentPrefetch, places: Entries) -> Fetch:
     """A prefetch that has these places."""
     layout = setting.layout
     length = len(places.get(layout.base.name, ())) * layout.base.unit
-    needs = asked(layout, length, short=short_from(setting, call.start))
+    needs = asked(layout, origin_of(setting, call.start), length)
     taken = frozenset(need.component.name for need in needs if need.entries)
     anchor = anchor_of(layout, call.path, call.start)
     reserved = pool_places(layout, places)

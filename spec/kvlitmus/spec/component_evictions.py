@@ -7,12 +7,13 @@ after its own for the same prefix (``later``).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.component_calls import At
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import WHOLE_LEAVES
-from kvlitmus.spec.component_state import ComponentState, asked_components
+from kvlitmus.spec.component_state import ComponentState, Place, Stored, asked_components
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
@@ -66,6 +67,33 @@ def rightly_gone(
         bare = {name for component, name in right if component == base}
         right |= {at for at in gone if at[1] in bare}
     return frozenset(right)
+
+
+def taken_for(
+    setting: Setting, layout: Layout, state: ComponentState, lost: Collection[Stored], fresh: Collection[Place]
+) -> frozenset[Stored]:
+    """Which of the entries that are lost a request may have taken that got these places.
+
+    What was in them; and where more goes with an entry, what one eviction after another could take, of pools that had fewer
+    free places than the request got, until it has them.
+    """
+    right = {one for one in lost if (layout.named(one[0][0]).pool, one[1]) in fresh}
+    free = state.available or {}
+    lacking = {pool: many - free.get(pool, 0) for pool, many in Counter(pool for pool, _ in fresh).items()}
+    wants = {one.name: lacking[one.pool] for one in layout.components if lacking.get(one.pool, 0) > 0}
+    gone = {at for at, _ in lost}
+    most = sum(many for many in lacking.values() if many > 0) * longest_node(setting, state)
+    if setting.profile.component_cascade != "none" and _evictions(setting, gone) <= most:
+        along = rightly_gone(setting, layout, state, wants, gone)
+        right |= {one for one in lost if one[0] in along}
+    return frozenset(right)
+
+
+def _evictions(setting: Setting, gone: Collection[At]) -> int:
+    """With how many evictions, at the least, so much goes: one for each prefix whose first entry takes the others along, otherwise one for each entry."""
+    base, later = setting.layout.base.name, setting.profile.component_cascade == "later"
+    entries = Counter(name for _, name in gone)
+    return sum(1 if later or (base, name) in gone else many for name, many in entries.items())
 
 
 def prefixes(setting: Setting, name: Name, back: int) -> frozenset[Name]:

@@ -37,7 +37,7 @@ from kvlitmus.spec.component_calls import (
     Reserved,
 )
 from kvlitmus.spec.component_copies import copy_needs, copy_plans, copy_wants, copying_of
-from kvlitmus.spec.component_evictions import freed_most, rightly_gone
+from kvlitmus.spec.component_evictions import freed_most, rightly_gone, taken_for
 from kvlitmus.spec.component_fetch import asked
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import Chunk, Need, Run, Window, admit, fits, largest, needed, step_of
@@ -52,10 +52,10 @@ from kvlitmus.spec.component_state import (
     fresh_places,
     lacking_at,
     needed_at,
+    origin_of,
     places_of,
     pool_places,
     refilled,
-    short_from,
     stored_by,
     unfollowed_at,
 )
@@ -461,21 +461,19 @@ def component_vanished(
     """What left the cache though the call may not take it: anything but by an eviction that may take it, or a reset.
 
     An eviction for a prefetch or a load back may take what it needs memory for.  A request that gets places may evict what was in
-    them, and what goes with that.
+    them, and what goes with that, until it has them.
     """
     if isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
         lost = state.stored - cached_now(component_held, answer)
         fresh = frozenset(fresh_of(layout, state, call, answer))
-        if fresh and setting.profile.component_cascade != "none":
-            return []
-        return [at for at, place in lost if (layout.named(at[0]).pool, place) not in fresh]
+        return [at for at, _ in lost - taken_for(setting, layout, state, lost, fresh)]
     gone = [at for at in state.certain if at not in component_held]
     if isinstance(call, ComponentReset) or not gone:
         return []
     wants: Mapping[str, int] = call.wants if isinstance(call, ComponentEvict) else {}
     if isinstance(call, ComponentPrefetch):
         whole = fetch_whole(layout, call)
-        needs = asked(layout, whole, short=short_from(setting, call.start))
+        needs = asked(layout, origin_of(setting, call.start), whole)
         wants = {need.component.name: need.entries for need in needs}
     elif isinstance(call, ComponentLoad):
         wants = copy_wants(copy_plans(setting, state, call, answer))

@@ -16,6 +16,7 @@ A prefetch starts at a boundary that is cached, its **anchor**, and reads what s
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import (
@@ -34,22 +35,29 @@ from kvlitmus.spec.component_shapes import (
 from kvlitmus.spec.component_storage import agreed, window_ask, window_pages
 
 
-def entries_asked(component: Component, length: int, *, short: bool = False) -> int:
-    """How many entries of a component a prefetch of so many units reserves; ``short``: of a window as many as there are."""
+class Origin(NamedTuple):
+    """Where a prefetch starts: the end of its anchor, in units; ``short``: of a window it takes what there is behind it, where that is less."""
+
+    start: int
+    short: bool = False
+
+
+def entries_asked(component: Component, origin: Origin, length: int) -> int:
+    """How many entries of a component a prefetch of so many units reserves."""
     shape, unit = component.shape, component.unit
+    if isinstance(shape, Window) and origin.short:
+        return min(length // unit, window_pages(shape.reach, unit))
     if isinstance(shape, Window):
-        return min(length // unit, window_pages(shape.reach, unit)) if short else window_ask(length, shape.reach, unit)
+        return window_ask(length, shape.reach, unit)
     if isinstance(shape, Point):
         return min(length, 1)
     whole = length // unit
     return min(whole, (shape.size - 1) // unit) if isinstance(shape, Chunk) else whole
 
 
-def asked(layout: Layout, length: int, *, short: bool = False) -> tuple[Need, ...]:
+def asked(layout: Layout, origin: Origin, length: int) -> tuple[Need, ...]:
     """What a prefetch of so many units needs of all components."""
-    return tuple(
-        Need(one, entries_asked(one, length, short=short), isinstance(one.shape, Run)) for one in layout.components
-    )
+    return tuple(Need(one, entries_asked(one, origin, length), isinstance(one.shape, Run)) for one in layout.components)
 
 
 def least_length(layout: Layout, threshold: int) -> int:
@@ -57,49 +65,48 @@ def least_length(layout: Layout, threshold: int) -> int:
     return max(threshold, step_of(layout.components))
 
 
-def cut_length(layout: Layout, length: int, available: Mapping[str, int], *, short: bool = False) -> int:
+def cut_length(layout: Layout, origin: Origin, length: int, available: Mapping[str, int]) -> int:
     """The largest length up to this one, in whole steps, for which the pool of the KV has room."""
     step, pool = step_of(layout.components), layout.base.pool
     room = available.get(pool, 0)
-    return next((some for some in range(length, 0, -step) if summed(asked(layout, some, short=short))[pool] <= room), 0)
+    return next((some for some in range(length, 0, -step) if summed(asked(layout, origin, some))[pool] <= room), 0)
 
 
-def reserved_length(
-    layout: Layout, length: int, least: int, available: Mapping[str, int], *, short: bool = False
-) -> int:
+def reserved_length(layout: Layout, origin: Origin, length: int, least: int, available: Mapping[str, int]) -> int:
     """How many units a prefetch reserves that could have so many; 0: it is refused.
 
     ``length``: whole steps.  ``available``: the free places of each pool, after room was made.
     """
-    cut = cut_length(layout, length, available, short=short)
-    return cut if cut >= least and fits(asked(layout, cut, short=short), available) else 0
+    cut = cut_length(layout, origin, length, available)
+    return cut if cut >= least and fits(asked(layout, origin, cut), available) else 0
 
 
-def fetched(component: Component, start: int, boundary: int, *, short: bool = False) -> range:
-    """Where the entries end that a prefetch from ``start`` reads of a component for a boundary.
+def fetched(component: Component, origin: Origin, boundary: int) -> range:
+    """Where the entries end that a prefetch reads of a component for a boundary.
 
-    Of a window all or none; or, if it may be ``short``, what there is of it behind ``start``.
+    Of a window all or none; or, if it may be ``short``, what there is of it behind the start.
     """
+    start = origin.start
     if boundary <= start:
         return range(0)
     shape, unit = component.shape, component.unit
-    if isinstance(shape, Window) and not short and boundary - start < window_pages(shape.reach, unit) * unit:
+    if isinstance(shape, Window) and not origin.short and boundary - start < window_pages(shape.reach, unit) * unit:
         return range(0)
     ends = needed(component, boundary) or range(0)
     return ends if isinstance(shape, Point) else range(max(ends.start, start + unit), ends.stop, unit)
 
 
 def boundaries(
-    component: Component, start: int, candidates: Collection[int], stored: Collection[int], *, short: bool = False
+    component: Component, origin: Origin, candidates: Collection[int], stored: Collection[int]
 ) -> frozenset[int]:
     """The boundaries among these that a component can restore from what storage has; nothing is always restorable.
 
     A window is fetched whole or not at all, so it can't restore a boundary that is nearer to the anchor than its length,
     unless it is ``short`` there.
     """
-    found = {start}
+    found = {origin.start}
     for boundary in candidates:
-        ends = fetched(component, start, boundary, short=short)
+        ends = fetched(component, origin, boundary)
         if (ends or not isinstance(component.shape, Window)) and all(end in stored for end in ends):
             found.add(boundary)
     return frozenset(found)
@@ -107,25 +114,22 @@ def boundaries(
 
 def restored(
     layout: Layout,
-    start: int,
+    origin: Origin,
     length: int,
     least: int,
     taken: Collection[str],
     stored: Mapping[str, Collection[int]],
-    *,
-    short: bool = False,
 ) -> int:
     """The largest boundary that all components can restore for which a prefetch has memory (``taken``).
 
-    It is ``start`` where that is fewer than ``least`` units: nothing is read then.  A component of which storage says nothing
+    It is the start where that is fewer than ``least`` units: nothing is read then.  A component of which storage says nothing
     has nothing there.
     """
-    step = step_of(layout.components)
+    step, start = step_of(layout.components), origin.start
     candidates = range(start + step, start + length + 1, step)
     mine = [one for one in layout.components if one.name in taken]
     found = agreed(
-        [{start}.union(candidates)]
-        + [boundaries(one, start, candidates, stored.get(one.name, ()), short=short) for one in mine]
+        [{start}.union(candidates)] + [boundaries(one, origin, candidates, stored.get(one.name, ())) for one in mine]
     )
     return found if found - start >= least else start
 
@@ -135,13 +139,15 @@ def committed(layout: Layout, start: int, boundary: int, came: Mapping[str, Coll
     kept = [one for one in layout.components if isinstance(one.shape, Run | Derived)]
     unit = layout.base.unit
     end = start
-    while end < boundary and all(at in came.get(one.name, ()) for one in kept for at in fetched(one, end, end + unit)):
+    while end < boundary and all(
+        at in came.get(one.name, ()) for one in kept for at in fetched(one, Origin(end), end + unit)
+    ):
         end += unit
     return end
 
 
 def attached(
-    layout: Layout, start: int, boundary: int, end: int, came: Mapping[str, Collection[int]], *, short: bool = False
+    layout: Layout, origin: Origin, boundary: int, end: int, came: Mapping[str, Collection[int]]
 ) -> Mapping[str, tuple[int, ...]]:
     """Where the entries end, by component, that a commit of KV up to ``end`` attaches.
 
@@ -151,9 +157,9 @@ def attached(
     found: dict[str, tuple[int, ...]] = {}
     for one in layout.components:
         if isinstance(one.shape, Run | Derived):
-            found[one.name] = tuple(fetched(one, start, end))
+            found[one.name] = tuple(fetched(one, origin, end))
         else:
-            ends = fetched(one, start, boundary, short=short)
+            ends = fetched(one, origin, boundary)
             whole = end == boundary and all(at in came.get(one.name, ()) for at in ends)
             found[one.name] = tuple(ends) if whole else ()
     return found

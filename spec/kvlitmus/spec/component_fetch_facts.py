@@ -29,8 +29,8 @@ from kvlitmus.spec.component_state import (
     commit_brings,
     commit_end,
     held_by,
+    origin_of,
     pool_places,
-    short_from,
     written,
 )
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
@@ -80,7 +80,7 @@ def component_fetch_needs(
     setting: Setting, layout: Layout, call: ComponentPrefetch, component_fetch_length: int
 ) -> Mapping[str, int]:
     """How many places a prefetch of this length needs, by component."""
-    needs = asked(layout, component_fetch_length, short=short_from(setting, call.start))
+    needs = asked(layout, origin_of(setting, call.start), component_fetch_length)
     return {need.component.name: need.entries for need in needs}
 
 
@@ -115,8 +115,8 @@ def component_fetch_length_due(
     """For how many units there is memory, of all components; 0: the prefetch is to be refused, as while storage is away."""
     if state.attached is False:
         return 0
-    short = short_from(setting, call.start)
-    return reserved_length(layout, component_fetch_full, component_fetch_least, component_fetch_room, short=short)
+    origin = origin_of(setting, call.start)
+    return reserved_length(layout, origin, component_fetch_full, component_fetch_least, component_fetch_room)
 
 
 @fact(1, ports=("component_counters",))
@@ -137,19 +137,19 @@ def component_fetch_spared(
     """
     if component_fetch_length == component_fetch_full or state.attached is False:
         return []
-    short = short_from(setting, call.start)
-    full = asked(layout, component_fetch_full, short=short)
+    origin = origin_of(setting, call.start)
+    full = asked(layout, origin, component_fetch_full)
     anchor = held_by(setting, call.path, call.start)
     counts = Counter(name for name, _ in state.certain - state.needed - anchor)
     could = dict(state.available or {})
     for need in full:
         could[need.component.pool] += min(need.entries, counts[need.component.name])
     ample = {pool: max(many, component_fetch_room[pool]) for pool, many in could.items()}
-    due = reserved_length(layout, component_fetch_full, component_fetch_least, ample, short=short)
+    due = reserved_length(layout, origin, component_fetch_full, component_fetch_least, ample)
     if due <= component_fetch_length:
         return []
     pools = {layout.base.pool} if component_fetch_length else set(ample)
-    needs = summed(asked(layout, due, short=short))
+    needs = summed(asked(layout, origin, due))
     return [pool for pool in needs if pool in pools and component_fetch_room[pool] < needs[pool]]
 
 
@@ -169,7 +169,7 @@ def component_fetch_freed_most(
     """
     if state.available is None:
         return UNKNOWN
-    needs = asked(layout, component_fetch_full, short=short_from(setting, call.start))
+    needs = asked(layout, origin_of(setting, call.start), component_fetch_full)
     short = {pool for pool, many in summed(needs).items() if many > state.available[pool]}
     wants = {need.component.name: need.entries for need in needs if need.component.pool in short}
     if component_fetch_full < component_fetch_least:
@@ -226,9 +226,8 @@ def component_fetch_boundary(answer: After) -> int:
 def component_fetch_boundary_due(setting: Setting, layout: Layout, component_fetch: Fetch, call: ComponentFound) -> int:
     """The largest boundary that all components can restore for which the prefetch has memory."""
     least = least_length(layout, component_fetch.threshold)
-    start, taken = component_fetch.start, component_fetch.taken
-    short = short_from(setting, start)
-    return restored(layout, start, component_fetch.length, least, taken, call.stored, short=short)
+    origin, taken = origin_of(setting, component_fetch.start), component_fetch.taken
+    return restored(layout, origin, component_fetch.length, least, taken, call.stored)
 
 
 @fact(0)
@@ -246,10 +245,9 @@ def component_fetch_reads_due(
 
     A boundary beyond the key needs no more than the key has.
     """
-    most, start = len(component_fetch.path.names), component_fetch.start
-    short = short_from(setting, start)
+    most, origin = len(component_fetch.path.names), origin_of(setting, component_fetch.start)
     return {
-        one.name: tuple(fetched(one, start, min(component_fetch_boundary, most), short=short))
+        one.name: tuple(fetched(one, origin, min(component_fetch_boundary, most)))
         if one.name in component_fetch.taken
         else ()
         for one in layout.components

@@ -21,7 +21,7 @@ from kvlitmus.spec.component_calls import (
     Holding,
     Writing,
 )
-from kvlitmus.spec.component_fetch import attached, committed
+from kvlitmus.spec.component_fetch import Origin, attached, committed
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, followed, needed, step_of, valid
 from kvlitmus.spec.component_told import Replayed
@@ -341,10 +341,10 @@ def anchor_of(layout: Layout, path: Path, start: int) -> frozenset[At]:
     )
 
 
-def short_from(setting: Setting, start: int) -> bool:
-    """Whether a prefetch from there takes of a window what there is of it: from the root, or from anywhere, by the profile."""
+def origin_of(setting: Setting, start: int) -> Origin:
+    """Where a prefetch starts: whether it takes a window there that is shorter, from the root or from anywhere, the profile says."""
     window = setting.profile.component_fetch_window
-    return window == "anchor" or (window == "root" and start == 0)
+    return Origin(start, window == "anchor" or (window == "root" and start == 0))
 
 
 def held_by(setting: Setting, path: Path, start: int) -> frozenset[At]:
@@ -377,7 +377,7 @@ def commit_end(setting: Setting, fetch: Fetch, came: Mapping[str, Collection[int
 def commit_brings(setting: Setting, fetch: Fetch, came: Mapping[str, Collection[int]]) -> Mapping[At, int]:
     """The entries that a commit has for the cache, by where they belong."""
     end = commit_end(setting, fetch, came)
-    ends = attached(setting.layout, fetch.start, fetch.boundary, end, came, short=short_from(setting, fetch.start))
+    ends = attached(setting.layout, origin_of(setting, fetch.start), fetch.boundary, end, came)
     return {
         (name, end_name(fetch.path, at)): fetch.reads[name][at]
         for name, some in ends.items()

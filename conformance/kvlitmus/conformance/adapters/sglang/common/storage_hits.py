@@ -25,7 +25,7 @@ from kvlitmus.conformance.adapters.sglang.common.file import PLAN_13, PLAN_23
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Plan, install
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.spec.component_fetch import fetched, least_length
+from kvlitmus.spec.component_fetch import Origin, fetched, least_length
 from kvlitmus.spec.component_shapes import Window
 from kvlitmus.spec.component_state import Fetch
 from kvlitmus.spec.component_storage import window_pages
@@ -72,7 +72,7 @@ class StorageHits(ReferenceComponents):
         rest = {pool: sorted(place for at, place in mine.reserved if at == pool) for pool in layout.places}
         reads: dict[str, dict[int, int]] = {}
         for one in layout.components:
-            ends = fetched(one, mine.start, boundary) if one.name in mine.taken else ()
+            ends = fetched(one, Origin(mine.start), boundary) if one.name in mine.taken else ()
             reads[one.name] = {end: rest[one.pool].pop(0) for end in ends}
         then = mine._replace(boundary=boundary, reads=reads, answered=True, running=any(reads.values()))
         self.cache = self.cache._replace(fetches={**self.cache.fetches, fetch: then})
