@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from kvlitmus.conformance.adapters.process_groups.target import OtherValues, ProcessRanks, ProcessTarget
+from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.checker.calls import ranks
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
@@ -60,11 +61,12 @@ def play(checker: Checker, seed: int) -> Checker:
     return checker
 
 
+@pytest.mark.parametrize(("inner", "seeds"), [(specimen, 4), (reference, 2)], ids=["specimen", "reference"])
 @pytest.mark.parametrize("many", SIZES)
-def test_over_real_groups_everything_is_as_in_one_process(many: int) -> None:
-    """The litmus tests, then drawn schedules; what takes too long hangs."""
-    with ProcessTarget(many, silent=LIMIT) as target:
-        for seed in range(4):
+def test_over_real_groups_everything_is_as_in_one_process(many: int, inner: object, seeds: int) -> None:
+    """The litmus tests, then drawn schedules, of both models, which agree step by step; what takes too long hangs."""
+    with ProcessTarget(many, inner, silent=LIMIT) as target:
+        for seed in range(seeds):
             config = replace(plan.RANKS, stop=("wait_complete", "timeout", "best_effort")[seed % 3])
             real = play(Checker(target.make(config), config, specimen.profile), seed)
             simulated = play(Checker(Simulated(many), config, specimen.profile), seed)
