@@ -70,30 +70,59 @@ def rightly_gone(
 
 
 def taken_for(
-    setting: Setting, layout: Layout, state: ComponentState, lost: Collection[Stored], fresh: Collection[Place]
+    setting: Setting,
+    state: ComponentState,
+    lost: Collection[Stored],
+    fresh: Collection[Place],
+    spare: Mapping[str, int],
 ) -> frozenset[Stored]:
     """Which of the entries that are lost a request may have taken that got these places.
 
-    What was in them; and where more goes with an entry, what one eviction after another could take, of pools that had fewer
-    free places than the request got, until it has them.
+    What was in them; and where more goes with an entry, what one eviction after another could take, of the pools that the places
+    are of, until it has them.  ``spare``: the places of each pool that are free then, without those that it gave back.
     """
-    right = {one for one in lost if (layout.named(one[0][0]).pool, one[1]) in fresh}
-    free = state.available or {}
-    lacking = {pool: many - free.get(pool, 0) for pool, many in Counter(pool for pool, _ in fresh).items()}
-    wants = {one.name: lacking[one.pool] for one in layout.components if lacking.get(one.pool, 0) > 0}
-    gone = {at for at, _ in lost}
-    most = sum(many for many in lacking.values() if many > 0) * longest_node(setting, state)
-    if setting.profile.component_cascade != "none" and _evictions(setting, gone) <= most:
-        along = rightly_gone(setting, layout, state, wants, gone)
+    layout = setting.layout
+    # What is cached again, for the same prefix in the same place, was evicted as well.
+    right = {one for one in state.stored if (layout.named(one[0][0]).pool, one[1]) in fresh}
+    got = Counter(pool for pool, _ in fresh)
+    evicted = right.union(lost)
+    if setting.profile.component_cascade != "none" and _ends_with_room(setting, state, evicted, got, spare):
+        wants = {one.name: got[one.pool] for one in layout.components}
+        along = rightly_gone(setting, layout, state, wants, {at for at, _ in evicted})
         right |= {one for one in lost if one[0] in along}
     return frozenset(right)
 
 
-def _evictions(setting: Setting, gone: Collection[At]) -> int:
-    """With how many evictions, at the least, so much goes: one for each prefix whose first entry takes the others along, otherwise one for each entry."""
-    base, later = setting.layout.base.name, setting.profile.component_cascade == "later"
-    entries = Counter(name for _, name in gone)
-    return sum(1 if later or (base, name) in gone else many for name, many in entries.items())
+def _ends_with_room(
+    setting: Setting,
+    state: ComponentState,
+    lost: Collection[Stored],
+    got: Mapping[str, int],
+    spare: Mapping[str, int],
+) -> bool:
+    """Whether evictions of what is lost can have been one after the other, each while some pool still lacked places.
+
+    Then there are no more of them than places were got, and of some pool less is to spare than the last one freed.
+    """
+    evictions, node = _evictions(setting, lost), longest_node(setting, state)
+    if len(evictions) > node * sum(got.values()):
+        return False
+    freed = {pool: sorted((one[pool] for one in evictions), reverse=True) for pool in got}
+    return any(spare[pool] < sum(freed[pool][:node]) for pool in got)
+
+
+def _evictions(setting: Setting, lost: Collection[Stored]) -> list[Counter[str]]:
+    """How much each eviction frees of each pool, where as few as can be take so much, one entry after the other.
+
+    One for each prefix of which an entry goes that takes the others along, otherwise one for each entry.
+    """
+    layout, later = setting.layout, setting.profile.component_cascade == "later"
+    together = {at[1] for at, _ in lost if later or at[0] == layout.base.name}
+    found: dict[object, Counter[str]] = {}
+    for at, place in lost:
+        one = at[1] if at[1] in together else (at, place)
+        found.setdefault(one, Counter())[layout.named(at[0]).pool] += 1
+    return list(found.values())
 
 
 def prefixes(setting: Setting, name: Name, back: int) -> frozenset[Name]:

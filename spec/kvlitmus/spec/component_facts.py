@@ -412,6 +412,21 @@ def fresh_of(
     return fresh_places(layout, before, answer.answer)
 
 
+def _spare(
+    setting: Setting, state: ComponentState, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
+) -> Counter[str]:
+    """The places of each pool that are free after a call of a request, without those that it gave back."""
+    assert answer.view is not None
+    spare = Counter({pool: len(free) for pool, free in answer.view.free.items()})
+    if call.receipt in state.running and isinstance(answer.answer, Holding):
+        before, after = (
+            places_of(setting.layout, one) for one in (state.running[call.receipt].held, answer.answer.held)
+        )
+        free = {(pool, place) for pool, places in answer.view.free.items() for place in places}
+        spare.subtract(pool for pool, _ in (before - after) & free)
+    return spare
+
+
 @fact(3, ports=("component_view",))
 def component_held(answer: After) -> Mapping[At, int] | Unknown:
     """Every cached entry, by where it belongs."""
@@ -466,7 +481,7 @@ def component_vanished(
     if isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
         lost = state.stored - cached_now(component_held, answer)
         fresh = frozenset(fresh_of(layout, state, call, answer))
-        return [at for at, _ in lost - taken_for(setting, layout, state, lost, fresh)]
+        return [at for at, _ in lost - taken_for(setting, state, lost, fresh, _spare(setting, state, call, answer))]
     gone = [at for at in state.certain if at not in component_held]
     if isinstance(call, ComponentReset) or not gone:
         return []
