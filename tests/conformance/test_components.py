@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,9 +16,10 @@ from kvlitmus.conformance.generate.actions.components import use
 from kvlitmus.conformance.litmus.component_host import back_up, backed, end, load
 from kvlitmus.conformance.litmus.components import ALL, store
 from kvlitmus.conformance.litmus.keys import prompt
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.run.targets import load_target, resolve_target
 from kvlitmus.conformance.specimen.cache import ComponentTarget
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentHierarchy
 from kvlitmus.conformance.specimen.components import ComponentJournal, ComponentSpecimen
@@ -240,3 +242,13 @@ def test_nothing_is_asked_of_the_host_where_there_is_none(config: Config) -> Non
     for item in plan.items([config], PROFILE, steps=1):
         result = engine.run_item(OneClassTarget(), item, Options(shrink_trials=0))
         assert not result.error and not result.findings, (item.id, result.findings)
+
+
+@pytest.mark.parametrize("name", ["specimen", "components", "component-requests", "reference-components"])
+def test_a_policy_that_no_rule_orders_evictions_by_is_refused(name: str) -> None:
+    """No rule says which of the entries that nobody needs goes first: specimen and reference promise no other order."""
+    made = load_target(resolve_target(name)).make
+    config = Config(page_size=4, pages=24, components="groups")
+    assert made(config)
+    with pytest.raises(Unsupported, match="caches of components have no policy 'lfu'; they have lru"):
+        made(replace(config, policy="lfu"))

@@ -66,10 +66,15 @@ def least_length(layout: Layout, threshold: int) -> int:
 
 
 def cut_length(layout: Layout, origin: Origin, length: int, available: Mapping[str, int]) -> int:
-    """The largest length up to this one, in whole steps, for which the pool of the KV has room."""
-    step, pool = step_of(layout.components), layout.base.pool
-    room = available.get(pool, 0)
-    return next((some for some in range(length, 0, -step) if summed(asked(layout, origin, some))[pool] <= room), 0)
+    """The largest length up to this one, in whole steps, for which the pool of what can be cut short has room: of the KV."""
+
+    def has_room(some: int) -> bool:
+        needs = asked(layout, origin, some)
+        total = summed(needs)
+        pools = {need.component.pool for need in needs if need.truncatable}
+        return all(total[pool] <= available.get(pool, 0) for pool in pools)
+
+    return next((some for some in range(length, 0, -step_of(layout.components)) if has_room(some)), 0)
 
 
 def reserved_length(layout: Layout, origin: Origin, length: int, least: int, available: Mapping[str, int]) -> int:

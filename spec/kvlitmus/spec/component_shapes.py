@@ -174,7 +174,7 @@ def largest(
 
 
 class Need(NamedTuple):
-    """How many entries of a component are asked for; with fewer than that something can be done if ``truncatable``."""
+    """How many entries of a component are asked for; where there is room for fewer, all is cut short if it is ``truncatable``, else refused."""
 
     component: Component
     entries: int

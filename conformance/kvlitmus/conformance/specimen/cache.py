@@ -17,6 +17,7 @@ from kvlitmus.conformance.specimen.ranked import RankedSpecimen
 from kvlitmus.conformance.specimen.sparse import SparseSpecimen
 from kvlitmus.conformance.specimen.store import StoreSpecimen
 from kvlitmus.conformance.specimen.tree import POLICIES
+from kvlitmus.conformance.support.component_configs import of_components
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.profile import Profile
 
@@ -68,6 +69,7 @@ class SpecimenTarget:
 
     def make_components(self, config: Config) -> ComponentSpecimen:
         """A fresh cache of components, with host memory and storage behind it where that is asked for."""
+        of_components(config)
         hosted = ComponentHierarchy if config.storage == "none" else ComponentStorehouse
         made: ComponentSpecimen = (hosted if config.tiered else ComponentSpecimen)(config, self.parts, self.profile)
         return made
@@ -97,9 +99,7 @@ class ComponentTarget(SpecimenTarget):
 
     def make(self, config: Config) -> Any:
         """A fresh cache of the components of the configuration."""
-        if not config.components:
-            raise Unsupported("this is a cache of components")
-        return super().make(config)
+        return self.make_components(config)
 
 
 component_target = ComponentTarget(profile=replace(PROFILE, misuse="undefined"))
@@ -113,8 +113,7 @@ class ComponentRequestTarget(SpecimenTarget):
 
     def make(self, config: Config) -> Any:
         """A fresh cache of the components of the configuration."""
-        if not config.components:
-            raise Unsupported("this is a cache of components")
+        of_components(config)
         return ComponentServer(config, self.parts, self.profile)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.support.component_configs import of_components
 from kvlitmus.reference import component_events
 from kvlitmus.reference import component_requests as model
 from kvlitmus.spec.calls import Path, path_of
@@ -105,8 +106,7 @@ class ReferenceRequestTarget:
 
     def make(self, config: Config) -> ReferenceRequests:
         """A fresh cache of the components of the configuration."""
-        if not config.components:
-            raise Unsupported("this is a cache of components")
+        of_components(config)
         return ReferenceRequests(config, self.profile)
 
 

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.support.component_configs import of_components
 from kvlitmus.reference import component_events, component_writes
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
@@ -299,8 +300,7 @@ class ReferenceComponentTarget:
 
     def make(self, config: Config) -> ReferenceComponents:
         """A fresh cache of the components of the configuration."""
-        if not config.components:
-            raise Unsupported("this is a cache of components")
+        of_components(config)
         if config.tiered and config.storage != "none":
             return ReferenceComponentStorage(config, self.profile)
         return (ReferenceComponentHierarchy if config.tiered else ReferenceComponents)(config, self.profile)

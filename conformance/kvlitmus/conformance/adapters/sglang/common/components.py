@@ -53,10 +53,12 @@ WINDOWED = (
     Config(page_size=4, pages=16, components="kv+swa"),
     Config(page_size=16, pages=16, components="kv+swa"),
     Config(page_size=4, pages=16, components="kv+swa", bigram=True),
+    Config(page_size=4, pages=16, components="kv+swa", policy="lfu"),
 )
 STATED = (
     Config(page_size=4, pages=16, components="kv+state"),
     Config(page_size=1, pages=16, components="kv+state"),
+    Config(page_size=4, pages=16, components="kv+state", policy="slru"),
 )
 
 Row = tuple[str, str | None, tuple[object, ...], int]
