@@ -377,6 +377,12 @@ target = Target()
 """
 
 
+def test_rules_of_what_a_target_does_not_offer_are_not_played_for(capsys: Capture) -> None:
+    assert main(["run", "components", "--pack", "ranks", "--jobs", "1"]) == 4
+    said = capsys.readouterr().out
+    assert "not applicable: the target offers no ranks" in said and "0 steps in 0 items" in said
+
+
 @pytest.mark.parametrize("chosen", [["--pack", "pool"], ["--rule", "POOL-03"]])
 def test_what_is_blocked_by_a_rule_that_was_not_chosen_is_not_well(chosen: list[str], capsys: Capture) -> None:
     Path("raises_always.py").write_text(RAISES)
@@ -384,6 +390,7 @@ def test_what_is_blocked_by_a_rule_that_was_not_chosen_is_not_well(chosen: list[
     assert main([*words, "--jobs", "1", "--report", "r.json", "--junit", "r.xml"]) == 4
     said = capsys.readouterr().out
     assert "PORT-01" in said and "exit 4" in said
+    assert "run without --pack and --rule to see it" in " ".join(said.split())
     report = json.loads(Path("r.json").read_text())
     assert report["exit_code"] == 4 and "blocked" in {one["verdict"] for one in report["rules"]}
     assert "<error" in Path("r.xml").read_text()

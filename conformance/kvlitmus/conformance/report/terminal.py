@@ -324,5 +324,7 @@ def summary(run: Run, style: Style) -> Iterator[str]:
         meaning += ", known violations aside"
     if run.exit_code == 0 and tally["not_exercised"]:
         meaning += "; a shortened run need not exercise every rule"
+    if run.exit_code == 4 and tally["blocked"] and not tally["violated"] + tally["warned"]:
+        meaning += "; what blocks the rest was not chosen: run without --pack and --rule to see it"
     color = "green" if run.exit_code == 0 else "red" if run.exit_code in (1, 3) else "yellow"
     yield style.paint(f"exit {run.exit_code}: {meaning}", color)

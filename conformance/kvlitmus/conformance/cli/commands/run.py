@@ -72,6 +72,8 @@ def main(args: argparse.Namespace) -> int:
         depth=args.depth, muted=frozenset(all_rules().keys() - chosen.keys()), force_misuse=args.force_misuse
     )
     run = prepare(args, found, configs, chosen, len(items))
+    if all(one.verdict is Verdict.NOT_APPLICABLE for one in conclude(chosen, [], [], run.scope)):
+        items, run.planned = [], 0  # the target offers nothing that the chosen rules speak of
     if any(name.endswith(".json") for name in args.report):
         run.build = build.build_of(ref.module, build.kinds_of(configs))
         run.items = build.items_of(items)
