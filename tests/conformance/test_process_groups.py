@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from kvlitmus.conformance.adapters.process_groups import target as processes
 from kvlitmus.conformance.adapters.process_groups.target import OtherValues, ProcessRanks, ProcessTarget
 from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.checker.calls import ranks
@@ -17,7 +18,7 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.litmus.registry import all_litmus
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.ranked import Deciding, RankCache, RankedSpecimen
@@ -89,6 +90,23 @@ def test_a_collective_that_not_all_enter_is_named_and_not_waited_for(many: int) 
         print(f"named after {time.monotonic() - began:.2f} s: {found.value.rules}")
         assert one.killed_by(found.value.rules)
         assert "acks" in found.value.call
+
+
+def test_nccl_wants_a_gpu_for_each_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "gpus", lambda: 1)
+    with pytest.raises(Unsupported, match="NCCL wants a GPU for each of 2 ranks; 1 are here"):
+        processes.two_nccl.make(plan.RANKS)
+
+
+@pytest.mark.gpu
+def test_over_groups_of_nccl_everything_is_as_in_one_process() -> None:
+    if processes.gpus() < 2:
+        pytest.skip("not run: NCCL wants a GPU for each of two ranks")
+    with ProcessTarget(2, silent=LIMIT, backend="nccl") as target:
+        for seed in range(2):
+            real = play(Checker(target.make(plan.RANKS), plan.RANKS, specimen.profile), seed)
+            simulated = play(Checker(Simulated(2), plan.RANKS, specimen.profile), seed)
+            assert real.history == simulated.history
 
 
 class Stuck(RankCache):

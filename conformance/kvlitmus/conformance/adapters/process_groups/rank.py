@@ -1,7 +1,8 @@
 """The program of one rank: it says what it enters, enters it for real, and says what came out.
 
-Started with the number of a connection, of its rank, of all ranks, a file by which the processes find each other, and
-the seconds after which a group gives up.
+Started with the number of a connection, of its rank, of all ranks, a file by which the processes find each other,
+the seconds after which a group gives up, and what its groups are made with: ``gloo``, or ``nccl`` with a GPU for each
+rank.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from kvlitmus.spec.interface.ranks import Ask, Await, Exchange, Group, GroupLost
 class Links:
     """The real groups of this process, and its messages."""
 
-    def __init__(self, number: int, many: int, store: str, seconds: float) -> None:
+    def __init__(self, number: int, many: int, store: str, seconds: float, backend: str) -> None:
         import torch
         import torch.distributed as dist
 
         torch.set_num_threads(1)
+        self.device = torch.device("cuda", number) if backend == "nccl" else torch.device("cpu")
+        if backend == "nccl":
+            torch.cuda.set_device(self.device)
         limit = timedelta(seconds=seconds)
-        dist.init_process_group("gloo", init_method=f"file://{store}", rank=number, world_size=many, timeout=limit)
+        dist.init_process_group(backend, init_method=f"file://{store}", rank=number, world_size=many, timeout=limit)
         self.torch, self.dist = torch, dist
         shapes = [world for world in worlds().values() if len(world.ranks) == many]
         groups = {group: None for world in shapes for group in world.groups if len(group.members) > 1}
@@ -64,7 +68,7 @@ class Links:
 
     def tensor(self, numbers: tuple[int, ...]) -> Any:
         """These numbers as others can receive them."""
-        return self.torch.tensor(numbers, dtype=self.torch.int64)
+        return self.torch.tensor(numbers, dtype=self.torch.int64, device=self.device)
 
     def settle(self) -> None:
         """All that was sent in the last call has been received: the judge has seen to it."""
@@ -128,12 +132,12 @@ def end_with_the_judge() -> None:
 def main() -> None:
     """Serve one rank until the judge is gone."""
     descriptor, rank, many, store = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    seconds = float(sys.argv[5])
+    seconds, backend = float(sys.argv[5]), sys.argv[6]
     threading.Thread(target=end_with_the_judge, daemon=True).start()
     talk = Connection(descriptor)
     try:
         cache = talk.recv()
-        serve(talk, rank, Links(rank, many, store, seconds), cache)
+        serve(talk, rank, Links(rank, many, store, seconds, backend), cache)
     except EOFError:
         os._exit(0)
 

@@ -1,4 +1,4 @@
-"""The ranks of a cache in as many processes, over groups of ``torch.distributed`` (gloo).
+"""The ranks of a cache in as many processes, over groups of ``torch.distributed``: gloo, or NCCL where there are GPUs.
 
 Each process holds the whole cache and runs one rank of it.  A call is a generator there as everywhere: what the rank
 enters it says first, then enters for real.  So the judge sees who has entered what before anybody waits, and a
@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.ports import capabilities_of
 from kvlitmus.spec.interface.ranks import (
@@ -61,13 +62,15 @@ class RaisedThere(Exception):
 class Member:
     """The process of one rank."""
 
-    def __init__(self, number: int, many: int, folder: Path, cache: object, seconds: float = GIVES_UP) -> None:
+    def __init__(
+        self, number: int, many: int, folder: Path, cache: object, seconds: float = GIVES_UP, backend: str = "gloo"
+    ) -> None:
         self.number = number
         self.busy = False
         self.mine, theirs = Pipe()
         command = [sys.executable, "-m", "kvlitmus.conformance.adapters.process_groups.rank"]
         self.process = subprocess.Popen(
-            [*command, str(theirs.fileno()), str(number), str(many), str(folder / "store"), str(seconds)],
+            [*command, str(theirs.fileno()), str(number), str(many), str(folder / "store"), str(seconds), backend],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.PIPE,
             env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -176,27 +179,42 @@ class StatedProcessRanks(ProcessRanks):
         return view
 
 
+def gpus() -> int:
+    """How many GPUs there are for ranks of NCCL."""
+    import torch
+
+    return torch.cuda.device_count() if torch.distributed.is_nccl_available() else 0
+
+
 class ProcessTarget:
     """A target whose ranks run in ``many`` processes; it ends them when it is left, or the program ends.
 
     ``inner``: the target that each process makes its cache of; it and what it makes of a configuration must be
     picklable.  ``silent``: seconds after which a rank that says nothing is reported.  ``mortal``: whether ranks can be
-    lost; each time all processes are started anew, which takes seconds.
+    lost; each time all processes are started anew, which takes seconds.  ``backend``: ``gloo``, or ``nccl``, which
+    wants a GPU for each rank.
     """
 
     capabilities = frozenset({"ranks", "ranks_view"})
 
-    def __init__(self, many: int, inner: Any = None, silent: float = SILENT, *, mortal: bool = False) -> None:
+    def __init__(
+        self, many: int, inner: Any = None, silent: float = SILENT, *, mortal: bool = False, backend: str = "gloo"
+    ) -> None:
         if inner is None:
             from kvlitmus.conformance.specimen.cache import target as inner
         self.many, self.inner, self.silent, self.mortal = many, inner, silent, mortal
-        self.profile = inner.profile
+        self.profile, self.backend = inner.profile, backend
         self.members: list[Member] = []
         self.ranks: type[ProcessRanks] = ProcessRanks
         self.folder: tempfile.TemporaryDirectory[str] | None = None
 
     def make(self, config: Config) -> ProcessRanks:
-        """The ranks, in processes that are kept as long as every call in them has ended."""
+        """The ranks, in processes that are kept as long as every call in them has ended.
+
+        Raises :class:`~kvlitmus.conformance.ports.Unsupported` where NCCL has fewer GPUs than ranks.
+        """
+        if self.backend == "nccl" and (there := gpus()) < self.many:
+            raise Unsupported(f"NCCL wants a GPU for each of {self.many} ranks; {there} are here")
         if self.members and any(member.busy or member.process.poll() is not None for member in self.members):
             self.end()
         if not self.members:
@@ -218,7 +236,7 @@ class ProcessTarget:
         atexit.register(self.end)
         seconds = TOLD if self.mortal else GIVES_UP
         folder = Path(self.folder.name)
-        self.members = [Member(number, self.many, folder, cache, seconds) for number in range(self.many)]
+        self.members = [Member(number, self.many, folder, cache, seconds, self.backend) for number in range(self.many)]
         for member in self.members:
             member.hear(START)
 
@@ -245,3 +263,5 @@ two = ProcessTarget(2)
 """The specimen over two processes."""
 four = ProcessTarget(4)
 """The specimen over four processes."""
+two_nccl = ProcessTarget(2, backend="nccl")
+"""The specimen over two processes, each with a GPU, and groups of NCCL."""
