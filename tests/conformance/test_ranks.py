@@ -316,7 +316,7 @@ def test_what_nobody_can_look_at_does_not_pass() -> None:
     all_litmus()["ranks/a-rank-that-is-gone-is-told"].program(checker)
     counted = checker.counted()
     assert counted["RANKS-01"] and counted["RANKS-24"]
-    seen = ("RANKS-03", *(f"RANKS-{number}" for number in (20, 21, 22, 23, 25, 28, 29, 30)))
+    seen = ("RANKS-03", *(f"RANKS-{number}" for number in (20, 21, 22, 23, 25, *range(28, 35))))
     assert not any(counted[rule] for rule in seen)
 
 
@@ -434,7 +434,7 @@ def test_a_state_that_one_rank_has_and_another_not_is_seen() -> None:
     ranks.read(checker, 1, [(2, 2, 1)] * 2)
     with pytest.raises(Violation) as found:
         ranks.ask(checker, "poll", rid=1)
-    assert found.value.rules == ("RANKS-03",)
+    assert found.value.rules == ("RANKS-03", "RANKS-33")
 
 
 def test_a_state_that_was_there_from_the_beginning_comes_from_nothing() -> None:

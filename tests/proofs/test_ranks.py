@@ -141,6 +141,52 @@ class EvictsInSilence(RankedReference):
         return tuple(one for one in decisions if one.kind != "victims")
 
 
+class LoadsByMatching(RankedReference):
+    """A match puts what the host has on the device, too."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        decisions = yield from super().ranks_ask(rank, ask)
+        mine = self.ranks[rank]
+        more = tuple(page for page in mine.host if page not in (*mine.device, *mine.loading))[: mine.device_free]
+        if ask.what == "match":
+            self.ranks[rank] = mine._replace(device=mine.device + more)
+        return decisions
+
+
+class PollCuts(RankedReference):
+    """A poll of a prefetch that goes on gives its last page back."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        decisions = yield from super().ranks_ask(rank, ask)
+        mine = self.ranks[rank]
+        one = mine.reading.get(ask.rid)
+        if ask.what == "poll" and one is not None and len(one.pages) > 1:
+            cut = {**mine.reading, ask.rid: one._replace(pages=one.pages[:-1])}
+            self.ranks[rank] = mine._replace(reading=cut)
+        return decisions
+
+
+class NamesWhatIsNotCached(RankedReference):
+    """An insert names the whole key as cached."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        decisions = yield from super().ranks_ask(rank, ask)
+        whole = ranks.pages_of(ask.key)
+        return tuple(one._replace(prefixes=whole) if one[:2] == ("commit", "device") else one for one in decisions)
+
+
+class FreesWhatIsWritten(RankedReference):
+    """A page goes from every device where its copy has ended on one rank."""
+
+    def ranks_local(self, event: Local) -> None:
+        super().ranks_local(event)
+        if event.what == "wrote":
+            self.ranks = {
+                rank: one._replace(device=tuple(page for page in one.device if page != event.key))
+                for rank, one in self.ranks.items()
+            }
+
+
 @pytest.mark.parametrize(
     ("make", "scope", "rules", "steps"),
     [
@@ -155,6 +201,10 @@ class EvictsInSilence(RankedReference):
         (OwnStateRoom, "state room", {"RANKS-01"}, 8),
         (NamesAnother, "copies", {"RANKS-29"}, 8),
         (EvictsInSilence, "copies", {"RANKS-30"}, 8),
+        (LoadsByMatching, "copies", {"RANKS-31"}, 8),
+        (PollCuts, "prefetch", {"RANKS-32"}, 8),
+        (NamesWhatIsNotCached, "copies", {"RANKS-33"}, 8),
+        (FreesWhatIsWritten, "copies", {"RANKS-34"}, 8),
     ],
 )
 def test_a_planted_slip_is_found(make: type[RankedReference], scope: str, rules: set[str], steps: int) -> None:

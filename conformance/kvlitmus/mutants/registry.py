@@ -54,6 +54,7 @@ MODULES: tuple[str, ...] = (
     "ranks",
     "ranks_lost",
     "ranks_states",
+    "ranks_changes",
     "ranks_victims",
     "tiers",
     "room",

@@ -5,7 +5,7 @@ What was decided is a fact only where all ranks have decided alike: one that par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface.ranks import Collective, Decision, Group, Prefix, RankView, Receive, Send
@@ -24,9 +24,6 @@ from kvlitmus.spec.rank_state import (
 )
 
 VICTIMS = "victims"
-PLACES = ("device", "host", "window", "state")
-"""Where victims are."""
-
 PORT = ("ranks", "ranks_view")
 STATES = (*PORT, "rank_states")
 
@@ -61,66 +58,6 @@ def rank_victims(answer: Together) -> Sequence[Sequence[Decision]] | Unknown:
 def ranks_evicted(rank_victims: Sequence[Sequence[Decision]]) -> bool:
     """Whether some rank evicted something."""
     return any(one.prefixes for mine in rank_victims for one in mine)
-
-
-@fact(0, ports=PORT)
-def victims_kept(state: RanksState, answer: Together) -> Sequence[tuple[int, str, Prefix]] | Unknown:
-    """The ranks, each with a place and a prefix named as a victim there that it had not before the call, or has after it,
-    though nothing was brought by it; unknown where none is found, and one can't be seen.
-    """
-    return _where_parted(state, answer, _kept)
-
-
-@fact(0, ports=PORT)
-def victims_unnamed(state: RanksState, answer: Together) -> Sequence[tuple[int, str, Prefix]] | Unknown:
-    """The ranks, each with a place and a prefix that was there before the call, is not after it, and was no victim; unknown
-    where none is found, and one can't be seen.
-    """
-    return _where_parted(state, answer, _unnamed)
-
-
-Parted = Callable[[Sequence[Decision], str, Collection[Prefix], Collection[Prefix]], Iterable[Prefix]]
-"""What the decisions of a rank say falsely of a place, by what was there before the call and is after it."""
-
-
-def _kept(
-    decisions: Sequence[Decision], place: str, before: Collection[Prefix], after: Collection[Prefix]
-) -> list[Prefix]:
-    named = decided(decisions, VICTIMS, place) or ()
-    brought = {page for one in decisions if one.kind in ("grant", "commit") for page in one.prefixes} if named else ()
-    return [page for page in named if page not in brought and (page in after or page not in before)]
-
-
-def _unnamed(
-    decisions: Sequence[Decision], place: str, before: Collection[Prefix], after: Collection[Prefix]
-) -> list[Prefix]:
-    gone = [page for page in before if page not in after]
-    if not gone or decided(decisions, "commit", "reset") is not None:
-        return []
-    named = set(decided(decisions, VICTIMS, place) or ())
-    with_page = () if place in ("device", "host") else (decided(decisions, VICTIMS, "host") or ())
-    return [page for page in gone if page not in named and page not in with_page]
-
-
-def _where_parted(state: RanksState, answer: Together, parted: Parted) -> Sequence[tuple[int, str, Prefix]] | Unknown:
-    """The ranks whose decisions say falsely what went, each with the place and the prefix."""
-    blind, found = False, []
-    for one in answer.traces:
-        before = state.seen[one.rank] if one.rank < len(state.seen) else None
-        after = answer.views[one.rank]
-        if one.ended != RETURNED:
-            continue
-        if before is None or after is None:
-            blind = True
-            continue
-        for place, had, has in zip(PLACES, _places(before), _places(after), strict=True):
-            found += [(one.rank, place, page) for page in parted(one.decisions, place, had, has)]
-    return UNKNOWN if blind and not found else found
-
-
-def _places(view: RankView) -> tuple[Collection[Prefix], ...]:
-    """What is cached, place by place, as :data:`PLACES` names them."""
-    return view.device, view.host, view.window, _cached_states(view)
 
 
 def _of_all(answer: Together, wanted: object) -> Sequence[Sequence[Decision]] | Unknown:
@@ -209,20 +146,20 @@ def rank_looks(ranks_then: RanksState) -> Sequence[Sequence[RankView]] | Unknown
     """For each tree how its ranks look, those left out that have lost something since and have not rejoined; unknown where
     those that can be seen look alike, and one can't be seen.
     """
-    own, seen = ranks_then.own, _looks(ranks_then)
+    own, seen = ranks_then.own, looks_of(ranks_then)
     trees = [ranks_then.world.tree(at) for at in range(len(ranks_then.world.trees))]
     looks = [[seen[rank] for rank in tree if own[rank].whole and rank in seen] for tree in trees]
-    return UNKNOWN if all(map(equal, looks)) and _unseen(ranks_then) else looks
+    return UNKNOWN if all(map(equal, looks)) and some_unseen(ranks_then) else looks
 
 
-def _looks(ranks: RanksState) -> Mapping[int, RankView]:
+def looks_of(ranks: RanksState) -> Mapping[int, RankView]:
     """How each rank looks that somebody could look at."""
     return {rank: view for rank, view in zip(ranks.world.ranks, ranks.seen, strict=False) if view is not None}
 
 
-def _unseen(ranks: RanksState) -> bool:
+def some_unseen(ranks: RanksState) -> bool:
     """Whether nobody could look at some living rank: what it has is unknown, and not in order."""
-    return not set(ranks.living(ranks.world.ranks)) <= set(_looks(ranks))
+    return not set(ranks.living(ranks.world.ranks)) <= set(looks_of(ranks))
 
 
 @fact(0, ports=PORT)
@@ -231,12 +168,12 @@ def ranks_overdrawn(ranks_then: RanksState) -> Sequence[int] | Unknown:
     seen.
     """
     found = []
-    for rank, view in _looks(ranks_then).items():
+    for rank, view in looks_of(ranks_then).items():
         own = ranks_then.own[rank]
         left = [view.device_free, view.window_free, view.host_free - own.pinched]
         left += [] if view.states is None else [view.states.free - own.pinched_states]
         found += [rank] if min(left) < 0 else []
-    return UNKNOWN if not found and _unseen(ranks_then) else found
+    return UNKNOWN if not found and some_unseen(ranks_then) else found
 
 
 @fact(0, ports=PORT)
@@ -246,7 +183,7 @@ def ranks_unaccounted(ranks_then: RanksState) -> Sequence[tuple[int, str]] | Unk
     """
     world = ranks_then.world
     found: list[tuple[int, str]] = []
-    for rank, view in _looks(ranks_then).items():
+    for rank, view in looks_of(ranks_then).items():
         read = sum(len(pages) for _, pages, _ in view.reading)
         window = sum(pages for _, _, pages in view.reading)
         sums = {
@@ -257,7 +194,7 @@ def ranks_unaccounted(ranks_then: RanksState) -> Sequence[tuple[int, str]] | Unk
         if view.states is not None:
             sums["state"] = view.states.free + len(view.states.cached) + len(view.states.held) - world.state_slots
         found += [(rank, pool) for pool, odd in sums.items() if odd]
-    return UNKNOWN if not found and _unseen(ranks_then) else found
+    return UNKNOWN if not found and some_unseen(ranks_then) else found
 
 
 # What was due
@@ -394,7 +331,7 @@ def state_place(state: RanksState, call: RankAsk, common_choices: Sequence[Decis
 @fact(0, ports=STATES)
 def ranks_stated(ranks_then: RanksState) -> bool:
     """Whether some rank has a state."""
-    return any(_cached_states(view) for view in _looks(ranks_then).values())
+    return any(cached_states(view) for view in looks_of(ranks_then).values())
 
 
 @fact(0, ports=STATES)
@@ -406,21 +343,21 @@ def states_from_nothing(
     """
     traces = answer.traces if isinstance(answer, Together) else ()
     given = {one.rank: set(decided(one.decisions, "commit", "state") or ()) for one in traces}
-    before = {} if isinstance(call, RankStart) else _looks(state)
-    looks = _looks(ranks_then)
+    before = {} if isinstance(call, RankStart) else looks_of(state)
+    looks = looks_of(ranks_then)
     # Of a rank that was gone, and is back, nothing was seen before: it had nothing.
     blind = [] if isinstance(call, RankStart) else [one for one in looks if one not in before and state.own[one].whole]
     found = [
         (rank, one)
         for rank, view in looks.items()
         if rank not in blind
-        for one in _cached_states(view)
-        if one not in {*_cached_states(before.get(rank)), *given.get(rank, ())}
+        for one in cached_states(view)
+        if one not in {*cached_states(before.get(rank)), *given.get(rank, ())}
     ]
-    return UNKNOWN if not found and (blind or _unseen(ranks_then)) else found
+    return UNKNOWN if not found and (blind or some_unseen(ranks_then)) else found
 
 
-def _cached_states(view: RankView | None) -> Sequence[Prefix]:
+def cached_states(view: RankView | None) -> Sequence[Prefix]:
     """The boundaries that have a state."""
     return () if view is None or view.states is None else view.states.cached
 

@@ -136,8 +136,12 @@ def restorable(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) 
     some rank, no boundary, and where one has a state another one may have none.
     """
     answers = [_restorable_here(state.own[rank], rid, fetch) for rank in ranks]
-    if any(one is None for one in answers):
-        return None
+    return None if None in answers else still_restorable(state, ranks, rid, fetch)
+
+
+def still_restorable(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> int:
+    """The longest prefix, in pages, that can be restored on every rank whose storage has answered: all, before one has."""
+    answers = [_restorable_here(state.own[rank], rid, fetch) for rank in ranks]
     common = frozenset(range(1, len(fetch.granted) + 1)).intersection(*[one for one in answers if one is not None])
     return max(common, default=0)
 
@@ -253,14 +257,14 @@ def _agreed(
     writing = (*[page for page in agreed.writing if page not in wrote], *(decided(decisions, "grant", "write") or ()))
     loading = (*[page for page in agreed.loading if page not in loaded], *(decided(decisions, "grant", "load") or ()))
     own = {rank: one._replace(wrote=one.wrote - wrote, loaded=one.loaded - loaded) for rank, one in own.items()}
-    agreed = _fetching(state, call.ask, decisions, agreed._replace(writing=writing, loading=loading))
+    agreed = fetching(state, call.ask, decisions, agreed._replace(writing=writing, loading=loading))
     if decided(decisions, "grant", "read") or call.ask.rid not in agreed.fetches:
         # A request's number may be used again: what was found and read for the prefetch before is nothing to this one.
         own = {rank: forgotten(one, call.ask.rid) for rank, one in own.items()}
     return agreed, own
 
 
-def _fetching(state: RanksState, ask: Ask, decisions: Sequence[Decision], agreed: Agreed) -> Agreed:
+def fetching(state: RanksState, ask: Ask, decisions: Sequence[Decision], agreed: Agreed) -> Agreed:
     """The prefetches after a call."""
     fetches = dict(agreed.fetches)
     granted = decided(decisions, "grant", "read")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvlitmus.spec import rank_change_facts as _facts  # noqa: F401 - what the last rules speak of
 from kvlitmus.spec.interface.ranks import Decision, Prefix, RankView
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rank_facts import equal
@@ -454,3 +455,69 @@ def what_goes_is_named_as_a_victim(victims_unnamed: Sequence[tuple[int, str, Pre
     a state may go with its page on the host, and everything where all begin anew.
     """
     return not victims_unnamed
+
+
+@rule(
+    "RANKS-31",
+    on=On.RANKS_STEP,
+    source="R-MR-02, R-PFC-02",
+    reference="ranks.settle",
+    allowed="no pages but those that were there before, and what a commit or a copy named",
+    premise="pages_come",
+    needs=("ranks_view",),
+)
+def pages_come_by_what_is_named(pages_from_nothing: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """A page that a rank has on its device or its host after a step, and had not there before, MUST have been brought in that
+    call by what it names, a commit, a load to the device or a write to the host, or by such a copy that was under way and has
+    ended on every rank.
+    """
+    return not pages_from_nothing
+
+
+@rule(
+    "RANKS-32",
+    on=On.RANKS_STEP,
+    source="R-MR-04, R-MR-08",
+    reference="ranks.restorable",
+    allowed="all that it took memory for, and storage may have",
+    premise="ranks_fetching",
+    needs=("ranks_view",),
+)
+def a_prefetch_keeps_what_it_took(prefetches_cut: Sequence[tuple[int, int, str]]) -> bool:
+    """A prefetch that goes on MUST keep the memory that it took, for its pages, its window and its state, as far as storage may
+    have them on every rank: no other call cuts it; but for what is cached by then, and where its reading has ended early or
+    storage is gone.
+    """
+    return not prefetches_cut
+
+
+@rule(
+    "RANKS-33",
+    on=On.RANKS_ASK,
+    source="R-MR-02",
+    reference="ranks.settle",
+    allowed="what is there after the call, or was a victim of it",
+    premise="ranks_committed",
+    needs=("ranks_view",),
+)
+def what_is_named_as_cached_is_there(committed_and_not_there: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """A page, a window or a state that a rank names in a commit MUST be there after the call, unless the same call names it as a
+    victim: commits that are equal by name only leave trees that lack what was named.
+    """
+    return not committed_and_not_there
+
+
+@rule(
+    "RANKS-34",
+    on=On.RANKS_STEP,
+    source="R-MR-02, R-EV-03",
+    reference="ranks.happened",
+    allowed="everything that was there before",
+    premise="happens_to_one",
+    needs=("ranks_view",),
+)
+def nothing_goes_by_what_happens_to_one(gone_by_itself: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """What ranks have cached MUST NOT go with what happens to one of them alone, where none is lost: what goes is a victim of a
+    call, which all ranks are asked.
+    """
+    return not gone_by_itself

@@ -245,6 +245,70 @@ def a_backup_fits_the_rank_with_least_room(checker: Checker) -> None:
             ranks.cached(checker, KEY)
 
 
+@litmus(rules=("RANKS-31", "RANKS-33"), needs=(*RANKS, "ranks_view"))
+def what_is_cached_is_named_and_what_is_named_is_cached(checker: Checker) -> None:
+    """A key that is longer than the device is inserted, backed up, evicted and loaded back: what comes is named, page
+    by page, and no more is named than comes.
+    """
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape, pages=2):
+            last = checker.ranks_state.world.tree(0)[-1]
+            ranks.pinch(checker, last, 0)
+            ranks.ask(checker, "insert", (9,))
+            ranks.local(checker, Local(last, "pinch"))
+            ranks.ask(checker, "match", (9,))
+            ranks.ask(checker, "insert", KEY)
+            ranks.ask(checker, "match", KEY)
+            ranks.finish_copies(checker)
+            ranks.ask(checker, "match", KEY)
+            ranks.ask(checker, "evict", pages=2)
+            ranks.ask(checker, "load", KEY[:1])
+            ranks.finish_copies(checker)
+            ranks.ask(checker, "match", KEY)
+
+
+@litmus(rules=("RANKS-32",), needs=(*RANKS, "ranks_view"))
+def what_a_prefetch_took_stays_its_own(checker: Checker) -> None:
+    """A prefetch goes on while copies are noted, other keys are cached, read, evicted and loaded, and it is polled too
+    early: it has its memory, before storage has answered and afterwards.
+    """
+    for shape in ranks.SHAPES:
+        if not ranks.start(checker, shape):
+            continue
+        many = len(checker.ranks_state.world.tree(0))
+        ranks.ask(checker, "prefetch", KEY, rid=1)
+        ranks.ask(checker, "insert", (9, 6, 7, 8))
+        for rid in (2, 3):
+            ranks.ask(checker, "insert", (rid, 6, 7))
+            ranks.ask(checker, "acks")
+            ranks.ask(checker, "poll", rid=1)
+            ranks.ask(checker, "prefetch", (rid + 4, 5), rid=rid)
+            ranks.finish_copies(checker)
+            ranks.ask(checker, "evict", pages=8)
+            ranks.ask(checker, "load", (rid, 6, 7))
+            ranks.ask(checker, "match", (rid, 6, 7))
+            ranks.ask(checker, "abort", rid=rid)
+            ranks.found(checker, 1, [range(1, 5)] * many)
+        ranks.read(checker, 1, [(4, 2)] * many)
+        ranks.ask(checker, "poll", rid=1)
+
+
+@litmus(rules=("RANKS-31", "RANKS-34"), needs=(*RANKS, "ranks_view"))
+def what_happens_to_one_rank_alone_moves_nothing(checker: Checker) -> None:
+    """Copies end, time goes by, others occupy memory and storage goes, on one rank alone: what is cached stays."""
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            last = checker.ranks_state.world.tree(0)[-1]
+            ranks.cached(checker, KEY[:3])
+            ranks.ask(checker, "insert", (5, 6))
+            ranks.ended_here(checker, last, "wrote", ranks.agreed(checker).writing)
+            ranks.local(checker, Local(last, "clock", pages=9))
+            ranks.pinch(checker, last, 2)
+            ranks.local(checker, Local(last, "attach", pages=0))
+            ranks.local(checker, Local(last, "attach", pages=1))
+            ranks.ask(checker, "match", KEY)
+
+
 @litmus(rules=("RANKS-24", "RANKS-25"), needs=(*RANKS, "ranks_view"))
 def a_rank_that_is_gone_is_told(checker: Checker) -> None:
     """A rank is gone while the others are asked one thing after the other; then it is back, empty, and all go on
@@ -393,6 +457,20 @@ def a_state_stays_where_another_one_was_not_read(checker: Checker) -> None:
             ranks.read(checker, rid, [(3, 2, state)] * len(members))
             ranks.failed(checker, members[0], rid)
             ranks.ask(checker, "poll", rid=rid)
+
+
+@litmus(rules=("RANKS-32",), needs=STATED)
+def a_prefetch_keeps_its_state(checker: Checker) -> None:
+    """Copies are noted, and another prefetch wants a state, while one goes on that has the only entry."""
+    for members in with_states(checker, 1):
+        ranks.ask(checker, "prefetch", KEY, rid=1)
+        ranks.cached(checker, (5, 6))
+        ranks.ask(checker, "prefetch", (7, 8), rid=2)
+        ranks.found(checker, 1, [range(1, 5)] * len(members))
+        ranks.ask(checker, "acks")
+        ranks.ask(checker, "prefetch", (7, 8), rid=2)
+        ranks.read(checker, 1, [(4, 2, 1)] * len(members))
+        ranks.ask(checker, "poll", rid=1)
 
 
 @litmus(rules=("RANKS-22", "RANKS-23"), needs=STATED)

@@ -132,6 +132,25 @@ class CopiesEndByCall(RankCache):
         return pages or None
 
 
+@null_mutant("null-rank-gives-back-when-all-know", configs=RANK_CONFIGS)
+class GivesBackWhenAllKnow(RankCache):
+    """Memory that a prefetch has for what storage has not goes back where copies are noted, once the storage of every
+    rank has answered; the call that notes the answer comes later, and gives all back where storage has nothing.
+    """
+
+    def ask_acks(self, ask: Ask) -> Deciding:
+        hits = []
+        for rid, one in sorted(self.reads.items()):
+            if one.hit < 0:
+                hits.append((one, (yield from self.count_hit(rid, one))))
+        decisions = yield from super().ask_acks(ask)
+        for one, hit in hits:
+            if hit:
+                self.trim(one, hit)
+                one.hit = -1
+        return decisions
+
+
 SMALL = tuple([replace(config, pages=pages) for pages in (3, 1) for config in RANK_CONFIGS])
 """Hosts that hold less than the keys that are read, so that each prefetch is cut short."""
 
