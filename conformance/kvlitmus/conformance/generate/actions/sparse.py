@@ -21,9 +21,10 @@ def row_of(caller: Caller, a: int) -> int:
 
 @action("sparse_request")
 def request(caller: Caller, a: int, b: int, c: int) -> None:
-    """The row's next tokens: one, some, or more than fit."""
+    """The row's next tokens: one, some, or more than fit; the request of an empty row may have been admitted before."""
     checker, row = caller.checker, row_of(caller, a)
     allocated = sparse.state_of(checker).of(row).allocated
+    may_be_admitted(caller, a, b, c)
     tokens = 1 if c < 96 else 1 + (b * 7 + c) % (3 * checker.size)
     start = allocated - b % (checker.size + 1) if allocated else 0
     sparse.request(checker, row, max(0, start), tokens)
@@ -86,15 +87,65 @@ def decode(caller: Caller, a: int, b: int, c: int) -> None:
     if buffer is None:
         start_decoding(checker, row, c)
         return
+    for turn in range(4 if b % 8 == 5 else 1):
+        if row not in sparse.state_of(checker).buffers:
+            return
+        if step(checker, row, b + turn, c):
+            step(checker, row, c, b)
+
+
+def step(checker: Checker, row: int, b: int, c: int) -> bool:
+    """A step of a row that decodes; whether its buffer found room only when others had ended.
+
+    Where there is no slot for the token before the newest, or none for that one, the row is given back.
+    """
+    state = sparse.state_of(checker)
     length = state.lengths[row] + 1
-    if sparse.back_up(checker, row, length) is None or not sparse.grow(checker, row, length):
-        sparse.free(checker, row)  # there is no slot for the token before the next one, or none for that one
-    else:
-        hosted = state.hosted(length)
-        wishes = wanted(hosted, state.room, b, c)
-        if c % 8 == 7 and checker.profile.misuse != "undefined":  # else nobody could go on with the row
-            sparse.misused_swap(checker, row, length, unwanted(hosted, state.room, wishes, b))
-        sparse.swap(checker, row, length, wishes)
+    stored = sparse.back_up(checker, row, length) is not None
+    at_once = stored and sparse.grow(checker, row, length)
+    if not at_once and not (stored and b % 4 and grows_late(checker, row, length)):
+        sparse.free(checker, row)
+        return False
+    hosted = state.hosted(length)
+    wishes = wanted(hosted, state.room, b, c)
+    if c % 8 == 7 and checker.profile.misuse != "undefined":  # else nobody could go on with the row
+        sparse.misused_swap(checker, row, length, unwanted(hosted, state.room, wishes, b))
+        ask_for_the_rest(checker, row)
+    sparse.swap(checker, row, length, wishes)
+    return not at_once
+
+
+def grows_late(checker: Checker, row: int, length: int) -> bool:
+    """Others that decode end, one after the other, until a buffer has the room that was refused; whether it has."""
+    ask_for_the_rest(checker, row)
+    for other in [other for other in sparse.state_of(checker).places if other != row]:
+        sparse.free(checker, other)
+        if sparse.grow(checker, row, length):
+            return True
+    return False
+
+
+def ask_for_the_rest(checker: Checker, row: int) -> None:
+    """After a call on a row others ask for all pages that are free for them, and for one more, which they can't have.
+
+    Rows that are empty take pages, and give them back in the end; one that isn't asks for too many at once.
+    """
+    known, size = sparse.state_of(checker), checker.size
+    most = sparse.shape(checker).width // size
+    others = [one for one in range(sparse.shape(checker).rows) if one != row and not waits(checker, one)]
+    takers = [one for one in others if one not in known.reserved and not known.of(one).allocated]
+    for one in (*takers, *(one for one in others if one not in takers)):
+        held = known.of(one).allocated // size
+        free = max(0, sparse.state_of(checker).free_for(one))
+        if one in takers and free:
+            sparse.request(checker, one, 0, min(free, most) * size)
+            held, free = sparse.state_of(checker).of(one).allocated // size, max(0, free - most)
+        if held + free < most:
+            sparse.request(checker, one, held * size, (free + 1) * size)
+            break
+    for one in takers:
+        if one in sparse.state_of(checker).rows:
+            sparse.free(checker, one)
 
 
 def unwanted(hosted: int, room: int, wishes: list[int], b: int) -> list[int]:
@@ -120,12 +171,31 @@ def of_model(checker: Checker, tokens: int, b: int) -> int:
     return tokens * ratio - b % ratio
 
 
+def prompt_of(checker: Checker, row: int, b: int, c: int) -> int:
+    """How many slots a prompt takes: few, some pages, or more than are free for a row that was admitted."""
+    state, size = sparse.state_of(checker), checker.size
+    most = sparse.shape(checker).width // size
+    if row in state.reserved and b % 4 == 2 and 0 <= state.free_for(row) < most:
+        return (state.free_for(row) + 1) * size
+    return 1 + (b * 7 + c) % (3 * size)
+
+
 @action("sparse_stage")
 def stage(caller: Caller, a: int, b: int, c: int) -> None:
     """Stage a prompt in a row that is empty: short, of some pages, or longer than the buffer."""
     checker, row = caller.checker, row_of(caller, a)
-    if not is_staged(checker, row) and not sparse.state_of(checker).of(row).allocated:
-        sparse.stage(checker, row, of_model(checker, 1 + (b * 7 + c) % (3 * checker.size), b))
+    if is_staged(checker, row) or sparse.state_of(checker).of(row).allocated:
+        return
+    may_be_admitted(caller, a, b, c)
+    before = sparse.state_of(checker)
+    slots = sparse.stage(checker, row, of_model(checker, prompt_of(checker, row, b, c), b))
+    if (
+        slots is None and sparse.state_of(checker) is not before and b % 2 == 0
+    ):  # else the device had no room to compute it
+        ask_for_the_rest(checker, row)
+        left = sparse.state_of(checker).free_for(row) * checker.size
+        if left > 0 and b % 4 == 2:
+            sparse.stage(checker, row, of_model(checker, min(left, checker.size), b))
 
 
 @action("sparse_copied")
@@ -157,8 +227,13 @@ def prealloc(caller: Caller, a: int, b: int, c: int) -> None:
     state, size = sparse.state_of(checker), caller.checker.size
     if row not in state.receiving and not is_staged(checker, row) and not state.of(row).allocated:
         other = (1, 2 * size, size + 1)[c % 3]
-        tokens = of_model(checker, 1 + (b * 7 + c) % (3 * size), b)
-        sparse.prealloc(checker, row, tokens, size if a < 208 else other)
+        may_be_admitted(caller, a, b, c)
+        before, tokens = sparse.state_of(checker), of_model(checker, prompt_of(checker, row, b, c), b)
+        slots = sparse.prealloc(checker, row, tokens, size if a < 208 else other)
+        if slots is None and sparse.state_of(checker) is not before and b % 2 == 0:
+            ask_for_the_rest(checker, row)
+            if sparse.state_of(checker).free_for(row) > 0 and b % 4 == 2:
+                sparse.prealloc(checker, row, of_model(checker, 1 + c % size, b), size)
 
 
 @action("sparse_transferred")
@@ -190,9 +265,20 @@ def reserve(caller: Caller, a: int, b: int, c: int) -> None:
         sparse.reserve(checker, row, of_model(checker, 1 + (b * 7 + c) % (5 * checker.size), b))
 
 
+def may_be_admitted(caller: Caller, a: int, b: int, c: int) -> None:
+    """Of the requests that come to an empty row, some were admitted just before, where there is admission."""
+    if c % 4 == 3 and "sparse_admission" in caller.checker.capabilities:
+        reserve(caller, a, b, c)
+
+
 def is_staged(checker: Checker, row: int) -> bool:
     """Whether a row waits to be acknowledged: its request neither decodes nor ends by itself before."""
     return any(one.row == row for one in sparse.state_of(checker).waiting)
+
+
+def waits(checker: Checker, row: int) -> bool:
+    """Whether the request of a row waits for its KV, from the device or from a peer."""
+    return is_staged(checker, row) or row in sparse.state_of(checker).receiving
 
 
 def begins_only_now(checker: Checker, row: int) -> bool:
