@@ -100,7 +100,9 @@ def buffer_loses(table: RowTable, row: int) -> bool:
 
 
 def buffer_turned(table: RowTable, row: int) -> bool:
-    """The slots of a row's buffer are in another order."""
+    """The slots of a row's buffer, which holds something, are in another order."""
+    if not in_use(table, row):
+        return False
     table.places[row].reverse()
     return len(table.places[row]) > 1
 
@@ -237,22 +239,10 @@ WAYS: tuple[Way, ...] = (
 )
 """All ways."""
 
-SELDOM = (
-    "open: a promise shows when another row wants what was promised, or this one asks for it; no drawn schedule has "
-    "that after such a call"
-)
-
 EXCUSES: tuple[Excuse, ...] = (
-    Excuse(("its row: more is promised to it",), SELDOM, (On.REFUSED_SPARSE_STAGE,)),
-    Excuse((f"its row: {PROMISED}",), SELDOM, (On.REFUSED_SPARSE_STAGE, On.REFUSED_SPARSE_PREALLOC, On.SPARSE_MISUSE)),
-    Excuse((f"another row: {PROMISED}",), SELDOM, (On.REFUSED_SPARSE_GROW,)),
     Excuse(
         ("the pool: a copy has ended, and nobody ended it",),
         "a copy may be seen to have ended behind any call: whoever had to wait for it has seen it end",
-    ),
-    Excuse(
-        tuple(f"{whose}: the slots of the buffer in another order" for whose in ("its row", "another row")),
-        "open: SPARSE-54 has growth leave every slot of a buffer in its place; of other calls no rule says so",
     ),
     Excuse(
         ("its row: a slot of the buffer less",),
@@ -262,12 +252,7 @@ EXCUSES: tuple[Excuse, ...] = (
     Excuse(
         ("its row: what the host has of it is forgotten",),
         "a step backs up the group before the newest token, which the host lacks then, whatever else is remembered",
-        (On.SPARSE_SWAP, On.SPARSE_BACKUP, On.SPARSE_GROW, On.SPARSE_MISUSE),
-    ),
-    Excuse(
-        tuple(f"its row: {how}" for how, _ in LASTING),
-        "open: a row that can't grow is given back at once, in all schedules, and this is lost with it",
-        (On.REFUSED_SPARSE_GROW,),
+        (On.SPARSE_SWAP, On.SPARSE_BACKUP, On.SPARSE_GROW, On.REFUSED_SPARSE_GROW, On.SPARSE_MISUSE),
     ),
 )
 """What no rule notices: legal, or open."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.sparse import RowTable, Transfer
+from kvlitmus.conformance.specimen.sparse import NO_SLOT, RowTable, Transfer
 from kvlitmus.mutants.registry import mutant, null_mutant
 
 WHOLE = replace(PROFILE, sparse_grows="whole")
@@ -218,6 +219,97 @@ class GrowthArrivedIsOnePage(RowTable):
         del self.places[one.row][self.page :]
 
 
+# Growth that was refused, and goes on later
+
+
+@mutant("sparse-refused-growth-turns-the-order", kills=("SPARSE-28",))
+class RefusedGrowthTurnsTheOrder(RowTable):
+    """Growth that is refused turns the order of use round: what was used last goes first when the row goes on."""
+
+    def grow_buffer(self, row: int, length: int) -> int | None:
+        slot = super().grow_buffer(row, length)
+        if slot is None:
+            self.recent[row].reverse()
+        return slot
+
+
+@mutant("sparse-refused-growth-empties-the-buffer", kills=("SPARSE-27", "SPARSE-28"))
+class RefusedGrowthEmptiesTheBuffer(RowTable):
+    """Growth that is refused forgets what the buffer holds: when the row goes on, all of it is copied once more."""
+
+    def grow_buffer(self, row: int, length: int) -> int | None:
+        slot = super().grow_buffer(row, length)
+        if slot is None:
+            self.buffered[row] = [NO_SLOT] * self.room
+        return slot
+
+
+@mutant("sparse-refused-growth-ends-its-promise", kills=("SPARSE-13",))
+class RefusedGrowthEndsItsPromise(RowTable):
+    """An admitted row that finds no slot on the device is promised no page of the host any more."""
+
+    def grow_buffer(self, row: int, length: int) -> int | None:
+        slot = super().grow_buffer(row, length)
+        if slot is None:
+            self.promised[row] = 0
+        return slot
+
+
+# Slots that other calls move
+
+
+@mutant("sparse-swap-moves-what-is-there", kills=("SPARSE-65",))
+class SwapMovesWhatIsThere(RowTable):
+    """Places that hold what is wanted exchange their slots so that these come in order, and no KV is copied."""
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        had = list(self.buffered[row])
+        places = super().swap(row, length, wanted)
+        own = self.places[row]
+        stayed = [at for at in places if at < min(self.room, len(own)) and self.buffered[row][at] == had[at]]
+        for at, slot in zip(stayed, sorted(own[at] for at in stayed), strict=True):
+            own[at] = slot
+        return places
+
+
+@mutant("sparse-free-closes-the-gap", kills=("SPARSE-65",))
+class FreeClosesTheGap(RowTable):
+    """The device is made compact when a buffer is given back: other tables name slots that nothing was copied to."""
+
+    def release(self, row: int) -> None:
+        super().release(row)
+        slots = sorted([*self.device, *(slot for own in self.places for slot in own)])
+        for own in self.places:
+            own[:] = slots[: len(own)]
+            del slots[: len(own)]
+        self.device = slots
+
+
+@mutant("sparse-staging-takes-a-slot", kills=("SPARSE-65",))
+class StagingTakesASlot(RowTable):
+    """A prompt was computed in the first slot of a buffer that is in use; that buffer gets the slot of the prompt's."""
+
+    def begin(self, row: int, tokens: int) -> None:
+        super().begin(row, tokens)
+        mine = self.places[row]
+        other = next((own for at, own in enumerate(self.places) if at != row and own), mine)
+        mine[:1], other[:1] = other[:1], mine[:1]
+
+
+@mutant("sparse-swap-writes-the-newest-elsewhere", kills=("SPARSE-65",))
+class SwapWritesTheNewestElsewhere(RowTable):
+    """A swap copies to the slot that was told for the newest token, whose place has another one from then on."""
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        had = list(self.buffered[row])
+        places, own = super().swap(row, length, wanted), self.places[row]
+        for at in range(min(self.room, len(own) - 1)):
+            if self.buffered[row][at] != had[at] and len(own) > self.room:
+                own[at], own[self.room] = own[self.room], own[at]
+                break
+        return places
+
+
 # Legal variations
 
 
@@ -241,3 +333,37 @@ class GrowthLastSlotsFirst(RowTable):
     def release(self, row: int) -> None:
         self.device = self.places[row][::-1] + self.device
         self.places[row] = []
+
+
+@null_mutant("sparse-swap-loads-beside")
+class SwapLoadsBeside(RowTable):
+    """What is swapped in is copied to slots behind the newest token's, and its places have these from then on."""
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        had = list(self.buffered[row])
+        places, own = super().swap(row, length, wanted), self.places[row]
+        filled = [at for at in range(self.room) if self.buffered[row][at] != had[at]]
+        for at, spare in zip(filled, range(self.room + 1, len(own)), strict=False):
+            own[at], own[spare] = own[spare], own[at]
+        return places
+
+
+@null_mutant("sparse-backup-leaves-the-newest-slot")
+class BackupLeavesTheNewestSlot(RowTable):
+    """While a long sequence's token is copied to the host, the next one has another of the slots behind the room."""
+
+    def back_up(self, row: int, length: int) -> list[int] | None:
+        slots = super().back_up(row, length)
+        if slots and self.hosted(length - 1) > self.room:
+            own = self.places[row]
+            own[self.room :] = [*own[self.room + 1 :], own[self.room]]
+        return slots
+
+
+@null_mutant("sparse-buffers-begin-turned")
+class BuffersBeginTurned(RowTable):
+    """A buffer has its slots in another order when its row begins to decode than while it waited."""
+
+    def admit(self, row: int, length: int) -> None:
+        super().admit(row, length)
+        self.places[row].reverse()

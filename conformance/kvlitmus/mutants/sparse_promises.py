@@ -141,6 +141,42 @@ class TransferTakesItsPromiseAnew(RowTable):
             self.promised[row] += self.lengths[row]
 
 
+# Calls that were refused
+
+
+@mutant("sparse-refused-prompt-ends-its-promise", kills=("SPARSE-13",))
+class RefusedPromptEndsItsPromise(RowTable):
+    """A prompt that finds too few pages is refused, and with it goes what its row was promised."""
+
+    def stage(self, row: int, tokens: int) -> list[int] | None:
+        slots = super().stage(row, tokens)
+        if slots is None:
+            self.promised[row] = 0
+        return slots
+
+
+@mutant("sparse-refused-prompt-is-promised-more", kills=("SPARSE-09",))
+class RefusedPromptIsPromisedMore(RowTable):
+    """A prompt that is refused has what it asked for set aside all the same, beside what was promised."""
+
+    def stage(self, row: int, tokens: int) -> list[int] | None:
+        slots = super().stage(row, tokens)
+        if slots is None and self.promised[row]:
+            self.promised[row] += self.page
+        return slots
+
+
+@mutant("sparse-refused-peer-ends-its-promise", kills=("SPARSE-13",))
+class RefusedPeerEndsItsPromise(RowTable):
+    """A peer whose pages don't fit is refused, and its row is promised nothing more, though another peer may come."""
+
+    def prealloc(self, row: int, tokens: int, page_size: int) -> list[int] | None:
+        slots = super().prealloc(row, tokens, page_size)
+        if slots is None:
+            self.promised[row] = 0
+        return slots
+
+
 # Legal variations
 
 

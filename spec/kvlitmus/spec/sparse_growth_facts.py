@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.sparse_buffer import NO_TOKEN
 from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseGrow
 from kvlitmus.spec.sparse_state import SparseState, advance_sparse
 from kvlitmus.spec.units import Tokens
@@ -80,3 +81,28 @@ def sparse_idle(state: SparseState, call: SparseCall, answer: SparseDone) -> boo
     """Whether no request decodes, waits or is copied after the call."""
     then = advance_sparse(state, call, answer)
     return not (then.places or then.waiting or then.copies or then.transfers)
+
+
+@fact(0, ports=GROWTH)
+def sparse_places_left(state: SparseState, call: SparseCall, answer: SparseDone) -> Mapping[int, Sequence[int]]:
+    """The places that hold the same token after the call as before it, of each row that decodes before and after."""
+    then = advance_sparse(state, call, answer)
+    found = {row: held_by(state, row).items() & held_by(then, row).items() for row in state.buffers}
+    return {row: sorted([place for place, _ in same]) for row, same in found.items() if same}
+
+
+def held_by(state: SparseState, row: int) -> Mapping[int, int]:
+    """Which token each place of a row's buffer holds that has one, if that is known; no place of a row that doesn't decode.
+
+    The newest token's own place holds one from growth to the backup of that token: before it nothing was written there, and
+    after it the host has the token.
+    """
+    buffer, length = state.buffers.get(row), state.hosted(state.lengths.get(row, 0))
+    if buffer is None:
+        return {}
+    made = state.places.get(row, 0)
+    if length <= buffer.room:
+        return {token: token for token in range(min(length, made))}
+    held = {place: token for place, token in enumerate(buffer.tokens) if token != NO_TOKEN}
+    newest = made >= length == state.backed.get(row, 0) + 1
+    return {**held, buffer.room: length - 1} if newest else held

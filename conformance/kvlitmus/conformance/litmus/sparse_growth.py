@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvlitmus.conformance.checker.calls import sparse
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.sparse import with_rows
 from kvlitmus.conformance.litmus.sparse_admission import decoding, whole_row
+from kvlitmus.conformance.litmus.sparse_promises import call_in, promise, take_all
 from kvlitmus.conformance.litmus.sparse_transfer import begin, end
 
 GROWTH = ("sparse", "sparse_buffers", "sparse_growth")
+SWAPPED = (*GROWTH, "sparse_swaps")
 
 
 def start(checker: Checker, row: int, slots: int) -> None:
@@ -27,6 +31,25 @@ def grow_to(checker: Checker, row: int, slots: int) -> bool:
         if sparse.back_up(checker, row, length) is None or not sparse.grow(checker, row, length):
             return False
     return True
+
+
+def want(checker: Checker, row: int, tokens: Sequence[int]) -> None:
+    """The step that a row is in wants those of these tokens that it has, as many as its buffer has room for."""
+    state = sparse.state_of(checker)
+    length = state.lengths.get(row, 0)
+    if row in state.buffers and state.places.get(row, 0) >= state.hosted(length):
+        wishes = [token for token in tokens if 0 <= token < state.hosted(length)]
+        sparse.swap(checker, row, length, wishes[: state.room])
+
+
+def grow_when_others_have_ended(checker: Checker, row: int) -> None:
+    """The growth that was refused is tried again each time that another row has ended, until it is granted."""
+    for other in [other for other in sparse.state_of(checker).places if other != row]:
+        sparse.free(checker, other)
+        if row not in sparse.state_of(checker).places or sparse.grow(
+            checker, row, sparse.state_of(checker).lengths[row]
+        ):
+            return
 
 
 def fill_device(checker: Checker) -> None:
@@ -132,3 +155,62 @@ def a_long_prompt_from_a_peer_has_its_buffer(checker: Checker) -> None:
         end(checker, begin(checker, 0, slots))
         grow_to(checker, 0, min(slots + 1, most))
         sparse.end(checker, 0)
+
+
+@litmus(rules=("SPARSE-65",), needs=GROWTH)
+@with_rows(3)
+def slots_stay_while_others_come_and_go(checker: Checker) -> None:
+    """A row decodes; others ask for pages, begin to decode, are refused and are given back, and the row is read."""
+    page, room = checker.size, sparse.state_of(checker).room
+    start(checker, 0, 1)
+    grow_to(checker, 0, min(page + 1, whole_row(checker)))
+    start(checker, 1, page)
+    sparse.request(checker, 2, 0, 1)
+    sparse.request(checker, 2, 9 * page, 1)
+    sparse.free(checker, 2)
+    sparse.read(checker, 0)
+    grow_to(checker, 0, min(room + 1, whole_row(checker)))
+    sparse.free(checker, 1)
+    start(checker, 2, page)
+    sparse.request(checker, 0, 0, 1)
+    sparse.free(checker, 2)
+
+
+@litmus(rules=("SPARSE-27", "SPARSE-28", "SPARSE-65"), needs=SWAPPED)
+@with_rows(2)
+def a_swap_moves_nothing_that_is_there(checker: Checker) -> None:
+    """A long sequence wants what is there, with something that isn't; another row decodes beside it."""
+    room = sparse.state_of(checker).room
+    start(checker, 1, 1)
+    start(checker, 0, room)
+    for slots, wanted in ((room + 1, range(room)), (room + 2, (room, room - 1, 0)), (room + 3, (0, room, 1))):
+        if slots <= whole_row(checker) and grow_to(checker, 0, slots):
+            want(checker, 0, wanted)
+            want(checker, 1, (0,))
+
+
+@litmus(rules=("SPARSE-27", "SPARSE-28", "SPARSE-56", "SPARSE-57"), needs=SWAPPED)
+@with_rows(2)
+def a_row_that_could_not_grow_goes_on(checker: Checker) -> None:
+    """Growth is refused, and granted when others have ended; the steps after it find the buffer as it was."""
+    room, most = sparse.state_of(checker).room, whole_row(checker)
+    start(checker, 0, 1)
+    fill_device(checker)
+    if not grow_to(checker, 0, min(room + 1, most)):
+        grow_when_others_have_ended(checker, 0)
+    for slots, wanted in ((room + 1, range(room)), (room + 2, (room, 0)), (room + 3, (room + 1, 1))):
+        if slots <= most and grow_to(checker, 0, slots):
+            want(checker, 0, wanted)
+
+
+@litmus(rules=("SPARSE-09", "SPARSE-13", "SPARSE-42"), needs=(*GROWTH, "sparse_admission"))
+@with_rows(2)
+def a_row_that_could_not_grow_keeps_its_promise(checker: Checker) -> None:
+    """Growth of an admitted row is refused; others take the pages that are left, and it still finds its own."""
+    page, room, most = checker.size, sparse.state_of(checker).room, whole_row(checker)
+    kept = promise(checker, 0, min(room // page + 1, most // page))
+    start(checker, 0, 1)
+    fill_device(checker)
+    if not grow_to(checker, 0, min(room + 1, most)):
+        take_all(checker, range(1, sparse.shape(checker).rows))
+        call_in(checker, 0, kept)

@@ -156,3 +156,33 @@ def a_step_gets_nothing_that_is_promised(checker: Checker) -> None:
     take_all(checker, [fill(checker, but=1)])
     steps(checker, 1, page * ratio + 1, (page + 1) * ratio + 1)
     call_in(checker, 0, whole_row(checker) // page)
+
+
+@litmus(rules=("SPARSE-09", "SPARSE-13", "SPARSE-15", "SPARSE-33", "SPARSE-42"), needs=(*PROMISES, "sparse_staging"))
+@with_rows(2)
+def a_refused_prompt_keeps_its_promise(checker: Checker) -> None:
+    """A prompt that finds too few pages is refused; another row takes the one left, and a shorter one has its own."""
+    kept = promise(checker, 0, 2)
+    promise(checker, 1, 1)
+    take_all(checker, range(2, sparse.shape(checker).rows))
+    sparse.free(checker, 1)
+    if kept and beyond(checker, 0) <= whole_row(checker):
+        sparse.stage(checker, 0, beyond(checker, 0) * sparse.state_of(checker).ratio)
+    take_all(checker, [1])
+    if kept:
+        decoding(checker, 0, kept * checker.size * sparse.state_of(checker).ratio)
+
+
+@litmus(rules=("SPARSE-09", "SPARSE-13", "SPARSE-15", "SPARSE-42", "SPARSE-46", "SPARSE-48"), needs=SENT)
+@with_rows(2)
+def a_refused_peer_leaves_its_promise(checker: Checker) -> None:
+    """A peer with other pages is refused, and too long a prompt; others take what is left, and a third one fits."""
+    kept, ratio = promise(checker, 0, 2), sparse.state_of(checker).ratio
+    take_all(checker, range(2, sparse.shape(checker).rows))
+    if kept:
+        sparse.prealloc(checker, 0, kept * checker.size * ratio, checker.size + 1)
+        if beyond(checker, 0) <= whole_row(checker):
+            sparse.prealloc(checker, 0, beyond(checker, 0) * ratio, checker.size)
+    take_all(checker, [1])
+    if kept:
+        end(checker, begin(checker, 0, kept * checker.size))

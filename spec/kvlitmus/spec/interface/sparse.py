@@ -179,7 +179,10 @@ class SparseGrowth(Protocol):
         """How many slots of the device's pool are free."""
 
     def sparse_device_buffer(self, row: int) -> Sequence[int]:
-        """The device slots of a row's buffer, that of place 0 first; none of a row that doesn't decode, unless it will."""
+        """The device slots of a row's buffer, that of place 0 first; none of a row that doesn't decode, unless it will.
+
+        A place of a row that decodes keeps its slot for as long as it holds the same token.
+        """
 
     def sparse_grow(self, row: int, length: int) -> int | None:
         """A step makes room for its newest token, the last of ``length``; answers the device slot of that token.
