@@ -357,19 +357,68 @@ def test_what_is_classified_waits_for_its_first_report() -> None:
     assert "sglang-1-ranks: it is classified, and there is no such target" in said
 
 
+HELD = "holds in [0.5.23 file](results/sglang-0.5.23-file.json): [STORE-01](results/index.md#storage-in-files)"
+
+
+def test_a_verdict_of_the_page_on_upstream_names_its_target() -> None:
+    finding = {"rules": ["STORE-03"]}
+    found = evidence(planted(), searched={"hazards": {("sglang-0.5.23-file", "STORE-03"): finding}})
+    report = "[0.5.23 file](results/sglang-0.5.23-file.json)"
+    rules, entries = ["STORE-01", "STORE-08", "STORE-03"], [replace(ENTRY, rules=("STORE-02",)), ENTRY]
+    assert upstream_page.verdicts(rules, found, entries, "").split("; ") == [
+        f"broken in {report}: [STORE-08](results/index.md#2)",
+        f"broken in {report} ([hazards](results/hazards.md)): [STORE-03](results/index.md#verdicts)",
+        HELD,
+    ]
+    stale = replace(found, stale={"sglang-0.5.23-file": ["of another build"]})
+    goal = "results/index.md#storage-in-files"
+    said = ", ".join(f"[{rule}]({goal})" for rule in rules)
+    assert upstream_page.verdicts(rules, stale, entries, "") == f"stale in {report}: {said}"
+    unjudged = replace(found, unjudged={("sglang-0.5.23-file", "STORE-01"): "why"})
+    assert upstream_page.verdicts(["STORE-01"], unjudged, [], "") == "not judged: [STORE-01](results/index.md#verdicts)"
+
+
+def test_targets_that_say_the_same_are_named_together() -> None:
+    both = evidence(planted())
+    both = replace(both, reports={f"sglang-{name}": both.reports["sglang-0.5.23-file"] for name in ("1-a", "2-b")})
+    entries = [replace(ENTRY, targets=("sglang-1-a", "sglang-2-b"))]
+    where = "in [1 a](results/sglang-1-a.json), [2 b](results/sglang-2-b.json)"
+    said = upstream_page.verdicts(["STORE-08", "STORE-01", "STORE-02"], both, entries, "")
+    assert said == (
+        f"broken {where}: [STORE-08](results/index.md#1); "
+        f"holds {where}: [STORE-01](results/index.md#verdicts), [STORE-02](results/index.md#verdicts)"
+    )
+    apart = [replace(ENTRY, targets=("sglang-1-a",)), replace(ENTRY, targets=("sglang-2-b",))]
+    assert upstream_page.verdicts(["STORE-08"], both, apart, "") == (
+        "broken in [1 a](results/sglang-1-a.json): [STORE-08](results/index.md#1); "
+        "broken in [2 b](results/sglang-2-b.json): [STORE-08](results/index.md#2)"
+    )
+
+
+def test_what_is_named_on_the_page_on_upstream_becomes_a_link_once() -> None:
+    found = evidence(planted())
+    text = "## A part\n| It is so. | STORE-01 | `store.get` | `tests/test_results.py` |  |\nSee STORE-01, H-26.\n"
+    once = upstream_page.filled(text, found, [])
+    rule, test = "[STORE-01](rules/store.md#store-01)", "[`tests/test_results.py`](../tests/test_results.py)"
+    model = "[`store.get`](../reference/kvlitmus/reference/store.py#get)"
+    assert once == f"## A part\n| It is so. | {rule} | {model} | {test} | {HELD} |\nSee {rule}, H-26.\n"
+    assert upstream_page.filled(once, found, []) == once
+
+
 def test_what_another_engine_does_says_nothing_of_sglang() -> None:
     mine, other = evidence(planted()), evidence(planted("sglang-0.5.23-file"))
     other = replace(other, reports={"vllm-0.33.0": other.reports["sglang-0.5.23-file"]})
-    assert upstream_page.verdicts(["STORE-01"], mine, [], "") == "holds: STORE-01"
-    assert upstream_page.verdicts(["STORE-01"], other, [], "") == "not judged: STORE-01"
+    assert upstream_page.verdicts(["STORE-01"], mine, [], "") == HELD
+    assert upstream_page.verdicts(["STORE-01"], other, [], "").startswith("not judged: ")
 
 
-def test_what_a_window_breaks_says_nothing_where_states_are_spoken_of() -> None:
+def test_a_part_is_judged_by_its_own_targets() -> None:
+    """What a window breaks says nothing where states are spoken of."""
     one = evidence(planted())
     both = replace(
         one, reports={f"sglang-1-{name}": one.reports["sglang-0.5.23-file"] for name in ("swa-mamba", "mamba")}
     )
     window = replace(both, reports={"sglang-1-swa-mamba": both.reports["sglang-1-swa-mamba"]})
-    for part, said in (("", "holds: COMP-21"), (upstream_page.STATES, "not judged: COMP-21")):
-        assert upstream_page.verdicts(["COMP-21"], window, [], part) == said
-        assert upstream_page.verdicts(["COMP-21"], both, [], part) == "holds: COMP-21"
+    for part, said in (("", "holds in [1 swa‑mamba]("), (upstream_page.STATES, "not judged: ")):
+        assert upstream_page.verdicts(["COMP-21"], window, [], part).startswith(said)
+        assert "[1 mamba](results/sglang-1-mamba.json)" in upstream_page.verdicts(["COMP-21"], both, [], part)
