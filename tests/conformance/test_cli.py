@@ -377,6 +377,49 @@ target = Target()
 """
 
 
+ODD_SHAPE = """
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.specimen.sparse import SparseSpecimen
+
+class Odd(SparseSpecimen):
+    def sparse_shape(self):
+        return "two rows"
+
+class Target:
+    profile = specimen.profile
+    pools = ("sparse",)
+    def make(self, config):
+        return Odd(specimen.parts.sparse(config, specimen.profile))
+
+target = Target()
+"""
+
+
+def test_a_fresh_cache_that_shows_something_odd_is_told_by_the_method(capsys: Capture) -> None:
+    Path("odd_shape.py").write_text(ODD_SHAPE)
+    assert (
+        main(
+            [
+                "run",
+                "odd_shape:target",
+                "--pack",
+                "sparse,port",
+                "--config",
+                "pool=sparse",
+                "--steps",
+                "10",
+                "--jobs",
+                "1",
+            ]
+        )
+        == 1
+    )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "PORT-03 broken before any call in " in said
+    assert "expected sparse_shape() → SparseShape(rows, width), got 'two rows'" in said
+    assert "1 the fresh cache is looked at" in said
+
+
 def test_rules_of_what_a_target_does_not_offer_are_not_played_for(capsys: Capture) -> None:
     assert main(["run", "components", "--pack", "ranks", "--jobs", "1"]) == 4
     said = capsys.readouterr().out

@@ -258,7 +258,7 @@ def labelled(label: str, text: str, style: Style, *, wrap: bool = True) -> list[
 
 def sequence(finding: Finding, style: Style) -> Iterator[str]:
     """The numbered calls; the last one is the one that broke the rules."""
-    calls = finding.calls or [finding.call]
+    calls = finding.calls or [finding.call or "the fresh cache is looked at"]
     last = len(calls)
     for number, call in enumerate(calls, 1):
         if MOST_CALLS // 2 < number <= last - MOST_CALLS // 2 and last > MOST_CALLS:

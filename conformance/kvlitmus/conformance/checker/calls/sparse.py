@@ -41,7 +41,7 @@ MOST_ROWS, MOST_TOKENS, MOST_PLACES = 1 << 16, 1 << 30, 1 << 16
 
 def shape(checker: Checker) -> SparseShape:
     """How many rows there are and how wide they are, as the pool says; at least one row with room for a page."""
-    rows, width = checker.fields(checker.look("sparse_shape"), 2, "SparseShape(rows, width)")
+    rows, width = checker.fields(checker.look("sparse_shape"), 2, "sparse_shape() → SparseShape(rows, width)")
     said = SparseShape(checker.count(rows, "how many rows there are"), checker.count(width, "the width of a row"))
     if not (0 < said.rows <= MOST_ROWS and checker.size <= said.width <= MOST_TOKENS):
         raise checker.broken("PORT-03", f"expected a row or more with room for a page or more, got {shown(said)}")
@@ -75,7 +75,9 @@ def state_of(checker: Checker) -> SparseState:
 def seen(checker: Checker) -> SparseSeen:
     """What can be seen of the pool now, at the depth of this run."""
     available = (
-        Tokens(checker.count(checker.look("sparse_available"), "what is free")) if checker.depth >= 1 else UNKNOWN
+        Tokens(checker.count(checker.look("sparse_available"), "sparse_available(), what is free"))
+        if checker.depth >= 1
+        else UNKNOWN
     )
     device, buffers = seen_of_device(checker)
     if checker.depth < SNAPSHOT or "sparse_inspect" not in checker.capabilities:
