@@ -31,10 +31,10 @@ def run(
 
 
 def printed(python: str, script: str, *arguments: str) -> Any:
-    """What a script of this folder prints last, run by the interpreter of 0.5.23; without that the test is skipped."""
+    """What a script of this folder prints last, run by a release's interpreter; without that the test is skipped."""
     interpreter = HOME / python
     if not interpreter.exists():
-        pytest.skip("run tools/peers 0.5.23 first")
+        pytest.skip(f"run tools/peers {Path(python).parts[1].removeprefix('sglang-')} first")
     done = run("-m", f"tests.conformance.support.{script}", *arguments, interpreter=str(interpreter), cwd=HOME)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
