@@ -120,6 +120,13 @@ def test_what_becomes_of_the_state_that_was_read() -> None:
     }
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_drawn_schedules_find_that_a_missing_state_is_given_back() -> None:
+    """COMP-29, in the target whose commits are the published ones, after shrinking too."""
+    assert printed(state_commits.PLAN.python, "sglang_drawn_hazards", "0.5.13.post1", "given back", "20") > 0
+
+
 SEEN = {
     "as_many_states": {"table", "commits"},
     "second_eviction": {"order", "third_fails"},
