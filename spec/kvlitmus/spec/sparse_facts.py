@@ -138,7 +138,7 @@ def sparse_row_slots(state: SparseState, call: SparseRead) -> Sequence[Slot]:
 def sparse_row_pages(state: SparseState, call: SparseFree, answer: SparseDone) -> Pages:
     """How many pages a row that is given back had, less those that a copy or a peer still writes to."""
     then = advance_sparse(state, call, answer)
-    return Pages(len(state.of(call.row).pages) + len(state.left_pages) - len(then.left_pages))
+    return Pages(len({*state.of(call.row).pages, *state.left_pages}) - len({*then.left_pages}))
 
 
 @fact(0)

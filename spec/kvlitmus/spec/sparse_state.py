@@ -141,7 +141,8 @@ class SparseState(NamedTuple):
     @property
     def free_pages(self) -> Pages:
         """How many pages are of no row, and written to by no copy and no peer."""
-        return Pages(self.pages - sum(len(row.pages) for row in self.rows.values()) - len(self.left_pages))
+        taken = {page for row in self.rows.values() for page in row.pages}
+        return Pages(self.pages - len(taken.union(self.left_pages)))
 
     @property
     def left_pages(self) -> tuple[PageNo, ...]:

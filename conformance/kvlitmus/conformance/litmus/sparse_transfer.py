@@ -97,6 +97,20 @@ def a_request_is_aborted_while_a_peer_writes(checker: Checker) -> None:
         sparse.free(checker, row)
 
 
+@litmus(rules=("SPARSE-05", "SPARSE-08", "SPARSE-13", "SPARSE-19", "SPARSE-50"), needs=ABORTS)
+@with_rows(2)
+def prompts_come_while_a_peer_writes_for_an_aborted_one(checker: Checker) -> None:
+    """All other rows get prompts; nobody gets the pages that are written to, and who lacks some is refused."""
+    page, rows = checker.size, sparse.shape(checker).rows
+    each = min(whole_row(checker) // page, -(-checker.config.pages // rows))
+    first = begin(checker, 0, (each - 1) * page + 1)
+    sparse.abort(checker, 0)
+    transfers = [begin(checker, row, (each - 1) * page + 1) for row in (*range(1, rows), 0)]
+    end(checker, first)
+    for transfer in transfers:
+        end(checker, transfer, arrived=False)
+
+
 @litmus(rules=("SPARSE-08",), needs=ABORTS)
 def an_aborted_transfer_fails(checker: Checker) -> None:
     """A transfer fails whose request was aborted before, and whose row another one has: that row stays as it is."""

@@ -272,8 +272,13 @@ def may_be_admitted(caller: Caller, a: int, b: int, c: int) -> None:
 
 
 def is_staged(checker: Checker, row: int) -> bool:
-    """Whether a row waits to be acknowledged: its request neither decodes nor ends by itself before."""
-    return any(one.row == row for one in sparse.state_of(checker).waiting)
+    """Whether a row waits to be acknowledged: its request neither decodes nor ends by itself before.
+
+    A row that a pool has kept though its request was aborted then still does, as long as its pages are copied to.
+    """
+    state = sparse.state_of(checker)
+    left = {page for one in state.copies.values() if one.left and one.row == row for page in one.pages}
+    return any(one.row == row for one in state.waiting) or not left.isdisjoint(state.of(row).pages)
 
 
 def waits(checker: Checker, row: int) -> bool:
