@@ -31,12 +31,8 @@ def key_of(pages: Sequence[int]) -> Key:
     return Key(None, tuple(page for page in pages for _ in range(SIZE)), False)
 
 
-def prefetch(cache: ComponentPrefetch, key: Key, stored: Mapping[str, Sequence[int]]) -> Any:
-    """A request arrives, and storage has pages that end there; its operation, with what it has been granted, if any."""
-    _, _, node = cache.component_match(key)
-    start, controller = cache.depth(node), cache.controller
-    rest = cache.key_class(array("q", key.tokens[start:]), key.namespace)
-    hashes = cache.hashes(rest, cache.cache.get_last_hash_value(node), page_size=SIZE)
+def stored_of(cache: Any, hashes: Sequence[str], start: int, stored: Mapping[str, Sequence[int]]) -> None:
+    """Storage has the pages that end there, of those behind ``start`` that have these names, and they can be read."""
     ends = {one: start + (at + 1) * SIZE for at, one in enumerate(hashes)}
     files = {end: one for one, end in ends.items()}
     cache.backend.there = {
@@ -44,6 +40,15 @@ def prefetch(cache: ComponentPrefetch, key: Key, stored: Mapping[str, Sequence[i
     }
     came = {name: set(some) for name, some in stored.items()}
     cache.backend.fetch = SimpleNamespace(ends=ends, came=came, final=True)
+
+
+def prefetch(cache: ComponentPrefetch, key: Key, stored: Mapping[str, Sequence[int]]) -> Any:
+    """A request arrives, and storage has pages that end there; its operation, with what it has been granted, if any."""
+    _, _, node = cache.component_match(key)
+    start, controller = cache.depth(node), cache.controller
+    rest = cache.key_class(array("q", key.tokens[start:]), key.namespace)
+    hashes = cache.hashes(rest, cache.cache.get_last_hash_value(node), page_size=SIZE)
+    stored_of(cache, hashes, start, stored)
     handle = cache.base.CacheRequestHandle(rid="r", attempt_id=0)
     cache.cache.prefetch_threshold = SIZE
     cache.cache.prefetch_from_storage(
