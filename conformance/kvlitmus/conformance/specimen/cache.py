@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from kvlitmus.conformance.ports import Unsupported
+from kvlitmus.conformance.ports.component_configs import of_components
 from kvlitmus.conformance.specimen.component_host import ComponentHierarchy
 from kvlitmus.conformance.specimen.component_requests import ComponentServer
 from kvlitmus.conformance.specimen.component_storing import ComponentStorehouse
@@ -17,7 +18,6 @@ from kvlitmus.conformance.specimen.ranked import RankedSpecimen
 from kvlitmus.conformance.specimen.sparse import SparseSpecimen
 from kvlitmus.conformance.specimen.store import StoreSpecimen
 from kvlitmus.conformance.specimen.tree import POLICIES
-from kvlitmus.conformance.support.component_configs import of_components
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.profile import Profile
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.support.component_configs import of_components
+from kvlitmus.conformance.ports.component_configs import of_components
 from kvlitmus.reference import component_events
 from kvlitmus.reference import component_requests as model
 from kvlitmus.spec.calls import Path, path_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.support.component_configs import of_components
+from kvlitmus.conformance.ports.component_configs import of_components
 from kvlitmus.reference import component_events, component_writes
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
