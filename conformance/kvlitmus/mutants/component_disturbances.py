@@ -9,7 +9,6 @@ from kvlitmus.conformance.specimen.components import ComponentEvictor, Component
 from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
 from kvlitmus.mutants.disturbances import FOREIGN
 from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run, Shape, Window
-from kvlitmus.spec.on import On
 
 OnTier = Callable[[Any, ComponentEvictor], bool]
 """Change one tier of a cache; whether that could be done."""
@@ -354,12 +353,6 @@ NOT_DISTURBED: Mapping[str, str] = {
 
 EXCUSES: tuple[Excuse, ...] = (
     Excuse(
-        tuple(f"device: an entry of {what} goes, the least recently used" for what, _ in SHAPES),
-        "where a request has to evict, which of the entries that nobody needs goes first is the cache's own, and what "
-        "goes may have gone for its places",
-        (On.COMPONENT_START, On.COMPONENT_GROW),
-    ),
-    Excuse(
         tuple(f"{tier}: {TURNED}" for tier in ("device", "host")),
         "open: which of the entries that nobody needs goes first, no rule says where a cache has components",
     ),
@@ -368,4 +361,4 @@ EXCUSES: tuple[Excuse, ...] = (
         "open: how often a prefix was used shows when it is used again; no drawn schedule has that after such a call",
     ),
 )
-"""What no rule notices: legal, or open."""
+"""What no rule notices: open."""

@@ -2,8 +2,7 @@
 
 A buffer takes slots by the page as its sequence grows; when it has as many as it has room for tokens, it gets more for the
 newest token alone, which is on the device only and never makes room for another one.  Whether there are enough is looked at
-before anything is taken, and what was taken is given back to the last slot, however the request ends.  While a row decodes,
-no call moves a slot whose place keeps its token.
+before anything is taken, and what was taken is given back to the last slot, however the request ends.
 """
 
 from __future__ import annotations
@@ -21,11 +20,6 @@ __all__ = ["sparse_facts", "sparse_growth_facts"]
 _GROWTH = "R-SP-13"
 GROWN = (On.SPARSE_GROW, On.REFUSED_SPARSE_GROW)
 HELD = (*GROWN, On.SPARSE_ADMIT, On.SPARSE_READY, On.SPARSE_TRANSFERRED, On.SPARSE_FREE)
-OTHERS = (
-    *(On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_READ, On.SPARSE_FREE, On.SPARSE_ADMIT, On.SPARSE_SWAP),
-    *(On.SPARSE_MISUSE, On.SPARSE_CONNECT, On.SPARSE_COPIED, On.SPARSE_READY, On.SPARSE_RESERVE, On.SPARSE_TRANSFERRED),
-)
-"""All calls but growth; staging, backups and prompts from peers are requests."""
 
 
 @rule(
@@ -194,27 +188,3 @@ def growth_leaves_host_memory(
 ) -> bool:
     """Growth on the device MUST change neither rows nor what is free on the host, granted or refused."""
     return sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)
-
-
-@rule(
-    "SPARSE-65",
-    on=OTHERS,
-    source=_GROWTH,
-    reference="sparse.grow",
-    allowed="{sparse_buffers_before}, at the places {sparse_places_left}",
-    premise="sparse_places_left",
-)
-def a_place_that_keeps_its_token_keeps_its_slot(
-    sparse_places_left: Mapping[int, Sequence[int]],
-    sparse_buffers_before: Mapping[int, Sequence[int]],
-    sparse_buffers_after: Mapping[int, Sequence[int]],
-) -> bool:
-    """In all rows that decode, a call other than growth MUST leave each place that holds the same token after it as before
-    the device slot that it has: the token's KV is there, and a step that is under way reads it.  Places that a swap fills
-    anew, and those that hold nothing, may have other slots.
-    """
-    for row, places in sparse_places_left.items():
-        before, after = sparse_buffers_before.get(row, ()), sparse_buffers_after.get(row, ())
-        if any(not same(after[at : at + 1], before[at : at + 1]) for at in places if at < len(before)):
-            return False
-    return True
