@@ -10,6 +10,7 @@ from kvlitmus.conformance.run.plan import REQUEST_CONFIGS
 from kvlitmus.conformance.specimen.component_requests import ComponentRequest, ComponentRequestTable, Rows
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.mutants.legal.components import NodeTree
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.component_shapes import Component, Point, Window
 from kvlitmus.spec.units import Key
@@ -241,3 +242,13 @@ class ShareEveryLayout(ComponentRequestTable):
 @null_mutant("requests-evict-one-by-one", profile=replace(CAPPED, component_cascade="none"), configs=REQUEST_CONFIGS)
 class EvictOneByOne(ComponentRequestTable):
     """Nothing goes with what is evicted for a request, as in caches of block groups; the profile says so."""
+
+
+@null_mutant(
+    "requests-evict-by-node",
+    beside=(NodeTree,),
+    profile=replace(CAPPED, evict_granularity="node", component_cascade="leaf"),
+    configs=REQUEST_CONFIGS,
+)
+class EvictByNode(ComponentRequestTable):
+    """What was cached in a row goes in a row, as the profile declares."""

@@ -54,6 +54,35 @@ class BacksUpUnsaid(RankCache):
         return decisions
 
 
+@mutant("rank-window-goes-to-the-page-before", kills=("RANKS-31",))
+class WindowGoesToThePageBefore(RankCache):
+    """When a page of the host goes, its window is left to the page before, of whose boundary it is none."""
+
+    def evict_host(self, many: int, kept: set[Prefix]) -> Decision:
+        had = set(self.windows)
+        decision = super().evict_host(many, kept)
+        for page in decision.prefixes:
+            above = page[:-1]
+            room = self.window_free >= self.world.window
+            if page in had and above in self.host and above not in self.windows and room:
+                self.windows[above] = None
+                self.window_free -= self.world.window
+        return decision
+
+
+@mutant("rank-window-of-a-longer-prefix", kills=("RANKS-31",))
+class WindowOfALongerPrefix(RankCache):
+    """A window that was read for a boundary that the KV doesn't reach is cached at the KV's end, and not named."""
+
+    def commit(self, rid: int, one: Read, read: Sequence[int]) -> list[Decision]:
+        decisions = super().commit(rid, one, read)
+        kept, windows = decisions[0].prefixes, decisions[1].prefixes
+        if one.window and kept and not windows and kept[-1] in self.host and kept[-1] not in self.windows:
+            self.windows[kept[-1]] = None
+            self.window_free -= self.world.window
+        return decisions
+
+
 # -- what prefetches hold ------------------------------------------------------------------------------
 
 

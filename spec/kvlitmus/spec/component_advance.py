@@ -390,7 +390,9 @@ def _holds(
     loose |= {at for at, place in state.stored if (pools[at[0]], place) in taken and at not in sure}
     kept = frozenset(at for at in state.certain if at not in loose) if taken else state.certain
     then = with_stored(state, frozenset(stored))
-    return then._replace(certain=(kept | published(layout, one)) & then.places.keys(), running=running)
+    longest = max(state.longest, one.units // layout.base.unit)
+    certain = (kept | published(layout, one)) & then.places.keys()
+    return then._replace(certain=certain, running=running, longest=longest)
 
 
 def with_stored(state: ComponentState, stored: frozenset[Stored]) -> ComponentState:

@@ -78,15 +78,16 @@ def taken_for(
 ) -> frozenset[Stored]:
     """Which of the entries that are lost a request may have taken that got these places.
 
-    What was in them; and where more goes with an entry, what one eviction after another could take, of the pools that the places
+    What was in them; and where more goes with an entry, or its node, what one eviction after another could take, of the pools that the places
     are of, until it has them.  ``spare``: the places of each pool that are free then, without those that it gave back.
     """
     layout = setting.layout
     # What is cached again, for the same prefix in the same place, was evicted as well.
     right = {one for one in state.stored if (layout.named(one[0][0]).pool, one[1]) in fresh}
     got = Counter(pool for pool, _ in fresh)
-    evicted = right.union(lost)
-    if setting.profile.component_cascade != "none" and _ends_with_room(setting, state, evicted, got, spare):
+    evicted, profile = right.union(lost), setting.profile
+    more = profile.component_cascade != "none" or profile.evict_granularity == "node"
+    if more and _ends_with_room(setting, state, evicted, got, spare):
         wants = {one.name: got[one.pool] for one in layout.components}
         along = rightly_gone(setting, layout, state, wants, {at for at, _ in evicted})
         right |= {one for one in lost if one[0] in along}

@@ -21,6 +21,9 @@ PLACES = ("device", "host", "window", "state")
 BRINGS = {"device": "load", "host": "write"}
 """By which copies pages come to a tier, as decisions name them."""
 
+WITH_PAGES = ("window", "state")
+"""What may go with its page on the host, without being named."""
+
 ENDED = {"device": "loaded", "host": "wrote"}
 """The same as events name their end."""
 
@@ -52,7 +55,9 @@ def _kept(
     decisions: Sequence[Decision], place: str, before: Collection[Prefix], after: Collection[Prefix]
 ) -> list[Prefix]:
     named = decided(decisions, VICTIMS, place) or ()
-    brought = {page for one in decisions if one.kind in ("grant", "commit") for page in one.prefixes} if named else ()
+    brought = (
+        {page for one in decisions if one.kind in ("grant", "commit", "ack") for page in one.prefixes} if named else ()
+    )
     return [page for page in named if page not in brought and (page in after or page not in before)]
 
 
@@ -93,7 +98,7 @@ def _places(view: RankView) -> tuple[Collection[Prefix], ...]:
 
 @fact(0, ports=PORT)
 def pages_come(state: RanksState, call: RankStart | RankLocal | RankAsk, ranks_then: RanksState) -> bool:
-    """Whether some rank has a page on its device or its host that it had not there before."""
+    """Whether some rank has a page on its device or its host, or a window, that it had not there before."""
     return any(_coming(state, call, ranks_then))
 
 
@@ -101,7 +106,7 @@ def pages_come(state: RanksState, call: RankStart | RankLocal | RankAsk, ranks_t
 def pages_from_nothing(
     state: RanksState, call: RankStart | RankLocal | RankAsk, answer: object, ranks_then: RanksState
 ) -> Sequence[tuple[int, str, Prefix]] | Unknown:
-    """The ranks, each with a tier and a page that is there now, was not before, was brought by no commit and no copy that
+    """The ranks, each with a tier, or a window, and a page that is there now, was not before, was brought by no commit and no copy that
     this rank named in this call, and by none that was under way and has ended on every rank; unknown where none is found,
     and one can't be seen.
     """
@@ -119,7 +124,7 @@ def pages_from_nothing(
 def _coming(
     state: RanksState, call: RankStart | RankLocal | RankAsk, then: RanksState
 ) -> Iterator[tuple[int, str, Prefix]]:
-    """The ranks, each with a tier and a page that is there now and was not before."""
+    """The ranks, each with a tier, or a window, and a page that is there now and was not before."""
     blind = _blind(state, call, then)
     before = {} if isinstance(call, RankStart) else looks_of(state)
     for rank, view in looks_of(then).items():
@@ -127,6 +132,7 @@ def _coming(
         if rank not in blind:
             yield from ((rank, "device", page) for page in view.device if had is None or page not in had.device)
             yield from ((rank, "host", page) for page in view.host if had is None or page not in had.host)
+            yield from ((rank, "window", page) for page in view.window if had is None or page not in had.window)
 
 
 def _blind(state: RanksState, call: RankStart | RankLocal | RankAsk, then: RanksState) -> Collection[int]:
@@ -139,6 +145,8 @@ def _blind(state: RanksState, call: RankStart | RankLocal | RankAsk, then: Ranks
 
 def _copied(state: RanksState, then: RanksState, rank: int, tier: str, page: Prefix) -> bool:
     """Whether a copy of this page to this tier was under way, and has ended on every rank: it may be noted later."""
+    if tier not in BRINGS:
+        return False
     had = looks_of(state).get(rank)
     queue = () if had is None else had.loading if tier == "device" else had.writing
     members = then.world.tree(then.tree_of(rank))
@@ -146,12 +154,12 @@ def _copied(state: RanksState, then: RanksState, rank: int, tier: str, page: Pre
 
 
 def _brought(decisions: Sequence[Decision], tier: str) -> Collection[Prefix]:
-    """The pages that a rank says to have brought to a tier; what a prefetch has read is cached on one or the other."""
+    """The pages that a rank says to have brought to a tier, or the windows; what a prefetch has read is cached on one or the other."""
+    commits = (tier, "kv") if tier in BRINGS else (tier,)
     return {
         page
         for one in decisions
-        if (one.kind == "commit" and one.of in (tier, "kv"))
-        or (one.kind in ("grant", "ack") and one.of == BRINGS[tier])
+        if (one.kind == "commit" and one.of in commits) or (one.kind in ("grant", "ack") and one.of == BRINGS.get(tier))
         for page in one.prefixes
     }
 
@@ -179,7 +187,7 @@ def committed_and_not_there(answer: Together) -> Sequence[tuple[int, str, Prefix
             blind = True
             continue
         for of, there in _cached(after).items():
-            again = [place for place in PLACES if place == of or of == "kv"]
+            again = [place for place in PLACES if place == of or of == "kv" or (place == "host" and of in WITH_PAGES)]
             gone = [page for place in again for page in decided(one.decisions, VICTIMS, place) or ()]
             named = decided(one.decisions, "commit", of) or ()
             found += [(one.rank, of, page) for page in named if page not in there and page not in gone]

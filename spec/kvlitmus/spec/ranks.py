@@ -467,9 +467,9 @@ def what_goes_is_named_as_a_victim(victims_unnamed: Sequence[tuple[int, str, Pre
     needs=("ranks_view",),
 )
 def pages_come_by_what_is_named(pages_from_nothing: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """A page that a rank has on its device or its host after a step, and had not there before, MUST have been brought in that
-    call by what it names, a commit, a load to the device or a write to the host, or by such a copy that was under way and has
-    ended on every rank.
+    """A page that a rank has on its device or its host after a step, or a window, and had not there before, MUST have been
+    brought in that call by what it names, a commit, a load to the device or a write to the host, or by such a copy that was
+    under way and has ended on every rank.
     """
     return not pages_from_nothing
 
@@ -501,8 +501,8 @@ def a_prefetch_keeps_what_it_took(prefetches_cut: Sequence[tuple[int, int, str]]
     needs=("ranks_view",),
 )
 def what_is_named_as_cached_is_there(committed_and_not_there: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """A page, a window or a state that a rank names in a commit MUST be there after the call, unless the same call names it as a
-    victim: commits that are equal by name only leave trees that lack what was named.
+    """A page, a window or a state that a rank names in a commit MUST be there after the call, unless the same call names it, or
+    its page on the host, as a victim: commits that are equal by name only leave trees that lack what was named.
     """
     return not committed_and_not_there
 

@@ -151,6 +151,26 @@ class GivesBackWhenAllKnow(RankCache):
         return decisions
 
 
+@null_mutant("null-rank-keeps-little-on-the-host", configs=RANK_CONFIGS)
+class KeepsLittleOnTheHost(RankCache):
+    """Each commit of a prefetch ends with an eviction, after which the host has three pages at most, where it can: a
+    window or a state that was named as cached goes with its page.
+    """
+
+    def commit(self, rid: int, one: Read, read: Sequence[int]) -> list[Decision]:
+        decisions = super().commit(rid, one, read)
+        return [*decisions, self.evict_host(len(self.host) - 3, set())]
+
+
+@null_mutant("null-rank-notes-copies-in-every-call", configs=RANK_CONFIGS)
+class NotesCopiesInEveryCall(RankCache):
+    """Every call notes the copies that have ended on all ranks, before it does anything else."""
+
+    def ask(self, ask: Ask) -> Deciding:
+        noted: Sequence[Decision] = () if ask.what in ("acks", "rejoin") else (yield from self.ask_acks(ask))
+        return [*noted, *(yield from super().ask(ask))]
+
+
 SMALL = tuple([replace(config, pages=pages) for pages in (3, 1) for config in RANK_CONFIGS])
 """Hosts that hold less than the keys that are read, so that each prefetch is cut short."""
 
