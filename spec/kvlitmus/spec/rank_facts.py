@@ -451,9 +451,13 @@ def match_agreed(common_choices: Sequence[Decision]) -> Prefix:
 
 
 @fact(0, ports=PORT)
-def match_common(state: RanksState, call: RankAsk, asked_pages: Sequence[Prefix]) -> Prefix | Unknown:
-    """The longest prefix of the key that every rank has on its device."""
+def match_common(state: RanksState, call: RankAsk, answer: Together, asked_pages: Sequence[Prefix]) -> Prefix | Unknown:
+    """The longest prefix of the key that every rank has on its device; where a match acknowledges loads, then has."""
+    told = [one for trace in answer.traces for one in trace.decisions if one.kind == "ack" and one.of == "load"]
     views = _before(state, call)
+    if any(one.prefixes for one in told):
+        after = [answer.views[rank] for rank in call.ranks]
+        views = None if None in after else [view for view in after if view is not None]
     if views is None:
         return UNKNOWN
     many = next((at for at, page in enumerate(asked_pages) if any(page not in one.device for one in views)), None)
