@@ -141,11 +141,18 @@ def component_fetch_spared(
     full = asked(layout, origin, component_fetch_full)
     anchor = held_by(setting, call.path, call.start)
     counts = Counter(name for name, _ in state.certain - state.needed - anchor)
+    possible = Counter(name for name, _ in state.places.keys() - state.covered)
     could = dict(state.available or {})
+    base, unsure = layout.base.pool, 0
     for need in full:
-        could[need.component.pool] += min(need.entries, counts[need.component.name])
+        least = min(need.entries, counts[need.component.name])
+        could[need.component.pool] += least
+        if need.component.pool == base:
+            unsure += max(0, min(need.entries, possible[need.component.name]) - least)
     ample = {pool: max(many, component_fetch_room[pool]) for pool, many in could.items()}
-    due = reserved_length(layout, origin, component_fetch_full, component_fetch_least, ample)
+    # With more room for KV a prefetch may be refused, where a longer one needs a window: what may be cached counts, too.
+    rooms = ({**ample, base: ample[base] + more} for more in range(unsure + 1))
+    due = min(reserved_length(layout, origin, component_fetch_full, component_fetch_least, room) for room in rooms)
     if due <= component_fetch_length:
         return []
     pools = {layout.base.pool} if component_fetch_length else set(ample)

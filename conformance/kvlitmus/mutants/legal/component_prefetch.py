@@ -91,16 +91,27 @@ class KnowsItsLeast(ComponentFetcher):
 
 @null_mutant("component-prefetch-foresees-its-length", configs=COMPONENT_CONFIGS)
 class ForeseesItsLength(KnowsItsLeast):
-    """Nothing is evicted that makes the prefetch no longer, and nothing at all where it is refused all the same."""
+    """Nothing is evicted that makes the prefetch no longer, and nothing at all where it is refused all the same.
+
+    Where components share a pool, what a shorter one wants may be too little room for it; then as much is evicted as
+    the longest wants.
+    """
 
     def make_room(self, length: int) -> dict[str, int]:
+        whole, room = length, self.room(length)
+        while length and self.base.pool in self.beyond(length, room):
+            length -= self.tree.step
+        if length < self.least or self.beyond(length, room):
+            return {}
+        return super().make_room(whole if self.beyond(length, self.room(length)) else length)
+
+    def room(self, length: int) -> dict[str, int]:
+        """How many places of each pool there are after an eviction of what a prefetch of this length wants."""
         room = {pool: len(free) for pool, free in self.pools.free.items()}
         for name, many in self.wants(length).items():
             loose = sum(name in node.places and not node.locks.get(name) for node in self.tree.nodes())
             room[self.pools.pool_of[name]] += min(many, loose)
-        while length and self.base.pool in self.beyond(length, room):
-            length -= self.tree.step
-        return super().make_room(length) if length >= self.least and not self.beyond(length, room) else {}
+        return room
 
     def beyond(self, length: int, room: Mapping[str, int]) -> set[str]:
         """The pools that have too little room for a prefetch of this length."""
