@@ -5,8 +5,8 @@ from __future__ import annotations
 from kvlitmus.conformance.ports import Config, Unsupported
 
 
-def of_components(config: Config) -> Config:
-    """A configuration of components; raises :class:`~kvlitmus.conformance.ports.Unsupported` for any other.
+def refuse_others(config: Config) -> None:
+    """Raise :class:`~kvlitmus.conformance.ports.Unsupported` for what is no configuration of a cache of components.
 
     No rule says which of the entries that nobody needs goes first, so no policy but the usual one is promised.
     """
@@ -14,4 +14,3 @@ def of_components(config: Config) -> Config:
         raise Unsupported("this is a cache of components")
     if config.policy != "lru":
         raise Unsupported(f"caches of components have no policy {config.policy!r}; they have lru")
-    return config

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from kvlitmus.conformance.ports import Unsupported
-from kvlitmus.conformance.ports.component_configs import of_components
+from kvlitmus.conformance.ports.component_configs import refuse_others
 from kvlitmus.conformance.specimen.component_host import ComponentHierarchy
 from kvlitmus.conformance.specimen.component_requests import ComponentServer
 from kvlitmus.conformance.specimen.component_storing import ComponentStorehouse
@@ -69,7 +69,7 @@ class SpecimenTarget:
 
     def make_components(self, config: Config) -> ComponentSpecimen:
         """A fresh cache of components, with host memory and storage behind it where that is asked for."""
-        of_components(config)
+        refuse_others(config)
         hosted = ComponentHierarchy if config.storage == "none" else ComponentStorehouse
         made: ComponentSpecimen = (hosted if config.tiered else ComponentSpecimen)(config, self.parts, self.profile)
         return made
@@ -113,7 +113,7 @@ class ComponentRequestTarget(SpecimenTarget):
 
     def make(self, config: Config) -> Any:
         """A fresh cache of the components of the configuration."""
-        of_components(config)
+        refuse_others(config)
         return ComponentServer(config, self.parts, self.profile)
 
 

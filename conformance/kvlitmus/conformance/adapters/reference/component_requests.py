@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.ports.component_configs import of_components
+from kvlitmus.conformance.ports.component_configs import refuse_others
 from kvlitmus.reference import component_events
 from kvlitmus.reference import component_requests as model
 from kvlitmus.spec.calls import Path, path_of
@@ -106,7 +106,7 @@ class ReferenceRequestTarget:
 
     def make(self, config: Config) -> ReferenceRequests:
         """A fresh cache of the components of the configuration."""
-        of_components(config)
+        refuse_others(config)
         return ReferenceRequests(config, self.profile)
 
 

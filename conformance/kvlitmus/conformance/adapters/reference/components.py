@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.ports.component_configs import of_components
+from kvlitmus.conformance.ports.component_configs import refuse_others
 from kvlitmus.reference import component_events, component_writes
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
@@ -300,7 +300,7 @@ class ReferenceComponentTarget:
 
     def make(self, config: Config) -> ReferenceComponents:
         """A fresh cache of the components of the configuration."""
-        of_components(config)
+        refuse_others(config)
         if config.tiered and config.storage != "none":
             return ReferenceComponentStorage(config, self.profile)
         return (ReferenceComponentHierarchy if config.tiered else ReferenceComponents)(config, self.profile)
