@@ -91,7 +91,7 @@ def planted(name: str = "sglang-0.5.23-file", **stamps: str) -> Report:
         "stamps": {"target": {"name": name}, **stamp},
         "options": {"seed": 0, "steps": 4000, "litmus": True, "force_misuse": True},
         "rules": rows,
-        "configs": [{"label": "plain"}],
+        "configs": [{"label": "plain", "declined": ""}],
         "findings": [{**finding, "saved": "docs/results/x.json"}],
         "partial": False,
         "exit_code": 1,
@@ -201,6 +201,14 @@ def hazards(folder: Path) -> Path:
     (folder / "hazards.json").write_text(json.dumps({"hazards": [record, missed]}))
     (folder / "hazards.md").write_text("| **H-01** … |\n| **H-02** … |\n")
     return path
+
+
+def test_a_configuration_that_was_declined_is_no_verdict() -> None:
+    """What a target declares that it is judged in, and then refuses, is a complaint, however green the rest is."""
+    report = planted()
+    report["configs"] = [{"label": "page=4 lfu pages=16 kv+swa", "declined": "there is no such policy"}]
+    told = results.complaints(evidence(report), [ENTRY], Path("/nonexistent"))
+    assert "sglang-0.5.23-file: page=4 lfu pages=16 kv+swa was declined: there is no such policy" in told
 
 
 def test_known_hazards_have_the_counterexamples_that_they_tell_of(tmp_path: Path) -> None:

@@ -53,8 +53,27 @@ from tools.frame_page import KINDS_KEPT  # noqa: E402
 TRIED = 2
 """In how many configurations of a target a change that does not show at once is tried."""
 
+LONGER = 24
+"""With so many times the seeds: it shows only where somebody goes by it, and is tried until it has shown."""
+
 UNREACHED: dict[On, str] = {}
 """Calls behind which nothing is changed, each with the reason."""
+
+
+COUNTED = tuple(
+    [
+        Config(
+            page_size=4,
+            pages=16,
+            host_pages=16,
+            write="write_through_selective",
+            storage=storage,
+            components="kv+swa+state",
+        )
+        for storage in ("attached", "later")
+    ]
+)
+"""Storage behind a cache that backs up what is used a second time."""
 
 
 class Kind(NamedTuple):
@@ -76,6 +95,7 @@ KINDS: tuple[Kind, ...] = (
         (
             (component_target, (*plan.COMPONENT_STORAGE_CONFIGS, *plan.COMPONENT_HOST_CONFIGS)),
             (component_target, (*plan.COMPONENT_WRITE_CONFIGS, *plan.COMPONENT_CONFIGS[:4])),
+            (component_target, COUNTED),
             (component_request_target, plan.REQUEST_CONFIGS[:4]),
         ),
         component_disturbances.WAYS,
@@ -121,7 +141,7 @@ def lasted(kind: Kind, cells: Cells, seeds: int) -> None:
 
 def last(kind: Kind, cells: Cells, cell: Cell, way: Way, seeds: int) -> None:
     """Make one change in one schedule after another, until it is noticed."""
-    for one, item in items(kind, seeds, TRIED):
+    for one, item in items(kind, LONGER * seeds, TRIED):
         trial = Lasting(cell, way)
         result = played(one, item, trial.checker())
         if not trial.done:

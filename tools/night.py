@@ -5,6 +5,7 @@
     python tools/night.py --minutes 20 --jobs 2            for so long; the same command again goes on from there
     python tools/night.py --steps 2000 --long 2000         what CI could play
     python tools/night.py --only evicts-ahead batch        some of them
+    python tools/night.py --depths 3                       at one depth, as after a change that shows at no other
 
 Legal caches are those of the zoo and the null mutants; the others are the specimen, the reference and the optimized
 cache, whose steps are spread over the depths.  Each is played in its own configurations, from consecutive seeds; the
@@ -135,9 +136,9 @@ class Night:
     def __init__(self, file: Path, args: argparse.Namespace) -> None:
         self.file = file
         self.goals = {
-            (name, depth): args.long // len(DEPTHS) if name.startswith("other:") else args.steps
+            (name, depth): args.long // len(args.depths) if name.startswith("other:") else args.steps
             for name in names()
-            for depth in DEPTHS
+            for depth in args.depths
             if not args.only or name.partition(":")[2] in args.only
         }
         self.data: dict[str, Any] = {**stamp(), "python": platform.python_version(), "seconds": 0.0, "cells": {}}
@@ -259,6 +260,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="only these caches")
     parser.add_argument("--json", type=Path, default=ROOT / ".kvlitmus" / "night.json", help="where the result is kept")
+    parser.add_argument(
+        "--depths", nargs="+", type=int, choices=DEPTHS, default=DEPTHS, help="of observation (default: all)"
+    )
     parser.add_argument("--fresh", action="store_true", help="begin anew, whatever is there")
     args = parser.parse_args(arguments)
     unknown = set(args.only) - {name.partition(":")[2] for name in names()}

@@ -176,6 +176,9 @@ def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER
     for target, data in found.reports.items():
         if data["partial"] or data["exit_code"] not in (0, 1):
             wrong.append(f"{target}: the report is not of a whole run ({data['exit_meaning']})")
+        # What a target asks to be judged in, it plays: what was declined would read as passed.
+        declined = [(one["label"], one["declined"]) for one in data["configs"] if one["declined"]]
+        wrong += [f"{target}: {label} was declined: {why}" for label, why in declined]
     saved = {finding["saved"] for data in found.reports.values() for finding in data["findings"]}
     files = {
         f"docs/results/{path.relative_to(folder)}"

@@ -22,6 +22,7 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import (
     COMPONENT_CONFIGS,
     COMPONENT_HOST_CONFIGS,
+    COMPONENT_POLICY_CONFIGS,
     CONFIGS,
     OPS,
     SPARSE_CONFIGS,
@@ -55,7 +56,7 @@ LEGAL = [
     usual("specimen as a hierarchy", *TIER_CONFIGS),
     usual("specimen as a page store", *STORE_CONFIGS),
     usual("specimen as a sparse host pool", *SPARSE_CONFIGS[:2]),
-    usual("specimen of components", *COMPONENT_CONFIGS),
+    usual("specimen of components", *COMPONENT_CONFIGS, *COMPONENT_POLICY_CONFIGS),
     usual("specimen with components on the host", *COMPONENT_HOST_CONFIGS),
     *(one for one in all_mutants().values() if one.null),
     *(
@@ -98,6 +99,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("attach", "any_time", "at_start"): NEVER,
     ("second_prefetch", "refused", "undefined"): NEVER,
     ("evict_granularity", "page", "node"): LEAVE,
+    ("component_order", "policy", "own"): LEAVE,
     ("evict_moment", "call", "alloc"): LEAVE,
     ("match_ends", "page", "node"): LEAVE,
     ("clock", "counter", "wall"): LEAVE,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy, Pinned
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.component_shapes import Component, Point, Window
 from kvlitmus.spec.units import Key
@@ -522,9 +523,9 @@ class FailedBackupFreesTwice(ComponentCopier):
 # Legal variations
 
 
-@null_mutant("component-host-oldest-last", configs=HOSTS)
+@null_mutant("component-host-oldest-last", profile=replace(PROFILE, component_order="own"), configs=HOSTS)
 class HostOldestLast(ComponentCopier):
-    """On the host the last needed goes first: in which order entries are evicted is the cache's own."""
+    """On the host the last needed goes first: the order of evictions is the cache's own, as the profile declares."""
 
     def evictable(self, component: Component) -> list[ComponentNode]:
         found = super().evictable(component)

@@ -525,9 +525,9 @@ class MatchLeavesAUnit(ComponentTree):
     """A hit leaves at least one unit to compute, as the profile declares."""
 
 
-@null_mutant("component-newest-goes-first", configs=COMPONENT_CONFIGS)
+@null_mutant("component-newest-goes-first", profile=replace(PROFILE, component_order="own"), configs=COMPONENT_CONFIGS)
 class NewestGoesFirst(ComponentTree):
-    """What was used last goes first: the order in which components are evicted is nobody's business but the cache's."""
+    """What was used last goes first: the order of evictions is the cache's own, as the profile declares."""
 
     def evictable(self, component: Component) -> list[ComponentNode]:
         found = super().evictable(component)

@@ -51,6 +51,7 @@ MODULES: tuple[str, ...] = (
     "component_events",
     "component_requests",
     "component_drops",
+    "component_order",
     "ranks",
     "ranks_lost",
     "ranks_states",
@@ -75,6 +76,7 @@ MODULES: tuple[str, ...] = (
     "legal.component_copies",
     "legal.component_storing",
     "legal.component_callers",
+    "legal.component_order",
     "component_choices",
     "legal.choices",
 )

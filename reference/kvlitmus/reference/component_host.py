@@ -74,7 +74,10 @@ def begun(
     if setting.profile.component_landing == "begun":
         copy = guard._replace(device=needs) if load else guard._replace(host=needs)
         copy = copy._replace(landing=frozenset(places))
-        tier = tier._replace(held={**tier.held, **{at: landed(setting, at, places[at], cache.ticks) for at in places}})
+        source = cache.host_held if load else cache.held
+        tier = tier._replace(
+            held={**tier.held, **{at: landed(source, setting, at, places[at], cache.ticks) for at in places}}
+        )
     then = tier if load else with_host(guarded, tier)
     return then._replace(copies={**cache.copies, number: copy}), Copying(ends, boundary, freed)
 
@@ -113,27 +116,28 @@ def copied(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[Cache
     """What a copy brought is cached where it is missing; the rest is free, and everything if it failed."""
     one = cache.copies[call.number]
     cache = cache._replace(copies={number: copy for number, copy in cache.copies.items() if number != call.number})
-    tier = cache if one.load else host_of(cache)
+    tier, source = (cache, cache.host_held) if one.load else (host_of(cache), cache.held)
     held = dict(tier.held)
     for at, place in one.places.items():
         if call.ok and at not in held:
-            held[at] = landed(setting, at, place, cache.ticks)
+            held[at] = landed(source, setting, at, place, cache.ticks)
     left = {at: place for at, place in one.places.items() if at not in held or held[at].place != place}
     tier = give(tier._replace(held=held), setting, [(name, place) for (name, _), place in left.items()])
     returned = by_component(setting.layout, at_places(setting.layout, left))
     return tier if one.load else with_host(cache, tier), returned
 
 
-def landed(setting: Setting, at: At, place: int, ticks: int) -> Entry:
-    """An entry that a copy has brought."""
+def landed(source: Mapping[At, Entry], setting: Setting, at: At, place: int, ticks: int) -> Entry:
+    """An entry that a copy has brought: used just now, and as old as where it came from."""
     before = at[1]
     for _ in range(setting.layout.named(at[0]).unit):
         before = setting.names.parent(before)
-    return Entry(place, len(setting.names.prefix(at[1])[1]), before, ticks)
+    made, hits = (source[at].made, source[at].hits) if at in source else (ticks, 0)
+    return Entry(place, len(setting.names.prefix(at[1])[1]), before, ticks, made, hits)
 
 
 def evict_host(cache: Cache, setting: Setting, call: ComponentEvictHost) -> tuple[Cache, Mapping[str, int]]:
-    """On the host as on the device: what was not needed for longest goes first, of that what ends last."""
+    """On the host as on the device: what is worth least goes first."""
     host, freed = evict(host_to_evict(cache, setting), setting, ComponentEvict(call.wants))
     return with_host(cache, host), freed
 

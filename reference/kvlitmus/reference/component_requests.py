@@ -1,7 +1,7 @@
 """Requests on components: one correct cache that serves them, over :mod:`~kvlitmus.reference.components`.
 
 A request keeps what it holds in two parts: what is cached, which a receipt of its own covers, and what is its own.
-Where there is no room, what was not needed for longest is evicted, one entry at a time.
+Where there is no room, what is worth least is evicted, one entry at a time.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ def room(cache: Cache, setting: Setting, wants: Mapping[str, int]) -> tuple[Cach
 
 
 def evict_one(cache: Cache, setting: Setting, wants: Mapping[str, int]) -> Cache:
-    """Evict the entry that was not needed for longest, of a pool that is short."""
+    """Evict the entry that is worth least, of a pool that is short."""
     asked = dict.fromkeys(cache.free, 0)
     for name, many in wants.items():
         asked[setting.layout.named(name).pool] += many
     short = {pool for pool, many in asked.items() if many > len(cache.free[pool])}
     names = [one.name for one in setting.layout.components if one.pool in short]
     choices = [at for name in names for at in components.evictable(cache, setting, name)]
-    victim = min(choices, key=lambda at: (cache.held[at].used, -cache.held[at].end, at))
+    victim = components.next_to_go(cache, setting, choices)
     # The victim is the first of its component, too.
     return components.evict(cache, setting, ComponentEvict({victim[0]: 1}))[0]
 

@@ -1,7 +1,8 @@
 """Components: one correct cache that keeps several kinds of state for a prefix.
 
 All is a value: a call makes a new :class:`Cache` out of an old one.  Where several things would be right it takes the
-lowest free places, and evicts what was not needed for longest, of that what ends last.
+lowest free places, and evicts what is worth least by the policy, of that what ends last.  A hit uses what it names, an
+insert what it fills.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, cast
 
+from kvlitmus.spec import policies
 from kvlitmus.spec.component_calls import (
     At,
     ComponentAlloc,
@@ -24,18 +26,24 @@ from kvlitmus.spec.component_calls import (
     Entries,
 )
 from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Need, Run, fits, largest
-from kvlitmus.spec.component_state import Copy, Fetch, Write, end_name, ends_at, needed_at, storage_at_first
+from kvlitmus.spec.component_state import Copy, Fetch, Use, Write, end_name, ends_at, needed_at, storage_at_first
+from kvlitmus.spec.policies import Worth
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
 
 class Entry(NamedTuple):
-    """A cached entry: its place, where it ends, the prefix before it, and when it was needed last."""
+    """A cached entry: its place, where it ends, and the prefix before it.
+
+    ``used``, ``made``, ``hits``: when it was needed last and when it came, in ticks, and how often it was used.
+    """
 
     place: int
     end: int
     before: Name
     used: int
+    made: int = 0
+    hits: int = 0
 
 
 class Cache(NamedTuple):
@@ -108,8 +116,9 @@ def match(cache: Cache, setting: Setting, call: ComponentMatch) -> tuple[Cache, 
     length = largest(components, units, ends.__getitem__, root=root, cap=cap, drop=drop)
     needed = {one.name: needed_at(call.path, one, length, profile.window_root) for one in components}
     held = dict(cache.held)
+    counts = profile.hit_counts == "match"
     for at in (at for some in needed.values() for at in some):
-        held[at] = held[at]._replace(used=cache.ticks)
+        held[at] = held[at]._replace(used=cache.ticks, hits=held[at].hits + counts)
     entries = {name: tuple(held[at].place for at in some) for name, some in needed.items()}
     return cache._replace(held=held), ComponentHit(length, entries)
 
@@ -118,14 +127,16 @@ def insert(cache: Cache, setting: Setting, call: ComponentInsert) -> tuple[Cache
     """What is missing is filled; what was brought for what is there is left to the caller."""
     ends = {name: end for end, name in enumerate(call.path.names, 1)}
     held, left = dict(cache.held), dict[str, tuple[int, ...]]()
+    counts = setting.profile.hit_counts == "insert"
     for at, place in call.brought.items():
         component, name = at
         if at in held:
             left[component] = (*left.get(component, ()), place)
+            held[at] = held[at]._replace(hits=held[at].hits + counts)
         else:
             end = ends[name]
             before = end_name(call.path, end - setting.layout.named(component).unit)
-            held[at] = Entry(place, end, before, cache.ticks)
+            held[at] = Entry(place, end, before, cache.ticks, cache.ticks, int(counts))
     return cache._replace(held=held), left
 
 
@@ -155,6 +166,17 @@ def evictable(cache: Cache, setting: Setting, name: str) -> list[At]:
     return [at for at in mine if at[1] not in inner]
 
 
+def next_to_go(cache: Cache, setting: Setting, choices: Iterable[At]) -> At:
+    """What is worth least of these by the policy, of that what ends last."""
+    worth = policies.worth(setting.config.policy, setting.profile.slru_hits)
+
+    def order(at: At) -> tuple[Worth, int, At]:
+        one = cache.held[at]
+        return worth(Use(one.used, one.made, one.hits)), -one.end, at
+
+    return min(choices, key=order)
+
+
 def goes_with(cache: Cache, setting: Setting, victim: At) -> list[At]:
     """What an eviction of an entry takes: the entry, and what goes with it by the profile."""
     base, cascade = setting.layout.base.name, setting.profile.component_cascade
@@ -170,14 +192,14 @@ def goes_with(cache: Cache, setting: Setting, victim: At) -> list[At]:
 
 
 def evict(cache: Cache, setting: Setting, call: ComponentEvict) -> tuple[Cache, Mapping[str, int]]:
-    """Of each component what was not needed for longest goes first, of that what ends last."""
+    """Of each component what is worth least goes first."""
     freed = {one.name: 0 for one in setting.layout.components}
     for name, many in call.wants.items():
         while freed[name] < many:
             choices = evictable(cache, setting, name)
             if not choices:
                 break
-            victim = min(choices, key=lambda at: (cache.held[at].used, -cache.held[at].end, at))
+            victim = next_to_go(cache, setting, choices)
             gone = goes_with(cache, setting, victim)
             cache = give(cache, setting, [(at[0], cache.held[at].place) for at in gone])
             cache = cache._replace(held={at: one for at, one in cache.held.items() if at not in gone})

@@ -27,7 +27,8 @@ takes; :mod:`~kvlitmus.spec.replay`, what events tell, and :mod:`~kvlitmus.spec.
 :mod:`~kvlitmus.spec.component_advance`, :mod:`~kvlitmus.spec.component_steps`,
 :mod:`~kvlitmus.spec.component_evictions` (what may go), :mod:`~kvlitmus.spec.component_storage` (what can be restored) and
 :mod:`~kvlitmus.spec.component_fetch` (how it is fetched), :mod:`~kvlitmus.spec.component_copies` (what is copied between
-the tiers), :mod:`~kvlitmus.spec.component_told` (what events tell); for several ranks
+the tiers), :mod:`~kvlitmus.spec.component_told` (what events tell), :mod:`~kvlitmus.spec.component_uses` (how long ago, and how
+often, an entry was used); for several ranks
 :mod:`~kvlitmus.spec.rank_state` and :mod:`~kvlitmus.spec.rank_calls`; beside these :mod:`~kvlitmus.spec.hash_calls`
 and :mod:`~kvlitmus.spec.misuse_calls`, and :mod:`~kvlitmus.spec.schemes` (how pages are named).  What goes on in the
 background has legal :mod:`~kvlitmus.spec.transitions`, in :mod:`~kvlitmus.spec.job` and
@@ -39,7 +40,7 @@ the cache), :mod:`~kvlitmus.spec.step`, :mod:`~kvlitmus.spec.on` and :mod:`~kvli
 of it was seen), by :mod:`~kvlitmus.spec.look` (what of a step the frame looks at) and :mod:`~kvlitmus.spec.reach` (what a
 cause can reach), :mod:`~kvlitmus.spec.room` (how much room a call lacks),
 :mod:`~kvlitmus.spec.facts` (what a fact is), :mod:`~kvlitmus.spec.observed`, :mod:`~kvlitmus.spec.order` and
-:mod:`~kvlitmus.spec.store_facts` (facts of several parts), :mod:`~kvlitmus.spec.sparse_facts`, :mod:`~kvlitmus.spec.sparse_staging_facts`, :mod:`~kvlitmus.spec.sparse_admission_facts`, :mod:`~kvlitmus.spec.sparse_ratio_facts`, :mod:`~kvlitmus.spec.sparse_transfer_facts`, :mod:`~kvlitmus.spec.sparse_growth_facts`, :mod:`~kvlitmus.spec.component_facts`, :mod:`~kvlitmus.spec.component_fetch_facts`, :mod:`~kvlitmus.spec.component_host_facts`, :mod:`~kvlitmus.spec.component_policy_facts`, :mod:`~kvlitmus.spec.component_storing_facts`, :mod:`~kvlitmus.spec.component_request_facts`, :mod:`~kvlitmus.spec.rank_facts`, :mod:`~kvlitmus.spec.rank_change_facts`, :mod:`~kvlitmus.spec.prefetch_facts` (those of a plan), :mod:`~kvlitmus.spec.rule` (what a rule is),
+:mod:`~kvlitmus.spec.store_facts` (facts of several parts), :mod:`~kvlitmus.spec.sparse_facts`, :mod:`~kvlitmus.spec.sparse_staging_facts`, :mod:`~kvlitmus.spec.sparse_admission_facts`, :mod:`~kvlitmus.spec.sparse_ratio_facts`, :mod:`~kvlitmus.spec.sparse_transfer_facts`, :mod:`~kvlitmus.spec.sparse_growth_facts`, :mod:`~kvlitmus.spec.component_facts`, :mod:`~kvlitmus.spec.component_fetch_facts`, :mod:`~kvlitmus.spec.component_host_facts`, :mod:`~kvlitmus.spec.component_policy_facts`, :mod:`~kvlitmus.spec.component_storing_facts`, :mod:`~kvlitmus.spec.component_order_facts`, :mod:`~kvlitmus.spec.component_request_facts`, :mod:`~kvlitmus.spec.rank_facts`, :mod:`~kvlitmus.spec.rank_change_facts`, :mod:`~kvlitmus.spec.prefetch_facts` (those of a plan), :mod:`~kvlitmus.spec.rule` (what a rule is),
 :mod:`~kvlitmus.spec.lean` (states that a step replaces little of), :mod:`~kvlitmus.spec.plan` (the facts and rules of alike steps, as one function), :mod:`~kvlitmus.spec.inline` (which of
 them are one expression in it), :mod:`~kvlitmus.spec.less` (which rules say with less to see what others say).
 

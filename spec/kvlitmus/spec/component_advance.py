@@ -75,6 +75,7 @@ from kvlitmus.spec.component_state import (
     written_from,
 )
 from kvlitmus.spec.component_told import replayed
+from kvlitmus.spec.component_uses import with_uses
 from kvlitmus.spec.policies import SELECTIVE
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
@@ -92,7 +93,8 @@ def advance_components(state: ComponentState, setting: Setting, call: ComponentC
         held, host = after.view.held, after.view.host_held
         then = then._replace(places=held, certain=frozenset(held), copies=after.view.copies)
         then = then if host is None else then._replace(host=host, host_certain=frozenset(host))
-    return then._replace(used=used_after(then, setting, call))
+    then = then._replace(used=used_after(then, setting, call))
+    return with_uses(state, then, setting, call, after.answer)
 
 
 def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> frozenset[Name]:

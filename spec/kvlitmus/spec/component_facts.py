@@ -417,14 +417,13 @@ def _spare(
 ) -> Counter[str]:
     """The places of each pool that are free after a call of a request, without those that it gave back."""
     assert answer.view is not None
-    spare = Counter({pool: len(free) for pool, free in answer.view.free.items()})
+    free = {(pool, place) for pool, places in answer.view.free.items() for place in places}
     if call.receipt in state.running and isinstance(answer.answer, Holding):
         before, after = (
             places_of(setting.layout, one) for one in (state.running[call.receipt].held, answer.answer.held)
         )
-        free = {(pool, place) for pool, places in answer.view.free.items() for place in places}
-        spare.subtract(pool for pool, _ in (before - after) & free)
-    return spare
+        free -= before - after
+    return Counter(pool for pool, _ in free)
 
 
 @fact(3, ports=("component_view",))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 from typing import NamedTuple
 
+from kvlitmus.spec import policies
 from kvlitmus.spec.calls import Path
 from kvlitmus.spec.component_calls import (
     At,
@@ -27,6 +28,7 @@ from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, foll
 from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.lean import lean
+from kvlitmus.spec.policies import Worth
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key, Name, Unit
 
@@ -60,6 +62,32 @@ class Fetch(NamedTuple):
     needs: frozenset[At] = frozenset()
 
 
+class Use(NamedTuple):
+    """When an entry was used last, and when it came, in ticks; and how often it was used."""
+
+    touched: int = 0
+    created: int = 0
+    hits: int = 0
+
+    @property
+    def priority(self) -> int:
+        """Nobody gives an entry of a component a priority."""
+        return 0
+
+
+class Uses(NamedTuple):
+    """Two bounds: what is certain of the use of an entry, and what is possible."""
+
+    least: Use
+    most: Use
+
+    def worth(self, policy: str, slru_hits: int) -> tuple[Worth, Worth]:
+        """The least and the most that the entry can be worth: of all that a policy looks at it wants more, or of all less."""
+        worth = policies.worth(policy, slru_hits)
+        low, high = worth(self.least), worth(self.most)
+        return min(low, high), max(low, high)
+
+
 @lean
 class Copy(NamedTuple):
     """A copy that is under way, to the host or, of a ``load``, to the device.
@@ -68,7 +96,7 @@ class Copy(NamedTuple):
     ``host``: what its boundary needs and each tier had when it began, and what it reads and what is cached of it; that is
     protected until the copy has ended.  ``needs``: what may be protected besides: all that its boundary needs, also what
     comes to a tier only later, or all that belongs to its path.  ``landing``: what it brings that is cached from the
-    beginning, and is written until the copy has ended.
+    beginning, and is written until the copy has ended.  ``uses``: what was known of the use of what it reads when it began.
     """
 
     load: bool
@@ -77,6 +105,7 @@ class Copy(NamedTuple):
     host: frozenset[At]
     needs: frozenset[At] = frozenset()
     landing: frozenset[At] = frozenset()
+    uses: Mapping[At, Uses] = {}
 
 
 @lean
@@ -118,7 +147,8 @@ class ComponentState(NamedTuple):
     there.  ``under_way``: by the suite's number the copies that are under way.  ``used``: with the selective policy
     the prefixes that an insert has gone through and that have certainly been boundaries since.  ``told``: what all events so far tell.
     ``attached``: whether storage is there; ``None`` where it doesn't come and go.  ``writes``: by the suite's number the
-    writes to it that are under way.
+    writes to it that are under way.  ``ticks``: how many calls there were.  ``uses``, ``host_uses``: what is known of the use of what
+    is cached on either tier, where evictions go by a policy.
     """
 
     places: Mapping[At, int] = {}
@@ -138,6 +168,9 @@ class ComponentState(NamedTuple):
     told: Replayed = Replayed()
     attached: bool | None = None
     writes: Mapping[int, Write] = {}
+    ticks: int = 0
+    uses: Mapping[At, Uses] = {}
+    host_uses: Mapping[At, Uses] = {}
 
     @property
     def stored(self) -> frozenset[Stored]:

@@ -42,6 +42,7 @@ PARTS = (
     "component_events",
     "component_policies",
     "component_storing",
+    "component_order",
     "component_requests",
     "ranks",
     "port",

@@ -50,6 +50,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "namespaces": ("text", "none", "parts"),
     "window_root": ROOTS,
     "component_cascade": CASCADES,
+    "component_order": ("own", "policy"),
     "component_grants": GRANTS,
     "component_refill": REFILLS,
     "component_points": POINTS,
@@ -166,6 +167,9 @@ class Profile:
         have for the same prefix (``base``); that, and with an entry of another component at a prefix that no KV extends the KV
         and all else there (``leaf``); or that, and with any entry what the components after its own, in the order of the
         layout, have for the same prefix (``later``).
+    component_order: the entries that nobody needs go in an order of the cache's ``own``; or, where they go one by one, by the
+        eviction ``policy`` of the configuration: a hit uses what it names, and an insert, a commit or a request what it brings;
+        whether a call uses what else is on its path, the cache may decide.
     component_grants: places are granted for ``each`` component by itself; or a window's come with those of KV and are tied
         to them (``paired``): no more of them are asked for than of KV, the last of KV have them, an insert brings both
         for the same prefixes up to the end of what it brings, and they are given back together; or so, and an insert
@@ -245,6 +249,7 @@ class Profile:
     namespaces: str = "text"
     window_root: str = "shorter"
     component_cascade: str = "base"
+    component_order: str = "own"
     component_grants: str = "each"
     component_refill: str = "fills"
     component_points: str = "any"

@@ -32,7 +32,7 @@ from kvlitmus.spec.component_calls import (
     Telling,
     View,
 )
-from kvlitmus.spec.component_state import ComponentState, end_name
+from kvlitmus.spec.component_state import ComponentState, Use, Uses, end_name
 from kvlitmus.spec.component_steps import component_steps
 from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.rule import rules_of
@@ -62,7 +62,7 @@ class Scope:
     pages: int
     keys: tuple[tuple[int, ...], ...]
     receipts: int = 1
-    profile: Profile = field(default_factory=Profile)
+    profile: Profile = field(default_factory=lambda: Profile(component_order="policy"))
     fetches: int = 0
     host: int = 0
     copies: int = 1
@@ -78,6 +78,12 @@ def tellings(before: model.Cache, then: model.Cache, setting: Setting) -> tuple[
         prefix = setting.names.of(one.namespace, cast("Sequence[Unit]", one.units))[-1]
         found.append(Telling(one.what, one.tier, (one.component, prefix)))
     return tuple(found)
+
+
+def uses_of(held: Mapping[At, model.Entry]) -> Mapping[At, Uses]:
+    """When entries were used, and how often, by the reference itself: what may be is what is."""
+    exact = {at: Use(one.used, one.made, one.hits) for at, one in held.items()}
+    return {at: Uses(use, use) for at, use in exact.items()}
 
 
 def with_slip(kind: type, slip: Callable[..., tuple[model.Cache, object]]) -> Perform:
@@ -203,6 +209,9 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             attached=cache.attached,
             writes=cache.writes,
             told=Replayed(dict.fromkeys(cache.held, 1), dict.fromkeys(cache.host_held, 1)),
+            ticks=cache.ticks,
+            uses=uses_of(cache.held),
+            host_uses=uses_of(cache.host_held),
         )
 
     def shown(self, cache: model.Cache) -> tuple[Mapping[str, int], View]:

@@ -25,7 +25,7 @@ from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.rule import rules_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
-from tests.proofs.support.component_explore import tellings
+from tests.proofs.support.component_explore import tellings, uses_of
 from tests.proofs.support.component_search import ComponentSearch, Report
 
 CAPABILITIES = frozenset({"component_lookup", "component_requests", "component_events", "component_view"})
@@ -51,7 +51,7 @@ class Explorer(ComponentSearch[model.Server, object]):
     def __init__(self, scope: Scope, perform: Perform = model.perform) -> None:
         self.scope, self.perform = scope, perform
         config = Config(page_size=1, pages=scope.pages, components=scope.layout)
-        self.setting = Setting(config, Profile(match_cap="len-1"), 3, CAPABILITIES)
+        self.setting = Setting(config, Profile(match_cap="len-1", component_order="policy"), 3, CAPABILITIES)
         self.paths = [path_of(self.setting.names, Key(None, key), 1) for key in scope.keys]
         self.unit = step_of(self.setting.layout.components)
 
@@ -69,7 +69,8 @@ class Explorer(ComponentSearch[model.Server, object]):
         view = self.shown(server)
         running = {number: Running(one.path, one.units, one.held) for number, one in server.requests.items()}
         told = Replayed(dict.fromkeys(view.held, 1))
-        state = ComponentState(view.held, frozenset(view.held), running=running, told=told)
+        uses = uses_of(server.cache.held)
+        state = ComponentState(view.held, frozenset(view.held), running=running, told=told, uses=uses)
         after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
         return then, self.broken_by(state, call, after, report)
 

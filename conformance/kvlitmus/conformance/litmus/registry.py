@@ -43,6 +43,7 @@ MODULES: tuple[str, ...] = (
     "component_storing",
     "component_events",
     "component_requests",
+    "component_order",
     "ranks",
     "misuse",
 )

@@ -6,11 +6,6 @@ from kvlitmus.conformance.ports import Config, Unsupported
 
 
 def refuse_others(config: Config) -> None:
-    """Raise :class:`~kvlitmus.conformance.ports.Unsupported` for what is no configuration of a cache of components.
-
-    No rule says which of the entries that nobody needs goes first, so no policy but the usual one is promised.
-    """
+    """Raise :class:`~kvlitmus.conformance.ports.Unsupported` for what is no configuration of a cache of components."""
     if not config.components:
         raise Unsupported("this is a cache of components")
-    if config.policy != "lru":
-        raise Unsupported(f"caches of components have no policy {config.policy!r}; they have lru")

@@ -75,14 +75,24 @@ COMPONENT_CONFIGS: tuple[Config, ...] = (
 )
 """The configurations of a cache of components: each layout, at pages of four and one, of bigrams too."""
 
+COMPONENT_POLICY_CONFIGS: tuple[Config, ...] = tuple(
+    [Config(page_size=1, pages=12, components="kv+swa+state", policy=policy) for policy in OTHERS]
+)
+"""The configurations of a cache of components under every policy other than LRU."""
+
 COMPONENT_HOST_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=16, host_pages=16, write="asked", components="kv+swa+state"),
     Config(page_size=1, pages=12, host_pages=8, write="asked", components="kv+swa+state"),
     Config(page_size=4, pages=20, host_pages=24, write="asked", components="groups"),
     Config(page_size=4, pages=12, host_pages=12, write="asked", components="kv+swa", bigram=True),
     Config(page_size=4, pages=12, host_pages=12, write="asked", components="kv+index"),
+    *(
+        Config(page_size=1, pages=12, host_pages=8, write="asked", components="kv+swa+state", policy=policy)
+        for policy in OTHERS
+    ),
 )
-"""The configurations of a cache of components with host memory: large, tight, of shared pools, bigrams, index keys."""
+"""The configurations of a cache of components with host memory: large, tight, of shared pools, bigrams, index keys, and
+under every policy."""
 
 COMPONENT_WRITE_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=16, host_pages=16, write="write_through", components="kv+swa+state"),
@@ -124,12 +134,17 @@ REQUEST_CONFIGS: tuple[Config, ...] = (
 )
 """The configurations of a cache that serves requests on components: pools that are shared, mostly."""
 
+REQUEST_POLICY_CONFIGS: tuple[Config, ...] = tuple(
+    [Config(page_size=1, pages=20, components="groups", policy=policy) for policy in OTHERS]
+)
+"""The configurations of one that serves requests, under every policy other than LRU."""
+
 KINDS: dict[str, tuple[Config, ...]] = {
     "store": STORE_CONFIGS,
     "sparse": SPARSE_CONFIGS,
     "ranks": RANK_CONFIGS,
-    "components": COMPONENT_CONFIGS,
-    "component_requests": REQUEST_CONFIGS,
+    "components": COMPONENT_CONFIGS + COMPONENT_POLICY_CONFIGS,
+    "component_requests": REQUEST_CONFIGS + REQUEST_POLICY_CONFIGS,
 }
 """The configurations of what is judged apart from caches of KV, by the capability or pool that declares it."""
 

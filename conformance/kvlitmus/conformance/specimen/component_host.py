@@ -49,7 +49,7 @@ class ComponentCopier(ComponentEvictor):
 
     def __init__(self, pools: ComponentPools, host: ComponentPools, tree: ComponentTree) -> None:
         tier = ComponentTier("host", host, lambda node: node.host, lambda node: node.host_locks)
-        super().__init__(tier, tree.roots, tree.profile)
+        super().__init__(tier, tree.roots, tree.profile, tree.policy)
         self.pools = pools
         self.host = host
         self.tree = tree

@@ -79,7 +79,7 @@ class ComponentRequestTable:
         return list(range(start // unit * unit + unit, last + 1, unit))
 
     def room(self, wants: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
-        """Places, for which what was not needed for longest is evicted; ``None`` where that would not be enough."""
+        """Places, for which what is worth least is evicted; ``None`` where that would not be enough."""
         asked, loose = dict.fromkeys(self.pools.free, 0), {pool: len(free) for pool, free in self.pools.free.items()}
         for name, many in wants.items():
             asked[self.pools.pool_of[name]] += many
@@ -91,8 +91,8 @@ class ComponentRequestTable:
         while not self.pools.enough(wants):
             short = [pool for pool, many in asked.items() if many > len(self.pools.free[pool])]
             mine = [one for one in self.components if one.pool in short]
-            choices = [(node.used, -node.end, one.name) for one in mine for node in self.tree.evictable(one)]
-            self.tree.evict({min(choices)[2]: 1})
+            choices = [(self.tree.worth(node), one.name) for one in mine for node in self.tree.evictable(one)]
+            self.tree.evict({min(choices)[1]: 1})
         return self.pools.alloc(wants)
 
     def hold(self, request: ComponentRequest, name: str, node: ComponentNode) -> None:

@@ -22,7 +22,10 @@ from kvlitmus.spec.units import Key
 
 @dataclass(eq=False)
 class ComponentNode:
-    """A prefix of whole pages: its page, what each component has for it on either tier, and how often that is kept."""
+    """A prefix of whole pages: its page, what each component has for it on either tier, and how often that is kept.
+
+    ``used``, ``born``, ``hits``: by the tree's clock when it was used last and when it came, and how often it was used.
+    """
 
     units: tuple[object, ...]
     above: ComponentNode | None
@@ -33,6 +36,20 @@ class ComponentNode:
     host: dict[str, int] = field(default_factory=dict)
     host_locks: dict[str, int] = field(default_factory=dict)
     used: int = 0
+    born: int = 0
+    hits: int = 0
+
+
+ORDERS: dict[str, Callable[[ComponentNode], tuple[int, ...]]] = {
+    "lru": lambda node: (node.used,),
+    "mru": lambda node: (-node.used,),
+    "lfu": lambda node: (node.hits, node.used),
+    "fifo": lambda node: (node.born,),
+    "filo": lambda node: (-node.born,),
+    "priority": lambda node: (node.used,),
+    "slru": lambda node: (int(node.hits >= 2), node.used),
+}
+"""What each policy compares, the least goes first; nobody gives components priorities."""
 
 
 class ComponentPools:
@@ -140,15 +157,18 @@ class ComponentTier(NamedTuple):
 
 
 class ComponentEvictor:
-    """Evicts from one tier of a tree what was not needed for longest; entries and locks are those of this tier.
+    """Evicts from one tier of a tree what is worth least by the policy; entries and locks are those of this tier.
 
     What comes to its tier and leaves it, it tells its journal.
     """
 
-    def __init__(self, tier: ComponentTier, roots: dict[str | None, ComponentNode], profile: Profile) -> None:
+    def __init__(
+        self, tier: ComponentTier, roots: dict[str | None, ComponentNode], profile: Profile, policy: str
+    ) -> None:
         self.tier = tier
         self.roots = roots
         self.profile = profile
+        self.policy = policy
         self.components = tier.pools.layout.components
         self.base = self.components[0]
         self.journal = ComponentJournal()
@@ -199,13 +219,17 @@ class ComponentEvictor:
             and (not isinstance(component.shape, Run) or self.is_leaf(node))
         ]
 
+    def worth(self, node: ComponentNode) -> tuple[int, ...]:
+        """What goes first is least: by the policy, and of equals what ends last."""
+        return (*ORDERS[self.policy](node), -node.end)
+
     def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
-        """Free so many entries of each component, what was not needed for longest first."""
+        """Free so many entries of each component, what is worth least first."""
         freed = {one.name: 0 for one in self.components}
         for name, many in wants.items():
             component = self.tier.pools.layout.named(name)
             while freed[name] < many and (choices := self.evictable(component)):
-                victim = min(choices, key=lambda node: (node.used, -node.end))
+                victim = min(choices, key=self.worth)
                 going = self.goes_with(victim, name)
                 self.leaving(victim, going)
                 for gone in going:
@@ -240,7 +264,7 @@ class ComponentTree(ComponentEvictor):
 
     def __init__(self, config: Config, profile: Profile, pools: ComponentPools) -> None:
         tier = ComponentTier("device", pools, lambda node: node.places, lambda node: node.locks)
-        super().__init__(tier, {}, profile)
+        super().__init__(tier, {}, profile, config.policy)
         self.size = config.page_size
         self.pools = pools
         self.step = math.lcm(*[one.align for one in self.components])
@@ -264,6 +288,9 @@ class ComponentTree(ComponentEvictor):
             for one in self.components:
                 for node in self.needed(one, best):
                     node.used = self.clock
+            if self.profile.hit_counts == "match":
+                for node in {node for one in self.components for node in self.needed(one, best)}:
+                    node.hits += 1
         return best
 
     def dropped(self, key: Key, best: ComponentNode | None) -> ComponentNode | None:
@@ -335,10 +362,17 @@ class ComponentTree(ComponentEvictor):
         self.clock += 1
         left: dict[str, list[int]] = {name: [] for name in entries}
         for node in self.grown(key, max((end for some in entries.values() for end in some), default=0)):
+            self.count(node)
             for name, some in entries.items():
                 if node.end in some:
                     self.fill(node, name, some[node.end], left[name])
         return left
+
+    def count(self, node: ComponentNode) -> None:
+        """An insert goes through a node: what holds nothing begins anew."""
+        if not node.places and not node.host:
+            node.born, node.hits = self.clock, 0
+        node.hits += self.profile.hit_counts == "insert"
 
     def fill(self, node: ComponentNode, name: str, place: int, left: list[int]) -> None:
         """Give an entry to a node, unless it has one."""

@@ -28,7 +28,7 @@ from kvlitmus.conformance.specimen.tree import RadixTree
 from kvlitmus.conformance.specimen.works import WorkTable
 from kvlitmus.spec.profile import Profile
 
-PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first")
+PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first", component_order="policy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

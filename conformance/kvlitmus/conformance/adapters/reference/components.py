@@ -306,16 +306,18 @@ class ReferenceComponentTarget:
         return (ReferenceComponentHierarchy if config.tiered else ReferenceComponents)(config, self.profile)
 
 
-target = ReferenceComponentTarget(Profile())
+ORDERED = Profile(component_order="policy")
+
+target = ReferenceComponentTarget(ORDERED)
 """The reference: other components go with the KV of their prefix."""
 
-apart_target = ReferenceComponentTarget(replace(Profile(), component_cascade="none", window_root="full"))
+apart_target = ReferenceComponentTarget(replace(ORDERED, component_cascade="none", window_root="full"))
 """The reference when components are evicted each alone, and a window must be there in full."""
 
-leaf_target = ReferenceComponentTarget(replace(Profile(), component_cascade="leaf"))
+leaf_target = ReferenceComponentTarget(replace(ORDERED, component_cascade="leaf"))
 """The reference when a leaf goes as a whole."""
 
 paths_target = ReferenceComponentTarget(
-    replace(Profile(), component_landing="begun", component_extent="path", component_host_spares="device")
+    replace(ORDERED, component_landing="begun", component_extent="path", component_host_spares="device")
 )
 """The reference when copies count from their beginning and go by their path, and the host spares what is on both."""

@@ -26,7 +26,7 @@ from kvlitmus.conformance.adapters.sglang.common.components import (
     WINDOWED,
     HybridCache,
 )
-from kvlitmus.conformance.adapters.sglang.common.pools import MEM
+from kvlitmus.conformance.adapters.sglang.common.pools import MEM, POLICIES
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer
 from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN
 from kvlitmus.conformance.ports import Config
@@ -70,7 +70,7 @@ class Hybrid(HybridCache):
         params.swa_evicted_seqlen = window
 
 
-_target = partial(Peer, plan=COMPONENT_PLAN, capabilities=CAPABILITIES, build=Hybrid, policies=("lru",))
+_target = partial(Peer, plan=COMPONENT_PLAN, capabilities=CAPABILITIES, build=Hybrid, policies=POLICIES)
 
 WHOLE = replace(PAIRED, component_grants="whole")
 

@@ -26,7 +26,7 @@ from kvlitmus.conformance.adapters.sglang.common.components import (
     WINDOWED,
     HybridCache,
 )
-from kvlitmus.conformance.adapters.sglang.common.pools import MEM
+from kvlitmus.conformance.adapters.sglang.common.pools import MEM, POLICIES
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer
 from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import COMMON, PLAN, UNIFIED, require_core
 from kvlitmus.conformance.ports import Config
@@ -95,7 +95,7 @@ class Hybrid(HybridCache):
         params.set_evicted_seqlen(self.types["swa"], window)
 
 
-_target = partial(Peer, plan=COMPONENT_PLAN, capabilities=CAPABILITIES, build=Hybrid, policies=("lru",))
+_target = partial(Peer, plan=COMPONENT_PLAN, capabilities=CAPABILITIES, build=Hybrid, policies=POLICIES)
 
 swa = _target(profile=PAIRED, configs=WINDOWED)
 mamba = _target(profile=replace(PROFILE, component_points="end"), configs=STATED)

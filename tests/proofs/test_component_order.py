@@ -1,0 +1,121 @@
+"""The order in which components are evicted: bounds and what is between them, and the reference in small states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+import pytest
+
+from kvlitmus.reference import component_host
+from kvlitmus.reference import component_requests as requests
+from kvlitmus.reference import components as model
+from kvlitmus.spec.component_calls import At, ComponentEvict, ComponentEvictHost, ComponentStart
+from kvlitmus.spec.component_order_facts import Order, passed_over
+from kvlitmus.spec.component_state import Use, Uses
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.policies import POLICIES
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.setting import Setting
+from tests.proofs.support import component_explore, request_explore
+from tests.proofs.support.component_explore import Explorer, Scope, with_slip
+
+TIMES = (0, 1, 2)
+"""Times and numbers of uses that are told apart; more would be alike."""
+
+EVERY_USE = [Use(touched, created, hits) for touched, created, hits in product(TIMES, repeat=3)]
+
+
+def between(least: Use, most: Use) -> Iterator[Use]:
+    """Every use that two bounds allow."""
+    ranges = [range(low, high + 1) for low, high in zip(least, most, strict=True)]
+    return (Use(*some) for some in product(*ranges))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_worth_is_within_its_bounds_and_reaches_both(policy: str) -> None:
+    """A policy wants more of all that it looks at, or less of all: for all bounds, and all that is between them."""
+    worth = POLICIES[policy]
+    for least, most in product(EVERY_USE, repeat=2):
+        found = {worth(one) for one in between(least, most)}
+        if found:
+            assert (min(found), max(found)) == Uses(least, most).worth(policy, 2)
+
+
+SETTING = Setting(Config(page_size=1, pages=4, components="kv+swa"), Profile(), 3, frozenset())
+SOME_USES = [Use(touched, created, hits) for touched, created, hits in product((0, 1), repeat=3)]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_whoever_takes_the_least_is_never_accused(policy: str) -> None:
+    """For all bounds of two entries: where one is passed over, it is worth less whatever they really are worth."""
+    taken, left = ("kv", 1), ("kv", 2)
+    bounds = [(least, most) for least, most in product(SOME_USES, repeat=2) if any(True for _ in between(least, most))]
+    accused = 0
+    for mine, other in product(bounds, repeat=2):
+        order = Order({taken: Uses(*mine).worth(policy, 2)}, {left: Uses(*other).worth(policy, 2)})  # type: ignore[dict-item]
+        if passed_over(SETTING, order):
+            accused += 1
+            worst = min(POLICIES[policy](one) for one in between(*mine))
+            assert all(POLICIES[policy](one) < worst for one in between(*other)), (mine, other)
+    assert accused, "and some are"
+
+
+def turned(held: Mapping[At, model.Entry]) -> Mapping[At, model.Entry]:
+    """The same entries, in the other order of use."""
+    return {at: one._replace(used=-one.used) for at, one in held.items()}
+
+
+def latest_first(cache: model.Cache, setting: Setting, call: ComponentEvict) -> tuple[model.Cache, object]:
+    """A slip: what was used last goes first."""
+    then, freed = model.evict(cache._replace(held=turned(cache.held)), setting, call)
+    return then._replace(held=turned(then.held)), freed
+
+
+def latest_first_on_the_host(
+    cache: model.Cache, setting: Setting, call: ComponentEvictHost
+) -> tuple[model.Cache, object]:
+    """A slip: on the host what was used last goes first."""
+    then, freed = component_host.evict_host(cache._replace(host_held=turned(cache.host_held)), setting, call)
+    return then._replace(host_held=turned(then.host_held)), freed
+
+
+@pytest.mark.proof
+def test_a_slip_on_the_device_is_found() -> None:
+    report = Explorer(component_explore.QUICK["windows"], with_slip(ComponentEvict, latest_first)).run()
+    assert set(report.broken) == {"COMP-63"}, (report.broken, report.call)
+
+
+HOST = Scope("kv+swa", 2, ((1,), (2,)), receipts=0, host=2, evicts=(1,))
+"""Two keys, and a host that holds both: it has a choice."""
+
+
+@pytest.mark.nightly
+def test_the_reference_evicts_from_the_host_in_order_in_every_state() -> None:
+    report = Explorer(HOST).run()
+    assert not report.broken, (report.broken, report.call)
+    assert report.states > 20_000 and report.evaluated["COMP-64"] > 80_000
+
+
+@pytest.mark.proof
+def test_a_slip_on_the_host_is_found() -> None:
+    report = Explorer(HOST, with_slip(ComponentEvictHost, latest_first_on_the_host)).run()
+    assert set(report.broken) == {"COMP-64"}, (report.broken, report.call)
+
+
+def latest_first_for_a_request(
+    server: requests.Server, setting: Setting, call: object
+) -> tuple[requests.Server, object]:
+    """A slip: a request that begins gets the places of what was used last."""
+    if not isinstance(call, ComponentStart):
+        return requests.perform(server, setting, call)
+    cache = server.cache._replace(held=turned(server.cache.held))
+    then, answer = requests.perform(server._replace(cache=cache), setting, call)
+    return then._replace(cache=then.cache._replace(held=turned(then.cache.held))), answer
+
+
+@pytest.mark.proof
+def test_a_slip_for_a_request_is_found() -> None:
+    scope = request_explore.Scope("blocks+swa", 5, ((1, 1), (2, 1)), requests=1)
+    report = request_explore.Explorer(scope, latest_first_for_a_request).run()
+    assert "COMP-63" in report.broken, (report.broken, report.call)
