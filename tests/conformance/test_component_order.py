@@ -208,6 +208,16 @@ def test_what_goes_along_was_not_chosen() -> None:
     assert {name for name, _ in evicted(whole, {"kv": 1}, gone).taken} == {"kv"}
 
 
+@pytest.mark.parametrize("seed", [9, 11, 12])
+def test_what_went_with_an_entry_that_comes_again_was_not_chosen(seed: int) -> None:
+    """A request evicts KV of its own path, with the state there, and caches the KV anew: the state has gone along."""
+    config = Config(page_size=1, pages=20, components="groups")
+    item = Item(kind="random", config=config, seed=seed, ops=plan.OPS)
+    target = load_target(resolve_target("reference-component-requests"))
+    result = engine.run_item(target, item, Options(reruns=0, shrink_trials=0))
+    assert not result.findings and result.evaluated["COMP-63"]
+
+
 def test_what_could_not_go_was_not_passed_over() -> None:
     """KV that goes on, what a receipt covers, and what a request computes with."""
     play = Played(setting_of())

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from kvlitmus.spec import component_facts as _facts  # noqa: F401 - what these are worked out from
+from kvlitmus.spec.component_advance import advance_components
 from kvlitmus.spec.component_calls import (
     After,
     At,
@@ -21,7 +22,7 @@ from kvlitmus.spec.component_evictions import prefixes
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Run
 from kvlitmus.spec.component_state import ComponentState, Uses
-from kvlitmus.spec.component_uses import is_ordered, on_path_of
+from kvlitmus.spec.component_uses import come_again, is_ordered, on_path_of
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.policies import WRITE_BACK, Worth, later
 from kvlitmus.spec.setting import Setting
@@ -52,7 +53,9 @@ def component_choosing(
     doubled = {at for at, _ in state.copies} | ({at for at, _ in answer.view.copies} if answer.view else set())
     gone = state.certain - component_held.keys() - doubled
     stayed = (state.places.keys() & component_held.keys()) - state.needed - doubled
-    return ordered(setting, state, call, gone, stayed, state.places.keys(), state.uses)
+    then = advance_components(state, setting, call, answer)
+    again = come_again(setting, state, then, call, answer.answer) & state.places.keys()
+    return ordered(setting, state, call, gone, stayed, state.places.keys(), state.uses, again)
 
 
 @fact(3, ports=("component_view", "component_host_view"))
@@ -82,14 +85,18 @@ def ordered(
     stayed: AbstractSet[At],
     there: AbstractSet[At],
     uses: Mapping[At, Uses],
+    again: AbstractSet[At] = frozenset(),
 ) -> Order:
-    """What went by itself, and what could have gone all the time, of what was there and something is known of."""
+    """What went by itself, and what could have gone all the time, of what was there and something is known of.
+
+    ``again``: what may have gone, too, and has come again with the same call.
+    """
     inner = extended(setting, setting.layout, there)
     busy = on_path_of(state, call).union(*[one.path.names for one in state.running.values()])
     left = {at for at in stayed if at not in inner and at[1] not in busy}
     policy, slru_hits = setting.config.policy, setting.profile.slru_hits
     return Order(
-        {at: uses[at].worth(policy, slru_hits) for at in by_itself(setting, call, gone) if at in uses},
+        {at: uses[at].worth(policy, slru_hits) for at in by_itself(setting, call, gone, again) if at in uses},
         {at: uses[at].worth(policy, slru_hits) for at in left if at in uses},
     )
 
@@ -102,7 +109,7 @@ def extended(setting: Setting, layout: Layout, there: AbstractSet[At]) -> frozen
     )
 
 
-def by_itself(setting: Setting, call: ComponentCall, gone: AbstractSet[At]) -> frozenset[At]:
+def by_itself(setting: Setting, call: ComponentCall, gone: AbstractSet[At], again: AbstractSet[At]) -> frozenset[At]:
     """What went because it was chosen, and not perhaps with another entry of its prefix that was."""
     cascade, base = setting.profile.component_cascade, setting.layout.base.name
     if cascade == "none":
@@ -112,7 +119,7 @@ def by_itself(setting: Setting, call: ComponentCall, gone: AbstractSet[At]) -> f
         asked = {name for name, many in call.wants.items() if many > 0}
     whole = cascade in WHOLE_LEAVES
     takers: dict[object, set[str]] = {}
-    for name, end in gone:
+    for name, end in gone | again:
         if name in asked and (whole or name == base):
             takers.setdefault(end, set()).add(name)
     return frozenset(at for at in gone if at[0] in asked and not takers.get(at[1], set()) - {at[0]})
