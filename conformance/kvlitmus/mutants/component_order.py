@@ -19,22 +19,26 @@ from kvlitmus.conformance.specimen.component_prefetch import ComponentFetcher
 from kvlitmus.conformance.specimen.component_requests import ComponentRequest, ComponentRequestTable
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.mutants.legal.component_order import EVERY_POLICY, MATCHES
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.component_shapes import Component
 from kvlitmus.spec.units import Key
 
 CAPPED = replace(PROFILE, match_cap="len-1")
-MATCHES = replace(PROFILE, hit_counts="match")
 PAGED = COMPONENT_CONFIGS[:3]
 STATED = tuple([config for config in COMPONENT_CONFIGS if "state" in config.components][:2])
 HOSTS = COMPONENT_HOST_CONFIGS[:1]
-EVERY_POLICY = COMPONENT_CONFIGS[:3] + COMPONENT_POLICY_CONFIGS
 TWO_KEYS = "two keys are computed before one of them is evicted, which takes some calls each"
 
 
 def under(*policies: str) -> tuple[Config, ...]:
     """The configurations of these policies."""
     return tuple(config for config in COMPONENT_POLICY_CONFIGS if config.policy in policies)
+
+
+def turned(worth: tuple[int, ...]) -> tuple[int, ...]:
+    """What is worth most goes first."""
+    return tuple([-one for one in worth])
 
 
 # On the device
@@ -45,7 +49,7 @@ class OrderIsTurnedRound(ComponentTree):
     """What was used last goes first, though entries go by the policy, as the profile declares."""
 
     def worth(self, node: ComponentNode) -> tuple[int, ...]:
-        return tuple([-one for one in super().worth(node)])
+        return turned(super().worth(node))
 
 
 @mutant("component-hit-is-no-use", kills=("COMP-63",), configs=PAGED, long_because=TWO_KEYS)
@@ -165,7 +169,7 @@ class RoomTurnedRound(ComponentTree):
 
     def worth(self, node: ComponentNode) -> tuple[int, ...]:
         found = super().worth(node)
-        return tuple([-one for one in found]) if self.for_another else found
+        return turned(found) if self.for_another else found
 
 
 @mutant(
@@ -215,7 +219,7 @@ class RequestEvictsTheLatest(ComponentTree):
     """A request gets the places of what was used last."""
 
     def worth(self, node: ComponentNode) -> tuple[int, ...]:
-        return tuple([-one for one in super().worth(node)])
+        return turned(super().worth(node))
 
 
 # On the host
@@ -226,7 +230,7 @@ class HostOrderIsTurnedRound(ComponentCopier):
     """On the host what was used last goes first, though entries go by the policy."""
 
     def worth(self, node: ComponentNode) -> tuple[int, ...]:
-        return tuple([-one for one in super().worth(node)])
+        return turned(super().worth(node))
 
 
 @mutant("component-backup-evicts-the-latest", kills=("COMP-64",), configs=HOSTS, long_because=TWO_KEYS)
@@ -243,7 +247,7 @@ class BackupEvictsTheLatest(ComponentCopier):
 
     def worth(self, node: ComponentNode) -> tuple[int, ...]:
         found = super().worth(node)
-        return tuple([-one for one in found]) if self.for_a_backup else found
+        return turned(found) if self.for_a_backup else found
 
 
 # Legal variations

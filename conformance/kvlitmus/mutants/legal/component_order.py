@@ -8,7 +8,7 @@ from typing import Any
 
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, COMPONENT_HOST_CONFIGS, COMPONENT_POLICY_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy
-from kvlitmus.conformance.specimen.components import ORDERS, ComponentNode, ComponentTree
+from kvlitmus.conformance.specimen.components import ORDERS, ComponentEvictor, ComponentNode, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components import REPLACING, ReplacingTree
 from kvlitmus.mutants.registry import null_mutant
@@ -37,8 +37,8 @@ def ordered(policy: str, times: Times) -> tuple[int, ...]:
     return ORDERS[policy](ComponentNode((), None, 0, used=times.used, born=times.born, hits=times.hits))
 
 
-class OwnTimes(ComponentTree):
-    """Each entry has its own times: a hit is a use of what it names, and of nothing beside it."""
+class OwnOrder(ComponentEvictor):
+    """On one tier each entry has its own times, and goes by them."""
 
     looked = ""
 
@@ -52,6 +52,10 @@ class OwnTimes(ComponentTree):
 
     def worth(self, node: ComponentNode) -> tuple[int, ...]:
         return (*ordered(self.policy, self.own[node, self.looked]), -node.end)
+
+
+class OwnTimes(OwnOrder, ComponentTree):
+    """Each entry has its own times: a hit is a use of what it names, and of nothing beside it."""
 
     def put(self, node: ComponentNode, name: str, place: int) -> None:
         super().put(node, name, place)
@@ -86,27 +90,17 @@ class RefillIsNew(OwnTimes, ReplacingTree):
     """KV that takes the place of what was cached is new, and has the time and count of its own coming."""
 
 
-class OwnCopier(ComponentCopier):
+class OwnCopier(OwnOrder, ComponentCopier):
     """On the host each entry has its own times, too."""
-
-    looked = ""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.own: Own = {}
         self.began: dict[ComponentCopy, Mapping[tuple[ComponentNode, str], Times]] = {}
 
     def on_device(self) -> Own:
         """Those of the device."""
         assert isinstance(self.tree, OwnTimes)
         return self.tree.own
-
-    def evictable(self, component: Component) -> list[ComponentNode]:
-        self.looked = component.name
-        return super().evictable(component)
-
-    def worth(self, node: ComponentNode) -> tuple[int, ...]:
-        return (*ordered(self.policy, self.own[node, self.looked]), -node.end)
 
     def put(self, node: ComponentNode, name: str, place: int) -> None:
         super().put(node, name, place)
