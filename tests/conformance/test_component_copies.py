@@ -132,6 +132,22 @@ def an_insert_refills_what_a_backup_pins(checker: Checker) -> None:
     assert "left kv [" in "".join(checker.history[-3:])
 
 
+def a_state_comes_to_the_host_while_a_load_runs(checker: Checker) -> None:
+    """A load back runs whose state may be on the host, and isn't; a backup brings it, and it may go for others."""
+    backed(checker, "ab", "abc")
+    evict_host(checker, {"kv": 1, "state": 1})
+    components.evict(checker, {"swa": 4})
+    assert load(checker, prompt(checker, "abc")) == 2
+    cached(checker, "abd")
+    assert back_up(checker, prompt(checker, "abd"), number=1)
+    assert "state {2: " in checker.history[-1]
+    end(checker, number=1)
+    for number, one in enumerate("ef", 2):
+        cached(checker, one)
+        assert back_up(checker, prompt(checker, one), number=number)
+        assert "state 1" in checker.history[-1]
+
+
 SCENES: tuple[tuple[str, Config, Callable[[Checker], None]], ...] = (
     ("component-copies-pin-their-path", HYBRID, no_state_but_its_own),
     ("component-copies-pin-their-path", COMPONENT_WRITE_CONFIGS[3], a_load_evicts_what_has_no_room),
@@ -139,6 +155,7 @@ SCENES: tuple[tuple[str, Config, Callable[[Checker], None]], ...] = (
     ("component-backups-evict-nodes-for-each-part", COMPONENT_HOST_CONFIGS[0], nodes_go_for_each_part),
     ("component-backups-go-by-the-path", GROUPS, a_shared_pool_is_spent_on_the_first_parts),
     ("component-backups-pin-their-path", STORED, what_a_backup_has_not_reached),
+    ("component-backups-pin-their-path", COMPONENT_HOST_CONFIGS[1], a_state_comes_to_the_host_while_a_load_runs),
     ("component-copies-keep-what-a-refill-brings", HYBRID, an_insert_refills_what_a_backup_pins),
 )
 

@@ -275,8 +275,9 @@ def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, ans
     if setting.profile.component_landing == "begun":
         host, kept = {**host, **brought}, kept | brought.keys()
         one = one._replace(places={}, host=kept, landing=frozenset(brought))
+        then = _new_on_host(then, brought)
     certain = (then.host_certain & host.keys()) | kept
-    return then._replace(host=host, host_certain=certain, under_way={**state.under_way, call.number: one})
+    return then._replace(host=host, host_certain=certain, under_way={**then.under_way, call.number: one})
 
 
 def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> ComponentState:
@@ -311,10 +312,15 @@ def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answ
         return _with(state, setting, one.places, returned)
     landed = not_in(setting.layout, one.places, returned)
     certain = state.host_certain | {at for at in one.places if at in state.host or at in landed}
-    # What comes only now wasn't there when other copies began: it would have stayed for them.
-    others = {number: other._replace(host=other.host - landed.keys()) for number, other in rest.items()}
-    writes = {number: other._replace(host=other.host - landed.keys()) for number, other in state.writes.items()}
-    return state._replace(host={**state.host, **landed}, host_certain=certain, under_way=others, writes=writes)
+    state = _new_on_host(state, landed)
+    return state._replace(host={**state.host, **landed}, host_certain=certain)
+
+
+def _new_on_host(state: ComponentState, landed: Collection[At]) -> ComponentState:
+    """What comes only now wasn't there when other copies and writes began: it would have stayed for them."""
+    copies = {number: one._replace(host=one.host - set(landed)) for number, one in state.under_way.items()}
+    writes = {number: one._replace(host=one.host - set(landed)) for number, one in state.writes.items()}
+    return state._replace(under_way=copies, writes=writes)
 
 
 def _evict_host(
