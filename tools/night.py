@@ -54,7 +54,7 @@ from kvlitmus.spec.rule import all_rules  # noqa: E402
 DEPTHS = (0, 1, 2, 3)
 OTHERS = (
     *("specimen", "reference", "optimized", "components", "reference-components", "reference-sparse"),
-    *("specimen/ranks", "reference/ranks", "component-requests", "reference-component-requests"),
+    *("specimen/sparse", "specimen/ranks", "reference/ranks", "component-requests", "reference-component-requests"),
 )
 """The other caches; with a pool behind a stroke only where that is what is judged."""
 CHUNK = 8
