@@ -28,6 +28,7 @@ GROUPS = (
     ("Sparse host memory", ("-hisparse",)),
     ("KV cache groups", ("vllm-0.33.0", "vllm-0.33.0-eagle")),
     ("Several components", ("-swa", "-mamba", "-swa-mamba")),
+    ("Several components, a class for each kind", ("-swa-radix", "-mamba-radix", "-hi-mamba")),
     ("Several components with host memory", ("-swa-hosted", "-mamba-hosted", "-swa-mamba-hosted")),
     (
         "Several components with a compiled tree",

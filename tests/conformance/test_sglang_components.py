@@ -1,4 +1,4 @@
-"""The adapters for SGLang's unified cache with a window and with states: without SGLang what they declare and refuse;
+"""The adapters for SGLang's caches with a window and with states: without SGLang what they declare and refuse;
 with the environments of ``tools/peers`` (nightly) what drawn schedules break, and what is known to be wrong.
 """
 
@@ -15,13 +15,17 @@ import pytest
 from kvlitmus.conformance.adapters.sglang.common import state_commits, storage_hits
 from kvlitmus.conformance.adapters.sglang.common.components import HybridCache
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import components as old
+from kvlitmus.conformance.adapters.sglang.v0_5_13 import hi_mamba, hybrid
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import components as new
 from kvlitmus.conformance.ports import Config, Unsupported, capabilities_of
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.targets import load_target, resolve_target
 from tests.conformance.support.release_python import HOME, run
 
-TARGETS = [(module, name) for module in (old, new) for name in ("swa", "mamba", "swa_mamba")]
+TARGETS = [
+    *[(module, name) for module in (old, new) for name in ("swa", "mamba", "swa_mamba")],
+    *((hybrid, "swa_radix"), (hybrid, "mamba_radix"), (hi_mamba, "hi_mamba")),
+]
 RELEASES = {"0.5.13.post1": old, "0.5.23": new}
 
 
@@ -30,8 +34,9 @@ def test_what_a_target_declares_its_adapter_has(module: ModuleType, name: str) -
     target = getattr(module, name)
     assert capabilities_of(HybridCache) == target.capabilities
     assert plan.configs_of(target) == target.configs
-    asked = {"swa": {"kv+swa"}, "mamba": {"kv+state"}, "swa_mamba": {"kv+swa+state"}}[name]
-    assert {config.components for config in target.configs} == asked
+    asked = {"swa": "kv+swa", "mamba": "kv+state", "swa_mamba": "kv+swa+state"}
+    (components,) = {config.components for config in target.configs}
+    assert components == asked[name.removesuffix("_radix").removeprefix("hi_")]
     known = f"sglang-{target.plan.release}-{name.replace('_', '-')}"
     assert load_target(resolve_target(known, python=sys.executable)) is target
 
@@ -58,10 +63,10 @@ def test_without_the_release_the_command_that_makes_it_is_named(module: ModuleTy
     target = getattr(module, name)
     with pytest.raises(Unsupported, match=f"tools/peers {target.plan.release}"):
         target.make(target.configs[0])
-    with pytest.raises(Unsupported, match="KV with a window"):
-        module.Hybrid(Config(page_size=4, pages=16, components="groups"))
-    with pytest.raises(Unsupported, match="pages of one token"):
-        module.Hybrid(Config(page_size=1, pages=16, components="kv+swa+state"))
+    with pytest.raises(Unsupported, match="is a cache of"):
+        target.build(Config(page_size=4, pages=16, components="groups"))
+    with pytest.raises(Unsupported, match=r"pages of one token|MambaRadixCache is a cache of"):
+        target.build(Config(page_size=1, pages=16, components="kv+swa" if name == "swa_radix" else "kv+swa+state"))
 
 
 def seen(release: str, *arguments: str) -> Any:
@@ -107,6 +112,17 @@ def test_the_old_release_frees_what_a_running_request_reads() -> None:
     broken = seen("0.5.13.post1", "drawn", "swa")
     assert broken.keys() == {"COMP-08", "COMP-09", "COMP-15"}
     assert all("lock(" in " ".join(calls) and calls[-1].startswith("insert(") for calls in broken.values())
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1000)
+def test_so_does_what_a_server_without_host_memory_makes() -> None:
+    """``SWARadixCache``; in ``MambaRadixCache``, and on the device in ``HiMambaRadixCache``, nothing is found."""
+    broken = seen("0.5.13.post1", "drawn", "swa_radix")
+    assert broken.keys() == {"COMP-08", "COMP-09", "COMP-15"}
+    assert all("lock(" in " ".join(calls) and calls[-1].startswith("insert(") for calls in broken.values())
+    for name in ("mamba_radix", "hi_mamba"):
+        assert seen("0.5.13.post1", "drawn", name) == {}
 
 
 @pytest.mark.nightly

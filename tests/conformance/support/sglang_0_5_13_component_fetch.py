@@ -28,9 +28,6 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.units import Key
 from tests.conformance.support.sglang_component_fetch import stored_of
 
-environment.PLAN = PLAN
-"""What is replaced in every hierarchy of this release is replaced in the modules of the plan for components."""
-
 WIDEST = "kv+swa"
 """The layout with most components for which this release has a host's memory: no stack is for window and states."""
 
@@ -54,7 +51,7 @@ class Rank(Hybrid):
     """The group of its tensor parallelism."""
 
     def __init__(self, config: Config) -> None:
-        environment.modules()
+        environment.modules(PLAN)
         self.rig = steps.Rig()
         steps.close_with(self, self.rig)
         steps.Rig.current = self.rig
@@ -81,7 +78,8 @@ class Rank(Hybrid):
     def _allocator(self, load: Foreign) -> Foreign:
         made, places = super()._allocator(load), self.layout.places
         layers = {
-            name: environment.device_pool(replace(self.config, pages=places[name] - 1))  # the host pool adds a page
+            # the host pool adds a page
+            name: environment.device_pool(replace(self.config, pages=places[name] - 1), PLAN)
             for name in ("kv", "swa")
             if name in self.names
         }

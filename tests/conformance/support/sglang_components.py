@@ -1,4 +1,4 @@
-"""What is played on SGLang's unified cache with several components: ``RELEASE drawn|undeclared TARGET``, as JSON.
+"""What is played on SGLang's caches of several components: ``RELEASE drawn|undeclared TARGET``, as JSON.
 
 Run by the interpreter of the release's environment.
 """
@@ -17,12 +17,16 @@ from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Options
 
 MODULES = {"0.5.13.post1": "v0_5_13", "0.5.23": "v0_5_23"}
+OTHERS = {"swa_radix": "hybrid", "mamba_radix": "hybrid", "hi_mamba": "hi_mamba"}
+"""Where the targets are that aren't of the unified cache."""
 CHOICES = ("evict_granularity", "duplicates", "component_grants", "component_refill")
 
 
 def target_of(release: str, name: str) -> Any:
     """A target of a release."""
-    module = importlib.import_module(f"kvlitmus.conformance.adapters.sglang.{MODULES[release]}.components")
+    module = importlib.import_module(
+        f"kvlitmus.conformance.adapters.sglang.{MODULES[release]}.{OTHERS.get(name, 'components')}"
+    )
     return getattr(module, name)
 
 

@@ -1,22 +1,19 @@
 """SGLang 0.5.13.post1's ``HiMambaRadixCache`` with host memory and storage, made by its own constructor on a CPU.
 
-Real, as published: the class with all its methods, ``HybridCacheController`` with the functions of its threads, what
-its constructor calls (``attach_hybrid_pool_to_mamba_cache``), ``MHATokenToKVPoolHost`` and ``MambaPoolHost`` in one
-``HostPoolGroup``, the device's pools (``HybridLinearKVPool``, ``HybridReqToTokenPool``) and ``HiCacheFile`` over files.
+Real, as published: what is so in :mod:`kvlitmus.conformance.adapters.sglang.v0_5_13.hi_mamba`, the functions of the
+controller's threads, and ``HiCacheFile`` over files.
 
 Stand-ins, and why:
 
-* What is in :mod:`kvlitmus.conformance.adapters.sglang.v0_5_13.environment`, for there is no GPU: streams, threads that
-  stop at their queues, pinned memory, one rank.  A page is read at a time.
-* ``mamba_cache_chunk_size`` is a page, where a server would ask its options.
+* What is there, and in :mod:`kvlitmus.conformance.adapters.sglang.v0_5_13.environment`, for there is no GPU: streams,
+  threads that stop at their queues, pinned memory, one rank.  A page is read at a time.
 * The factory of storage: it makes the published ``HiCacheFile`` in a folder of its own.
-* The host pools are as large as a scene says, where a server's must be larger than the device's: meanwhile the
-  device's say that they are small.  The limit of what may be read at a time is none, unless a scene sets it.
+* The host pools are as large as a scene says.  The limit of what may be read at a time is none, unless a scene sets it.
 * How much room there is: slots are taken off a pool's list of free ones, as a server's other prefixes would have them.
   For a number of tokens that is no whole number of pages the end of the list is cut off.
 
-A KV pool has one layer with one head of one number, a state has two numbers.  A scheduler, requests and a model there
-are none: what a scene calls is what ``Scheduler._prefetch_kvcache`` and its loop call.
+A scheduler, requests and a model there are none: what a scene calls is what ``Scheduler._prefetch_kvcache`` and its
+loop call.
 """
 
 from __future__ import annotations
@@ -24,34 +21,21 @@ from __future__ import annotations
 import tempfile
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.adapters.sglang.common import steps
-from kvlitmus.conformance.adapters.sglang.common.hicache import SRT, BackendFactory
+from kvlitmus.conformance.adapters.sglang.common.hicache import BackendFactory
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import install, torch_module
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import environment
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hi_mamba import PLAN, cache_over, device_pools
 from kvlitmus.conformance.ports import Config
 
 PAGE = 4
 THRESHOLD = 8
 NEVER = 10**9
 """A limit that is never reached."""
-
-PLAN = replace(
-    environment.PLAN,
-    real=environment.PLAN.real | {f"{MEM}.hi_mamba_radix_cache", f"{MEM}.mamba_radix_cache"},
-    answers={
-        **environment.PLAN.answers,
-        f"{SRT}.server_args": {"get_global_server_args": lambda: SimpleNamespace(mamba_cache_chunk_size=PAGE)},
-        f"{SRT}.platforms": {
-            "current_platform": SimpleNamespace(is_cuda_alike=lambda: False, is_out_of_tree=lambda: False)
-        },
-    },
-)
 
 
 class Taken(NamedTuple):
@@ -62,11 +46,9 @@ class Taken(NamedTuple):
     states: int
 
 
-@cache
 def module() -> Any:
-    """The published module, with the replacements in place; once."""
-    environment.PLAN = PLAN
-    environment.modules()
+    """The published module, with the replacements in place."""
+    environment.modules(PLAN)
     return install(PLAN)(f"{MEM}.hi_mamba_radix_cache")
 
 
@@ -99,11 +81,11 @@ class StateCache:
             pool.pin_memory = False
 
     def made(self, pages: int, states: int) -> Any:
-        """What the constructor makes, of pools that say they are small meanwhile."""
-        rows, kv = self.device(4 * pages, states)
+        """What the constructor makes, with storage."""
+        rows, kv = device_pools(self.load, PAGE, 4 * pages, states)
         storage = self.load(f"{MEM}.hicache_storage")
         options = environment.server_args(Config(page_size=PAGE, pages=pages, stop="best_effort"))
-        options.hicache_storage_backend, options.hicache_ratio = "file", pages - 0.5
+        options.hicache_storage_backend = "file"
         options.hicache_storage_backend_extra_config = f'{{"prefetch_threshold": {THRESHOLD}}}'
         names = SimpleNamespace(tp_rank=0, tp_size=1, pp_rank=0, pp_size=1, model_name="litmus", is_mla_model=False)
         self.files: Any = storage.HiCacheFile(names, self.folder.name)
@@ -118,44 +100,7 @@ class StateCache:
             page_size=PAGE,
             enable_mamba_extra_buffer=True,
         )
-        sized = ((kv.full_kv_pool, PAGE), (rows.mamba_pool, (states - 0.5) / options.hicache_ratio))
-        before = [pool.size for pool, _ in sized]
-        for pool, size in sized:
-            pool.size = size
-        tree = self.module.HiMambaRadixCache(params, options)
-        for (pool, _), size in zip(sized, before, strict=True):
-            pool.size = size
-        return tree
-
-    def device(self, pages: int, states: int) -> tuple[Any, Any]:
-        """The device's table of requests with its states, and its KV."""
-        number = self.torch.float32
-        shape = SimpleNamespace(conv=[(1, 1)], temporal=(1, 1, 1))
-        kinds = SimpleNamespace(conv=number, temporal=number)
-        pool = self.load(f"{MEM}.memory_pool")
-        rows = pool.HybridReqToTokenPool(
-            size=4,
-            mamba_size=states,
-            mamba_spec_state_size=0,
-            max_context_len=pages * PAGE,
-            device="cpu",
-            enable_memory_saver=False,
-            cache_params=SimpleNamespace(shape=shape, dtype=kinds),
-            mamba_layer_ids=[1],
-            enable_mamba_extra_buffer=True,
-        )
-        kv = pool.HybridLinearKVPool(
-            size=pages * PAGE,
-            dtype=number,
-            page_size=PAGE,
-            head_num=1,
-            head_dim=1,
-            full_attention_layer_ids=[0],
-            enable_kvcache_transpose=False,
-            device="cpu",
-            mamba_pool=rows.mamba_pool,
-        )
-        return rows, kv
+        return cache_over(self.load, params, options, pages, states)
 
     # --- storage
 

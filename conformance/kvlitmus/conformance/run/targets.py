@@ -103,6 +103,15 @@ KNOWN: dict[str, Known] = {
             ("swa-mamba", "with a sliding window and Mamba states"),
         )
     },
+    f"{_OLD}-swa-radix": Known(
+        f"{_OLD_PLACE}.hybrid", "swa_radix", _OLD, "SGLang's SWARadixCache, for a model with a sliding window"
+    ),
+    f"{_OLD}-mamba-radix": Known(
+        f"{_OLD_PLACE}.hybrid", "mamba_radix", _OLD, "SGLang's MambaRadixCache, for a model with Mamba states"
+    ),
+    f"{_OLD}-hi-mamba": Known(
+        f"{_OLD_PLACE}.hi_mamba", "hi_mamba", _OLD, "SGLang's HiMambaRadixCache, with nothing on the host"
+    ),
     **{
         f"{_NEW}-{name}-hosted": Known(
             f"{_NEW_PLACE}.component_host",

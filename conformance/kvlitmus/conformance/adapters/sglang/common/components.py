@@ -115,7 +115,11 @@ class HybridCache:
         rows = load(f"{MEM}.memory_pool").HybridReqToTokenPool
         self.rows: Foreign = object.__new__(rows)  # without its tensors: the allocator of states is all that is used
         self.rows.mamba_allocator = self.states
-        self.cache: Foreign = load(f"{MEM}.unified_radix_cache").UnifiedRadixCache(self._params(load))
+        self.cache: Foreign = self._cache(load)
+
+    def _cache(self, load: Foreign) -> Foreign:
+        """The cache that is judged."""
+        return load(f"{MEM}.unified_radix_cache").UnifiedRadixCache(self._params(load))
 
     def _allocator(self, load: Foreign) -> Foreign:
         """Slots, and slots of the window with them."""

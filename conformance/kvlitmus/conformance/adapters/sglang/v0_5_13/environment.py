@@ -19,13 +19,14 @@ import enum
 import functools
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang.common import steps
 from kvlitmus.conformance.adapters.sglang.common.hicache import SRT, BackendFactory, transfer_kv_direct
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
-from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, install, torch_module
+from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Plan, install, torch_module
 from kvlitmus.conformance.adapters.sglang.v0_5_13.flat import PLAN as FLAT_PLAN
 from kvlitmus.conformance.ports import Config
 
@@ -111,10 +112,13 @@ class Modules(SimpleNamespace):
     """SGLang's modules, with what is replaced in them."""
 
 
+def modules(plan: Plan = PLAN) -> Modules:
+    """Import what is needed, once, and put the replacements in place; ``plan``: one with more modules."""
+    return _prepared(install(plan))
+
+
 @functools.cache
-def modules() -> Modules:
-    """Import what is needed, once, and put the replacements in place."""
-    load = install(PLAN)
+def _prepared(load: Callable[[str], Foreign]) -> Modules:
     torch = torch_module()
     # The suite makes happen what SGLang warns of, many times a second.
     logging.getLogger("sglang").setLevel(logging.CRITICAL + 1)
@@ -154,10 +158,10 @@ def modules() -> Modules:
     )
 
 
-def device_pool(config: Config) -> Foreign:
+def device_pool(config: Config, plan: Plan = PLAN) -> Foreign:
     """``MHATokenToKVPool``: one layer, one head, one number."""
     torch = torch_module()
-    return modules().pool.MHATokenToKVPool(
+    return modules(plan).pool.MHATokenToKVPool(
         size=config.pages * config.page_size,
         page_size=config.page_size,
         dtype=torch.float32,
