@@ -1,4 +1,4 @@
-"""What the adapters of SGLang's unified cache with several components share: calls and what is read of nodes.
+"""What the adapters of SGLang's caches with several components share: calls and what is read of nodes.
 
 Real are the cache, its tree, its components and the allocators of the release.  The pool of KV has no KV: it keeps
 the index from slots to those of the window, which the allocator hands it, and reads it as SGLang's
