@@ -5,6 +5,7 @@ with the environments of ``tools/peers`` (nightly) what drawn schedules break, a
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -63,10 +64,32 @@ def test_without_the_release_the_command_that_makes_it_is_named(module: ModuleTy
     target = getattr(module, name)
     with pytest.raises(Unsupported, match=f"tools/peers {target.plan.release}"):
         target.make(target.configs[0])
-    with pytest.raises(Unsupported, match="is a cache of"):
-        target.build(Config(page_size=4, pages=16, components="groups"))
-    with pytest.raises(Unsupported, match=r"pages of one token|MambaRadixCache is a cache of"):
-        target.build(Config(page_size=1, pages=16, components="kv+swa" if name == "swa_radix" else "kv+swa+state"))
+
+
+@pytest.mark.parametrize("module", RELEASES.values())
+def test_the_unified_cache_says_what_it_is_not_for(module: ModuleType) -> None:
+    with pytest.raises(Unsupported, match="KV with a window"):
+        module.Hybrid(Config(page_size=4, pages=16, components="groups"))
+    with pytest.raises(Unsupported, match="pages of one token"):
+        module.Hybrid(Config(page_size=1, pages=16, components="kv+swa+state"))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "says"),
+    [
+        (hybrid, "swa_radix", "SWARadixCache is a cache of kv+swa, and not of kv+swa+state"),
+        (hybrid, "mamba_radix", "MambaRadixCache is a cache of kv+state, and not of kv+swa+state"),
+        (hi_mamba, "hi_mamba", "HiMambaRadixCache is a cache of kv+state, and not of kv+swa+state"),
+    ],
+)
+def test_a_cache_of_one_kind_says_what_it_is_not_for(module: ModuleType, name: str, says: str) -> None:
+    with pytest.raises(Unsupported, match=re.escape(says)):
+        getattr(module, name).build(Config(page_size=4, pages=16, components="kv+swa+state"))
+
+
+def test_with_pages_of_one_token_there_is_no_cache_with_a_window() -> None:
+    with pytest.raises(Unsupported, match="pages of one token"):
+        hybrid.swa_radix.build(Config(page_size=1, pages=16, components="kv+swa"))
 
 
 def seen(release: str, *arguments: str) -> Any:

@@ -46,12 +46,6 @@ class Taken(NamedTuple):
     states: int
 
 
-def module() -> Any:
-    """The published module, with the replacements in place."""
-    environment.modules(PLAN)
-    return install(PLAN)(f"{MEM}.hi_mamba_radix_cache")
-
-
 def key_of(*pages: int) -> list[int]:
     """The tokens of these pages."""
     return [page for page in pages for _ in range(PAGE)]
@@ -65,8 +59,8 @@ class StateCache:
     """
 
     def __init__(self, pages: int, states: int) -> None:
-        self.module, self.torch = module(), torch_module()
-        self.load = install(PLAN)
+        environment.modules(PLAN)
+        self.load, self.torch = install(PLAN), torch_module()
         self.rig = steps.Rig()
         steps.Rig.current = self.rig
         steps.close_with(self, self.rig)
