@@ -1,62 +1,58 @@
 #!/usr/bin/env python3
-"""The corpus: recorded steps of many caches with the verdict of every rule, by which a move is shown to be one.
+"""Shows that a move is one: many caches are played by an earlier revision, and judged by both, rule by rule.
 
-    .venv/bin/python tools/corpus.py --check --quick   judges a share that reaches every rule as it was ever reached
-    .venv/bin/python tools/corpus.py --check           judges all of it
-    .venv/bin/python tools/corpus.py --judge           keeps the verdicts of this tree: after a change that is wanted
-    .venv/bin/python tools/corpus.py --record          records the caches of this tree anew, and judges everything
+    .venv/bin/python tools/corpus.py --quick            this tree against the last commit: a share of all kinds
+    .venv/bin/python tools/corpus.py --base main        against a branch or a commit, all of it
+    .venv/bin/python tools/corpus.py --quick specimen   some targets: as for 'kvlitmus run', or 'zoo NAME', 'mutant ID'
+    .venv/bin/python tools/corpus.py --steps TARGET …   records the steps of other projects' caches (see tools/peers)
 
-``--check`` needs no cache: they are answered for by what was recorded of them.  It says how many steps were
-compared, and of each difference where it is: target, depth, item, step, call, rule, then → now.  What may differ is
-listed in ``tests/corpus/differences.toml``; a listed difference that does not occur is wrong as well.
+The code of the base plays its own caches, mutants and legal variations, records their steps and says the verdict of
+every rule on each: true, false or not judged.  This tree judges the same record by its own reader, and each
+difference is told with its item, step, call and rule, then → now.  So do the committed records of other projects'
+caches.  A rule that has another id here is compared by ``SUCCESSORS`` of the spec.  What may differ is listed in
+``tests/corpus/differences.toml``; a listed difference that does not occur is wrong as well.
 
-``tests/corpus/*.steps.xz`` are recorded steps of the tree's own caches, its mutants and its legal variations;
-``docs/results/recorded`` has those of SGLang's.  ``tests/corpus/verdicts.xz`` has the verdicts on both.
-
-Page stores are not recorded, as answers don't tell what was done to buffers and to processes that were killed.  Those
-of the tree are in the group ``live``: they are played each time, and so are mutants that no record can answer for.
+What a base plays is kept in ``~/.cache/kvlitmus`` (``XDG_CACHE_HOME``) with its files and, where it needs other
+packages than this tree, its environment; the next call with this base only judges.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import lzma
 import multiprocessing
 import os
+import shutil
+import subprocess
 import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
 
-from kvlitmus.conformance.history import steps  # noqa: E402
-from kvlitmus.conformance.run.results import item_from_json  # noqa: E402
-from tools import corpus_items, corpus_verdicts  # noqa: E402
-from tools.corpus_items import GROUPS  # noqa: E402
-from tools.corpus_verdicts import Change, Difference, Kept, Notes, Verdicts, judged  # noqa: E402
+from kvlitmus.conformance.history import again, steps  # noqa: E402
+from kvlitmus.conformance.run import engine, failures, plan, targets  # noqa: E402
+from kvlitmus.conformance.run.results import Item, Options, item_from_json, to_json  # noqa: E402
+from tools import corpus_items  # noqa: E402
+from tools.corpus_verdicts import Change, Difference, Notes, judged, verdicts_from  # noqa: E402
 
-FOLDER = ROOT / "tests" / "corpus"
-VERDICTS = FOLDER / "verdicts.xz"
-ALLOWED = FOLDER / "differences.toml"
+ALLOWED = ROOT / "tests" / "corpus" / "differences.toml"
 PEERS = ROOT / "docs" / "results" / "recorded"
-PEER_RERUNS = 4
-"""SGLang's steps were recorded by runs that play so many times again after a broken rule, which is muted then."""
-
-QUICK_STEPS = 60_000
-"""About so many steps make up the quick share."""
-
+NOT_MISUSED = ("hicache", "-swa", "-mamba", "-ranks", "vllm-")
+"""By a part of the name the targets in which no misuse is tried: there is none in their schedules and litmus tests."""
+QUICK_PEERS = 12
+"""In the quick share every so manieth recorded item of other projects' caches is judged."""
 SHOWN = 20
-"""So many differences of a kind are shown."""
+"""So many differences of a rule are shown."""
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -70,141 +66,182 @@ class Allowed(NamedTuple):
     reason: str
 
 
-class Record(NamedTuple):
-    """One recorded item: where it stands, as it stands there, and what to know of its recording."""
-
-    file: str
-    line: int
-    target: str
-    text: str
-    misuse: bool
-    reruns: int
-
-
 class Compared(NamedTuple):
     """What came of one item at one depth."""
 
-    kept: Kept
+    target: str
+    depth: int
     steps: int
-    now: Verdicts
     differences: list[Difference]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a check: steps and items by group and depth, the differences, and what is wrong."""
+    """What came of a comparison: steps and items by kind of target, the differences, and what is wrong."""
 
-    steps: Counter[tuple[str, int]] = field(default_factory=Counter)
-    items: Counter[tuple[str, int]] = field(default_factory=Counter)
+    steps: Counter[str] = field(default_factory=Counter)
+    items: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
 
-def files() -> list[Path]:
-    """The files of recorded steps, in their order."""
-    return [*(FOLDER / f"{group}.steps.xz" for group in GROUPS), *sorted(PEERS.glob("*.steps.xz"))]
+# -- a base --------------------------------------------------------------------------------------------------------
 
 
-def name_of(path: Path) -> str:
-    """A file as it is called in the verdicts."""
-    return path.relative_to(ROOT).as_posix()
+def git(*command: str) -> str:
+    """What git says; raises ``ValueError`` with its message."""
+    done = subprocess.run(["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(f"git {' '.join(command)}: {done.stderr.strip() or 'it failed'}")
+    return done.stdout.strip()
 
 
-def digest(path: Path) -> str:
-    """What changes when the file does."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else "missing"
+def home() -> Path:
+    """Where bases are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvlitmus" / "corpus"
 
 
-def group_of(file: str) -> str:
-    """The group of targets, or the target, whose steps a file has."""
-    return Path(file).name.removesuffix(".steps.xz")
+def base_of(revision: str) -> Path:
+    """A folder with the files of a revision in ``tree``, made when it isn't there; raises ``ValueError``."""
+    sha = git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    folder = home() / sha[:16]
+    if not (folder / "tree").is_dir():
+        fresh = folder / f"tree.{os.getpid()}"
+        fresh.mkdir(parents=True)
+        archive = subprocess.Popen(["git", "-C", str(ROOT), "archive", sha], stdout=subprocess.PIPE)
+        unpacked = subprocess.run(["tar", "-x", "-C", str(fresh)], stdin=archive.stdout, check=False)
+        if archive.wait() or unpacked.returncode:
+            shutil.rmtree(fresh)
+            raise ValueError(f"the files of {revision} could not be unpacked into {folder}")
+        fresh.rename(folder / "tree")
+    command = folder / "tree" / "tools" / "corpus.py"
+    if not command.is_file() or "--play" not in command.read_text(encoding="utf-8"):
+        raise ValueError(f"{revision} is from before this command: it can't play its own caches")
+    return folder
 
 
-def records(path: Path) -> Iterator[Record]:
-    """The items of a file of recorded steps."""
-    ours = path.parent == FOLDER
-    with lzma.open(path, "rt", encoding="utf-8") as lines:
-        header = json.loads(lines.readline())
-        if header.get("kind") != "kvlitmus steps" or header.get("format") != steps.FORMAT:
-            raise ValueError(f"{name_of(path)}: expected recorded steps of format {steps.FORMAT}")
-        for at, text in enumerate(lines):
-            yield Record(
-                name_of(path),
-                at,
-                "" if ours else header["target"],
-                text,
-                bool(header["force_misuse"]),
-                0 if ours else PEER_RERUNS,
-            )
+def interpreter_of(tree: Path) -> str:
+    """The Python that runs a base: this one, where it has the packages that the base needs, else one of its own."""
+    needs = ("pyproject.toml", "constraints.txt")
+    if all((tree / name).read_bytes() == (ROOT / name).read_bytes() for name in needs):
+        native = Path("optimized", "kvlitmus", "optimized")
+        for core in (ROOT / native).glob("_core.*.so"):
+            if not (tree / native / core.name).is_file() and sources(tree / native) == sources(ROOT / native):
+                shutil.copy2(core, tree / native)
+        return sys.executable
+    say(f"{tree} needs other packages: it gets an environment of its own")
+    subprocess.run(["bash", "tools/setup"], cwd=tree, check=True, stdout=sys.stderr)
+    return str(tree / ".venv" / "bin" / "python")
 
 
-def compare(record: Record, kept: Sequence[Kept]) -> list[Compared]:
-    """Judge an item again, at each depth of which there are verdicts."""
-    data = json.loads(record.text)
-    item = item_from_json(data["item"])
-    cache = corpus_items.cache_of(data)
+def sources(folder: Path) -> list[bytes]:
+    """What the compiled core is built from."""
+    return [path.read_bytes() for path in sorted((folder / "native").rglob("*")) if path.is_file()]
+
+
+def played(folder: Path, *, quick: bool, names: Sequence[str], jobs: int) -> list[Path]:
+    """The files with what a base has played; those that are asked for are played when they aren't there."""
+    share = folder / ("quick" if quick else "whole")
+    tree = folder / "tree"
+    command = [interpreter_of(tree), str(tree / "tools" / "corpus.py"), "--play", str(share), "--jobs", str(jobs)]
+    command += [*(["--quick"] if quick else []), *names]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=tree, env=environment, check=False)
+    if done.returncode:
+        raise ValueError(f"the base could not play: {' '.join(command)}: exit {done.returncode}")
+    wanted = {file_of(name) for name in names}
+    return [path for path in sorted(share.glob("*.jsonl")) if not wanted or path.name in wanted]
+
+
+def file_of(target: str) -> str:
+    """The file with what was played of a target."""
+    return f"{target.replace(' ', '-')}.jsonl"
+
+
+# -- the base plays ------------------------------------------------------------------------------------------------
+
+
+def play(share: Path, names: Sequence[str], *, quick: bool, jobs: int) -> None:
+    """Play what isn't there yet of these targets, or of all, each into a file."""
+    share.mkdir(parents=True, exist_ok=True)
+    everything = [*corpus_items.targets(quick=quick), *(f"peer {path.name}" for path in sorted(PEERS.glob("*.xz")))]
+    if unknown := [name for name in names if name not in everything]:
+        raise ValueError(f"there is no target {', '.join(unknown)} in this share")
+    missing = [name for name in names or everything if not (share / file_of(name)).is_file()]
+
+    def one(name: str) -> int:
+        path = share / file_of(name)
+        fresh = path.with_suffix(f".{os.getpid()}")
+        lines = peer_lines(name, quick=quick) if name.startswith("peer ") else own_lines(name, quick=quick)
+        with fresh.open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines if line)
+        fresh.rename(path)
+        return 0
+
+    # Those that take longest come first, so that no process is left with them at the end.
+    each(one, sorted(missing, key=lambda name: name.startswith("mutant ")), jobs, "played", "targets")
+
+
+def own_lines(name: str, *, quick: bool) -> Iterator[str]:
+    """What is recorded of a target of this tree."""
+    return map(corpus_items.record, corpus_items.works(name, quick=quick))
+
+
+def peer_lines(name: str, *, quick: bool) -> Iterator[str]:
+    """What was recorded of another project's cache, with this tree's verdicts."""
+    path = PEERS / name.removeprefix("peer ")
+    header, records = again.unpack(path)
+    for number, record in enumerate(records):
+        if quick and number % QUICK_PEERS:
+            continue
+        item, notes = item_from_json(record["item"]), Notes()
+        judged(again.Again(record), item, 3, notes, misuse=bool(header["force_misuse"]), reruns=corpus_items.RERUNS)
+        yield json.dumps(
+            {
+                "target": header["target"],
+                "item": to_json(item),
+                "misuse": header["force_misuse"],
+                "record": record,
+                "verdicts": {3: notes.now.plain()},
+            },
+            separators=(",", ":"),
+        )
+
+
+# -- this tree judges ----------------------------------------------------------------------------------------------
+
+
+def compare(line: str) -> list[Compared]:
+    """Judge a played item again, at each depth of which there are verdicts."""
+    data = json.loads(line)
+    item, cache = item_from_json(data["item"]), again.Again(data["record"])
     found = []
-    for one in kept:
-        if one.item != item.id:
-            raise ValueError(f"{record.file}: item {record.line} is {item.id} (expected {one.item})")
-        notes = Notes(one.verdicts)
-        judged(cache, item, one.depth, notes, misuse=record.misuse, reruns=data.get("reruns", record.reruns))
+    for depth, kept in data["verdicts"].items():
+        notes = Notes(verdicts_from(kept))
+        judged(cache, item, int(depth), notes, misuse=data["misuse"], reruns=corpus_items.RERUNS)
         differences = [
-            Difference(one.target, one.depth, one.item, at, call, *change) for at, call, change in notes.changes
+            Difference(data["target"], int(depth), item.id, at, call, *change) for at, call, change in notes.changes
         ]
-        found.append(Compared(one, len(notes.now.steps), notes.now, differences))
+        found.append(Compared(data["target"], int(depth), len(notes.now.steps), differences))
     return found
 
 
-def fresh_verdicts(record: Record, depths: Sequence[int]) -> list[Kept]:
-    """The verdicts of this tree on an item, whatever they were before."""
-    data = json.loads(record.text)
-    item, cache = item_from_json(data["item"]), corpus_items.cache_of(data)
-    target = data.get("target", record.target)
-    found = []
-    for depth in depths:
-        notes = Notes()
-        judged(cache, item, depth, notes, misuse=record.misuse, reruns=data.get("reruns", record.reruns))
-        if not notes.lost:  # steps that were recorded before a call was composed otherwise can't answer for it
-            found.append(Kept(record.file, record.line, target, item.id, depth, False, notes.now))
-    return found
+def check(files: Iterable[Path], *, jobs: int, wanted: Sequence[Allowed] = (), whole: bool = False) -> Outcome:
+    """Judge what a base has played by the rules of this tree, and compare."""
+    outcome = Outcome()
 
+    def one(path: Path) -> list[Compared]:
+        with path.open(encoding="utf-8") as lines:
+            return [found for line in lines for found in compare(line)]
 
-# -- in several processes ----------------------------------------------------------------------------------------------
-
-SHARED: list[Any] = []
-"""What the processes do, and what on: they are forked, so nothing of it has to be sent."""
-
-
-def _numbered(at: int) -> tuple[int, Any]:
-    do, tasks = SHARED
-    return at, do(tasks[at])
-
-
-def each(do: Callable[[Task], Answer], tasks: Sequence[Task], jobs: int, what: str) -> list[Answer]:
-    """The answers in the order of the tasks; says how far it is, about every five seconds."""
-    answers: dict[int, Answer] = {}
-    told = time.monotonic()
-    SHARED[:] = [do, tasks]
-    with _pool(jobs) as mapped:
-        for at, answer in mapped(_numbered, range(len(tasks))):
-            answers[at] = answer
-            if time.monotonic() - told > 5:
-                told = time.monotonic()
-                print(f"{what}: {len(answers):,} of {len(tasks):,} items", file=sys.stderr, flush=True)
-    return [answers[at] for at in range(len(tasks))]
-
-
-@contextmanager
-def _pool(jobs: int) -> Iterator[Callable[..., Iterable[Any]]]:
-    if jobs == 1:
-        yield map
-        return
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        yield lambda do, many: pool.imap_unordered(do, many, chunksize=4)
-
-
-# -- the commands ------------------------------------------------------------------------------------------------------
+    for many in each(one, sorted(files, key=lambda path: -path.stat().st_size), jobs, "judged", "targets"):
+        for found in many:
+            kind = found.target.split(" ")[0]
+            outcome.items[kind] += 1
+            outcome.steps[kind] += found.steps
+            outcome.differences += found.differences
+    outcome.wrong += complaints(outcome.differences, wanted, whole=whole)
+    return outcome
 
 
 def allowed(path: Path = ALLOWED) -> list[Allowed]:
@@ -215,48 +252,6 @@ def allowed(path: Path = ALLOWED) -> list[Allowed]:
             raise ValueError(f"{path.name}, difference {number}: expected rule, then, now, steps, reason")
         found.append(Allowed(Change(raw["rule"], raw["then"], raw["now"]), raw["steps"], raw["reason"]))
     return found
-
-
-def check(
-    *, quick: bool, jobs: int = 1, names: Sequence[str] = (), wanted: Sequence[Allowed] = (), path: Path = VERDICTS
-) -> Outcome:
-    """Judge the corpus by the rules of this tree, and compare."""
-    outcome = Outcome()
-    digests, kept = corpus_verdicts.load(path)
-    tasks = tasks_of(kept, digests, outcome, quick=quick, names=names)
-
-    def one(task: tuple[Record, list[Kept]]) -> list[Compared]:
-        return compare(*task)
-
-    for found in each(one, tasks, jobs, "judged"):
-        for kept_one, many, _, differences in found:
-            where = (group_of(kept_one.file), kept_one.depth)
-            outcome.items[where] += 1
-            outcome.steps[where] += many
-            outcome.differences += differences
-    outcome.wrong += complaints(outcome.differences, wanted, whole=not quick and not names)
-    return outcome
-
-
-def tasks_of(
-    kept: Iterable[Kept], digests: Mapping[str, str], outcome: Outcome, *, quick: bool, names: Sequence[str]
-) -> list[tuple[Record, list[Kept]]]:
-    """The recorded items that are asked for, each with its verdicts."""
-    verdicts: dict[tuple[str, int], list[Kept]] = {}
-    for one in kept:
-        if (one.quick or not quick) and (not names or group_of(one.file) in names or one.target in names):
-            verdicts.setdefault((one.file, one.line), []).append(one)
-    for file in sorted({file for file, _ in verdicts}):
-        if digest(ROOT / file) != digests[file]:
-            outcome.wrong.append(f"{file} was recorded anew: --judge keeps this tree's verdicts on it")
-    changed = {text.split(" ")[0] for text in outcome.wrong}
-    return [
-        (record, verdicts[record.file, record.line])
-        for path in files()
-        if name_of(path) in {file for file, _ in verdicts} - changed
-        for record in records(path)
-        if (record.file, record.line) in verdicts
-    ]
 
 
 def complaints(differences: Sequence[Difference], wanted: Sequence[Allowed], *, whole: bool) -> list[str]:
@@ -280,14 +275,8 @@ def complaints(differences: Sequence[Difference], wanted: Sequence[Allowed], *, 
 
 def tell(outcome: Outcome, seconds: float) -> None:
     """What was compared, and what came of it."""
-    differing = Counter((one.target, one.depth) for one in outcome.differences)
-    for group in dict.fromkeys(group for group, _ in outcome.steps):
-        depths = sorted(depth for one, depth in outcome.steps if one == group)
-        counts = ", ".join(f"{outcome.steps[group, depth]:,} at depth {depth}" for depth in depths)
-        items = sum(outcome.items[group, depth] for depth in depths)
-        print(f"{group}: {items:,} plays, steps compared: {counts}")
-    for (target, depth), many in sorted(differing.items()):
-        print(f"{target}, depth {depth}: {many:,} differences")
+    for kind, many in outcome.steps.items():
+        print(f"{kind}: {outcome.items[kind]:,} plays, {many:,} steps")
     for one in outcome.wrong:
         print(one)
     for change, many in sorted(Counter(Change(one.rule, one.then, one.now) for one in outcome.differences).items()):
@@ -298,69 +287,99 @@ def tell(outcome: Outcome, seconds: float) -> None:
     )
 
 
-def record_groups(groups: Sequence[str], jobs: int) -> dict[str, list[Kept]]:
-    """Record these groups of the tree's own caches anew; their verdicts by file."""
-    FOLDER.mkdir(exist_ok=True)
-    found: dict[str, list[Kept]] = {}
-    for group in groups:
-        works = [work for some in each(corpus_items.works, corpus_items.parts(group), jobs, group) for work in some]
-        made = [one for one in each(corpus_items.record, works, jobs, group) if one.line]
-        names = Counter((one.target, one.item) for one in made)
-        if twice := [one for one, times in names.items() if times > 1]:
-            raise ValueError(f"{group}: recorded twice: {twice[:3]}")
-        header = {"kind": "kvlitmus steps", "format": steps.FORMAT, "target": group, "force_misuse": True}
-        text = "\n".join([json.dumps(header), *(one.line for one in made)]) + "\n"
-        path = FOLDER / f"{group}.steps.xz"
-        path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
-        found[name_of(path)] = [
-            Kept(name_of(path), at, one.target, one.item, depth, False, verdicts)
-            for at, one in enumerate(made)
-            for depth, verdicts in one.verdicts.items()
-        ]
-        print(f"{group}: {len(made):,} items, {path.stat().st_size:,} bytes", flush=True)
+# -- other projects' caches ----------------------------------------------------------------------------------------
+
+
+def record_peer(name: str, path: Path) -> str:
+    """Record the steps of a target in this Python, which must be its own; says what came of it."""
+    known = targets.KNOWN[name]
+    target = targets.load_target(
+        targets.TargetRef(name=name, module=known.module, attribute=known.attribute, python="", roots=())
+    )
+    misuse = not any(part in name for part in NOT_MISUSED)
+    options = Options(force_misuse=misuse, shrink_trials=0)
+    items = plan.items(plan.configs_of(target), target.profile, steps=plan.OPS * steps.SEEDS, force_misuse=misuse)
+    items = list({one.id: one for one in (*items, *counterexamples(name))}.values())
+    header = {"kind": "kvlitmus steps", "format": steps.FORMAT, "target": name, "force_misuse": misuse}
+    version = str(getattr(target, "version", ""))
+    many = broken = 0
+    lines = [json.dumps({**header, "version": version, "date": time.strftime("%Y-%m-%d")})]
+    for item in items:
+        recording = steps.Recording(target)
+        result = engine.run_item(recording, item, options)
+        if result.error:
+            raise ValueError(f"{name}: {item.id}: {result.error}")
+        if result.unsupported or (data := recording.record(item)) is None:
+            continue
+        lines.append(json.dumps(data, separators=(",", ":")))
+        many += result.steps
+        broken += len(result.findings)
+    fresh = path.with_suffix(".part")
+    fresh.write_bytes(lzma.compress(("\n".join(lines) + "\n").encode(), preset=9 | lzma.PRESET_EXTREME))
+    fresh.replace(path)
+    return f"{len(lines) - 1:,} items, {many:,} calls, {broken} findings, {path.stat().st_size:,} bytes"
+
+
+def counterexamples(name: str) -> list[Item]:
+    """What broke a rule of a target, as items."""
+    found = []
+    for path in sorted((ROOT / "docs" / "results" / "counterexamples").glob("*/*.json")):
+        one = failures.load(path)
+        if one.target == name:
+            kind, label = ("litmus", one.litmus) if one.litmus else ("schedule", path.stem)
+            found.append(Item(kind=kind, config=one.config, name=label, schedule=tuple(one.schedule)))
     return found
 
 
-def judge_again(path: Path, kept: Sequence[Kept], jobs: int) -> list[Kept]:
-    """The verdicts of this tree on a file of recorded steps, at the depths of the ``kept`` ones, else the deepest."""
-    depths: dict[int, list[int]] = {}
-    for one in kept:
-        depths.setdefault(one.line, []).append(one.depth)
-
-    def anew(record: Record) -> list[Kept]:
-        return fresh_verdicts(record, depths.get(record.line, corpus_items.DEPTHS[:1]))
-
-    return [one for many in each(anew, list(records(path)), jobs, group_of(path.name)) for one in many]
-
-
-def keep(found: Mapping[str, Sequence[Kept]]) -> None:
-    """Choose the quick share and write the verdicts."""
-    kept = [one for path in files() for one in found[name_of(path)]]
-    chosen = quick_share(kept)
-    kept = [one._replace(quick=at in chosen) for at, one in enumerate(kept)]
-    corpus_verdicts.save(VERDICTS, kept, {name_of(path): digest(path) for path in files()})
-    many = sum(len(one.verdicts.steps) for one in kept)
-    print(f"{len(kept):,} plays, {many:,} steps, {VERDICTS.stat().st_size:,} bytes of verdicts")
-    print(f"quick share: {len(chosen):,} plays, {sum(len(kept[at].verdicts.steps) for at in chosen):,} steps")
+def record_peers(names: Sequence[str]) -> int:
+    """Record the steps of targets, each by its own Python; the exit code."""
+    code = 0
+    PEERS.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        python = targets.resolve_target(name).python or sys.executable
+        command = [python, str(Path(__file__).resolve()), "--steps-here", name]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        print(f"{name}: {(done.stdout if done.returncode == 0 else done.stderr[-500:]).strip()}", flush=True)
+        code = code or done.returncode
+    return code
 
 
-def quick_share(kept: Sequence[Kept]) -> set[int]:
-    """Short plays that judge every rule as it is judged anywhere, by kind of call and depth; then every nth play."""
-    seen: set[object] = set()
-    chosen: set[int] = set()
-    for at in sorted(range(len(kept)), key=lambda at: (len(kept[at].verdicts.steps), at)):
-        one = kept[at]
-        reached: set[object] = {(one.file, one.depth, len(one.verdicts.steps) > 20)}
-        reached |= {(one.depth, kinds, rule) for kinds, rules in set(one.verdicts.steps) for rule in rules}
-        reached |= {(one.depth, rules) for _, rules in one.verdicts.broken}
-        if not reached <= seen:
-            chosen.add(at)
-            seen |= reached
-    rest = [at for at in range(len(kept)) if at not in chosen]
-    covered, left = (sum(len(kept[at].verdicts.steps) for at in some) for some in (chosen, rest))
-    if covered < QUICK_STEPS:
-        chosen.update(rest[:: max(1, left // (QUICK_STEPS - covered))])
-    return chosen
+# -- in several processes --------------------------------------------------------------------------------------------
+
+SHARED: list[Any] = []
+"""What the processes do, and what on: they are forked, so nothing of it has to be sent."""
+
+
+def say(text: str) -> None:
+    """Something that is no result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _numbered(at: int) -> tuple[int, Any]:
+    do, tasks = SHARED
+    return at, do(tasks[at])
+
+
+def each(do: Callable[[Task], Answer], tasks: Sequence[Task], jobs: int, done: str, what: str) -> list[Answer]:
+    """The answers in the order of the tasks; says how far it is, about every five seconds."""
+    answers: dict[int, Answer] = {}
+    told = time.monotonic()
+    SHARED[:] = [do, tasks]
+
+    def gather(found: Iterable[tuple[int, Answer]]) -> None:
+        nonlocal told
+        for at, answer in found:
+            answers[at] = answer
+            if time.monotonic() - told > 5:
+                told = time.monotonic()
+                say(f"{done}: {len(answers):,} of {len(tasks):,} {what}")
+
+    if jobs == 1:
+        gather(map(_numbered, range(len(tasks))))
+    elif tasks:
+        with multiprocessing.get_context("fork").Pool(jobs) as pool:
+            gather(pool.imap_unordered(_numbered, range(len(tasks)), chunksize=1))
+    return [answers[at] for at in range(len(tasks))]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -369,40 +388,39 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="corpus.py", description=about, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--check", action="store_true", help="judge the corpus by this tree's rules, and compare")
-    what.add_argument("--judge", action="store_true", help="judge the corpus, and keep the verdicts")
-    what.add_argument("--record", action="store_true", help="record the tree's own caches as well")
-    parser.add_argument("--quick", action="store_true", help="with --check: the share that is judged each time")
+    parser.add_argument("--base", default="HEAD", metavar="REV", help="the revision that plays (default: HEAD)")
+    parser.add_argument("--quick", action="store_true", help="a share of all kinds")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="so many processes")
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="with --check: files of steps, or targets; else: groups"
-    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--steps", action="store_true", help="record the steps of these targets of other projects")
+    what.add_argument("--steps-here", action="store_true", help=argparse.SUPPRESS)
+    what.add_argument("--play", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
+    parser.add_argument("names", nargs="*", metavar="TARGET", help="these alone")
     asked = parser.parse_args(arguments)
-    if asked.jobs < 1 or (asked.quick and not asked.check):
-        parser.error("--jobs must be at least 1; --quick goes with --check")
-    if not asked.check and (unknown := {*asked.names} - {group_of(path.name) for path in files()}):
-        parser.error(f"there is no file of steps {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    if asked.jobs < 1:
+        parser.error("--jobs must be at least 1")
+    if (asked.steps or asked.steps_here) and (wrong := [name for name in asked.names if name not in targets.KNOWN]):
+        parser.error(f"there is no target {', '.join(wrong)}")
     started = time.monotonic()
     try:
-        if asked.check:
-            outcome = check(quick=asked.quick, jobs=asked.jobs, names=asked.names, wanted=allowed())
-            tell(outcome, time.monotonic() - started)
-            return int(bool(outcome.wrong) or not outcome.steps)
-        before = corpus_verdicts.load(VERDICTS)[1] if asked.judge or asked.names else []
-        found = (
-            record_groups([one for one in GROUPS if one in (asked.names or GROUPS)], asked.jobs) if asked.record else {}
-        )
-        for path in files():
-            name, group = name_of(path), group_of(path.name)
-            mine = [one for one in before if one.file == name]
-            if name not in found:
-                found[name] = mine if asked.names and group not in asked.names else judge_again(path, mine, asked.jobs)
-        keep(found)
+        if asked.steps:
+            return record_peers(asked.names)
+        if asked.steps_here:
+            print(record_peer(asked.names[0], PEERS / f"{asked.names[0]}.steps.xz"))
+            return 0
+        if asked.play:
+            play(asked.play, asked.names, quick=asked.quick, jobs=asked.jobs)
+            return 0
+        files = played(base_of(asked.base), quick=asked.quick, names=asked.names, jobs=asked.jobs)
+        outcome = check(files, jobs=asked.jobs, wanted=allowed(), whole=not asked.quick and not asked.names)
     except (OSError, ValueError) as error:
         print(f"corpus.py: {error}")
         return 2
-    return 0
+    except KeyboardInterrupt:
+        print("corpus.py: interrupted; what was played whole is kept", file=sys.stderr)
+        return 130
+    tell(outcome, time.monotonic() - started)
+    return int(bool(outcome.wrong) or not outcome.steps)
 
 
 if __name__ == "__main__":

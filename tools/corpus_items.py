@@ -1,8 +1,8 @@
-"""What the corpus is made of: which items are recorded of which cache, and how.
+"""What the corpus is made of: which items are played of which target, and what is recorded of them.
 
-Caches of the tree are recorded here, as by ``kvlitmus run --record``; of SGLang there are recorded steps already
-(``docs/results/recorded``).  A drawn schedule is kept as it was drawn, so that it is the same whatever
-becomes of the tables it was drawn from.
+Targets are the caches of this tree that keep all rules, those of the zoo, mutants and legal variations, of every kind
+of cache.  A drawn schedule is kept as it was drawn, so that it is the same whatever becomes of the tables it was
+drawn from.
 """
 
 from __future__ import annotations
@@ -10,235 +10,202 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from kvlitmus.conformance.generate.schedule import draw, table
-from kvlitmus.conformance.history.again import Again, Moment, moments
-from kvlitmus.conformance.history.steps import Record, Recording, Step
+from kvlitmus.conformance.history.again import Again
+from kvlitmus.conformance.history.steps import Recording
+from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.run import engine, plan
-from kvlitmus.conformance.run.plan import CONFIGS, OPS, STORE_CONFIGS, TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item, Options, to_json
-from kvlitmus.conformance.run.targets import load_target, resolve_target
+from kvlitmus.conformance.run.targets import KNOWN, load_target, resolve_target
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.zoo import ZOO
+from kvlitmus.zoo import target_of as of_zoo
 from tests.support.configs import TIER_POLICY_CONFIGS, TIGHT_CONFIGS
-from tools.corpus_verdicts import Notes, Verdicts, judged
+from tools.corpus_verdicts import Notes, judged
 
-CACHES = ("specimen", "reference", "optimized")
-"""The caches of this tree that keep all rules."""
+ELSEWHERE = frozenset({"optimized-cuda", "file-store-durable", "network-store", "redis", "valkey"})
+"""Targets of this tree that need a machine, a server or patience of their own; their twins are played."""
 
-STORES = ("specimen", "reference-store", "file-store")
-"""The page stores of this tree that keep all rules."""
+CACHES = tuple(name for name, known in KNOWN.items() if not known.release and name not in ELSEWHERE)
+"""The caches and stores of this tree that keep all rules."""
 
-GROUPS = (*CACHES, "nulls", "mutants", "live")
-"""The targets of the tree: caches, legal variations, mutants, and what is not recorded but played each time."""
+LEFT_OUT = {
+    "ties-by-address": "what it evicts depends on where objects lie in memory, so no two plays are alike",
+    "reset-clears-storage": "it reaches around the port to the suite's storage, which a record of answers can't do",
+}
+"""Mutants that are not in the corpus, each with the reason."""
 
 DEPTHS = (3, 2, 1, 0)
 """The depths of observation, the deepest first: what was looked at there holds all that is looked at elsewhere."""
 
-MUTANT_OPS = 120
-"""Operations of the schedule that a mutant plays beside the litmus test that kills it."""
+RERUNS = 4
+"""So many times what breaks a rule is played again, each time with the broken rules muted: to see which others are."""
 
-MUTANT_RERUNS = 4
-"""So many times what kills a mutant is played again, each time with the broken rules muted: to see which others are."""
-
-MUTANT_SEEDS = 40
+SEEDS = 40
 """So many schedules are tried where no litmus test kills a mutant."""
 
-CACHE_SHARE, NULL_SHARE = 3, 12
-"""Of the litmus tests every so manieth is played on the other caches, and on a legal variation."""
+OPS = 120
+"""Operations of a schedule in the quick share, and of the one that a mutant plays beside what kills it."""
 
-_LATE = "it changes a sequence after it has returned it, which a record of answers can't do"
-_REACHES_AROUND = "it reaches around the port to the suite's storage, which a record of answers can't do"
-NOT_RECORDED = {
-    "reset-clears-storage": _REACHES_AROUND,
-    "staging-buffer-reused": _LATE,
-    "answer-is-the-free-list": _LATE,
-    "lent-by-handle": _LATE,
-}
-"""Mutants that are played each time, each with the reason; page stores are, as answers don't tell what they did;
-ranks are not recorded at all.
-"""
+SHARE = 3
+"""Of the litmus tests in one more configuration every so manieth is played on all caches but the specimen."""
 
-
-LEFT_OUT = {"ties-by-address": "what it evicts depends on where objects lie in memory, so no two plays are alike"}
-"""Mutants that are not in the corpus, each with the reason."""
-
-
-class Part(NamedTuple):
-    """A target of a group; ``number``: its place among the mutants."""
-
-    group: str
-    target: str
-    number: int = 0
+NULLS, MUTANTS = 2, 2
+"""Every so manieth legal variation and mutant is played in the quick share."""
 
 
 class Work(NamedTuple):
-    """One item that is to be recorded, or played each time (``live``), and the depths at which it is judged."""
+    """One item that is to be recorded, and the depths at which it is judged."""
 
     target: str
     item: Item
-    depths: tuple[int, ...]
-    reruns: int = 0
-    live: bool = False
+    depths: tuple[int, ...] = DEPTHS
+
+
+def targets(*, quick: bool) -> list[str]:
+    """The names of all targets, or of those in the quick share."""
+    mutants = [one for one in all_mutants().values() if one.id not in LEFT_OUT]
+    if quick:
+        nulls, bugs = ([one for one in mutants if one.null == null] for null in (True, False))
+        mutants = nulls[::NULLS] + bugs[::MUTANTS]
+    return [*CACHES, *(f"zoo {name}" for name in ZOO), *(f"mutant {one.id}" for one in mutants)]
 
 
 def target_of(name: str) -> Any:
-    """The target of this name: a cache or a store of the tree, or ``mutant`` and the id of one."""
+    """The target of this name: a cache or a store of the tree, ``zoo`` and a name, or ``mutant`` and an id."""
     kind, _, id = name.partition(" ")
-    return all_mutants()[id].target if kind == "mutant" else load_target(resolve_target(name))
+    if kind == "mutant":
+        return all_mutants()[id].target
+    return of_zoo(id) if kind == "zoo" else load_target(resolve_target(name))
 
 
-def depths_of(config: Config) -> tuple[int, ...]:
-    """The depths at which a configuration is judged: a hierarchy and a page store at the deepest alone."""
-    return DEPTHS[:1] if config.tiered or config.apart else DEPTHS
+def works(name: str, *, quick: bool) -> list[Work]:
+    """What is recorded of a target."""
+    target = target_of(name)
+    if not name.startswith("mutant "):
+        return list(of_cache(name, target, quick=quick))
+    mutant = all_mutants()[name.removeprefix("mutant ")]
+    return list(of_null(name, mutant, quick=quick) if mutant.null else of_mutant(name, mutant, quick=quick))
 
 
-def drawn(target: Any, config: Config, seed: int, ops: int = OPS) -> Iterator[Item]:
+def of_cache(name: str, target: Any, *, quick: bool) -> Iterator[Work]:
+    """Each litmus test in one configuration, or in all of them; and drawn schedules."""
+    configs = plan.configs_of(target)
+    if name in ("specimen", "reference", "optimized"):
+        configs += TIGHT_CONFIGS + TIER_POLICY_CONFIGS
+    tests: dict[str, list[Item]] = {}
+    for item in plan.items(configs, target.profile, steps=0, force_misuse=True):
+        tests.setdefault(item.name, []).append(item)
+    for at, many in enumerate(tests.values()):
+        first = many[at % len(many)]
+        yield Work(name, first, DEPTHS if not quick or at % 4 == 0 else DEPTHS[:1])
+        if not quick:
+            rest = [one for one in many if one is not first]
+            yield from (Work(name, one, DEPTHS[:1]) for one in rest[:: 1 if name == "specimen" else SHARE])
+    for config in one_of_a_kind(configs) if quick else configs:
+        for item in drawn(target, config, 0, OPS if quick else plan.OPS):
+            yield Work(
+                name,
+                item,
+                DEPTHS[:1] if quick and kind_of(config) not in ("device  none", "components  none") else DEPTHS,
+            )
+
+
+def kind_of(config: Config) -> str:
+    """What a configuration is about."""
+    components = "components" if config.components else config.pool
+    return (
+        f"{components}{' host' if config.host_pages else ''}{f' {config.storage}' if config.storage != 'none' else ''}"
+    )
+
+
+def one_of_a_kind(configs: Sequence[Config]) -> list[Config]:
+    """The first configuration of each kind."""
+    return list({kind_of(one): one for one in reversed(configs)}.values())
+
+
+def drawn(target: Any, config: Config, seed: int, ops: int) -> Iterator[Item]:
     """The schedule of a seed, as an item that does not depend on how it was drawn; none where nothing can be drawn."""
     try:
-        kinds = table(engine.make_checker(target, config, Options()).capabilities)
+        checker = engine.make_checker(target, config, Options())
     except Unsupported:
         return
-    if kinds:
-        yield Item(kind="schedule", config=config, name=f"seed={seed}", schedule=tuple(draw(seed, ops, kinds)))
+    if kinds := table(checker.capabilities):
+        misuse = checker.profile.misuse != "undefined" and "pool" in checker.capabilities
+        schedule = tuple(draw(seed, ops, kinds, misuse=misuse))
+        yield Item(kind="schedule", config=config, name=f"seed={seed}", schedule=schedule)
 
 
-def of_cache(name: str) -> Iterator[Work]:
-    """Litmus tests and vectors, of the specimen all and of others a share, and drawn schedules under every policy."""
-    target, number = target_of(name), CACHES.index(name)
-    tests = plan.items((*CONFIGS, *TIER_CONFIGS), target.profile, steps=0, force_misuse=True)
-    for item in tests[number :: CACHE_SHARE if number else 1]:
-        yield Work(name, item, depths_of(item.config))
-    for config in (*CONFIGS, *TIGHT_CONFIGS, *TIER_CONFIGS, *TIER_POLICY_CONFIGS):
-        for item in drawn(target, config, number):
-            yield Work(name, item, depths_of(config))
+def of_null(name: str, mutant: Mutant, *, quick: bool) -> Iterator[Work]:
+    """A share of the litmus tests, and a schedule in each configuration or in one."""
+    number = list(all_mutants()).index(mutant.id)
+    share = 40 if quick else 12
+    tests = plan.items(mutant.configs, mutant.profile, steps=0)
+    yield from (Work(name, item, DEPTHS[:1] if quick else DEPTHS) for item in tests[number % share :: share])
+    for config in mutant.configs[number % len(mutant.configs) :][:1] if quick else mutant.configs:
+        for item in drawn(mutant.target, config, number, OPS if quick else plan.OPS):
+            yield Work(name, item, DEPTHS[:1] if quick else DEPTHS)
 
 
-def of_store(name: str) -> Iterator[Work]:
-    """Litmus tests, of the first page size all, and drawn schedules."""
-    target = target_of(name)
-    for item in plan.items(STORE_CONFIGS[: 2 if name == "reference-store" else 1], target.profile, steps=0):
-        yield Work(name, item, DEPTHS[:1])
-    for config in STORE_CONFIGS:
-        yield from (Work(name, item, DEPTHS[:1]) for item in drawn(target, config, 0))
-
-
-def of_null(number: int, mutant: Mutant, configs: Sequence[Config]) -> Iterator[Work]:
-    """A share of the litmus tests, and a few schedules; ``number`` says which."""
-    name, target = f"mutant {mutant.id}", mutant.target
-    tests = plan.items(configs[:1], mutant.profile, steps=0)
-    for item in tests[number % NULL_SHARE :: NULL_SHARE]:
-        yield Work(name, item, depths_of(item.config))
-    for config in (*configs, *configs)[number % len(configs) :][: min(2, len(configs))]:
-        for item in drawn(target, config, number):
-            yield Work(name, item, depths_of(config))
-
-
-def of_mutant(mutant: Mutant, configs: Sequence[Config]) -> Iterator[Work]:
-    """What kills it first, and a schedule."""
-    name, target = f"mutant {mutant.id}", mutant.target
-    options = Options(reruns=MUTANT_RERUNS, shrink_trials=0)
-    seeds = (item for seed in range(MUTANT_SEEDS) for config in configs for item in drawn(target, config, seed))
+def of_mutant(name: str, mutant: Mutant, *, quick: bool) -> Iterator[Work]:
+    """What kills it first, of what is about its rules at first; and a schedule."""
+    options = Options(reruns=RERUNS, shrink_trials=0)
+    tests = plan.items(mutant.configs, mutant.profile, steps=0)
+    about = [one for one in tests if one.kind == "litmus" and not {*mutant.kills}.isdisjoint(litmus_of(one.name).rules)]
+    others = (one for one in tests if one not in about)
+    ops = OPS if quick else plan.OPS
+    seeds = (
+        item
+        for seed in range(SEEDS)
+        for config in mutant.configs
+        for item in drawn(mutant.target, config, seed, plan.OPS)
+    )
     killer = None
-    for item in chain(plan.items(configs, mutant.profile, steps=0), seeds):
-        result = engine.run_item(target, item, options)
+    for item in chain(about, others, seeds):
+        result = engine.run_item(mutant.target, item, options)
         if any(mutant.killed_by(finding.rules) for finding in result.findings):
             killer = item
-            yield Work(name, item, depths_of(item.config), MUTANT_RERUNS)
+            yield Work(name, item, DEPTHS[:1] if quick else DEPTHS)
             break
-    for item in drawn(target, configs[0], 0, MUTANT_OPS):
-        if killer is None or item.id != killer.id:
-            yield Work(name, item, DEPTHS[:1])
+    if not quick:
+        for item in drawn(mutant.target, mutant.configs[0], 0, ops):
+            if killer is None or item.id != killer.id:
+                yield Work(name, item, DEPTHS[:1])
 
 
-def configs_in(group: str, mutant: Mutant) -> tuple[Config, ...]:
-    """The configurations in which a mutant is part of a group; none where it is not."""
-    if group not in ("live", "nulls" if mutant.null else "mutants") or mutant.id in LEFT_OUT:
-        return ()
-    live = mutant.id in NOT_RECORDED
-    # Sparse pools, ranks and components are played by the tests alone.
-    played = [one for one in mutant.configs if one.pool == "store" or not one.apart]
-    return tuple([one for one in played if (group == "live") == (live or one.pool == "store")])
+def record(work: Work) -> str:
+    """Play an item at all its depths: its record with its verdicts, as a line; empty where the cache declined it.
 
-
-def parts(group: str) -> list[Part]:
-    """The targets of a group."""
-    if group in CACHES:
-        return [Part(group, group)]
-    stores = [Part(group, name) for name in STORES if group == "live"]
-    mutants = enumerate(all_mutants().values())
-    return stores + [Part(group, f"mutant {one.id}", at) for at, one in mutants if configs_in(group, one)]
-
-
-def works(part: Part) -> list[Work]:
-    """What is recorded of a target, or played each time."""
-    group, name, number = part
-    if group in CACHES:
-        return list(of_cache(name))
-    if name in STORES:
-        return [work._replace(live=True) for work in of_store(name)]
-    mutant = all_mutants()[name.removeprefix("mutant ")]
-    configs = configs_in(group, mutant)
-    found = of_null(number, mutant, configs) if mutant.null else of_mutant(mutant, configs)
-    return [work._replace(live=group == "live") for work in found]
-
-
-class Recorded(NamedTuple):
-    """The record of an item as a line, and the verdicts at each depth; no line where the cache declined it."""
-
-    target: str
-    item: str
-    line: str
-    verdicts: dict[int, Verdicts]
-
-
-def record(work: Work) -> Recorded:
-    """Play an item at all its depths; raises ``ValueError`` where its record does not give the same verdicts again."""
+    Raises ``ValueError`` where the record does not give the same verdicts again.
+    """
     target = target_of(work.target)
     recording = Recording(target)
-    verdicts: dict[int, Verdicts] = {}
+    verdicts = {}
     for depth in work.depths:
         notes = Notes()
-        if judged(target if work.live else recording, work.item, depth, notes, misuse=True, reruns=work.reruns):
+        if judged(recording, work.item, depth, notes, misuse=True, reruns=RERUNS):
             verdicts[depth] = notes.now
-    if not any(one.steps for one in verdicts.values()):
-        return Recorded(work.target, work.item.id, "", {})
-    data = {"target": work.target, "item": to_json(work.item)}
-    if work.reruns:
-        data["reruns"] = work.reruns
-    if not work.live:
-        data["profile"], data["methods"], _ = recording.plays[0]
-        data["table"], data["plays"] = (
-            recording.table.rows,
-            longest([steps for *_, steps in recording.plays], data["methods"]),
-        )
-    line = json.dumps(data, separators=(",", ":"))
-    again = cache_of(json.loads(line))
+    steps = recording.record(work.item)
+    if steps is None or not any(one.steps for one in verdicts.values()):
+        return ""
+    line = json.dumps(
+        {
+            "target": work.target,
+            "item": to_json(work.item),
+            "misuse": True,
+            "record": steps,
+            "verdicts": {depth: one.plain() for depth, one in verdicts.items()},
+        },
+        separators=(",", ":"),
+    )
+    again = Again(json.loads(line)["record"])
     for depth, then in verdicts.items():
         notes = Notes(then)
-        judged(again, work.item, depth, notes, misuse=True, reruns=work.reruns)
+        judged(again, work.item, depth, notes, misuse=True, reruns=RERUNS)
         if notes.changes:
             raise ValueError(f"{work.target}, depth {depth}: {work.item.id}: the record differs: {notes.changes[0]}")
-    return Recorded(work.target, work.item.id, line, verdicts)
-
-
-def cache_of(data: dict[str, Any]) -> Any:
-    """What plays a recorded item: what was recorded, or the target itself where nothing was."""
-    return Again(cast("Record", data)) if "plays" in data else target_of(data["target"])
-
-
-def longest(plays: Sequence[list[Step]], methods: Sequence[str]) -> list[list[Step]]:
-    """The plays that no other one holds."""
-    found: list[tuple[list[Moment], list[Step]]] = []
-    for steps in sorted(plays, key=len, reverse=True):
-        play = moments(steps, methods)
-        if not any(holds(other, play) for other, _ in found):
-            found.append((play, steps))
-    return [steps for _, steps in found]
-
-
-def holds(play: Sequence[Moment], other: Sequence[Moment]) -> bool:
-    """Whether a play begins with all calls of another, and saw all that was seen there."""
-    return len(play) >= len(other) and all(one.covers(two) for one, two in zip(play, other, strict=False))
+    return line

@@ -1,4 +1,4 @@
-"""The verdict of every rule on every step of a recorded play: noted, kept, and compared.
+"""The verdict of every rule on every step of a recorded play: noted, and compared.
 
 A step is one evaluation: the kinds of its call, the rules that were judged there, and those of them that were broken.
 A rule that was not judged is neither true nor false.  :class:`Notes` is where a judge hands in its steps; with the
@@ -8,12 +8,8 @@ kept then, and not past one that was broken.
 
 from __future__ import annotations
 
-import json
-import lzma
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.checker import Checker
@@ -21,9 +17,7 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, Options
-
-FORMAT = 1
-KIND = "kvlitmus verdicts"
+from kvlitmus.spec.rule import SUCCESSORS
 
 NOT_JUDGED, TRUE, FALSE = "not judged", "true", "false"
 END = "the end of the play"
@@ -31,6 +25,11 @@ END = "the end of the play"
 
 Signature = tuple[str, tuple[str, ...]]
 """The kinds of a call, sorted and joined by ``+``, and the ids of the rules that were judged after it."""
+
+
+def now_called(rules: Sequence[str]) -> tuple[str, ...]:
+    """These rules by the ids that they have in this tree, where others have taken their place."""
+    return tuple(sorted({SUCCESSORS.get(rule, rule) for rule in rules}))
 
 
 class Broken(NamedTuple):
@@ -50,6 +49,20 @@ class Verdicts:
     def broken_at(self, step: int) -> tuple[str, ...]:
         """The rules that were broken at a step."""
         return next((one.rules for one in self.broken if one.step == step), ())
+
+    def plain(self) -> dict[str, Any]:
+        """The same as plain data."""
+        order = list(dict.fromkeys(self.steps))
+        place = {one: at for at, one in enumerate(order)}
+        return {"signatures": order, "steps": [place[one] for one in self.steps], "broken": self.broken}
+
+
+def verdicts_from(data: dict[str, Any]) -> Verdicts:
+    """Verdicts from plain data, by the ids that rules have in this tree."""
+    order = [(kinds, now_called(rules)) for kinds, rules in data["signatures"]]
+    return Verdicts(
+        [order[at] for at in data["steps"]], [Broken(step, now_called(rules)) for step, rules in data["broken"]]
+    )
 
 
 class Difference(NamedTuple):
@@ -185,62 +198,3 @@ def judged(target: Any, item: Item, depth: int, notes: Notes, *, misuse: bool, r
     ends = last is not None and (reruns == 0 or any(rule.startswith("PORT-") for rule in last.rules))
     notes.end(last.call if last else "", last.rules if last and ends else (), result.error)
     return not result.unsupported
-
-
-class Kept(NamedTuple):
-    """The verdicts on one item at one depth, as they are kept.
-
-    ``file`` and ``line`` say where its recorded steps are; ``quick``, whether it is in the share that is always judged.
-    """
-
-    file: str
-    line: int
-    target: str
-    item: str
-    depth: int
-    quick: bool
-    verdicts: Verdicts
-
-
-def save(path: Path, kept: Sequence[Kept], files: Mapping[str, str]) -> None:
-    """Write verdicts on ``files`` of recorded steps, each with its digest; the same verdicts give the same bytes."""
-    order = sorted({id for one in kept for _, ids in one.verdicts.steps for id in ids})
-    place = {id: at for at, id in enumerate(order)}
-    times = Counter(step for one in kept for step in one.verdicts.steps)
-    signatures = sorted(times, key=lambda one: (-times[one], one))
-    number = {one: at for at, one in enumerate(signatures)}
-    header = {
-        "kind": KIND,
-        "format": FORMAT,
-        "files": dict(files),
-        "rules": order,
-        "signatures": [[kinds, *(place[id] for id in ids)] for kinds, ids in signatures],
-    }
-    lines: list[dict[str, Any]] = [header]
-    for file, at, target, item, depth, quick, verdicts in kept:
-        steps = [number[one] for one in verdicts.steps]
-        broken = [[step, *(place[id] for id in ids)] for step, ids in verdicts.broken]
-        lines.append({"in": [file, at, target, item, depth, int(quick)], "steps": steps, "broken": broken})
-    text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines) + "\n"
-    path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
-
-
-def load(path: Path) -> tuple[dict[str, str], list[Kept]]:
-    """The files that were judged, each with its digest, and the verdicts; ``ValueError`` for what is no such file."""
-    kept: list[Kept] = []
-    try:
-        with lzma.open(path, "rt", encoding="utf-8") as lines:
-            header = json.loads(lines.readline())
-            if header.get("kind") != KIND or header.get("format") != FORMAT:
-                raise ValueError(f"expected verdicts of format {FORMAT}")
-            order = header["rules"]
-            found = [(row[0], tuple(order[at] for at in row[1:])) for row in header["signatures"]]
-            signatures = [SIGNATURES.setdefault(one, one) for one in found]
-            for line in map(json.loads, lines):
-                file, at, target, item, depth, quick = line["in"]
-                steps = [signatures[at] for at in line["steps"]]
-                broken = [Broken(step, tuple(order[at] for at in ids)) for step, *ids in line["broken"]]
-                kept.append(Kept(file, at, target, item, depth, bool(quick), Verdicts(steps, broken)))
-            return header["files"], kept
-    except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: these are no verdicts: {error}") from None

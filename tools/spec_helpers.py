@@ -287,7 +287,7 @@ def drawn(seed: int, recorded: int, wrong: int) -> list[tuple[Play, int]]:
     nobody: Any = Telling({})
     draw = random.Random(seed)
     found = []
-    first = [one for one in spec_mutation.recorded(nobody, whole=False) if len(one.item.schedule) <= LONGEST]
+    first = [one for one in spec_mutation.corpus(nobody, whole=False) if len(one.item.schedule) <= LONGEST]
     found += draw.sample(first, min(recorded, len(first)))
     second = [one for one in spec_mutation.wrong(nobody, seed) if one.item.kind != "random" or one.item.ops <= LONGEST]
     found += [one._replace(item=one.item) for one in draw.sample(second, min(wrong, len(second)))]

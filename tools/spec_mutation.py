@@ -2,7 +2,7 @@
 """Is every operator of the specification there for a reason?  One-operator changes, and what tells them apart.
 
     .venv/bin/python tools/spec_mutation.py                    changes predicates and facts, all stages
-    .venv/bin/python tools/spec_mutation.py --stages recorded  the first stage alone: a minute
+    .venv/bin/python tools/spec_mutation.py --stages corpus  the first stage alone: a minute
     .venv/bin/python tools/spec_mutation.py --rules EVICT-05   of these rules alone, and of the facts they speak of
     .venv/bin/python tools/spec_mutation.py --report FILE      writes what came of it as JSON as well
     .venv/bin/python tools/spec_mutation.py --left FILE        only what was left in such a report
@@ -10,7 +10,7 @@
 A change is **told apart** by a step of which some rule says something else with it (tools/spec_trial.py).  Steps come
 in stages, and each stage is tried on what the ones before it have left:
 
-- ``recorded``: the steps of the corpus, those of hierarchies at all depths of observation;
+- ``corpus``: what the corpus plays, hierarchies at all depths of observation;
 - ``wrong``: litmus tests and schedules, played by the caches of the tree, the zoo and the legal variations at all
   depths; of each step also some that are wrong in one value (tools/spec_wrong.py);
 - ``mutants``: the same, played by mutants;
@@ -38,17 +38,17 @@ if __name__ == "__main__":
 
 from kvlitmus.conformance.isolation.current_run import CurrentRun  # noqa: E402
 from kvlitmus.conformance.run import engine, plan  # noqa: E402
-from kvlitmus.conformance.run.results import Item, Options, item_from_json  # noqa: E402
+from kvlitmus.conformance.run.results import Item, Options  # noqa: E402
 from kvlitmus.mutants.registry import all_mutants  # noqa: E402
 from kvlitmus.spec.rule import Kind, all_rules  # noqa: E402
 from tests.spec.support.edges import ALL_ROWS  # noqa: E402
-from tools import corpus, corpus_items, corpus_verdicts, night  # noqa: E402
+from tools import corpus_items, night  # noqa: E402
 from tools.spec_trial import Trial, TryingChecker, trying  # noqa: E402
 from tools.spec_wrong import Wrong, WrongChecker  # noqa: E402
 
 EQUIVALENT = ROOT / "tests" / "corpus" / "equivalent.toml"
 GOAL = 0.95
-SECONDS = {"recorded": 600, "wrong": 420, "mutants": 60, "rows": 60}
+SECONDS = {"corpus": 600, "wrong": 420, "mutants": 60, "rows": 60}
 """The stages in their order, and after how long each is ended."""
 ROUNDS = 6
 """So many schedules are drawn for each cache, configuration and depth of the later stages."""
@@ -56,7 +56,10 @@ OPS = 80
 """Operations of each of them."""
 
 
-WHOLE = ("other:specimen", *corpus_items.STORES)
+STORES = ("specimen", "reference-store", "file-store")
+"""The page stores of this tree."""
+
+WHOLE = ("other:specimen", *STORES)
 """Of these caches, and of the zoo, all litmus tests are played, of others a share."""
 
 
@@ -69,17 +72,13 @@ class Play(NamedTuple):
     kind: type[TryingChecker]
 
 
-def recorded(trial: Trial, *, whole: bool) -> Iterator[Play]:
+def corpus(trial: Trial, *, whole: bool) -> Iterator[Play]:
     """The items of the corpus, hierarchies at the depths too at which they aren't judged there."""
-    digests, kept = corpus_verdicts.load(corpus.VERDICTS)
-    for record, many in corpus.tasks_of(kept, digests, corpus.Outcome(), quick=not whole, names=()):
-        data = json.loads(record.text)
-        item, cache = item_from_json(data["item"]), corpus_items.cache_of(data)
-        depths = corpus_items.DEPTHS if item.config.tiered else [one.depth for one in many]
-        for depth in depths:
-            reruns = data.get("reruns", record.reruns)
-            options = Options(depth=depth, force_misuse=record.misuse, reruns=reruns, shrink_trials=0)
-            yield Play(cache, item, options, trying(trial))
+    for name in corpus_items.targets(quick=not whole):
+        for work in corpus_items.works(name, quick=not whole):
+            for depth in corpus_items.DEPTHS if work.item.config.tiered else work.depths:
+                options = Options(depth=depth, force_misuse=True, reruns=corpus_items.RERUNS, shrink_trials=0)
+                yield Play(corpus_items.target_of(name), work.item, options, trying(trial))
 
 
 def wrong(trial: Trial, seed: int) -> Iterator[Play]:
@@ -87,7 +86,7 @@ def wrong(trial: Trial, seed: int) -> Iterator[Play]:
     plays = []
     values = Wrong(seed)
     caches = [(name, *night.cache_of(name)) for name in night.names()]
-    caches += [(name, corpus_items.target_of(name), plan.STORE_CONFIGS) for name in corpus_items.STORES]
+    caches += [(name, corpus_items.target_of(name), plan.STORE_CONFIGS) for name in STORES]
     for number, (name, target, configs) in enumerate(caches):
         items = plan.items(configs, target.profile, steps=0, force_misuse=True)
         items = items if name in WHOLE or name.startswith("zoo:") else items[number % 5 :: 5]
@@ -156,7 +155,7 @@ def stage(trial: Trial, name: str, asked: argparse.Namespace) -> dict[str, Any]:
             trial.row(row.name, row.values, row.says)
     else:
         plays = {
-            "recorded": lambda: recorded(trial, whole=asked.whole),
+            "corpus": lambda: corpus(trial, whole=asked.whole),
             "wrong": lambda: wrong(trial, asked.seed),
             "mutants": lambda: mutants(trial, asked.seed),
         }[name]()
@@ -180,7 +179,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--rules", nargs="*", metavar="RULE", help="these rules alone")
     parser.add_argument("--stages", nargs="*", choices=list(SECONDS), default=list(SECONDS), help="these stages alone")
-    parser.add_argument("--whole", action="store_true", help="all recorded steps, not the quick share alone")
+    parser.add_argument("--whole", action="store_true", help="all of the corpus, not the quick share alone")
     parser.add_argument("--seconds", type=float, help="end each stage after so long")
     parser.add_argument("--seed", type=int, default=0, help="by which the later stages draw their steps")
     parser.add_argument("--left", type=Path, metavar="FILE", help="only changes that an earlier report has left")

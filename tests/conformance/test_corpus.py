@@ -1,163 +1,198 @@
-"""The corpus: recorded steps of many caches are judged as they were when the corpus was made."""
+"""The corpus: caches of every kind are recorded, and judged from the record as they were when they played."""
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kvlitmus.conformance.litmus.registry import all_litmus
-from kvlitmus.conformance.run.plan import CONFIGS, TIER_CONFIGS
-from kvlitmus.conformance.run.results import Item
+from kvlitmus.conformance.history.again import Again
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run.results import Options, item_from_json
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.rule import RULES, Kind, all_rules
+from kvlitmus.spec import rule
+from kvlitmus.spec.rule import RULES, Rule, all_rules
 from tools import corpus, corpus_items, corpus_verdicts
-from tools.corpus import Allowed
-from tools.corpus_items import Part, Work
-from tools.corpus_verdicts import Change, Kept, Verdicts
+from tools.corpus import ROOT, Allowed
+from tools.corpus_verdicts import Broken, Change, Verdicts
 
-SPECIMEN = "tests/corpus/specimen.steps.xz"
-MUTANT = "mutant free-twice-in-one-call"
+FAMILIES = {
+    "flat": ("mutant split-forgets-locks", "LOCK-01"),
+    "tiers": ("mutant demotion-takes-both-copies", "TIER-01"),
+    "stores": ("mutant store-written-in-place", "STORE-02"),
+    "components": ("mutant component-state-ahead-of-its-node", "COMP-08"),
+    "requests": ("mutant request-hits-are-held-late", "CREQ-01"),
+    "ranks": ("mutant rank-commits-what-it-has-read", "RANKS-04"),
+    "sparse": ("mutant sparse-keeps-what-it-took", "SPARSE-03"),
+}
+"""Of each kind of cache a mutant, and a rule that is judged in what it plays."""
 
 
-def said(outcome: corpus.Outcome) -> str:
-    """What is wrong, to be read in a failing test."""
-    return "\n".join(outcome.wrong)
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What this tree plays of one mutant of each kind."""
+    folder = tmp_path_factory.mktemp("corpus")
+    corpus.play(folder, [name for name, _ in FAMILIES.values()], quick=True, jobs=1)
+    return folder
 
 
-def test_a_share_of_the_corpus_is_judged_as_it_was() -> None:
-    outcome = corpus.check(quick=True, wanted=corpus.allowed())
-    assert not outcome.wrong, said(outcome)
-    assert sum(outcome.steps.values()) > 25_000
-    assert {depth for _, depth in outcome.steps} == {0, 1, 2, 3}
-    assert {group for group, _ in outcome.steps} >= {"specimen", "nulls", "mutants", "sglang-0.5.23-hicache"}
+def judged(folder: Path, family: str) -> corpus.Outcome:
+    """What this tree says of it now."""
+    return corpus.check([folder / corpus.file_of(FAMILIES[family][0])], jobs=1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_was_recorded_is_judged_as_it_was_played(played: Path, family: str) -> None:
+    outcome = judged(played, family)
+    assert not outcome.wrong, "\n".join(outcome.wrong)
+    assert sum(outcome.steps.values()) > 5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_inverted_rule_differs(played: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, id = FAMILIES[family]
+    right = all_rules()[id]
+    changed(monkeypatch, right, lambda *facts: not right.predicate(*facts))
+    outcome = judged(played, family)
+    counts = Counter((one.rule, one.then, one.now) for one in outcome.differences)
+    assert counts[id, "true", "false"] + counts[id, "false", "true"] > 0
+    first = next(one for one in outcome.differences if one.rule == id)
+    assert first.text in outcome.wrong and first.call and f"{id}: " in first.text
+
+
+def changed(monkeypatch: pytest.MonkeyPatch, right: Rule, predicate: Callable[..., bool]) -> None:
+    """The register with another predicate for a rule."""
+    predicate.__module__ = right.predicate.__module__  # or the register would be put into another order
+    monkeypatch.setitem(RULES, right.id, replace(right, predicate=predicate))
+
+
+def copied(predicate: Callable[..., bool]) -> Callable[..., bool]:
+    """Another predicate that says the same."""
+
+    def copy(*facts: object) -> bool:
+        return predicate(*facts)
+
+    return copy
+
+
+def test_a_rule_that_is_not_judged_any_more_differs(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = all_rules()["LOCK-01"]
+    changed(monkeypatch, right, copied(right.predicate))  # or the plan that is there would be used
+    monkeypatch.setitem(RULES, "LOCK-01", replace(RULES["LOCK-01"], needs=frozenset({"nobody has this"})))
+    found = {(one.rule, one.then, one.now) for one in judged(played, "flat").differences}
+    assert found <= {("LOCK-01", "true", "not judged"), ("LOCK-01", "false", "not judged")} and found
+
+
+def test_a_call_that_was_not_recorded_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kvlitmus.conformance.generate.interpreter import Interpreter
+
+    corpus.play(tmp_path, ["zoo batch"], quick=True, jobs=1)
+    monkeypatch.setattr(Interpreter, "give_back", lambda self: None)
+    outcome = corpus.check([tmp_path / corpus.file_of("zoo batch")], jobs=1)
+    assert {one.rule for one in outcome.differences} >= {corpus_verdicts.END}
+    assert any("the recorded play is not this one" in one for one in outcome.wrong)
+
+
+def test_rules_are_compared_by_the_ids_that_they_have_now(
+    played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The base has LOCK-01 under another id."""
+    name = corpus.file_of(FAMILIES["flat"][0])
+    (tmp_path / name).write_text((played / name).read_text(encoding="utf-8").replace("LOCK-01", "OLD-01"))
+    lost = {one.rule for one in corpus.check([tmp_path / name], jobs=1).differences}
+    assert lost == {"LOCK-01", "OLD-01"}
+    monkeypatch.setitem(rule.SUCCESSORS, "OLD-01", "LOCK-01")
+    assert not corpus.check([tmp_path / name], jobs=1).differences
+
+
+def test_every_rule_and_every_target_has_a_place_in_the_corpus() -> None:
+    whole = corpus_items.targets(quick=False)
+    assert {one.removeprefix("mutant ") for one in whole if one.startswith("mutant ")} == (
+        all_mutants().keys() - corpus_items.LEFT_OUT.keys()
+    )
+    assert set(corpus_items.targets(quick=True)) <= set(whole)
 
 
 @pytest.mark.nightly
-def test_the_whole_corpus_is_judged_as_it_was() -> None:
-    outcome = corpus.check(quick=False, wanted=corpus.allowed())
-    assert not outcome.wrong, said(outcome)
+def test_the_quick_share_judges_every_rule(tmp_path: Path) -> None:
+    corpus.play(tmp_path, corpus_items.targets(quick=True), quick=True, jobs=2)
+    true, false = set(), set()
+    for line in lines_of(tmp_path):
+        data = json.loads(line)
+        for kept in data["verdicts"].values():
+            verdicts = corpus_verdicts.verdicts_from(kept)
+            true |= {id for _, rules in verdicts.steps for id in rules}
+            false |= {id for _, rules in verdicts.broken for id in rules}
+            assert not verdicts.broken or data["target"].startswith("mutant "), data["item"]
+    expected = {one.id for one in all_rules().values() if one.kind is not rule.Kind.PROCEDURE}
+    assert expected <= true | false
+    assert {RULES[id].pack for id in false} >= {RULES[id].pack for id in expected}
 
 
-def test_the_corpus_is_large_and_reaches_the_rules() -> None:
-    _, kept = corpus_verdicts.load(corpus.VERDICTS)
-    assert sum(len(one.verdicts.steps) for one in kept) > 200_000
-    quick, whole = reached([one for one in kept if one.quick]), reached(kept)
-    assert quick == whole
-    judged = {rule for rule, _ in whole}
-    broken = {rule for rule, verdict in whole if verdict == corpus_verdicts.FALSE}
-    expected = {
-        one.id for one in all_rules().values() if one.kind is not Kind.PROCEDURE and one.pack not in NOT_RECORDED
-    }
-    assert expected - judged == set()
-    assert {RULES[rule].pack for rule in broken} >= {RULES[rule].pack for rule in expected}
+def lines_of(folder: Path) -> Iterator[str]:
+    """All that was played."""
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open(encoding="utf-8") as lines:
+            yield from lines
 
 
-NOT_RECORDED = ("sparse", "ranks", "comp", "creq")
-"""Packs of caches that are not in the corpus: their own tests play them."""
-
-OF_TWO_PLAYS = {"MISUSE-09", "MISUSE-12"}
-"""Broken where a play breaks something that the same calls without the misuse don't: one recorded play can't say so."""
+# -- recording ---------------------------------------------------------------------------------------------------------
 
 
-def test_every_mutant_is_caught_by_a_rule_that_it_names_and_no_legal_variation_is() -> None:
-    _, kept = corpus_verdicts.load(corpus.VERDICTS)
-    broken: dict[str, set[str]] = {one.target: set() for one in kept if one.target.startswith("mutant ")}
-    for one in kept:
-        if one.target in broken:
-            broken[one.target].update(rule for _, rules in one.verdicts.broken for rule in rules)
-        elif not one.target.startswith("sglang"):
-            assert not one.verdicts.broken, one.item
-    for mutant in all_mutants().values():
-        if not any(corpus_items.configs_in(group, mutant) for group in corpus_items.GROUPS):
-            continue
-        if not mutant.null and set(mutant.kills) <= OF_TWO_PLAYS:
-            continue
-        found = broken[f"mutant {mutant.id}"]
-        assert not found if mutant.null else found & set(mutant.kills), mutant.id
+@pytest.mark.parametrize("family", FAMILIES)
+def test_recording_twice_gives_the_same(played: Path, tmp_path: Path, family: str) -> None:
+    name, _ = FAMILIES[family]
+    corpus.play(tmp_path, [name], quick=True, jobs=1)
+    first, second = [(folder / corpus.file_of(name)).read_bytes() for folder in (played, tmp_path)]
+    assert first == second and first
 
 
-def reached(kept: list[Kept]) -> set[tuple[str, str]]:
-    """Each rule with each verdict that it has somewhere."""
-    true = {(rule, corpus_verdicts.TRUE) for one in kept for _, rules in set(one.verdicts.steps) for rule in rules}
-    false = {(rule, corpus_verdicts.FALSE) for one in kept for _, rules in one.verdicts.broken for rule in rules}
-    return true | false
+def test_a_mutant_is_caught_in_its_record_by_a_rule_that_it_names(played: Path) -> None:
+    for line in lines_of(played):
+        data = json.loads(line)
+        mutant = all_mutants()[data["target"].removeprefix("mutant ")]
+        verdicts = corpus_verdicts.verdicts_from(data["verdicts"]["3"])
+        assert any(mutant.killed_by(rules) for _, rules in verdicts.broken), mutant.id
 
 
-# -- a changed verdict is seen -----------------------------------------------------------------------------------------
+def test_operands_are_references_to_the_answers_that_gave_them(played: Path) -> None:
+    path = played / corpus.file_of(FAMILIES["flat"][0])
+    data = json.loads(path.read_text(encoding="utf-8").splitlines()[0])["record"]
+    methods, table = data["methods"], data["table"]
+    calls = [(methods[number], table[args]) for number, args, *_ in data["plays"][0][1:]]
+    for method, kind in (("unlock", "@"), ("free", "p")):
+        given = [table[args[1]] for name, args in calls if name == method]
+        assert given and all(row[0] == kind for row in given), method
+    target = Again(data)
+    item = item_from_json(data["item"])
+    result = engine.run_item(target, item, Options(shrink_trials=0))
+    assert result.findings and not result.error
 
 
-def changed(monkeypatch: pytest.MonkeyPatch, rule: str, predicate: Callable[..., bool]) -> None:
-    """The register with another predicate for a rule."""
-    all_rules()
-    predicate.__module__ = RULES[rule].predicate.__module__  # or the register would be put into another order
-    monkeypatch.setitem(RULES, rule, replace(RULES[rule], predicate=predicate))
-
-
-def checked(rule: str, names: list[str]) -> tuple[corpus.Outcome, Counter[tuple[str, str, str]]]:
-    """What a check of the quick share of these files says, and how often each change of this rule."""
-    outcome = corpus.check(quick=True, names=names)
-    listed = {(one.change.rule, one.change.then, one.change.now) for one in corpus.allowed()}
-    changes = [(one.rule, one.then, one.now) for one in outcome.differences]
-    counts = Counter(change for change in changes if change not in listed)
-    assert {one for one, *_ in counts} == {rule} and len(outcome.wrong) >= 1
-    return outcome, counts
-
-
-def test_a_weakened_rule_differs_where_it_was_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, kept = corpus_verdicts.load(corpus.VERDICTS)
-    broken = sum(
-        "POOL-03" in rules for one in kept if one.quick and "/mutants." in one.file for _, rules in one.verdicts.broken
-    )
-    changed(monkeypatch, "POOL-03", lambda granted: True)
-    outcome, counts = checked("POOL-03", ["mutants"])
-    assert counts == {("POOL-03", "false", "true"): broken} and broken > 0
-    first = next(one for one in outcome.differences if one.rule == "POOL-03")
-    assert first.target.startswith("mutant ") and "POOL-03: false → true" in first.text and first.call in first.text
-
-
-def test_a_rule_that_is_broken_now_differs_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, kept = corpus_verdicts.load(corpus.VERDICTS)
-    judged = sum(
-        "POOL-03" in rules for one in kept if one.quick and one.file == SPECIMEN for _, rules in one.verdicts.steps
-    )
-    changed(monkeypatch, "POOL-03", lambda granted: False)
-    outcome, counts = checked("POOL-03", ["specimen"])
-    assert counts == {("POOL-03", "true", "false"): judged} and judged > 100
-    assert "… and" in said(outcome)
-
-
-def test_a_rule_that_is_not_judged_any_more_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed(monkeypatch, "POOL-03", lambda granted: True)  # or the judge would use the plan that it has already
-    monkeypatch.setitem(RULES, "POOL-03", replace(RULES["POOL-03"], needs=frozenset({"nobody has this"})))
-    _, counts = checked("POOL-03", ["optimized"])
-    assert set(counts) == {("POOL-03", "true", "not judged")}
-
-
-def test_a_call_that_was_not_recorded_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kvlitmus.conformance.generate.interpreter import Interpreter
-
-    monkeypatch.setattr(Interpreter, "give_back", lambda self: None)
-    outcome = corpus.check(quick=True, names=["specimen"])
-    assert {one.rule for one in outcome.differences} >= {corpus_verdicts.END}
-    assert "the recorded play is not this one" in said(outcome)
+def test_what_the_cache_declines_has_no_record() -> None:
+    (work, *_) = [one for one in corpus_items.works("specimen", quick=True) if one.item.config.tiered]
+    flat = replace(work.item, config=replace(work.item.config, host_pages=0, storage="none"))
+    assert not corpus_items.record(work._replace(item=flat, depths=(3,)))
 
 
 # -- what may differ ---------------------------------------------------------------------------------------------------
 
 
-def test_a_listed_difference_is_allowed_and_a_stale_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed(monkeypatch, "POOL-03", lambda granted: False)
-    change = Change("POOL-03", "true", "false")
-    differences = corpus.check(quick=True, names=["reference"]).differences
-    found = [one for one in differences if Change(one.rule, one.then, one.now) == change]
+def test_a_listed_difference_is_allowed_and_a_stale_one_is_not(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(monkeypatch, all_rules()["LOCK-01"], lambda *facts: False)
+    change = Change("LOCK-01", "true", "false")
+    found = [one for one in judged(played, "flat").differences if Change(one.rule, one.then, one.now) == change]
     for steps, whole, complaints in ((len(found), True, 0), (len(found) + 1, False, 0), (len(found) + 1, True, 1)):
         assert len(corpus.complaints(found, [Allowed(change, steps, "why")], whole=whole)) == complaints
     (stale,) = corpus.complaints([], [Allowed(change, 3, "why")], whole=True)
-    assert stale == "differences.toml: POOL-03: true → false: listed for 3 steps, but seen at 0"
+    assert stale == "differences.toml: LOCK-01: true → false: listed for 3 steps, but seen at 0"
 
 
 def test_an_entry_without_a_reason_is_refused(tmp_path: Path) -> None:
@@ -165,64 +200,6 @@ def test_an_entry_without_a_reason_is_refused(tmp_path: Path) -> None:
     path.write_text('[[difference]]\nrule = "POOL-03"\nthen = "true"\nnow = "false"\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"difference 1: expected rule, then, now, steps, reason"):
         corpus.allowed(path)
-
-
-# -- recording ---------------------------------------------------------------------------------------------------------
-
-
-def some_works() -> list[Work]:
-    """A few items of a cache, flat and with a hierarchy, and of a mutant."""
-    chosen = [one for one in corpus_items.works(Part("specimen", "specimen")) if one.item.kind == "schedule"]
-    flat = [one for one in chosen if one.item.config == CONFIGS[1]]
-    tiered = [one for one in chosen if one.item.config == TIER_CONFIGS[1]]
-    mutant = corpus_items.works(Part("mutants", "mutant split-forgets-locks"))
-    return [*flat[:1], *tiered[:1], *mutant[:1]]
-
-
-def test_recording_twice_gives_the_same(tmp_path: Path) -> None:
-    works = some_works()
-    assert [len(work.depths) for work in works] == [4, 1, 4]
-    first, second = [[corpus_items.record(work) for work in works] for _ in range(2)]
-    assert first == second
-    kept = [
-        Kept("x.steps.xz", at, one.target, one.item, depth, depth == 3, verdicts)
-        for at, one in enumerate(first)
-        for depth, verdicts in one.verdicts.items()
-    ]
-    for name in ("a.xz", "b.xz"):
-        corpus_verdicts.save(tmp_path / name, kept, {"x.steps.xz": "0"})
-    assert (tmp_path / "a.xz").read_bytes() == (tmp_path / "b.xz").read_bytes()
-    assert corpus_verdicts.load(tmp_path / "a.xz") == ({"x.steps.xz": "0"}, kept)
-
-
-def test_a_mutant_is_recorded_until_its_violation() -> None:
-    (work, *_) = corpus_items.works(Part("mutants", "mutant split-forgets-locks"))
-    found = corpus_items.record(work)
-    deepest = found.verdicts[3]
-    assert deepest.broken[-1].step == len(deepest.steps) - 1
-    assert set(deepest.broken[0].rules) & set(all_mutants()["split-forgets-locks"].kills)
-
-
-def test_what_the_cache_declines_has_no_record() -> None:
-    test = next(one for one in all_litmus().values() if "tiers" in one.needs)
-    item = Item(kind="litmus", config=CONFIGS[0], name=test.id)
-    assert not corpus_items.record(Work("specimen", item, (3,))).line
-
-
-def test_steps_recorded_anew_need_verdicts(tmp_path: Path) -> None:
-    digests, kept = corpus_verdicts.load(corpus.VERDICTS)
-    path = tmp_path / "verdicts.xz"
-    corpus_verdicts.save(path, kept[:5], {**digests, SPECIMEN: "another"})
-    outcome = corpus.check(quick=False, path=path)
-    assert outcome.wrong == [f"{SPECIMEN} was recorded anew: --judge keeps this tree's verdicts on it"]
-    assert not outcome.steps
-
-
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "verdicts.xz"
-    path.write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"verdicts\.xz: these are no verdicts"):
-        corpus_verdicts.load(path)
 
 
 def test_a_play_that_goes_another_way_is_said_once() -> None:
@@ -233,3 +210,28 @@ def test_a_play_that_goes_another_way_is_said_once() -> None:
     notes.end("", (), "")
     assert [change for *_, change in notes.changes][-1] == Change(corpus_verdicts.END, "ended", "goes on")
     assert notes.lost
+
+
+def test_verdicts_go_through_plain_data() -> None:
+    verdicts = Verdicts([("alloc", ("POOL-03",)), ("free", ()), ("alloc", ("POOL-03",))], [Broken(2, ("POOL-03",))])
+    assert corpus_verdicts.verdicts_from(json.loads(json.dumps(verdicts.plain()))) == verdicts
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".git").exists(), reason="no git checkout")
+def test_this_tree_is_compared_with_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    command = [sys.executable, "tools/corpus.py", "--quick", "--jobs", "1", "mutant rank-commits-what-it-has-read"]
+    for _ in range(2):  # the second time nothing is played
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ": 0 differences, 0 complaints" in done.stdout
+
+
+def test_a_name_that_stands_for_nothing_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no target nobody"):
+        corpus.play(tmp_path, ["nobody"], quick=True, jobs=1)
+    with pytest.raises(ValueError, match="rev-parse"):
+        corpus.base_of("no-such-revision")

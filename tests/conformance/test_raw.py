@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from kvlitmus.conformance.checker.guard import Kept
 from kvlitmus.conformance.generate.actions import misuse
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, draw, table
-from kvlitmus.conformance.history.again import own_copy
+from kvlitmus.conformance.history.values import Operands, Reader
 from kvlitmus.conformance.litmus.prefetch_table import ODD_NAMES, names_before
 from kvlitmus.conformance.ports import Begun, Config, Hit, capabilities_of
 from kvlitmus.conformance.run.engine import run_item
@@ -148,11 +147,11 @@ def test_an_answer_that_cannot_be_written_into_is_told_apart() -> None:
 
 
 def test_what_is_written_into_a_recorded_answer_stays_there() -> None:
-    kept = Hit(2, [4, 5])
-    answer = own_copy(kept)
-    answer.slots[0] = raw.WRITTEN
-    assert kept == Hit(2, [4, 5])
-    assert own_copy(replace(FLAT, pages=8)) == replace(FLAT, pages=8)
+    reader = Reader([2, ["l", 4, 5], None, ["Hit", 0, 1, 2, 2]])
+    for _ in range(2):
+        hit = reader.value(3, {}, Operands())
+        assert hit == Hit(2, [4, 5])
+        hit.slots[0] = raw.WRITTEN
 
 
 class ArraysAreBegunBadly(Specimen):

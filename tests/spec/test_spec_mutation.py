@@ -59,7 +59,7 @@ def test_facts_and_predicates_that_were_told_apart_still_are() -> None:
     sample = len(trial.alive())
     for row in ALL_ROWS:
         trial.row(row.name, row.values, row.says)
-    spec_mutation.play(trial, spec_mutation.recorded(trial, whole=False), float("inf"))
+    spec_mutation.play(trial, spec_mutation.corpus(trial, whole=False), float("inf"))
 
     assert sample >= 40  # of those that are drawn, some may be gone with the operator that they change
     assert [one.id for one in trial.alive()] == []

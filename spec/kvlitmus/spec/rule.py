@@ -123,6 +123,9 @@ RULES: dict[str, Rule] = {}
 RETIRED: dict[str, str] = {}
 """Ids that are no longer in force, each with the reason; never used again."""
 
+SUCCESSORS: dict[str, str] = {}
+"""Retired ids, each with the id of the rule that says now what it said."""
+
 
 def rule(
     id: str,
