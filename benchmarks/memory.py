@@ -39,10 +39,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
+sys.path[0] = str(ROOT)
 
-from benchmarks.control_goals import BYTES_PER_PAGE, CORES  # noqa: E402
-from benchmarks.control_ours import Ours, cores, running  # noqa: E402
+from benchmarks.control.goals import BYTES_PER_PAGE, CORES  # noqa: E402
+from benchmarks.control.ours import Ours, cores, running  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = 16

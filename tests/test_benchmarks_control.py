@@ -16,15 +16,17 @@ import pytest
 
 pytest.importorskip("numba")
 
-from benchmarks import control, control_cold, control_page, control_timing
-from benchmarks.control_chats import Chat, comb, stripped
-from benchmarks.control_goals import CORES, NEW, OLD, Goal, goals
-from benchmarks.control_order import PAGE, PAGES, Both, compare
-from benchmarks.control_ours import OurRequests, Ours, OursWithTiers, cores
-from benchmarks.control_report import TITLES, draw, table, verdicts
-from benchmarks.control_rows import QUICK, SMALL_POOL, Scale
-from benchmarks.control_timing import Action, Stat, measure
-from benchmarks.control_trace import CAPACITIES
+from benchmarks.control import cold, timing
+from benchmarks.control import command as control
+from benchmarks.control import page as control_page
+from benchmarks.control.chats import Chat, comb, stripped
+from benchmarks.control.goals import CORES, NEW, OLD, Goal, goals
+from benchmarks.control.order import PAGE, PAGES, Both, compare
+from benchmarks.control.ours import OurRequests, Ours, OursWithTiers, cores
+from benchmarks.control.report import TITLES, draw, table, verdicts
+from benchmarks.control.rows import QUICK, SMALL_POOL, Scale
+from benchmarks.control.timing import Action, Stat, measure
+from benchmarks.control.trace import CAPACITIES
 from kvlitmus.conformance.ports import Config
 from tests.test_layout import ROOT
 
@@ -56,7 +58,7 @@ def test_preparation_is_outside_of_the_clock() -> None:
 
 def test_a_noisy_series_is_tried_again_and_the_quietest_attempt_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = iter([{"a": Stat(1, 5, 5, 3)}, {"a": Stat(1, 3, 3, 3)}, {"a": Stat(1, 4, 4, 3)}])
-    monkeypatch.setattr(control_timing, "_attempt", lambda _actions, _rounds: next(attempts))
+    monkeypatch.setattr(timing, "_attempt", lambda _actions, _rounds: next(attempts))
     found = measure({}, rounds=3, judged=("a",))
     assert found["a"] == Stat(1, 3, 3, 3)
     assert found["a"].noisy
@@ -172,9 +174,9 @@ def test_the_suite_takes_caches_as_large_as_those_that_are_measured() -> None:
 
 
 def test_the_cost_of_starting_is_that_of_a_process_that_serves() -> None:
-    assert control_cold.seconds("import time\nwhile time.process_time() < 0.2: pass", {}) >= 0.2
+    assert cold.seconds("import time\nwhile time.process_time() < 0.2: pass", {}) >= 0.2
     with pytest.raises(RuntimeError, match="exit code 3"):
-        control_cold.seconds("raise SystemExit(3)", {})
+        cold.seconds("raise SystemExit(3)", {})
 
 
 def test_the_table_says_what_was_not_run_and_what_was_noisy() -> None:
@@ -303,5 +305,5 @@ def test_rows_of_another_machine_stay_out(tmp_path: Path) -> None:
 
 def test_the_page_shows_what_was_measured() -> None:
     path = control_page.newest()
-    page = control_page.PAGE.read_text(encoding="utf-8")
-    assert control_page.replaced(page, control_page.rendered(json.loads(path.read_text()), path.name)) == page
+    text = control_page.PAGE.read_text(encoding="utf-8")
+    assert control_page.replaced(text, control_page.rendered(json.loads(path.read_text()), path.name)) == text

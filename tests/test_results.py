@@ -332,7 +332,7 @@ def test_a_counterexample_replays(path: Path) -> None:
 def test_the_trace_gives_the_figures_of_the_page(target: str) -> None:
     environment(OLD if OLD in target else NEW)
     trace = ROOT / "tests" / "data" / "small_trace.jsonl"
-    command = [sys.executable, "-m", "benchmarks.replay_trace", str(trace), "--json"]
+    command = [sys.executable, "-m", "benchmarks.trace", str(trace), "--json"]
     command += ["--capacity", "50,100,200,400", "--target", target]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     figures = [(one["hit_blocks"], one["evictions"]) for one in json.loads(done.stdout)]

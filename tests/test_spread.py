@@ -48,5 +48,5 @@ def test_a_file_is_one_piece_of_work_and_some_are_joined_or_split() -> None:
 
 
 def test_who_asks_for_another_spread_gets_it() -> None:
-    """The tests marked ``gpu`` are spread one by one, wherever their files are (``benchmarks/gpu_programs.py``)."""
+    """The tests marked ``gpu`` are spread one by one, wherever their files are (``benchmarks/gpu/programs.py``)."""
     assert conftest.pytest_xdist_make_scheduler(config(pytest.Config.ArgsSource.ARGS, "worksteal"), None) is None

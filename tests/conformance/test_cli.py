@@ -232,7 +232,7 @@ def test_a_known_violation_does_not_fail_and_a_stale_one_does(capsys: Capture) -
         ("run --page-siz 4", "there is no option --page-siz; did you mean --page-size?"),
         (
             "replay-trace trace.jsonl",
-            "replay-trace is now 'python -m benchmarks.replay_trace', in a checkout of kvlitmus",
+            "replay-trace is now 'python -m benchmarks.trace', in a checkout of kvlitmus",
         ),
         ("--versio", "there is no option --versio; did you mean --version?"),
         ("run specimen reference", "nothing takes 'reference'"),

@@ -253,7 +253,7 @@ def test_a_replay_in_another_python_ends_with_the_command(tmp_path: Path) -> Non
     script = f"""
 import argparse, sys
 from kvlitmus.conformance.run.targets import TargetRef, roots
-from benchmarks.replay_trace import command
+from benchmarks.trace import command
 parser = argparse.ArgumentParser()
 command.add_arguments(parser)
 args = parser.parse_args([{str(SMALL_TRACE)!r}, "--capacity", "20,40"])

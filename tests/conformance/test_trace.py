@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.replay_trace.mooncake import Request, load_trace
-from benchmarks.replay_trace.replay import Figures, replay
+from benchmarks.trace.mooncake import Request, load_trace
+from benchmarks.trace.replay import Figures, replay
 from kvlitmus.conformance.adapters.reference.target import capped_target, node_target
 from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.ports import Target

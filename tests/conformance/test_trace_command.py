@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.replay_trace import command
+from benchmarks.trace import command
 from kvlitmus.conformance.ports import Config, Hit, Stored, Unsupported
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.flat import Specimen

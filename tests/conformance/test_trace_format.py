@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.replay_trace import mooncake
-from benchmarks.replay_trace.mooncake import Request, TraceError, load_trace, read_trace
-from benchmarks.replay_trace.replay import check_capacity
+from benchmarks.trace import mooncake
+from benchmarks.trace.mooncake import Request, TraceError, load_trace, read_trace
+from benchmarks.trace.replay import check_capacity
 from tests.conformance.test_trace import SMALL
 
 GOOD: list[dict[str, Any]] = [

@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from benchmarks.replay_trace import command, plot
-from benchmarks.replay_trace.plot import CannotPlot, check, draw
+from benchmarks.trace import command, plot
+from benchmarks.trace.plot import CannotPlot, check, draw
 from kvlitmus.conformance.run.targets import resolve_target
 from tests.conformance.test_trace import SMALL
 from tests.conformance.test_trace_command import run

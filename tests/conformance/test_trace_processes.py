@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.replay_trace import command
+from benchmarks.trace import command
 from kvlitmus.conformance.run.targets import TargetRef, roots
 from tests.conformance.test_trace import PINNED, SMALL
 
@@ -60,7 +60,7 @@ def test_a_real_interrupt_ends_a_real_process_with_the_table_so_far(tmp_path: Pa
     arguments = [
         sys.executable,
         "-m",
-        "benchmarks.replay_trace",
+        "benchmarks.trace",
         str(SMALL),
         "--capacity",
         "20,40",
@@ -110,7 +110,7 @@ def test_an_interrupt_reaches_the_other_python_once(other_python: str, tmp_path:
     script = f"""
         import argparse, sys
         from kvlitmus.conformance.run.targets import TargetRef, roots
-        from benchmarks.replay_trace import command
+        from benchmarks.trace import command
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)
         args = parser.parse_args([{str(SMALL)!r}, "--capacity", "20,40"])

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.replay_trace.mooncake import Trace, load_trace
-from benchmarks.replay_trace.replay import Figures, replay
+from benchmarks.trace.mooncake import Trace, load_trace
+from benchmarks.trace.replay import Figures, replay
 from kvlitmus.conformance.specimen.cache import target as specimen
 from tests.conformance.test_trace import simulate
 

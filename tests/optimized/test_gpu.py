@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import gpu_movers, gpu_pairs
-from benchmarks.gpu_device import Machine
-from benchmarks.gpu_movers import World, contents
+from benchmarks.gpu import movers, pairs
+from benchmarks.gpu.device import Machine
+from benchmarks.gpu.movers import World, contents
 from kvlitmus.conformance.adapters.optimized.contents import VARIANTS
 from kvlitmus.conformance.adapters.optimized.flat import PROFILE
 from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget
@@ -60,7 +60,7 @@ def streams_of(machine: Machine) -> Iterator[None]:
 def test_transfers_are_exact_and_in_order(device: str, layout: Layout, attempt: str) -> None:
     machine = Machine(device, 1)
     with streams_of(machine):
-        world = World.make(machine, TINY if device == "cpu" else gpu_movers.SHAPES[0][0](), layout, pages=30)
+        world = World.make(machine, TINY if device == "cpu" else movers.SHAPES[0][0](), layout, pages=30)
         try:
             for _ in range(3):
                 assert getattr(world, attempt)(machine) == ""
@@ -73,16 +73,16 @@ def test_transfers_are_exact_and_in_order(device: str, layout: Layout, attempt: 
 def test_a_wrong_byte_is_seen(device: str, fault: str) -> None:
     """What the checks above would say, if a copy were wrong."""
     machine = Machine(device, 2)
-    pool = gpu_pairs.guarded(machine, TINY, 5, "page_first", host=False)
+    pool = pairs.guarded(machine, TINY, 5, "page_first", host=False)
     wanted, guards = pool.pages, pool.guards
-    assert gpu_pairs.wrong_bytes(pool, wanted, guards) == ""
+    assert pairs.wrong_bytes(pool, wanted, guards) == ""
     if fault == "a byte":
         pool.pool.buffer[17] ^= 1
     elif fault == "a page":
         pool.pool.buffer[TINY.page_bytes : 2 * TINY.page_bytes] ^= 255
     else:
-        pool.whole[gpu_pairs.GUARD - 1] ^= 1
-    said = gpu_pairs.wrong_bytes(pool, wanted, guards)
+        pool.whole[pairs.GUARD - 1] ^= 1
+    said = pairs.wrong_bytes(pool, wanted, guards)
     assert said.startswith(
         {"a byte": "1 wrong bytes in pages [0]", "a page": f"{TINY.page_bytes} wrong"}.get(fault, "bytes")
     )
@@ -118,7 +118,7 @@ def test_more_tickets_than_slots(device: str) -> None:
     there, here = machine.pages(701), machine.pages(701)
     wanted = contents(world.device)
     wanted[torch.from_numpy(here).long()] = contents(world.host)[torch.from_numpy(there).long()]
-    gpu_movers.doze(machine)
+    movers.doze(machine)
     tickets = [world.mover.load(there[at : at + 1], here[at : at + 1]) for at in range(700)]
     tickets[-1].wait_layer(0)
     for ticket in tickets:

@@ -18,21 +18,21 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import (
-    gpu_ahead,
-    gpu_baselines,
-    gpu_ceilings,
-    gpu_choice,
-    gpu_copies,
-    gpu_correct,
-    gpu_device,
-    gpu_overlap,
-    gpu_parent,
-    gpu_plot,
-    gpu_report,
-    gpu_smoke,
+from benchmarks.gpu import (
+    ahead,
+    baselines,
+    ceilings,
+    choice,
+    copies,
+    correct,
+    device,
+    overlap,
+    parent,
+    plot,
+    report,
+    smoke,
 )
-from benchmarks.gpu_stage import Bench, Record, Stage
+from benchmarks.gpu.stage import Bench, Record, Stage
 from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.copies import ENGINES
 from kvlitmus.optimized.data.kernels import LINK
@@ -53,7 +53,7 @@ def run(bench: Bench, stages: list[tuple[str, Callable[[Bench], None]]]) -> list
     for name, work in stages:
         bench.record.troubles.clear()
         bench.ends = bench.overall = time.monotonic() + LIMIT
-        found.append(gpu_parent._worked(Stage(name, LIMIT, work), bench))
+        found.append(parent._worked(Stage(name, LIMIT, work), bench))
     bench.record.stages = [
         {"stage": name, "outcome": outcome, "seconds": 0.0, "note": note}
         for (name, _), (outcome, note) in zip(stages, found, strict=True)
@@ -62,20 +62,20 @@ def run(bench: Bench, stages: list[tuple[str, Callable[[Bench], None]]]) -> list
 
 
 STAGES: dict[str, Callable[[Bench], None]] = {
-    **{f"smoke {engine}": partial(gpu_smoke.smoke, engine) for engine in ENGINES},
-    "movers": gpu_correct.movers,
-    "streams": gpu_correct.streams,
-    "ceilings": gpu_ceilings.ceilings,
-    **{f"transfers {engine}": partial(gpu_copies.transfers, engine) for engine in ENGINES if engine != "torch"},
-    "small loads": gpu_overlap.small_loads,
-    "both ways": gpu_copies.both_ways,
-    "on device": gpu_copies.on_device,
-    "submission": gpu_overlap.submission,
-    "layers": gpu_overlap.layers,
-    "interference": gpu_overlap.interference,
-    "quota": gpu_overlap.quota,
-    "choice": gpu_choice.choice,
-    "baselines": gpu_baselines.baselines,
+    **{f"smoke {engine}": partial(smoke.smoke, engine) for engine in ENGINES},
+    "movers": correct.movers,
+    "streams": correct.streams,
+    "ceilings": ceilings.ceilings,
+    **{f"transfers {engine}": partial(copies.transfers, engine) for engine in ENGINES if engine != "torch"},
+    "small loads": overlap.small_loads,
+    "both ways": copies.both_ways,
+    "on device": copies.on_device,
+    "submission": overlap.submission,
+    "layers": overlap.layers,
+    "interference": overlap.interference,
+    "quota": overlap.quota,
+    "choice": choice.choice,
+    "baselines": baselines.baselines,
 }
 
 
@@ -90,7 +90,7 @@ def test_every_stage_does_what_it_does_on_a_device(bench: Bench) -> None:
     assert {row["way"] for row in record.of("choice")} == {"kernel", "dma", "2d"}
     assert all(row.get("exact", True) for row in record.of("choice"))
     assert all(set(ways) == {"h2d", "d2h"} for ways in record.head["measured"].values())
-    assert len(record.head["measured"]) == len(gpu_copies.ROWS)
+    assert len(record.head["measured"]) == len(copies.ROWS)
     measured = {row["way"] for row in record.of("baselines") if "gb_s" in row}
     assert {"index", "loop", "batch"} <= measured and record.head["baselines_wrong"] == []
     rows = {goal.row for goal in record.goals}
@@ -108,9 +108,9 @@ def test_every_stage_does_what_it_does_on_a_device(bench: Bench) -> None:
         "all",
     ):
         assert any(wanted in row for row in rows), wanted
-    said = gpu_report.report(record)
+    said = report.report(record)
     assert "MISSED" in said or "met" in said
-    assert gpu_plot.plot(record).count("<rect") > 20
+    assert plot.plot(record).count("<rect") > 20
 
 
 def test_a_batch_that_copies_wrongly_is_no_baseline(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,8 +118,8 @@ def test_a_batch_that_copies_wrongly_is_no_baseline(bench: Bench, monkeypatch: p
         def cudaMemcpyBatchAsync(self, *given: Any) -> int:  # noqa: N802
             return 0
 
-    monkeypatch.setattr(gpu_baselines, "runtime", Half)
-    gpu_baselines.baselines(bench)
+    monkeypatch.setattr(baselines, "runtime", Half)
+    baselines.baselines(bench)
     assert {text.split(",")[0] for text in bench.record.head["baselines_wrong"]} == {"batch"}
 
 
@@ -138,14 +138,14 @@ def test_an_engine_that_fails_costs_the_others_nothing(bench: Bench, monkeypatch
         assert {row["way"] for row in rows if "gb_s" not in row} == {"dma", "staged"}
         assert {row["way"] for row in rows if "gb_s" in row} == {"kernel"} | ({"2d"} if table == "choice" else set())
         assert all(row["note"].startswith("failed: ") for row in rows if "gb_s" not in row)
-    assert bench.record.head["choice"] == {"to_device": gpu_choice.NEVER, "to_host": gpu_choice.NEVER}
-    assert "failed: " in gpu_report.report(bench.record)
+    assert bench.record.head["choice"] == {"to_device": choice.NEVER, "to_host": choice.NEVER}
+    assert "failed: " in report.report(bench.record)
 
 
 def test_what_a_device_says_of_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = "580.159, 5, 16, 345 MHz, 700.00 W\n"
     monkeypatch.setattr(subprocess, "run", lambda *given, **more: SimpleNamespace(stdout=answer))
-    facts = gpu_device.environment("cuda")
+    facts = device.environment("cuda")
     assert (facts["device"], facts["capability"], facts["sms"]) == ("NVIDIA H200", "9.0", 132)
     assert facts["driver"]["pcie.link.gen.max"] == "5" and facts["versions"]["torch"] == torch.__version__
 
@@ -158,7 +158,7 @@ def test_a_driver_that_says_nothing_is_no_failure(
         raise trouble
 
     monkeypatch.setattr(subprocess, "run", fail)
-    assert "not available" in gpu_device.environment("cuda")["driver"]["nvidia-smi"]
+    assert "not available" in device.environment("cuda")["driver"]["nvidia-smi"]
 
 
 @pytest.mark.slow
@@ -167,21 +167,21 @@ def test_kernels_are_compiled_by_other_processes(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # Triton 3.9 warns of its default
     target = triton.backends.compiler.GPUTarget("cuda", 90, 32)
-    monkeypatch.setattr(gpu_ahead, "target_of", lambda device: target)
+    monkeypatch.setattr(ahead, "target_of", lambda device: target)
     bench = Bench("cuda", False, Record(None), Path())
-    few = list(gpu_ahead.transfers_of(gpu_overlap.SMALL, "layer_first", 9, LINK))
-    assert len(list(gpu_ahead.jobs(bench))) > 400
-    assert len(set(gpu_ahead.jobs(bench))) > 200
-    monkeypatch.setattr(gpu_ahead, "jobs", lambda bench: [*few, *few])
+    few = list(ahead.transfers_of(overlap.SMALL, "layer_first", 9, LINK))
+    assert len(list(ahead.jobs(bench))) > 400
+    assert len(set(ahead.jobs(bench))) > 200
+    monkeypatch.setattr(ahead, "jobs", lambda bench: [*few, *few])
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     bench.ends = bench.overall = time.monotonic() + LIMIT
-    gpu_ahead.compile_ahead(bench)
+    ahead.compile_ahead(bench)
     assert bench.record.head["compiled_ahead"] == "2 of 2 kernels by 2 processes, 0 late"
     assert len(list(tmp_path.rglob("*.cubin"))) == 2
 
 
 def test_orders_are_fresh_and_random() -> None:
-    machine = gpu_device.Machine("cpu", 1)
+    machine = device.Machine("cpu", 1)
     one, other = machine.pages(1000), machine.pages(1000)
     assert one.dtype == np.int32 and sorted(one.tolist()) == list(range(1, 1000))
     assert not np.array_equal(one, other)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import gpu, gpu_programs
-from benchmarks.gpu_stage import CORRECT, HARNESS, INCORRECT, INTERRUPTED, Record, Stage, budget
+from benchmarks.gpu import command as gpu
+from benchmarks.gpu import programs
+from benchmarks.gpu.stage import CORRECT, HARNESS, INCORRECT, INTERRUPTED, Record, Stage, budget
 from tests.support import processes
 from tests.support.processes import eventually
 
@@ -108,13 +109,13 @@ def test_ceilings_and_copies_come_before_what_is_long() -> None:
     assert all(stage.seconds <= 20 for stage in chosen[1:5])
     assert names.index("ceilings") < names.index("transfers kernel") < names.index("stress")
     assert {stage.name for stage in chosen if stage.group == gpu.LAST} == set(names[-7:-1])
-    assert names[-1] == gpu_programs.TESTS and not chosen[-1].group
+    assert names[-1] == programs.TESTS and not chosen[-1].group
     for engine in engines[:3]:
         assert f"smoke {engine}" in next(stage for stage in chosen if stage.name == f"transfers {engine}").needs
 
 
 def test_an_engine_whose_smoke_failed_is_not_measured() -> None:
-    from benchmarks import gpu_parent
+    from benchmarks.gpu import parent
 
     record = Record(None)
     stage = Stage("transfers dma", 1.0, lambda bench: None, needs=("preflight", "smoke dma"))
@@ -124,7 +125,7 @@ def test_an_engine_whose_smoke_failed_is_not_measured() -> None:
         ("not run", "", "smoke dma not run"),
     ):
         record.stages = [{"stage": "smoke dma", "outcome": outcome, "note": note}]
-        assert gpu_parent.missing(record, stage) == why
+        assert parent.missing(record, stage) == why
 
 
 def test_not_run_never_reads_as_passed() -> None:
@@ -134,8 +135,8 @@ def test_not_run_never_reads_as_passed() -> None:
         {"stage": "one", "outcome": "ok", "seconds": 1.0, "note": ""},
         {"stage": "two", "outcome": "not run", "seconds": 0.0, "note": "the run's time was used up"},
     ]
-    from benchmarks import gpu_report
+    from benchmarks.gpu import report
 
-    said = gpu_report.report(record)
+    said = report.report(record)
     assert record.code() == HARNESS
     assert "1 of 2 stages are ok" in said and "two: not run, the run's time was used up" in said

@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import gpu, gpu_movers, gpu_preflight, gpu_programs, gpu_report
-from benchmarks.gpu_device import Machine
-from benchmarks.gpu_movers import World
-from benchmarks.gpu_stage import (
+from benchmarks.gpu import command as gpu
+from benchmarks.gpu import movers, preflight, programs, report
+from benchmarks.gpu.device import Machine
+from benchmarks.gpu.movers import World
+from benchmarks.gpu.stage import (
     CORRECT,
     INCORRECT,
     INTERRUPTED,
@@ -129,7 +130,7 @@ def test_goals() -> None:
     record = bench_of().record
     record.goal(at_least("bandwidth", 0.97, 0.5, ""))
     record.goal(at_most("time", 20, 3, "us"))
-    said = gpu_report.report(record)
+    said = report.report(record)
     assert "MISSED bandwidth" in said and "met    time" in said and "DRY" not in said
     assert record.code() == CORRECT, "a goal that is missed is no error"
 
@@ -154,9 +155,9 @@ def test_wrong_copies_are_seen(monkeypatch: pytest.MonkeyPatch, attempt: str, fa
             target.canonical()[int(there[0]), :, 1, 0, 0, 0] ^= 1
             return ticket
 
-    monkeypatch.setattr(gpu_movers, "TorchMover", Wrong)
+    monkeypatch.setattr(movers, "TorchMover", Wrong)
     machine = Machine("cpu", 3)
-    make, layout = gpu_movers.DRY[1]
+    make, layout = movers.DRY[1]
     world = World.make(machine, make(), layout, pages=40)
     assert getattr(world, attempt)(machine) != ""
     world.close()
@@ -164,7 +165,7 @@ def test_wrong_copies_are_seen(monkeypatch: pytest.MonkeyPatch, attempt: str, fa
 
 def test_a_layer_that_is_said_to_be_ready_too_soon_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine("cpu", 4)
-    world = World.make(machine, gpu_movers.DRY[0][0](), "layer_first", pages=40)
+    world = World.make(machine, movers.DRY[0][0](), "layer_first", pages=40)
     world.close()
     slow = PausingMover(world.device, world.host, stepped=False, pause=lambda layer: time.sleep(0.05))
     world.mover = slow
@@ -176,7 +177,7 @@ def test_a_layer_that_is_said_to_be_ready_too_soon_is_seen(monkeypatch: pytest.M
 
 
 def test_pytest_is_given_the_files_with_tests_marked_gpu() -> None:
-    command = gpu_programs.pytest_command(ROOT)
+    command = programs.pytest_command(ROOT)
     assert command[1:3] == ["-m", "pytest"] and "gpu" in command
     files = [part for part in command if part.startswith("tests/")]
     assert "tests/optimized/test_gpu.py" in files
@@ -195,40 +196,40 @@ def test_installed_packages_of_the_same_names_are_in_nobodys_way(tmp_path: Path)
     assert done.returncode == CORRECT, done.stderr
 
     environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(ROOT)])
-    command = [sys.executable, "-c", "import benchmarks.gpu_stage, tests.schemas, examples"]
+    command = [sys.executable, "-c", "import benchmarks.gpu.stage, tests.schemas, examples"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "somebody else is here" in done.stderr
-    posts = gpu_programs.signposts(ROOT)
+    posts = programs.signposts(ROOT)
     environment["PYTHONPATH"] = os.pathsep.join([posts, environment["PYTHONPATH"]])
-    command[-1] = "import benchmarks.gpu_stage, tests.conftest, examples; print(benchmarks.gpu_stage.__file__)"
+    command[-1] = "import benchmarks.gpu.stage, tests.conftest, examples; print(benchmarks.gpu.stage.__file__)"
     done = subprocess.run(["env", *command], cwd="/", env=environment, capture_output=True, text=True, check=False)
     shutil.rmtree(posts)
-    assert done.stdout.strip() == str(ROOT / "benchmarks" / "gpu_stage.py"), done.stderr
+    assert done.stdout.strip() == str(ROOT / "benchmarks" / "gpu" / "stage.py"), done.stderr
 
 
 def test_programs_are_judged_by_their_exit_codes() -> None:
     bench = bench_of()
-    gpu_programs.judge(bench, "one", 0)
+    programs.judge(bench, "one", 0)
     assert bench.record.code() == CORRECT
     with pytest.raises(RuntimeError, match="exit code 3"):
-        gpu_programs.judge(bench, "two", 3)
+        programs.judge(bench, "two", 3)
     assert bench.record.code() == CORRECT, "it says nothing of the data; that the stage failed is said by its outcome"
     with pytest.raises(RuntimeError, match="exit code 1"):
-        gpu_programs.judge(bench, "three", 1)
+        programs.judge(bench, "three", 1)
     assert bench.record.code() == INCORRECT
 
 
 def test_a_program_is_run_to_its_end(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     """In this process's group, so that whoever ends that ends it, with its output where the stage's goes."""
     code = "import os; print(os.getpgrp(), os.environ['KVLITMUS_DEVICE']); raise SystemExit(1)"
-    monkeypatch.setattr(gpu_programs, "suite_command", lambda: [sys.executable, "-c", code])
+    monkeypatch.setattr(programs, "suite_command", lambda: [sys.executable, "-c", code])
     bench = bench_of()
     with pytest.raises(RuntimeError, match="exit code 1"):
-        gpu_programs.program(bench, "suite")
+        programs.program(bench, "suite")
     assert capfd.readouterr().out.split() == [str(os.getpgrp()), "cpu"]
-    monkeypatch.setattr(gpu_programs, "suite_command", lambda: None)
+    monkeypatch.setattr(programs, "suite_command", lambda: None)
     with pytest.raises(Skip):
-        gpu_programs.program(bench, "suite")
+        programs.program(bench, "suite")
 
 
 def test_what_is_missing_is_said_in_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,12 +241,12 @@ def test_what_is_missing_is_said_in_a_line_each(monkeypatch: pytest.MonkeyPatch)
     def fail(bench: Bench) -> list[str]:
         raise OSError("no such file")
 
-    monkeypatch.setattr(gpu_preflight, "memory", fail)
+    monkeypatch.setattr(preflight, "memory", fail)
     bench = bench_of()
-    gpu_preflight.preflight(bench)
+    preflight.preflight(bench)
     missing = bench.record.head["missing"]
     assert [line.partition(":")[0] for line in missing] == ["triton", "pytest", "fail could not be looked at"]
-    assert all(f"missing: {line}" in gpu_report.report(bench.record) for line in missing)
+    assert all(f"missing: {line}" in report.report(bench.record) for line in missing)
 
 
 @pytest.mark.parametrize("lacks", [(), ("cuStreamWaitValue32_v2",), driver.BATCHES])
@@ -253,7 +254,7 @@ def test_the_drivers_calls_are_found_out_by_making_them(lacks: tuple[str, ...]) 
     with pretend() as (bench, world):
         world.cuda.before = lambda name: 801 if name in lacks else 0
         world.cuda.absent = lacks
-        said = gpu_preflight.driver_calls(bench)
+        said = preflight.driver_calls(bench)
         facts = bench.record.head["driver_calls"]
     assert facts["batch"] == (None if lacks == driver.BATCHES else "cuMemcpyBatchAsync_v2")
     assert facts["values_in_streams"] == (lacks != ("cuStreamWaitValue32_v2",))
@@ -266,7 +267,7 @@ def test_kernels_of_other_shapes_compile_for_hopper(monkeypatch: pytest.MonkeyPa
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from benchmarks.gpu_kernels import kinds_of, register, simple
+    from benchmarks.gpu.kernels import kinds_of, register, simple
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # Triton 3.9 warns of its default

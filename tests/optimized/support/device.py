@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from benchmarks import gpu_baselines, gpu_choice, gpu_copies, gpu_device, gpu_kernels, gpu_movers
-from benchmarks.gpu_stage import Bench, Record, Skip
+from benchmarks.gpu import baselines, choice, copies, device, kernels, movers
+from benchmarks.gpu.stage import Bench, Record, Skip
 from kvlitmus.optimized.data.pools import HostPool
 from tests.optimized.support import streams
 
@@ -89,16 +89,16 @@ def pretend() -> Iterator[tuple[Bench, streams.World]]:
             "get_device_properties": lambda number: made,
         }.items():
             patch.setattr(torch.cuda, name, fake)
-        for module in (gpu_movers, gpu_copies, gpu_choice):
+        for module in (movers, copies, choice):
             patch.setattr(
                 module, "DevicePool", lambda of, pages, device="cpu", **more: streams.OnDevice(of, pages, **more)
             )
-        for module in (gpu_movers, gpu_choice):
+        for module in (movers, choice):
             patch.setattr(module, "HostPool", lambda *given, **more: streams.locked(HostPool(*given, **more)))
-        for module in (gpu_baselines, gpu_choice):
+        for module in (baselines, choice):
             patch.setattr(module, "runtime", Library)
-        patch.setattr(gpu_kernels, "started", _not_here)
-        machine = gpu_device.Machine("cpu", 5)
+        patch.setattr(kernels, "started", _not_here)
+        machine = device.Machine("cpu", 5)
         machine.cuda = True
         patch.setattr(machine, "host_bytes", machine.device_bytes)
         bench = Bench("cuda", True, Record(None, {"dry": False}), Path())

@@ -23,8 +23,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import gpu, gpu_parent, gpu_report
-from benchmarks.gpu_stage import Bench, Record, Skip, Stage
+from benchmarks.gpu import command as gpu
+from benchmarks.gpu import parent, report
+from benchmarks.gpu.stage import Bench, Record, Skip, Stage
 from tests.support.processes import LIMIT
 
 SOON = 2.0
@@ -88,14 +89,14 @@ def works(folder: str, names: str) -> dict[str, Any]:
         Stage(f"{at} {name}", SOON if name == "hangs" else LIMIT, WORKS[name], needs=(), machine=False)
         for at, name in enumerate(names.split(","))
     ]
-    with contextlib.suppress(KeyboardInterrupt), gpu_parent.interruptible():
-        gpu_parent.run(bench, stages, 4 * LIMIT, print)
-    return {**record.data(), "code": record.code(), "report": gpu_report.report(record)}
+    with contextlib.suppress(KeyboardInterrupt), parent.interruptible():
+        parent.run(bench, stages, 4 * LIMIT, print)
+    return {**record.data(), "code": record.code(), "report": report.report(record)}
 
 
 def faults(kind: str) -> list[dict[str, Any]]:
     """Each stage with this fault at its fifth call of the device, or where it begins if it makes none."""
-    from benchmarks import gpu_ceilings
+    from benchmarks.gpu import ceilings
     from tests.optimized.support.device import pretend  # torch is needed here alone
 
     found = []
@@ -127,18 +128,18 @@ def faults(kind: str) -> list[dict[str, Any]]:
 
             return working
 
-        after = Stage("after it", LIMIT, gpu_ceilings.ceilings, needs=())
+        after = Stage("after it", LIMIT, ceilings.ceilings, needs=())
         for stage in gpu.stages(dry=True):
             bench.record = Record(None, {"dry": False})
             bench.kept["ceiling"] = {}
             seconds = SOON if kind == "hang" else LIMIT
             first = replace(stage, work=faulty(stage.work), seconds=seconds, needs=(), group="")
-            gpu_parent.run(bench, [first, after], 4 * LIMIT, lambda line: None)
-            report = gpu_report.report(bench.record)
+            parent.run(bench, [first, after], 4 * LIMIT, lambda line: None)
+            said = report.report(bench.record)
             entry, other = bench.record.stages
             rows = [row["name"] for row in bench.record.of("ceilings") if row["moment"] == "before"]
             found.append({**entry, "other": other["outcome"], "rows": len(rows), "code": bench.record.code()})
-            assert f"  {stage.name}" in report and "after it" in report
+            assert f"  {stage.name}" in said and "after it" in said
     return found
 
 

@@ -135,7 +135,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
 }
 
 MOVED_COMMANDS = {
-    "replay-trace": "now 'python -m benchmarks.replay_trace', in a checkout of kvlitmus",
+    "replay-trace": "now 'python -m benchmarks.trace', in a checkout of kvlitmus",
 }
 """Commands of version 0.1 that are elsewhere now."""
 

@@ -93,7 +93,7 @@ MOVED: dict[str, str] = {
     f"{HOME}adapters.sglang_steps": f"{HOME}adapters.sglang.common.steps",
     f"{HOME}adapters.sglang_stubs": f"{HOME}adapters.sglang.common.stubs",
     f"{HOME}adapters.sglang_tiers": f"{HOME}adapters.sglang.common.tiers",
-    f"{HOME}trace": "benchmarks.replay_trace",
+    f"{HOME}trace": "benchmarks.trace",
     f"{HOME}mutants.null": "kvlitmus.mutants.legal.flat",
     f"{HOME}mutants.null_tiers": "kvlitmus.mutants.legal.tiers",
     f"{HOME}mutants_run": "kvlitmus.mutants.run",
