@@ -14,34 +14,29 @@ is in flight, and how many prefetches, commits and loads there are.  What comes 
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from benchmarks.engine import AFTER, BEFORE, play
+from benchmarks.record import Goal, at_least, parser, path_of, stamp, verdicts, write
 from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.generate.interpreter import Interpreter
-from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.spec.facts import INPUTS
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.on import On
 from kvlitmus.spec.seen import TierSeen
 
-RESULTS = Path(__file__).resolve().parent / "results"
-BEFORE, AFTER = (list(INPUTS).index(name) for name in ("before", "after"))
-"""Where the inputs of facts have what was seen."""
-OPS = 250
 STEP_GOAL = 3_000
 """Fully checked steps per second of the specimen with the whole hierarchy in play, in the slowest configuration."""
 PER = 1_000
@@ -74,13 +69,6 @@ class Watching(Checker):
         if not hasattr(self, "alive"):
             self.alive, self.happened = [], Counter()
         super().forget()
-
-
-def play(target: Any, config: Config, seed: int, make: type[Checker] = Checker) -> Checker:
-    """Play the schedule of a seed."""
-    checker = make(target.make(config), config, target.profile)
-    Interpreter(checker).play(draw(seed, OPS, table(checker.capabilities)))
-    return checker
 
 
 def flat(config: Config) -> Config:
@@ -154,21 +142,10 @@ def measure_character(config: Config, seeds: int) -> Character:
     return Character(config.label, len(alive), round(statistics.mean(alive), 2), round(share, 3), **per)
 
 
-@dataclass(frozen=True)
-class Goal:
-    """What is wanted, what was measured, and whether that is enough."""
-
-    what: str
-    wanted: str
-    measured: float
-    met: bool
-
-
 def goals(speeds: Sequence[Speed]) -> list[Goal]:
     """The figure that the project promises."""
     slowest = min(one.specimen for one in speeds)
-    what = "fully checked steps per second and core, the specimen's slowest hierarchy"
-    return [Goal(what, f">= {STEP_GOAL}", slowest, slowest >= STEP_GOAL)]
+    return [at_least("fully checked steps", "a second and core, the slowest hierarchy", STEP_GOAL, slowest)]
 
 
 def report(speeds: Sequence[Speed], characters: Sequence[Character], wanted: Sequence[Goal]) -> str:
@@ -186,35 +163,20 @@ def report(speeds: Sequence[Speed], characters: Sequence[Character], wanted: Seq
         f"{one.committed:10.1f} {one.loads:6.1f}"
         for one in characters
     ]
-    lines += [
-        "",
-        *(f"{'met' if one.met else 'MISSED':7} {one.what}: {one.measured:,} ({one.wanted})" for one in wanted),
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", verdicts(wanted)])
 
 
 def main() -> int:
     """Measure, print, write; 1 when a goal is missed."""
-    parser = argparse.ArgumentParser(description="How fast hierarchies are judged.")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and schedules; nothing is written")
-    parser.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="the date in the file's name")
-    given = parser.parse_args()
+    given = parser("hierarchy.py", __doc__, "fewer rounds and schedules").parse_args()
+    begun = stamp(given.date)
     rounds, seeds = (1, 4) if given.quick else (5, 20)
     speeds = [measure_speed(config, rounds, seeds) for config in TIER_CONFIGS]
     characters = [measure_character(config, seeds) for config in TIER_CONFIGS]
     wanted = goals(speeds)
     print(report(speeds, characters, wanted))
-    if not given.quick:
-        data = {
-            "date": given.date,
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "speed": [asdict(one) for one in speeds],
-            "schedules": [asdict(one) for one in characters],
-            "goals": [asdict(one) for one in wanted],
-        }
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"hierarchy-{given.date}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    if (path := path_of(given, "hierarchy")) is not None:
+        write(path, {**begun, "speed": speeds, "schedules": characters, "goals": wanted})
     return 0 if all(one.met for one in wanted) else 1
 
 

@@ -15,36 +15,34 @@ conversations
 forks
     prompts that share 1k and have one page of their own: a branch per page, the worst that can happen.
 
-Results are written to ``benchmarks/results/memory-DATE.json`` and ``.png``.
+Results are written to ``benchmarks/results/memory-DATE.json`` and ``.svg``.
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import gc
 import itertools
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[0] = str(ROOT)
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.control.goals import BYTES_PER_PAGE, CORES  # noqa: E402
-from benchmarks.control.ours import Ours, cores, running  # noqa: E402
+from benchmarks.bars import BLUE, GREY, Bar, Panel, svg
+from benchmarks.control.goals import BYTES_PER_PAGE, CORES
+from benchmarks.control.ours import Ours, cores, running
+from benchmarks.record import at_most, parser, path_of, say, stamp, started, verdicts, write
 
-RESULTS = ROOT / "benchmarks" / "results"
 PAGE = 16
 TOKEN_BYTES, SLOT_BYTES = 4, 4
 SAMPLES = 20
@@ -142,96 +140,72 @@ def measure(name: str, pages: int, core: str) -> dict[str, Any]:
             curve.append((grower.pages, round(grower.per_page(), 2)))
         if grower.pages >= pages:
             break
-    last = curve[-1][1]
     return {
         "name": name,
         "core": core,
-        "goal": BYTES_PER_PAGE[name],
         "pages": grower.pages,
-        "bytes_per_page": last,
+        "bytes_per_page": curve[-1][1],
         "of_which_pool": round(grower.pool_bytes, 2),
-        "met": last <= BYTES_PER_PAGE[name],
         "seconds": round(time.monotonic() - started, 1),
         "curve": curve,
     }
 
 
-def measured_apart(name: str, pages: int, core: str) -> dict[str, Any]:
-    """Grow one shape in a process of its own."""
-    command = [sys.executable, __file__, "--shape", name, "--pages", str(pages), "--core", core]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise SystemExit(f"memory.py: the process that grows {name!r} ended with exit code {done.returncode}")
-    found: dict[str, Any] = json.loads(done.stdout)
+def measured(*, quick: bool) -> Iterator[dict[str, Any]]:
+    """Each shape over each core, in a process of its own; raises ``RuntimeError`` where one fails."""
+    for core, (name, (_, pages)) in itertools.product(cores(), SHAPES.items()):
+        say(f"growing {name}{CORES[core]} …")
+        given = (name, str(pages // 100 if quick else pages), core)
+        child = started("benchmarks.memory", *given, stdout=subprocess.PIPE)
+        said, _ = child.communicate()
+        if child.returncode:
+            raise RuntimeError(f"the process that grows {name!r} ended with exit code {child.returncode}")
+        found: dict[str, Any] = json.loads(said)
+        yield found
+
+
+def facts(*, quick: bool) -> dict[str, dict[str, float]]:
+    """Bytes per page, and pages, of each shape: what ``control.py`` judges and shows."""
+    found: dict[str, dict[str, float]] = {}
+    for one in measured(quick=quick):
+        for what in ("bytes_per_page", "pages"):
+            found.setdefault(what + CORES[one["core"]], {})[one["name"]] = one[what]
     return found
 
 
-def draw(path: Path, shapes: list[dict[str, Any]]) -> str | None:
-    """The curves; returns why they can't be drawn, or ``None``."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return "matplotlib is not installed (the extra 'plot')"
-    picture = Figure(figsize=(7, 4), layout="constrained")
-    FigureCanvasAgg(picture)
-    axes = picture.add_subplot()
-    colors = dict(zip(BYTES_PER_PAGE, ("#1b6ca8", "#2a7f62", "#b4413c"), strict=True))
-    for one in shapes:
-        label = one["name"] + CORES[one["core"]]
-        pages, values = zip(*one["curve"], strict=True)
-        style = "-" if one["core"] == "auto" else ":"
-        axes.plot(pages, values, style, marker=".", color=colors[one["name"]], label=label)
-    for name, goal in BYTES_PER_PAGE.items():
-        axes.axhline(goal, color=colors[name], linewidth=0.7, linestyle="--")
-    axes.set_title("dashed: the goals", fontsize=9)
-    axes.set(xlabel="cached pages", ylabel="bytes per page beyond tokens and slots", xscale="log", yscale="log")
-    axes.legend()
-    picture.savefig(path, dpi=130)
-    return None
+def picture(shapes: Iterable[dict[str, Any]]) -> str:
+    """What each shape takes, beside its goal."""
+    colours = {"auto": BLUE, "python": GREY}
+    bars = [
+        Bar(one["name"] + CORES[one["core"]], one["bytes_per_page"], colours[one["core"]], BYTES_PER_PAGE[one["name"]])
+        for one in shapes
+    ]
+    heading = "bytes per cached page beyond tokens and slots; the marks are the goals"
+    return svg("bookkeeping of the optimized cache", [Panel(heading, bars, log=True)])
 
 
 def main() -> int:
     """Measure, print, write; 1 when a shape takes more than the goal."""
-    summary, _, rest = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        prog="memory.py", description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the pages")
-    parser.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="the date in the files' names")
-    parser.add_argument("--into", type=Path, help="write results here (default: benchmarks/results; --quick: nowhere)")
-    parser.add_argument("--shape", choices=tuple(SHAPES), help=argparse.SUPPRESS)
-    parser.add_argument("--core", choices=tuple(CORES), help=argparse.SUPPRESS)
-    parser.add_argument("--pages", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.shape:
-        print(json.dumps(measure(given.shape, given.pages, given.core)))
-        return 0
-    shapes = []
-    for core, (name, (_, pages)) in itertools.product(cores(), SHAPES.items()):
-        print(f"growing {name}{CORES[core]} …", file=sys.stderr, flush=True)
-        shapes.append(measured_apart(name, pages // 100 if given.quick else pages, core))
-        one = shapes[-1]
-        verdict = "met" if one["met"] else "MISSED" if core == "auto" else ""
-        figures = f"{one['pages']:>11,} pages  {one['bytes_per_page']:>9.2f} bytes per page (≤ {one['goal']})"
-        print(f"{verdict:7} {name + CORES[core]:34} {figures}")
-    into = given.into or (None if given.quick else RESULTS)
-    if into is not None:
-        into.mkdir(parents=True, exist_ok=True)
-        data = {
-            "date": given.date,
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "page": PAGE,
-            "core": running(),
-            "shapes": shapes,
-        }
-        path = into / f"memory-{given.date}.json"
-        path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        reason = draw(path.with_suffix(".png"), shapes)
-        print(f"results in {path}" + (f"; no picture: {reason}" if reason else " and .png"), file=sys.stderr)
-    return 0 if all(one["met"] for one in shapes if one["core"] == "auto") else 1
+    given = parser("memory.py", __doc__, "a hundredth of the pages").parse_args()
+    begun = stamp(given.date)
+    shapes = list(measured(quick=given.quick))
+    for one in shapes:
+        name, pages = one["name"] + CORES[one["core"]], f"{one['pages']:>11,} pages"
+        print(f"{name:34} {pages}  {one['bytes_per_page']:>9.2f} bytes per page")
+    wanted = [
+        at_most("bytes per page", one["name"], BYTES_PER_PAGE[one["name"]], one["bytes_per_page"])
+        for one in shapes
+        if one["core"] == "auto"
+    ]
+    print(verdicts(wanted))
+    if (path := path_of(given, "memory")) is not None:
+        write(path, {**begun, "page": PAGE, "core": running(), "shapes": shapes}, picture(shapes))
+        say(f"results in {path}")
+    return 0 if all(goal.met for goal in wanted) else 1
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    if sys.argv[1:2] and sys.argv[1] in SHAPES:  # a process of ``measured``
+        print(json.dumps(measure(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
+        sys.exit(0)
+    sys.exit(main())

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.control.rows import PAGE, K, Peers, Row, Scale
-from benchmarks.control.timing import Action
 from benchmarks.control.tokens import SEED, Tokens, prompt
+from benchmarks.timing import Action
 
 USER, THINKING, ANSWER = (20, 120), (200, 800), (60, 260)
 """Tokens of each part of a turn, least and most."""

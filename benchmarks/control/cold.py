@@ -12,12 +12,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
 from benchmarks.control.goals import CORES
 from benchmarks.control.ours import cores, environment
-
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.record import ROOT
 
 FIRST = """
 import sys

@@ -7,8 +7,9 @@ Ratios are only ever taken between two series of one process.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from benchmarks.record import Goal, at_least, at_most
 
 Runs = Mapping[str, Mapping[str, Any]]
 
@@ -18,17 +19,6 @@ CORES = {"auto": "", "python": ", in Python"}
 OUR_WAYS = ("ours", "ours, begin and end")
 BYTES_PER_PAGE = {"long prompts": 8, "conversations": 24, "forks": 200}
 """Most bytes of bookkeeping per cached page, in each shape of ``memory.py``."""
-
-
-@dataclass(frozen=True)
-class Goal:
-    """One goal: ``met`` is ``None`` where something that it needs was not run."""
-
-    row: str
-    what: str
-    wanted: str
-    measured: float | None
-    met: bool | None
 
 
 class Seen:
@@ -77,17 +67,6 @@ class Seen:
 
 def _over(mine: float | None, theirs: float | None) -> float | None:
     return None if mine is None or theirs is None else round(theirs / mine, 3)
-
-
-def at_least(row: str, what: str, wanted: float, value: float | None) -> Goal:
-    """A ratio that has to be reached."""
-    return Goal(row, what, f"≥ {wanted:g}", value, None if value is None else value >= wanted)
-
-
-def at_most(row: str, what: str, wanted: float, value: float | None, unit: str = "") -> Goal:
-    """A figure that must not be exceeded."""
-    value = None if value is None else round(value, 3)
-    return Goal(row, what, f"≤ {wanted:g}{unit}", value, None if value is None else value <= wanted)
 
 
 def matching(seen: Seen) -> Iterable[Goal]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from benchmarks.control.ours import native
-from benchmarks.control.timing import Call
 from benchmarks.control.tokens import Tokens
+from benchmarks.timing import Call
 
 
 def chains(tokens: Tokens, page: int) -> dict[str, Call]:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.control.contender import Contender
 from benchmarks.control.goals import CORES
-from benchmarks.control.timing import Action, Call
 from benchmarks.control.tokens import Tokens
+from benchmarks.timing import Action, Call
 
 Units = NDArray[np.int32]
 
@@ -42,7 +43,7 @@ def environment(core: str) -> dict[str, str]:
     return {VARIABLE: core}
 
 
-class Ours:
+class Ours(Contender):
     """``kvlitmus.optimized``: ``FlatCache``."""
 
     way = ""
@@ -55,6 +56,7 @@ class Ours:
         self.page_size = page_size
         self.cache = self.made(CacheConfig(page_size=page_size, pages=tokens // page_size, policy=policy, core=core))
         self.pool, self.tree = self.cache.pool, self.cache.tree
+        self.lock, self.unlock = self.cache.lock, self.cache.unlock
 
     def made(self, config: Any) -> Any:
         """The cache."""
@@ -62,34 +64,31 @@ class Ours:
 
         return FlatCache(config)
 
-    def native(self, tokens: Tokens) -> Units:
-        """Tokens as this cache likes them."""
+    def native(self, tokens: Tokens | Units) -> Units:
+        """As int32; a copy, so that none is compared with itself."""
         return native(tokens)
+
+    def _known(self, units: Units) -> tuple[int, Any, Any]:
+        found = self.cache.match(units)
+        return len(found.pages) * self.page_size, found.place, found.pages
 
     def _take(self, tokens: int) -> Any:
         pages = self.pool.take(tokens // self.page_size)
         assert pages is not None
         return pages
 
-    def fill(self, tokens: Tokens, step: int = 0) -> None:
-        """Cache a prompt, at once or turn by turn, ``step`` tokens at a time."""
-        units, pages = native(tokens), self._take(len(tokens))
-        for end in range(step or len(tokens), len(tokens) + 1, step or len(tokens)):
-            self.cache.insert(units[:end], pages[: end // self.page_size])
+    def _cut(self, slots: Any, start: int, end: int) -> Any:
+        return slots[start // self.page_size : end // self.page_size]
 
-    def fill_leaves(self, prompts: list[Tokens], shared: int) -> None:
-        """Cache prompts that go on for one page behind what they share, which is cached."""
-        head, own = self.cache.match(native(prompts[0])[:shared]).pages, self._take(len(prompts) * self.page_size)
-        for at, tokens in enumerate(prompts):
-            self.cache.insert(native(tokens), np.concatenate([head, own[at : at + 1]]))
+    def _join(self, slots: Any, more: Any) -> Any:
+        return np.concatenate([slots, more])
 
-    def add(self, tokens: Tokens | Units) -> int:
-        """Cache a prompt, whatever of it is cached already; how many pages are new."""
-        units = native(tokens)
-        found = self.cache.match(units).pages
-        fresh = self._take(len(tokens) - len(found) * self.page_size)
-        self.cache.insert(units, np.concatenate([found, fresh]))
-        return len(fresh)
+    def _given(self, units: Units, slots: Any, known: int) -> tuple[Any, ...]:
+        return units, slots  # the tree finds by itself what is cached
+
+    def evict(self, tokens: int) -> Call:
+        """The call that evicts so many tokens."""
+        return partial(self.cache.evict, tokens)
 
     def match(self, tokens: Tokens) -> Call:
         """The call that matches a prompt; it lists the pages too."""
@@ -104,64 +103,11 @@ class Ours:
         match, slots = self.match(tokens), self.pool.slots
         return lambda: slots(match().pages)
 
-    def matched(self, tokens: Tokens) -> int:
-        """How many tokens a match finds."""
-        return len(self.match(tokens)().pages) * self.page_size
-
     def resume(self, tokens: Tokens, kept: int) -> Call:
         """The call that matches what is behind the first ``kept`` tokens, by a caller that kept their place."""
         place = self.cache.match(native(tokens)[:kept]).place
         self.cache.lock(place)
         return partial(self.cache.resume, place, native(tokens[kept:]))
-
-    def lock_unlock(self, tokens: Tokens) -> Call:
-        """The call that locks a cached prompt and gives the lock back."""
-        place = self.cache.match(native(tokens)).place
-        lock, unlock = self.cache.lock, self.cache.unlock
-        return lambda: unlock(lock(place))
-
-    def evict(self, tokens: int) -> Call:
-        """The call that evicts so many tokens."""
-        return partial(self.cache.evict, tokens)
-
-    def evicted(self, answer: Any) -> int:
-        """How many tokens such a call evicted."""
-        return int(answer)
-
-    def insert(self, tokens: Tokens, known: int, times: int) -> Action:
-        """Inserting a prompt of which ``known`` tokens are cached; the rest is evicted again afterwards."""
-        units, fresh = native(tokens), len(tokens) - known
-        found = self.cache.match(units)
-        assert len(found.pages) * self.page_size == known
-        held: list[Any] = []
-
-        def before() -> None:
-            held[:] = [np.concatenate([found.pages, self._take(fresh)])]
-
-        def run() -> Any:
-            return self.cache.insert(units, held[0])
-
-        evict = self.evict(fresh)
-
-        def after() -> None:
-            assert self.evicted(evict()) == fresh
-
-        return Action(run, before, after, times)
-
-    def grow(self, head: Tokens, tails: Iterator[Tokens], times: int) -> Action:
-        """Inserting a cached prompt with a new tail behind it, another one each time; all of them stay cached."""
-        found = self.cache.match(native(head))
-        assert len(found.pages) * self.page_size == len(head)
-        held: list[Any] = []
-
-        def before() -> None:
-            tail = next(tails)
-            held[:] = [native(np.concatenate([head, tail])), np.concatenate([found.pages, self._take(len(tail))])]
-
-        def run() -> Any:
-            return self.cache.insert(held[0], held[1])
-
-        return Action(run, before, times=times)
 
     def serve(self, units: Any) -> int:
         """One request: match, lock, list, evict what is missing, allocate, insert, unlock; returns the tokens found."""
@@ -215,7 +161,7 @@ class OursWithTiers(Ours):
         self.cache.tick()
         assert not self.cache.jobs()
 
-    def add(self, tokens: Tokens | Units) -> int:
+    def add(self, tokens: Any) -> int:
         """See :class:`Ours`."""
         fresh = super().add(tokens)
         self.settle()

@@ -13,30 +13,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.control.report import TITLES, figure
+from benchmarks.control.report import TITLES, figures
+from benchmarks.record import RESULTS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "speed.md"
 START, END = "<!-- figures: benchmarks/control/page.py -->\n", "<!-- end of figures -->\n"
-NAMES = {
-    "ours": "kvlitmus",
-    "ours, in Python": "kvlitmus, in Python",
-    "ours, with tiers": "kvlitmus, with tiers",
-    "ours, begin and end": "kvlitmus, begin and end",
-    "ours, in Python, begin and end": "kvlitmus, in Python, begin and end",
-    "rust": "Rust core",
-    "python": "Python core",
-    "radix": "RadixCache",
-    "peer": "SGLang's allocator",
-    "floor": "memcmp",
-    "hashlib": "hashlib, page by page",
-    "per token": "hashlib, token by token",
-}
 
 
 def newest() -> Path:
     """The newest result that is there; raises ``SystemExit`` without one."""
-    found = sorted((ROOT / "benchmarks" / "results").glob("control-*.json"))
+    found = sorted(RESULTS.glob("control-*.json"))
     if not found:
         raise SystemExit("benchmarks.control.page: no benchmarks/results/control-*.json yet")
     return found[-1]
@@ -48,7 +34,7 @@ def rendered(data: Mapping[str, Any], name: str) -> str:
     cores = {run["versions"].get("core") for run in data["runs"].values()} - {None}
     met = sum(goal["met"] is True for goal in data["goals"])
     lines = [
-        f"`benchmarks/results/{name}` (and `.png`): {data['date']}, {machine['cpu']}, {machine['cores']} cores,",
+        f"`benchmarks/results/{name}`: {data['date']}, {machine['cpu']}, {machine['cores']} cores,",
         f"load average {data['load_before'][0]:.1f} when it began. {met} of {len(data['goals'])} goals are met.",
         f"*kvlitmus* runs on its core `{'` or `'.join(sorted(cores)) or 'python'}`.",
         *lacking(data),
@@ -96,31 +82,12 @@ def goal_table(goals: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def figure_table(runs: Mapping[str, Any]) -> Iterator[str]:
-    """One line per variant and process."""
+    """One line per variant and process; what was not run is said above the tables."""
     yield "| work | process with | figures |"
     yield "|---|---|---|"
-    for row, title in TITLES.items():
-        for release, run in runs.items():
-            found = run["rows"].get(row, {})
-            for variant, series in found.get("cells", {}).items():
-                shown = " · ".join(f"{NAMES.get(name, name)} {_times(stat)}" for name, stat in series.items())
-                yield f"| {title}: {variant} | {release} | {shown} |"
-            for name, fact in found.get("facts", {}).items() if row != "trace" else ():
-                shown = ", ".join(f"{key} {value:,}" for key, value in fact.items()) if isinstance(fact, dict) else fact
-                yield f"| {title}: {name.replace('_', ' ')} | {release} | {shown} |"
-            for capacity, fact in found.get("facts", {}).items() if row == "trace" else ():
-                shown = " · ".join(
-                    f"{NAMES[name]} {figure(seen['mean'])} (p50 {figure(seen['p50'])}, p99 {figure(seen['p99'])})"
-                    f" with {seen['hit_tokens']:,} hit tokens"
-                    for name, seen in fact.items()
-                    if isinstance(seen, Mapping)
-                )
-                yield f"| {title}: {int(capacity):,} tokens | {release} | {shown}; the reference {fact['expected']:,} |"
-
-
-def _times(stat: Mapping[str, Any]) -> str:
-    noisy = ", *noisy*" if stat["median"] > 2 * stat["least"] else ""
-    return f"{figure(stat['least'])} ({figure(stat['median'])}{noisy})"
+    for work, release, shown in figures({release: run["rows"] for release, run in runs.items()}):
+        if not shown.startswith("not run"):
+            yield f"| {work} | {release} | {shown} |"
 
 
 def replaced(page: str, figures: str) -> str:

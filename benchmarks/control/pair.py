@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.control.rows import PAGE, Peers
 from benchmarks.control.trace import CAPACITIES, replay_one, requests, warm, warm_capacity
+from benchmarks.record import started
 
 LEFT_OUT = ("python", "radix")
 """Contenders whose single pass takes long and tells nothing more."""
@@ -22,12 +23,7 @@ LEFT_OUT = ("python", "radix")
 def start(release: str | None, number: int, trace: str, limit: int | None) -> subprocess.Popen[str]:
     """One process, ready to replay; raises ``RuntimeError`` where it isn't."""
     wanted = json.dumps({"release": release, "number": number, "trace": trace, "limit": limit})
-    child = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.control.pair", wanted],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    child = started("benchmarks.control.pair", wanted, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None
     if child.stdout.readline() != "ready\n":
         child.kill()

@@ -1,12 +1,14 @@
-"""The table on the terminal, and the picture."""
+"""The figures, for the terminal and for the page, and the picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from benchmarks.control.goals import Goal, Runs
+from benchmarks.bars import GREEN, RED, Bar, Panel, svg
+from benchmarks.control.goals import Runs
+from benchmarks.record import Goal
+from benchmarks.timing import NOISY
 
 TITLES = {
     "match-32k": "match 32k cached tokens, page 64",
@@ -30,85 +32,80 @@ TITLES = {
 """The rows, in the order of the table."""
 
 
+NAMES = {
+    "ours": "kvlitmus",
+    "ours, in Python": "kvlitmus, in Python",
+    "ours, with tiers": "kvlitmus, with tiers",
+    "ours, begin and end": "kvlitmus, begin and end",
+    "ours, in Python, begin and end": "kvlitmus, in Python, begin and end",
+    "rust": "Rust core",
+    "python": "Python core",
+    "radix": "RadixCache",
+    "peer": "SGLang's allocator",
+    "floor": "memcmp",
+    "hashlib": "hashlib, page by page",
+    "per token": "hashlib, token by token",
+}
+
+
 def figure(value: float) -> str:
     """A time in microseconds, three digits that count."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def table(runs: Runs, chosen: Iterable[str]) -> str:
-    """Every series: least and median of its process."""
-    lines = [f"{'':44} {'least':>10} {'median':>10}  µs per call"]
-    for row in chosen:
-        lines.append(TITLES[row])
-        for release, rows in runs.items():
-            found = rows.get(row)
-            if found is not None:
-                lines += _row(release, found)
-        if not any(row in rows for rows in runs.values()):
-            lines.append("  not run")
-    return "\n".join(lines)
+def figures(runs: Runs, rows: Iterable[str] = TITLES) -> Iterator[tuple[str, str, str]]:
+    """Every series: what was done, in the process with which release, and the figures."""
+    for row in rows:
+        for release, run in runs.items():
+            found = run.get(row, {})
+            if found.get("failed"):
+                yield TITLES[row], release, f"not run: {found['failed']}"
+            for variant, series in found.get("cells", {}).items():
+                shown = " · ".join(f"{NAMES.get(name, name)} {_times(stat)}" for name, stat in series.items())
+                yield f"{TITLES[row]}: {variant}", release, shown
+            for name, fact in found.get("facts", {}).items():
+                if isinstance(fact, Mapping) and "expected" in fact:
+                    yield f"{TITLES[row]}: {int(name):,} tokens", release, _capacity(fact)
+                else:
+                    yield f"{TITLES[row]}: {name.replace('_', ' ')}", release, _fact(fact)
+        if not any(row in run for run in runs.values()):
+            yield TITLES[row], "none", "not run"
 
 
-def _row(release: str, found: Mapping[str, Any]) -> list[str]:
-    lines = [f"  not run: {found['failed']}"] if found.get("failed") else []
-    for variant, series in found.get("cells", {}).items():
-        lines.append(f"  {variant}  (process with {release})")
-        for name, stat in series.items():
-            noisy = "  noisy" if stat["median"] > 2 * stat["least"] else ""
-            lines.append(f"    {name:40} {figure(stat['least']):>10} {figure(stat['median']):>10}{noisy}")
-    for key, fact in found.get("facts", {}).items():
-        if isinstance(fact, Mapping) and "expected" in fact:
-            lines += _capacity(release, key, fact)
-        else:
-            lines.append(f"    {key}: {fact}")
-    return lines
+def _fact(fact: Any) -> str:
+    return ", ".join(f"{key} {value:,}" for key, value in fact.items()) if isinstance(fact, Mapping) else str(fact)
 
 
-def _capacity(release: str, key: str, fact: Mapping[str, Any]) -> list[str]:
-    lines = [f"  {int(key):,} tokens  (process with {release}), hit tokens of the reference: {fact['expected']}"]
-    for name, seen in fact.items():
-        if isinstance(seen, Mapping):
-            times = f"{figure(seen['mean'])} (p50 {figure(seen['p50'])}, p99 {figure(seen['p99'])})"
-            lines.append(f"    {name:30} {times}; hit tokens {seen['hit_tokens']:,}")
-    return lines
+def _times(stat: Mapping[str, Any]) -> str:
+    noisy = ", *noisy*" if stat["median"] > NOISY * stat["least"] else ""
+    return f"{figure(stat['least'])} ({figure(stat['median'])}{noisy})"
 
 
-def verdicts(goals: Iterable[Goal]) -> str:
-    """One line per goal."""
-    lines = []
-    for goal in goals:
-        mark = {True: "met", False: "MISSED", None: "not run"}[goal.met]
-        measured = "" if goal.measured is None else f"{goal.measured:,g}"
-        lines.append(f"{mark:8} {TITLES[goal.row]:40} {goal.what:48} {goal.wanted:>8}  {measured}")
-    return "\n".join(lines)
+def _capacity(fact: Mapping[str, Any]) -> str:
+    shown = " · ".join(
+        f"{NAMES[name]} {figure(seen['mean'])} (p50 {figure(seen['p50'])}, p99 {figure(seen['p99'])})"
+        f" with {seen['hit_tokens']:,} hit tokens"
+        for name, seen in fact.items()
+        if isinstance(seen, Mapping)
+    )
+    return f"{shown}; the reference {fact['expected']:,}"
 
 
-def draw(path: Path, goals: Iterable[Goal], title: str) -> str | None:
-    """Draw how far each goal is passed or missed, as a factor; returns why it can't, or ``None``."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return "matplotlib is not installed (the extra 'plot')"
-    bars = [(f"{TITLES[one.row]}\n{one.what} ({one.wanted})", _factor(one), one) for one in goals]
-    shown = [(label, factor, one) for label, factor, one in bars if factor is not None][::-1]
-    if not shown:
-        return "nothing was measured that has a goal"
-    picture = Figure(figsize=(10, 1.2 + 0.42 * len(shown)), layout="constrained")
-    FigureCanvasAgg(picture)
-    axes = picture.add_subplot()
-    colors = ["#2a7f62" if one.met else "#b4413c" for _, _, one in shown]
-    axes.barh(range(len(shown)), [factor - 1 for _, factor, _ in shown], left=1, color=colors)
-    axes.set_xscale("log")
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_yticks(range(len(shown)), [label for label, _, _ in shown], fontsize=7)
-    for at, (_, factor, one) in enumerate(shown):
-        axes.text(factor, at, f" {one.measured:,g} ", va="center", ha="left" if factor >= 1 else "right", fontsize=7)
-    axes.set_xlabel("times better than the goal asks for")
-    axes.set_title(title, fontsize=9)
-    axes.margins(x=0.15)
-    picture.savefig(path, dpi=130)
-    return None
+def table(runs: Runs, rows: Iterable[str]) -> str:
+    """The figures on the terminal."""
+    lines = [f"{work}  (process with {release})\n    {shown}" for work, release, shown in figures(runs, rows)]
+    return "\n".join(["µs per call, the least of all rounds (the median in brackets)", *lines])
+
+
+def picture(goals: Iterable[Goal], title: str) -> str:
+    """How far each goal is passed or missed, as SVG; empty where nothing was measured that has a goal."""
+    bars = [
+        Bar(f"{goal.row}: {goal.what}", factor, GREEN if goal.met else RED, 1.0, f"{goal.measured:,g} ({goal.wanted})")
+        for goal in goals
+        if (factor := _factor(goal)) is not None
+    ]
+    heading = "times better than the goal asks for; the mark is the goal"
+    return svg(title, [Panel(heading, bars, log=True)]) if bars else ""
 
 
 def _factor(goal: Goal) -> float | None:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.control.ours import OurRequests, Ours, OursWithTiers, Pool, cores, native
-from benchmarks.control.timing import ATTEMPTS, Action, Call, Stat, measure, quiet
 from benchmarks.control.tokens import VOCABULARY, leaves, prompt
+from benchmarks.timing import ATTEMPTS, Action, Call, Stat, measure, quiet
 
 PAGE = 64
 K = 1024

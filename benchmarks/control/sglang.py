@@ -8,44 +8,29 @@ is what the release itself keeps them in.  Where SGLang offers two ways, the fas
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from benchmarks.control.timing import Action, Call
+from benchmarks.control.contender import Contender
 from benchmarks.control.tokens import Tokens
+from benchmarks.timing import Action, Call
 from kvlitmus.conformance.ports import Config
 
 
-def native(tokens: Tokens) -> Any:
-    """Tokens as SGLang likes them."""
-    return array("q", tokens.tobytes())
-
-
-class Sglang:
+class Sglang(Contender):
     """What all of SGLang's caches have in common."""
 
-    name: str
-
-    def __init__(self, made: Any, name: str) -> None:
+    def __init__(self, made: Any, name: str, page_size: int) -> None:
         self.name = name
+        self.page_size = page_size
         self.cache = made.cache
         self.allocator = made.allocator
         self.base = made.base
+        self.key_class = made.key_class
         self.torch = made.torch
 
-    # -- differs ---------------------------------------------------------------------------------
-
-    def _key(self, tokens: Any) -> Any:
-        raise NotImplementedError
-
-    def _lock(self, node: Any) -> Any:
-        raise NotImplementedError
-
-    def _unlock(self, receipt: Any) -> None:
-        raise NotImplementedError
+    def _key(self, units: Any) -> Any:
+        return self.key_class(units, None)
 
     def _found(self, answer: Any) -> tuple[int, Any, Any]:
         """How many tokens, the node, and the slots."""
@@ -54,110 +39,47 @@ class Sglang:
     def _insert_params(self, key: Any, value: Any, known: int) -> Any:
         raise NotImplementedError
 
-    # -- common ----------------------------------------------------------------------------------
+    def native(self, tokens: Tokens) -> Any:
+        """See :class:`Contender`."""
+        return array("q", tokens.tobytes())
 
-    def _match_params(self, tokens: Any) -> Any:
-        return self.base.MatchPrefixParams(key=self._key(tokens))
+    def _known(self, units: Any) -> tuple[int, Any, Any]:
+        return self._found(self.cache.match_prefix(self.base.MatchPrefixParams(key=self._key(units))))
 
-    def fill(self, tokens: Tokens, step: int = 0) -> None:
-        """Cache a prompt, at once or turn by turn, ``step`` tokens at a time."""
-        value = self.allocator.alloc(len(tokens))
-        for end in range(step or len(tokens), len(tokens) + 1, step or len(tokens)):
-            self.cache.insert(self._insert_params(self._key(native(tokens[:end])), value[:end], max(0, end - step)))
+    def _take(self, tokens: int) -> Any:
+        return self.allocator.alloc(tokens)
 
-    def fill_leaves(self, prompts: list[Tokens], shared: int) -> None:
-        """Cache prompts that go on for one page behind what they share, which is cached."""
-        _, _, head = self._found(self.match(prompts[0][:shared])())
-        page = len(prompts[0]) - shared
-        own = self.allocator.alloc(len(prompts) * page)
-        for at, tokens in enumerate(prompts):
-            value = self.torch.cat((head, own[at * page : (at + 1) * page]))
-            self.cache.insert(self._insert_params(self._key(native(tokens)), value, shared))
+    def _join(self, slots: Any, more: Any) -> Any:
+        return self.torch.cat((slots, more))
 
-    def add(self, tokens: Tokens) -> None:
-        """Cache a prompt, whatever of it is cached already."""
-        key = self._key(native(tokens))
-        known, _, slots = self._found(self.cache.match_prefix(self.base.MatchPrefixParams(key=key)))
-        value = self.torch.cat((slots, self.allocator.alloc(len(tokens) - known)))
-        self.cache.insert(self._insert_params(key, value, known))
-
-    def match(self, tokens: Tokens) -> Call:
-        """The call that matches a prompt."""
-        return partial(self.cache.match_prefix, self._match_params(native(tokens)))
-
-    def matched(self, tokens: Tokens) -> int:
-        """How many tokens a match finds."""
-        return self._found(self.match(tokens)())[0]
-
-    def lock_unlock(self, tokens: Tokens) -> Call:
-        """The call that locks a cached prompt and gives the lock back."""
-        _, node, _ = self._found(self.match(tokens)())
-        lock, unlock = self._lock, self._unlock
-        return lambda: unlock(lock(node))
+    def _given(self, units: Any, slots: Any, known: int) -> tuple[Any, ...]:
+        return (self._insert_params(self._key(units), slots, known),)
 
     def evict(self, tokens: int) -> Call:
-        """The call that evicts so many tokens."""
+        """See :class:`Contender`."""
         return partial(self.cache.evict, self.base.EvictParams(num_tokens=tokens))
 
     def evicted(self, answer: Any) -> int:
-        """How many tokens such a call evicted."""
+        """See :class:`Contender`."""
         return int(answer.num_tokens_evicted)
 
-    def insert(self, tokens: Tokens, known: int, times: int) -> Action:
-        """Inserting a prompt of which ``known`` tokens are cached; the rest is evicted again afterwards."""
-        native_tokens, fresh = native(tokens), len(tokens) - known
-        _, _, slots = self._found(self.cache.match_prefix(self._match_params(native_tokens)))
-        assert len(slots) == known
-        params: list[Any] = []
-
-        def before() -> None:
-            value = self.torch.cat((slots, self.allocator.alloc(fresh)))
-            params[:] = [self._insert_params(self._key(native_tokens), value, known)]
-
-        def run() -> Any:
-            return self.cache.insert(params[0])
-
-        evict = self.evict(fresh)
-
-        def after() -> None:
-            assert self.evicted(evict()) == fresh
-
-        return Action(run, before, after, times)
-
-    def grow(self, head: Tokens, tails: Iterator[Tokens], times: int) -> Action:
-        """Inserting a cached prompt with a new tail behind it, another one each time; all of them stay cached."""
-        known, _, slots = self._found(self.match(head)())
-        assert known == len(head)
-        params: list[Any] = []
-
-        def before() -> None:
-            tail = next(tails)
-            value = self.torch.cat((slots, self.allocator.alloc(len(tail))))
-            key = self._key(native(np.concatenate([head, tail])))
-            params[:] = [self._insert_params(key, value, known)]
-
-        def run() -> Any:
-            return self.cache.insert(params[0])
-
-        return Action(run, before, times=times)
+    def match(self, tokens: Tokens) -> Call:
+        """The call that matches a prompt."""
+        return partial(self.cache.match_prefix, self.base.MatchPrefixParams(key=self._key(self.native(tokens))))
 
     def serve(self, tokens: Any) -> int:
         """One request: match, lock, list, evict what is missing, allocate, insert, unlock; returns the tokens found."""
         key = self._key(tokens)
         known, node, slots = self._found(self.cache.match_prefix(self.base.MatchPrefixParams(key=key)))
-        receipt = self._lock(node)
+        receipt = self.lock(node)
         missing = len(tokens) - known
         short = missing - self.allocator.available_size()
         if short > 0:
             self.cache.evict(self.base.EvictParams(num_tokens=short))
         value = self.torch.cat((slots, self.allocator.alloc(missing))) if missing else slots
         self.cache.insert(self._insert_params(key, value, known))
-        self._unlock(receipt)
+        self.unlock(receipt)
         return known
-
-    def native(self, tokens: Tokens) -> Any:
-        """Tokens as this cache likes them."""
-        return native(tokens)
 
 
 class Unified(Sglang):
@@ -167,16 +89,14 @@ class Unified(Sglang):
         from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import Unified as Adapter
 
         made = Adapter(core, Config(page_size=page_size, pages=tokens // page_size))
-        self.key_class = made.key_class
-        super().__init__(made, core)
+        super().__init__(made, core, page_size)
 
-    def _key(self, tokens: Any) -> Any:
-        return self.key_class(tokens, None)
-
-    def _lock(self, node: Any) -> Any:
+    def lock(self, node: Any) -> Any:
+        """Lock what ends at a node."""
         return self.cache.lock(node)
 
-    def _unlock(self, receipt: Any) -> None:
+    def unlock(self, receipt: Any) -> None:
+        """Give a lock back."""
         self.cache.unlock(receipt)
 
     def _found(self, answer: Any) -> tuple[int, Any, Any]:
@@ -199,17 +119,15 @@ class Radix(Sglang):
         from kvlitmus.conformance.adapters.sglang.v0_5_13.flat import Radix as Adapter
 
         made = Adapter(Config(page_size=page_size, pages=tokens // page_size))
-        self.key_class = made.key_class
-        super().__init__(made, "radix")
+        super().__init__(made, "radix", page_size)
 
-    def _key(self, tokens: Any) -> Any:
-        return self.key_class(tokens, None)
-
-    def _lock(self, node: Any) -> Any:
+    def lock(self, node: Any) -> Any:
+        """Lock what ends at a node."""
         self.cache.inc_lock_ref(node)
         return node
 
-    def _unlock(self, receipt: Any) -> None:
+    def unlock(self, receipt: Any) -> None:
+        """Give a lock back."""
         self.cache.dec_lock_ref(receipt)
 
     def _found(self, answer: Any) -> tuple[int, Any, Any]:

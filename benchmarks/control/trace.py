@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.control.rows import PAGE, Peers
-from benchmarks.control.timing import quiet
 from benchmarks.control.tokens import Tokens
+from benchmarks.timing import quiet
 from benchmarks.trace.mooncake import BLOCK, Request, load_trace
 from benchmarks.trace.replay import Replay, build
 

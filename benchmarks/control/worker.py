@@ -8,10 +8,8 @@ WANTED: a JSON file with ``release`` (or null), ``rows``, ``quick``, ``trace`` (
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
-import platform
 import sys
 import time
 import traceback
@@ -24,20 +22,14 @@ from typing import Any
 from benchmarks.control import chats, rows
 from benchmarks.control.ours import running
 from benchmarks.control.rows import QUICK, Peers, Row, Scale
+from benchmarks.record import say, versions
 
 QUICK_REQUESTS = 300
-PACKAGES = ("numpy", "numba", "torch", "sglang")
 
 
-def versions() -> dict[str, str]:
+def about() -> dict[str, str]:
     """What this process runs on."""
-    found = {"python": platform.python_version(), "core": running()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    return {**versions("numpy", "numba", "torch", "sglang"), "core": running()}
 
 
 def measure(wanted: dict[str, Any], save: Callable[[dict[str, Any]], None], tell: Callable[[str], None]) -> None:
@@ -66,7 +58,7 @@ def measure(wanted: dict[str, Any], save: Callable[[dict[str, Any]], None], tell
                     }
                     found[row.id] = {"cells": cells, "facts": row.facts}
         found[name]["seconds"] = round(time.monotonic() - started, 1)
-        save({"versions": versions(), "rows": found})
+        save({"versions": about(), "rows": found})
 
 
 ROWS: dict[str, Callable[[Peers, Scale], Row | list[Row]]] = {
@@ -102,6 +94,10 @@ def special(name: str, peers: Peers, wanted: dict[str, Any], tell: Callable[[str
 
         passes = 1 if wanted["quick"] else 3
         row.facts = dict(pair.measure(peers.release, wanted["trace"], limit, passes, tell))
+    elif name == "memory":
+        from benchmarks import memory
+
+        row.facts = memory.facts(quick=wanted["quick"])
     elif name == "trace":
         from benchmarks.control.trace import CAPACITIES, replay, requests
 
@@ -122,9 +118,9 @@ def main() -> int:
         result.write_text(json.dumps(found), encoding="utf-8")
 
     def tell(what: str) -> None:
-        print(f"  {wanted['release'] or 'alone'}: {what}", file=sys.stderr, flush=True)
+        say(f"  {wanted['release'] or 'alone'}: {what}")
 
-    save({"versions": versions(), "rows": {}})
+    save({"versions": about(), "rows": {}})
     measure(wanted, save, tell)
     return 0
 

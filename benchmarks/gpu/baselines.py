@@ -13,15 +13,18 @@ All of them move chunks of layer-first pools, the same bytes as the transfers of
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.gpu.chunks import Chunks, made
-from benchmarks.gpu.device import Machine, repeat, summary
+from benchmarks.gpu.device import repeat, summary
 from benchmarks.gpu.kernels import register_copy, simple_copy
 from benchmarks.gpu.stage import Bench, Skip
 
@@ -152,32 +155,28 @@ def exact(chunks: Chunks, direction: str, bytes_moved: int) -> bool:
 
 def baselines(bench: Bench) -> None:
     """Every way, both directions, at the chunk sizes of the table."""
-    machine: Machine = bench.kept["machine"]
     wrong: list[str] = []
     cases = 0
     for chunk in bench.kept["chunk_sizes"]:
         parts, pages = (2, 4) if bench.dry else (64, (1 << 30) // (64 * chunk))
-        chunks = made(machine, parts, pages, chunk)
-        for direction in ("h2d", "d2h"):
-            for name, way in WAYS.items():
-                if bench.left() < 2.0 and not bench.dry:
-                    bench.record.row("baselines", way=name, chunk=chunk, direction=direction, note="no time left")
-                    continue
-                payload = looped(chunks) if name == "loop" else chunks.payload
-                try:
-                    work = way(chunks, direction)
-                    chunks.sides(direction)[1].zero_()
-                    found = repeat(lambda work=work: machine.events(work), bench.repeats(REPEATS.get(name, 5)))  # type: ignore[misc]
-                except (Skip, RuntimeError, AttributeError) as trouble:
-                    bench.record.failed("baselines", {"way": name, "chunk": chunk, "direction": direction}, trouble)
-                    continue
+        chunks = made(bench.machine, parts, pages, chunk)
+        for direction, name in itertools.product(("h2d", "d2h"), WAYS):
+            facts = {"way": name, "chunk": chunk, "direction": direction}
+            if bench.short(2):
+                bench.record.row("baselines", **facts, note="no time left")
+            elif bench.record.tried("baselines", facts, partial(_moved, bench, chunks, direction, name)):
                 cases += 1
-                if not exact(chunks, direction, payload):
-                    wrong.append(f"{name}, {direction}, chunks of {chunk}")
-                bench.record.row(
-                    "baselines", way=name, chunk=chunk, direction=direction, **summary(found, payload), note=""
-                )
+                wrong += [] if bench.record.rows[-1]["exact"] else [f"{name}, {direction}, chunks of {chunk}"]
         del chunks
-        machine.free()
+        bench.machine.free()
     bench.record.head["baselines_wrong"] = wrong
     bench.record.head["baseline_cases"] = cases
+
+
+def _moved(bench: Bench, chunks: Chunks, direction: str, name: str) -> dict[str, Any]:
+    """One way in one direction."""
+    payload = looped(chunks) if name == "loop" else chunks.payload
+    work = WAYS[name](chunks, direction)
+    chunks.sides(direction)[1].zero_()
+    found = repeat(partial(bench.machine.events, work), bench.repeats(REPEATS.get(name, 5)))
+    return {**summary(found, payload), "exact": exact(chunks, direction, payload)}

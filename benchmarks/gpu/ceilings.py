@@ -16,7 +16,7 @@ REPEATS = 9
 
 def ceilings(bench: Bench, moment: str = "before") -> None:
     """Measure all of them; they are kept under ``ceiling`` for the stages that follow."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     size = 64 * KIB if bench.dry else GIB
     repeats = bench.repeats(REPEATS)
     host, other = machine.host_bytes(size), machine.host_bytes(size)

@@ -17,10 +17,10 @@ import torch
 
 from benchmarks.gpu.baselines import runtime
 from benchmarks.gpu.copies import ROWS
-from benchmarks.gpu.device import KIB, MIB, Machine, repeat, summary
+from benchmarks.gpu.device import KIB, MIB, repeat, summary
 from benchmarks.gpu.movers import World
 from benchmarks.gpu.overlap import one_shot
-from benchmarks.gpu.stage import Bench, Skip
+from benchmarks.gpu.stage import Bench
 from kvlitmus.optimized.data.copies import PageCopy
 from kvlitmus.optimized.data.kernels import Launch
 from kvlitmus.optimized.data.measured import fastest
@@ -46,11 +46,11 @@ def cases(bench: Bench) -> Iterator[tuple[int, KVShape, int]]:
 
 def choice(bench: Bench) -> None:
     """Both engines at every chunk size, and what follows from it."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     engines = ("kernel", "dma") if machine.cuda else ("kernel", "torch")
     speeds: dict[str, dict[int, dict[str, float]]] = {"h2d": {}, "d2h": {}}
     for chunk, of, pages in cases(bench):
-        if bench.left() < 2.0 and not bench.dry:
+        if bench.short(2):
             break
         host, device = HostPool(of, pages, layout="layer_first"), DevicePool(of, pages, device=machine.device)
         machine.fill(host.buffer)
@@ -72,9 +72,9 @@ def _tried(bench: Bench) -> None:
     """Which engines a mover takes for the rows of the table when it is asked to measure."""
     found = bench.record.head["measured"] = {}
     for row in ROWS:
-        if bench.left() < 2.0 and not bench.dry:
+        if bench.short(2):
             break
-        world = World.make(bench.kept["machine"], row.shape(bench), row.host, pages=3)
+        world = World.make(bench.machine, row.shape(bench), row.host, pages=3)
         room = 4096 if bench.dry else None
         sides = {way: world.sides(way) for way in ("h2d", "d2h")}
         trials = {way: fastest(*sides[way], by_layer=way == "h2d", room=room) for way in sides}
@@ -99,32 +99,29 @@ def crossing(speeds: dict[int, dict[str, float]], engines: tuple[str, str]) -> i
 def _measure(bench: Bench, pools: Any, engine: Any, payload: int) -> dict[str, Any]:
     launch = Launch(programs=2, warps=4, tile=256) if bench.dry else None
     copy = PageCopy(*pools, engine=engine, launch=launch)
-    return summary(repeat(partial(one_shot, bench.kept["machine"], copy), bench.repeats(4)), payload)
+    return summary(repeat(partial(one_shot, bench.machine, copy), bench.repeats(4)), payload)
 
 
 def _rectangles(bench: Bench, page: int) -> None:
     """Page-first pages of 64 parts on the host, layer-first on the device, in random order: one rectangle a page."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     parts, pages = 64, 64 if bench.dry else (1 << 30) // page
     chunk = 16 if bench.dry else page // parts
     host = machine.host_bytes(parts * pages * chunk).view(pages, parts, chunk)
     device = machine.device_bytes(parts * pages * chunk).view(parts, pages, chunk)
     for direction in ("h2d", "d2h"):
-        name = f"{direction} whole pages of {page // MIB} MiB, one 2D copy each"
-        here, there = machine.pages(pages, 0), machine.pages(pages, 0)
-        (device if direction == "h2d" else host).zero_()
-        try:
-            work = partial(_rectangle_copies, host, device, list(zip(here, there, strict=True)), direction)
-            found = summary(repeat(lambda work=work: machine.events(work), bench.repeats(4)), parts * pages * chunk)  # type: ignore[misc]
-        except (Skip, RuntimeError, AttributeError, OSError) as trouble:
-            bench.record.failed("choice", {"name": name}, trouble)
-            continue
-        exact = all(
-            torch.equal(host[int(one)].cpu(), device[:, int(other)].cpu())
-            for one, other in zip(here[:5], there[:5], strict=True)
-        )
-        bench.record.row("choice", name=name, way="2d", chunk=0, exact=exact, **found)
+        facts = {"name": f"{direction} whole pages of {page // MIB} MiB, one 2D copy each", "way": "2d", "chunk": 0}
+        bench.record.tried("choice", facts, partial(_rectangle, bench, host, device, direction))
     machine.free()
+
+
+def _rectangle(bench: Bench, host: torch.Tensor, device: torch.Tensor, direction: str) -> dict[str, Any]:
+    pairs = list(zip(bench.machine.pages(len(host), 0), bench.machine.pages(len(host), 0), strict=True))
+    (device if direction == "h2d" else host).zero_()
+    work = partial(_rectangle_copies, host, device, pairs, direction)
+    found = repeat(partial(bench.machine.events, work), bench.repeats(4))
+    exact = all(torch.equal(host[int(one)].cpu(), device[:, int(other)].cpu()) for one, other in pairs[:5])
+    return {"exact": exact, **summary(found, host.numel())}
 
 
 def _rectangle_copies(host: torch.Tensor, device: torch.Tensor, pairs: list[Any], direction: str) -> None:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from kvlitmus.optimized.data.copies import Engine
 
 from benchmarks.gpu.stage import HARNESS, INTERRUPTED, NO_DEVICE, Bench, Record, Stage, budget
+from benchmarks.record import RESULTS, ROOT, stamp, today
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 670.0
 """Seconds of a whole run."""
 ALWAYS = ("preflight", "ceilings")
@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description="The optimized cache on a GPU: correctness, then speed.")
     made.add_argument("--out", type=Path, help="where the JSON and the plot go (benchmarks/results)")
     made.add_argument("--only", default="", help="comma-separated stages; preflight and ceilings are always among them")
-    made.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="the date in the files' names")
+    made.add_argument("--date", default=today(), help="the date in the files' names")
     made.add_argument("--limit", type=float, default=LIMIT, help="seconds for the whole run")
     made.add_argument("--seed", type=int, default=20260101, help="of the page orders and the random contents")
     made.add_argument("--dry-run", action="store_true", help="CPU tensors and tiny sizes: tests this script")
@@ -136,9 +136,9 @@ def measure(given: argparse.Namespace, chosen: list[Stage], limit: float) -> int
     """Run these stages and tell what came of them, whatever came of them; the exit code."""
     from benchmarks.gpu import parent
 
-    out = given.out or (None if given.dry_run else ROOT / "benchmarks" / "results")
+    out = given.out or (None if given.dry_run else RESULTS)
     name = f"gpu-{given.date}{'-dry' if given.dry_run else ''}"
-    head = {"date": given.date, "began": datetime.now(UTC).isoformat(timespec="seconds"), "dry": given.dry_run}
+    head = {**stamp(given.date), "began": datetime.now(UTC).isoformat(timespec="seconds"), "dry": given.dry_run}
     record = Record(out / f"{name}.json" if out else None, {**head, "seed": given.seed, "budget": budget(chosen)})
     bench = Bench("cpu" if given.dry_run else "cuda", given.dry_run, record, ROOT, given.seed)
     started = time.monotonic()

@@ -17,7 +17,8 @@ import torch
 
 from benchmarks.gpu.device import GIB, KIB, MIB, Machine, repeat, summary
 from benchmarks.gpu.movers import World
-from benchmarks.gpu.stage import Bench, at_least
+from benchmarks.gpu.stage import Bench
+from benchmarks.record import at_least
 from kvlitmus.optimized.data.copies import ENGINES, Engine, PageCopy
 from kvlitmus.optimized.data.kernels import Launch
 from kvlitmus.optimized.data.layout import Layout
@@ -60,7 +61,7 @@ ROWS = (
 
 def world_of(bench: Bench, row: Row, payload: int = GIB) -> World:
     """Pools of just over ``payload`` bytes for a row of the table."""
-    return World.make(bench.kept["machine"], row.shape(bench), row.host, pages_of(bench, row, payload))
+    return World.make(bench.machine, row.shape(bench), row.host, pages_of(bench, row, payload))
 
 
 def pages_of(bench: Bench, row: Row, payload: int = GIB) -> int:
@@ -100,13 +101,13 @@ def transfers(engine: Engine, bench: Bench) -> None:
         if engine == "staged" and row.host == "layer_first":
             continue  # it has no whole pages
         for at, direction in enumerate(("h2d", "d2h")):
-            if bench.left() < 2.0 and not bench.dry:
+            if bench.short(2):
                 bench.record.row("transfers", name=f"{direction} {row.label}", way=engine, note="not reached in time")
                 bench.record.unfinished.append(f"{direction} {row.label} by {engine}")
                 continue
             cases += 1
             _transfer(bench, row, direction, row.goals[at] if row.goals else None, engine, (wrong, failed))
-            bench.kept["machine"].free()
+            bench.machine.free()
     bench.record.check(f"contents after the timed transfers by {engine}", cases, wrong)
     if failed:
         raise RuntimeError(f"{len(failed)} of {cases} rows by {engine} failed, the first of them {failed[0]}")
@@ -116,8 +117,8 @@ def _transfer(
     bench: Bench, row: Row, direction: str, goal: float | None, engine: Engine, bad: tuple[list[str], list[str]]
 ) -> None:
     """One row by an engine, if it serves it; if it copied wrongly, or failed, it is added to ``bad``."""
-    machine: Machine = bench.kept["machine"]
-    ceiling = bench.kept.get("ceiling", {}).get(direction)
+    machine = bench.machine
+    ceiling = bench.ceiling(direction)
     world = world_of(bench, row)
     name = f"{direction} {row.label}"
     for at, (way, options) in enumerate(ways(machine, world, direction, few=row in ROWS[1:3])):
@@ -142,7 +143,7 @@ def _transfer(
             bad[1].append(f"{name}: {bench.record.rows[-1]['note']}")
         elif judged and ceiling:
             share = bench.record.rows[-1]["share"]
-            bench.record.goal(at_least(f"{name}, share of the copy engine", goal or 0.0, share, ""))
+            bench.record.goal(at_least(name, "share of the copy engine", goal or 0.0, share))
     world.close()
 
 
@@ -154,13 +155,13 @@ def both_ways(bench: Bench) -> None:
             repeat(partial(_both, bench, world), bench.repeats(REPEATS), 2), world.moved // 2 * 2 * page(world)
         )
         world.close()
-        one_way = bench.kept.get("ceiling", {}).get("h2d")
+        one_way = bench.ceiling("h2d")
         share = found["gb_s"] / one_way if one_way else None
         way = ", ".join(world.copy(direction).engine for direction in ("h2d", "d2h"))
         bench.record.row("both ways", name=f"both ways, {row.label}", way=way, share=share, **found)
         if share is not None and row.label in ("whole pages of 8 MiB", "32 KiB"):
-            bench.record.goal(at_least(f"both ways at once, {row.label}, times one way", 1.5, share, "x"))
-        bench.kept["machine"].free()
+            bench.record.goal(at_least(f"both ways at once, {row.label}", "times one way", 1.5, share))
+        bench.machine.free()
 
 
 def page(world: World) -> int:
@@ -169,7 +170,7 @@ def page(world: World) -> int:
 
 
 def _both(bench: Bench, world: World) -> float:
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     half = world.moved // 2
     hosts, devices = machine.pages(world.host.pages), machine.pages(world.host.pages)
     tickets: list[Any] = []
@@ -204,13 +205,13 @@ def on_device(bench: Bench) -> None:
         of = Row(name, 0, heads, page, one, None).shape(bench)
         if not _on_device(bench, name, of, (one, other), goal):
             wrong.append(name)
-        bench.kept["machine"].free()
+        bench.machine.free()
     bench.record.check("contents after the timed copies on the device", len(DEVICE_CASES), wrong)
 
 
 def _on_device(bench: Bench, name: str, of: KVShape, layouts: tuple[Layout, Layout], goal: float | None) -> bool:
-    machine: Machine = bench.kept["machine"]
-    ceiling = bench.kept.get("ceiling", {}).get("d2d")
+    machine = bench.machine
+    ceiling = bench.ceiling("d2d")
     moved = 3 if bench.dry else GIB // of.page_bytes
     source, target = (DevicePool(of, moved + 1, device=machine.device, layout=layout) for layout in layouts)
     machine.fill(source.buffer)
@@ -222,7 +223,7 @@ def _on_device(bench: Bench, name: str, of: KVShape, layouts: tuple[Layout, Layo
     facts = {"label": name, "way": copy.engine, "judged": goal is not None, "goal": goal, "share": share}
     bench.record.row("on device", name=name, direction="d2d", **facts, **found)
     if goal is not None and share is not None:
-        bench.record.goal(at_least(f"{name}, share of a device copy", goal, share, ""))
+        bench.record.goal(at_least(name, "share of a device copy", goal, share))
     return same((source, target), orders)
 
 

@@ -6,18 +6,15 @@ compared just as what it must write, and so are the guards before and behind eac
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from benchmarks.gpu.copies import TINY
 from benchmarks.gpu.device import Machine
-from benchmarks.gpu.movers import DRY, SHAPES, STREAMED, World
+from benchmarks.gpu.movers import DRY, SHAPES, STREAMED, World, after
 from benchmarks.gpu.pairs import (
     CASES,
     DRY_CASES,
     Case,
-    Guarded,
     Pair,
     guarded,
     loops,
@@ -50,7 +47,7 @@ def chosen_pairs(bench: Bench) -> list[tuple[Case, Pair]]:
 
 def pairs(bench: Bench) -> None:
     """Every pair of layouts, for every case of element type, page size and row length."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     chosen = chosen_pairs(bench)
     done, wrong = 0, []
     for case, pair in chosen:
@@ -70,7 +67,7 @@ def one(machine: Machine, of: KVShape, pair: Pair, launch: Launch) -> str:
     source = guarded(machine, of, SOURCE_PAGES, pair.source, host=pair.source_host)
     target = guarded(machine, of, TARGET_PAGES, pair.target, host=pair.target_host)
     here, there = machine.pages(SOURCE_PAGES)[:MOVED], machine.pages(TARGET_PAGES)[:MOVED]
-    wanted = expected(source, target, here, there)
+    wanted = after(source.pool, target.pool, here, there)
     guards = target.guards
     copy = PagedCopy(loops(of, pair, (SOURCE_PAGES, TARGET_PAGES)), launch)
     tables = [torch.from_numpy(pages).to(machine.device) for pages in (here, there)]
@@ -87,20 +84,13 @@ def one(machine: Machine, of: KVShape, pair: Pair, launch: Launch) -> str:
     return wrong_bytes(target, wanted, guards)
 
 
-def expected(source: Guarded, target: Guarded, here: Any, there: Any) -> torch.Tensor:
-    """What the target must be afterwards, by plain indexing on the CPU."""
-    wanted = target.pages.clone()
-    wanted[torch.from_numpy(there).long()] = source.pages[torch.from_numpy(here).long()]
-    return wanted
-
-
 def movers(bench: Bench) -> None:
     """Whole transfers through the mover that the cache uses, both ways, for every host layout and some shapes."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     cases = DRY if bench.dry else SHAPES
     done, wrong = 0, []
     for of, layout in cases:
-        if bench.left() < 2.0 and not bench.dry:
+        if bench.short(2):
             break
         world = World.make(machine, of(), layout, pages=6 if bench.dry else MOVER_PAGES)
         for trouble in (world.round_trip(machine), world.layer_by_layer(machine)):
@@ -126,7 +116,7 @@ def streams(bench: Bench) -> None:
 
     The caller computes on the default stream, then on a stream of its own.
     """
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     rounds = 1 if bench.dry else 10
     cases: list[tuple[str, str]] = []
     wrong: dict[str, list[str]] = {name: [] for name in ATTEMPTS}
@@ -138,7 +128,7 @@ def streams(bench: Bench) -> None:
                 with torch.cuda.stream(torch.cuda.Stream() if own and machine.cuda else None):
                     for name, attempt in ATTEMPTS.items():
                         for _ in range(rounds):
-                            if bench.left() < 1.0 and not bench.dry:
+                            if bench.short(1):
                                 break
                             trouble = getattr(mine, attempt)(machine)
                             cases.append((name, engine))

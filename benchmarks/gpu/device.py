@@ -8,20 +8,23 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib import metadata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.record import versions
+
 GB = 1e9
 """Bandwidths are in GB/s of payload, counted once; sizes with KiB, MiB and GiB are powers of two."""
 GIB = 1 << 30
 MIB = 1 << 20
 KIB = 1 << 10
+
+
+PACKAGES = ("triton", "numba", "numpy", "hypothesis", "pytest")
 
 
 class Machine:
@@ -120,18 +123,6 @@ def summary(seconds: list[float], payload: int) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No garbage collection while host time is measured."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
 def _driver() -> dict[str, str]:
     """What the driver says of the card and its link; it is only asked, and nothing is set."""
     asked = "driver_version,pcie.link.gen.max,pcie.link.width.current,clocks.sm,power.limit"
@@ -145,16 +136,9 @@ def _driver() -> dict[str, str]:
 
 def environment(device: str) -> dict[str, Any]:
     """What was run on what: enough to compare two records."""
-    versions = {}
-    for name in ("torch", "triton", "numba", "numpy", "hypothesis", "pytest"):
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "absent"
     facts: dict[str, Any] = {
-        "python": platform.python_version(),
         "platform": platform.platform(),
-        "versions": {**versions, "torch": str(torch.__version__), "cuda": str(torch.version.cuda)},
+        "versions": {**versions(*PACKAGES), "torch": str(torch.__version__), "cuda": str(torch.version.cuda)},
         "cores": os.cpu_count(),
         "device": device,
     }

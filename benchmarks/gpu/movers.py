@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.gpu.device import Machine, quiet
+from benchmarks.gpu.device import Machine
+from benchmarks.timing import quiet
 from kvlitmus.optimized.data.copies import PageCopy
 from kvlitmus.optimized.data.layout import Layout
 from kvlitmus.optimized.data.pools import DevicePool, HostPool, KVPool
@@ -66,12 +67,19 @@ def contents(pool: KVPool) -> torch.Tensor:
     return pool.canonical().cpu().reshape(pool.pages, -1).clone()
 
 
-def differ(found: torch.Tensor, wanted: torch.Tensor, what: str) -> str:
+def after(source: KVPool, target: KVPool, here: Array, there: Array) -> torch.Tensor:
+    """What a target must hold when these pages of a source are there, by plain indexing on the CPU."""
+    wanted = contents(target)
+    wanted[torch.from_numpy(there).long()] = contents(source)[torch.from_numpy(here).long()]
+    return wanted
+
+
+def differ(found: torch.Tensor, wanted: torch.Tensor, what: str = "") -> str:
     """What is wrong, or nothing."""
     if torch.equal(found, wanted):
         return ""
     pages = (found != wanted).any(dim=-1).nonzero().flatten().tolist()
-    return f"{what}: {int((found != wanted).sum())} wrong bytes in pages {pages[:8]}"
+    return f"{what}{what and ': '}{int((found != wanted).sum())} wrong bytes in pages {pages[:8]}"
 
 
 @dataclass
@@ -130,14 +138,12 @@ class World:
         """Back up random pages, load them to other pages; everything else must stay as it was."""
         self.scramble(machine)
         there, here = self.orders(machine)
-        wanted = contents(self.host)
-        wanted[torch.from_numpy(there).long()] = contents(self.device)[torch.from_numpy(here).long()]
+        wanted = after(self.device, self.host, here, there)
         self.mover.backup(here, there).wait()
         if said := differ(contents(self.host), wanted, "host after a backup"):
             return said
         _, back = self.orders(machine)
-        wanted = contents(self.device)
-        wanted[torch.from_numpy(back).long()] = contents(self.host)[torch.from_numpy(there).long()]
+        wanted = after(self.host, self.device, there, back)
         self.mover.load(there, back).wait()
         return differ(contents(self.device), wanted, "device after a load")
 
@@ -187,9 +193,8 @@ class World:
         fresh = torch.empty_like(self.device.buffer)
         machine.fill(fresh)
         there, here = self.orders(machine)
-        wanted = contents(self.host)
         made = KVPool(self.device.shape, self.device.pages, self.device.layout, fresh)
-        wanted[torch.from_numpy(there).long()] = contents(made)[torch.from_numpy(here).long()]
+        wanted = after(made, self.host, here, there)
         machine.sync()
         doze(machine)
         self.device.buffer.copy_(fresh)
@@ -215,8 +220,7 @@ class World:
         """Loads whose tickets are dropped at once: their tables and events may not be reused while they are read."""
         self.scramble(machine)
         there, here = machine.pages(self.host.pages), machine.pages(self.device.pages)
-        wanted = contents(self.device)
-        wanted[torch.from_numpy(here).long()] = contents(self.host)[torch.from_numpy(there).long()]
+        wanted = after(self.host, self.device, there, here)
         machine.sync()
         doze(machine)
         for one, other in zip(np.array_split(there, 24), np.array_split(here, 24), strict=True):
@@ -253,12 +257,8 @@ class World:
         self.scramble(machine)
         half = (self.host.pages - 1) // 2
         hosts, devices = machine.pages(self.host.pages), machine.pages(self.device.pages)
-        host, device = contents(self.host), contents(self.device)
-        saved = (torch.from_numpy(devices[:half]).long(), torch.from_numpy(hosts[:half]).long())
-        loaded = (torch.from_numpy(hosts[half : 2 * half]).long(), torch.from_numpy(devices[half : 2 * half]).long())
-        host_after, device_after = host.clone(), device.clone()
-        host_after[saved[1]] = device[saved[0]]
-        device_after[loaded[1]] = host[loaded[0]]
+        host_after = after(self.device, self.host, devices[:half], hosts[:half])
+        device_after = after(self.host, self.device, hosts[half : 2 * half], devices[half : 2 * half])
         machine.sync()
         tickets = []
         for at in np.array_split(np.arange(half), min(12, half)):

@@ -12,7 +12,8 @@ import torch
 from benchmarks.gpu.copies import ROWS, Row, ways, world_of
 from benchmarks.gpu.device import KIB, Machine, repeat, summary
 from benchmarks.gpu.movers import World
-from benchmarks.gpu.stage import Bench, at_most
+from benchmarks.gpu.stage import Bench
+from benchmarks.record import at_most
 from kvlitmus.optimized.data.copies import PageCopy
 from kvlitmus.optimized.data.kernels import LINK, OUT, Launch
 from kvlitmus.optimized.data.layout import Layout
@@ -80,7 +81,7 @@ def beside_copy(bench: Bench, product: Product, world: World, direction: str, ea
 
     The products are timed alone in between: clocks drift under load.
     """
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     rounds = 1 if bench.dry else max(2, int(1.6 * product.alone / each) + 1)
     orders = (machine.pages(world.host.pages), machine.pages(world.host.pages))
     last = world.mover.layers - 1
@@ -111,7 +112,7 @@ def beside_copy(bench: Bench, product: Product, world: World, direction: str, ea
 
 def interference(bench: Bench) -> None:
     """The transfers as the cache makes them, beside a large matrix product."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     product = Product(machine, bench.dry)
     flops = 2 * product.one.shape[0] ** 3 * product.turns
     worst, blocks = 0.0, 0
@@ -132,19 +133,19 @@ def interference(bench: Bench) -> None:
     bench.record.row(
         "interference", name="matmul alone", tflops=flops / product.alone / 1e12, turns=product.turns, side=SIDE
     )
-    bench.record.goal(at_most("SMs used for transfers (blocks of the kernel)", SMS, float(blocks), "SMs"))
-    bench.record.goal(at_most("slow-down of a concurrent large matmul", SLOWED, worst, ""))
+    bench.record.goal(at_most("SMs used for transfers", "blocks of the kernel", SMS, float(blocks)))
+    bench.record.goal(at_most("slow-down of a concurrent large matmul", "", SLOWED, worst))
 
 
 def quota(bench: Bench) -> None:
     """The kernel with 2, 4, 8 and 16 blocks: bandwidth, and what it costs a matrix product (32 KiB chunks)."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     product = Product(machine, bench.dry)
     shapes = [(2, 4, 256), (4, 4, 256)] if bench.dry else LAUNCHES
     for row in QUOTA_ROWS[:1] if bench.dry else QUOTA_ROWS:
         world = world_of(bench, row)
         for blocks, warps, tile in shapes:
-            if bench.left() < 2.0 and not bench.dry:
+            if bench.short(2):
                 break
             launch = Launch(blocks, warps, tile)
             beside = row is ROWS[2] and (warps, tile) in ((LINK.warps, LINK.tile), (OUT.warps, OUT.tile))
@@ -161,7 +162,7 @@ def quota(bench: Bench) -> None:
 def _with_launch(bench: Bench, world: World, launch: Launch, direction: str, product: Product | None) -> dict[str, Any]:
     """One launch of the kernel: its bandwidth alone, and beside a product."""
     mine = world.by(launch=launch, load_engine="kernel", backup_engine="kernel")
-    once = partial(mine.timed, bench.kept["machine"], direction, [])
+    once = partial(mine.timed, bench.machine, direction, [])
     found = summary(repeat(once, bench.repeats(3)), world.payload)
     cost: dict[str, Any] = {"slowed": None}
     if product is not None:
@@ -181,7 +182,7 @@ SUBMITTED: tuple[tuple[str, KVShape, Layout, int], ...] = (
 
 def submission(bench: Bench) -> None:
     """How long the caller's thread is busy until a transfer is submitted, for any number of pages."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     for what, of, layout, most in SUBMITTED:
         most = 8 if bench.dry else most
         world = World.make(machine, SMALL if bench.dry else of, layout, pages=most + 1)
@@ -196,14 +197,14 @@ def submission(bench: Bench) -> None:
                 facts = {"median_us": middle, "p99_us": late, "best_us": min(spent) * 1e6}
                 bench.record.row("submission", name=name, engine=engine, pages=count, **facts)
                 if count == most:
-                    row = f"host time to submit a {verb} of {count} pages, {what}, {layout}"
-                    bench.record.goal(at_most(row, SUBMIT_US, middle, "us"))
+                    row = f"submit a {verb} of {count} pages, {what}, {layout}"
+                    bench.record.goal(at_most(row, "host time", SUBMIT_US, middle, " us"))
         world.close()
 
 
 def layers(bench: Bench) -> None:
     """A load that goes layer by layer: when the first is there, and what all of them take beside one shot."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     for row in (ROWS[0], ROWS[2]):
         _layers(bench, row)
         machine.free()
@@ -211,7 +212,7 @@ def layers(bench: Bench) -> None:
 
 def _layers(bench: Bench, row: Row) -> None:
     """One shot: the same pages by the same engine in one copy whose layers nobody can wait for."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     world = world_of(bench, row)
     for at, (engine, options) in enumerate(ways(machine, world, "h2d", few=True)):
         mine = world.by(**options)
@@ -225,8 +226,10 @@ def _layers(bench: Bench, row: Row) -> None:
         bench.record.row("layers", name=f"load of 1 GiB by layers, {row.label}", way=engine, used=at == 0, **facts)
         if at == 0:
             wanted = FIRST * whole / count + 20e-6
-            bench.record.goal(at_most(f"first layer ready, {row.label}", wanted * 1e3, first * 1e3, "ms"))
-            bench.record.goal(at_most(f"all layers against one shot, {row.label}", ALL, total / whole, "x"))
+            bench.record.goal(
+                at_most(f"load by layers, {row.label}", "first layer ready", wanted * 1e3, first * 1e3, " ms")
+            )
+            bench.record.goal(at_most(f"load by layers, {row.label}", "all layers, times one shot", ALL, total / whole))
     world.close()
 
 
@@ -240,7 +243,7 @@ def small_loads(bench: Bench) -> None:
     ``together`` in the record is the largest load whose last layer comes sooner at once, and no later than the first
     would layer by layer plus what the goal allows: what the lane's own limit should be.
     """
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     row = ROWS[3]
     world = World.make(machine, row.shape(bench), row.host, (4 if bench.dry else SMALL_LOADS[-1]) + 1)
     together = 0
@@ -263,7 +266,7 @@ def small_loads(bench: Bench) -> None:
 
 
 def _small_load(bench: Bench, world: World, engine: str, small: int, count: int) -> dict[str, Any]:
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     mine = world.by(load_engine=engine)
     if mine.mover.load_lane is not None:
         mine.mover.load_lane.small = small

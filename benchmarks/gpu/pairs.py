@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from benchmarks.gpu.device import Machine
+from benchmarks.gpu.movers import contents, differ
 from kvlitmus.optimized.data.layout import LAYOUTS, Layout, Nest, nest, strides
 from kvlitmus.optimized.data.pools import KVPool
 from kvlitmus.optimized.data.shape import DTYPES, KVShape
@@ -79,7 +80,7 @@ class Guarded:
     @property
     def pages(self) -> torch.Tensor:
         """The contents by page, as bytes on the CPU, in one order for all layouts."""
-        return self.pool.canonical().cpu().reshape(self.pool.pages, -1)
+        return contents(self.pool)
 
     @property
     def guards(self) -> torch.Tensor:
@@ -96,14 +97,9 @@ def guarded(machine: Machine, of: KVShape, pages: int, layout: Layout, *, host: 
 
 def wrong_bytes(target: Guarded, wanted: torch.Tensor, guards: torch.Tensor) -> str:
     """What is wrong in a pool after a copy, or nothing: bytes that differ, by page, and guards that were touched."""
-    found = target.pages
-    said = []
-    if not torch.equal(found, wanted):
-        pages = (found != wanted).any(dim=1).nonzero().flatten().tolist()
-        said.append(f"{int((found != wanted).sum())} wrong bytes in pages {pages[:8]}")
-    if not torch.equal(target.guards, guards):
-        said.append("bytes beside the pool were written")
-    return ", ".join(said)
+    said = [differ(target.pages, wanted)]
+    said.append("" if torch.equal(target.guards, guards) else "bytes beside the pool were written")
+    return ", ".join(filter(None, said))
 
 
 def loops(of: KVShape, pair: Pair, pages: tuple[int, int], *, by_layer: bool = False) -> Nest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.gpu.stage import Record
+from benchmarks.record import verdicts
 
 KIB = 1024
 
@@ -28,11 +29,7 @@ def report(record: Record) -> str:
             lines += table(record)
         except Exception as error:  # noqa: BLE001  a row that nobody expected costs its table, not the others
             lines += [f"{table.__name__.strip('_')} can't be shown: {type(error).__name__}: {error}", ""]
-    lines += ["", f"{'goal':66} {'measured':>10}  {'wanted':>9}"]
-    lines += [
-        f"{'met' if goal.met else 'MISSED':7}{goal.row:59} {goal.measured:10.3f}  {goal.wanted:>9} {goal.unit}"
-        for goal in record.goals
-    ]
+    lines += ["", verdicts(record.goals)]
     bad = [one for one in record.stages if one["outcome"] != "ok"]
     lines += ["", f"{len(record.stages) - len(bad)} of {len(record.stages)} stages are ok"]
     lines += [f"  {one['stage']}: {one['outcome']}, {one['note']}" for one in bad]
@@ -55,8 +52,8 @@ def _share(row: dict[str, Any]) -> str:
 
 
 def _versions(head: dict[str, Any]) -> str:
-    versions = head.get("versions", {})
-    return f"torch {versions.get('torch', '?')}, triton {versions.get('triton', '?')}, Python {head.get('python', '?')}"
+    torch, triton, python = (head.get("versions", {}).get(name, "?") for name in ("torch", "triton", "python"))
+    return f"torch {torch}, triton {triton}, Python {python}"
 
 
 def _checks(record: Record) -> list[str]:

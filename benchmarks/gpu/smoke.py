@@ -24,7 +24,7 @@ LATE = 15.0
 
 def smoke(engine: Engine, bench: Bench) -> None:
     """One engine both ways, for a host pool of whole pages, and of layers where the engine serves one."""
-    machine: Machine = bench.kept["machine"]
+    machine = bench.machine
     wrong: list[str] = []
     cases = 0
     layouts = [one for one in (DRY if bench.dry else SHAPES[:2]) if engine != "staged" or one[1] != "layer_first"]

@@ -7,14 +7,17 @@ itself after every row.
 
 from __future__ import annotations
 
-import json
-import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.record import Goal, write
+
+if TYPE_CHECKING:
+    from benchmarks.gpu.device import Machine
 
 CORRECT, INCORRECT, HARNESS, NO_DEVICE, INTERRUPTED = 0, 1, 3, 4, 130
 """Exit codes.  A goal that is missed is a result, not an error."""
@@ -22,36 +25,6 @@ CORRECT, INCORRECT, HARNESS, NO_DEVICE, INTERRUPTED = 0, 1, 3, 4, 130
 
 class Skip(Exception):
     """A stage can't be done here; says why, and the record repeats it."""
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What is wanted of one row of the table, what was measured, and whether that is enough."""
-
-    row: str
-    wanted: str
-    measured: float
-    unit: str
-    met: bool
-
-
-def at_least(row: str, wanted: float, measured: float, unit: str) -> Goal:
-    """A goal that more is better of."""
-    return Goal(row, f">= {wanted:g}", round(measured, 4), unit, measured >= wanted)
-
-
-def at_most(row: str, wanted: float, measured: float, unit: str) -> Goal:
-    """A goal that less is better of."""
-    return Goal(row, f"<= {wanted:g}", round(measured, 4), unit, measured <= wanted)
-
-
-def _plain(value: Any) -> Any:
-    """The same without numbers that JSON hasn't got."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass
@@ -117,7 +90,7 @@ class Record:
         """Make a row of what ``measure`` finds; if it fails, the row says why, and the rest of the table goes on."""
         try:
             found = measure()
-        except (RuntimeError, ValueError, OSError) as trouble:
+        except (Skip, RuntimeError, ValueError, OSError, AttributeError) as trouble:
             self.failed(table, facts, trouble)
             return False
         if found is not None:
@@ -153,10 +126,7 @@ class Record:
         """Replace the file by a whole new one: a reader never sees half a record."""
         if self.path is None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_suffix(".json.part")
-        beside.write_text(json.dumps(_plain(self.data()), indent=1, default=str, allow_nan=False) + "\n")
-        beside.replace(self.path)
+        write(self.path, self.data())
 
     def code(self) -> int:
         """The exit code of what has been recorded."""
@@ -193,9 +163,24 @@ class Bench:
         self.kept.setdefault("machine", Machine(self.device, self.seed))
         self.kept.setdefault("chunk_sizes", [512, 4096] if self.dry else [128 << 10, 32 << 10, 8 << 10])
 
+    @property
+    def machine(self) -> Machine:
+        """The device that is measured."""
+        made: Machine = self.kept["machine"]
+        return made
+
+    def ceiling(self, way: str) -> float | None:
+        """GB/s of a plain copy this way; ``None`` where none was measured."""
+        found: dict[str, float] = self.kept.get("ceiling", {})
+        return found.get(way)
+
     def left(self) -> float:
         """Seconds that the running stage, and the run as a whole, still have."""
         return min(self.ends, self.overall) - time.monotonic()
+
+    def short(self, seconds: float) -> bool:
+        """Whether less than so many seconds are left; a dry run is never short of time."""
+        return self.left() < seconds and not self.dry
 
     def repeats(self, wanted: int) -> int:
         """Repeats of a measurement: as wanted, fewer in a dry run or when time runs out, never under two."""

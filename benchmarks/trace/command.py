@@ -17,11 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
+from benchmarks.record import ROOT
 from benchmarks.trace import plot
 from benchmarks.trace.mooncake import Trace, TraceError, load_trace
 from benchmarks.trace.replay import (
@@ -39,9 +40,6 @@ from kvlitmus.conformance.ports import Profile, Target
 from kvlitmus.conformance.run.targets import TargetRef, UnknownTarget, load_target, resolve_target
 from kvlitmus.conformance.support import ending
 from kvlitmus.conformance.support.text import harmless, raised_text, shown, type_name
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-"""The checkout."""
 
 CAPACITIES = (500, 2_000, 5_000, 10_000, 30_000, 100_000)
 """The capacities that are replayed when none are named, as far as they make sense for the trace."""
@@ -155,9 +153,7 @@ def draw(args: argparse.Namespace, ref: TargetRef) -> int:
 
 def run_here(args: argparse.Namespace, ref: TargetRef) -> int:
     """Run the command in this process."""
-    output: Output = JsonOutput(sys.stdout) if args.json else TableOutput(sys.stdout)
-    if args.figures is not None:
-        output = Keeping(output, args.figures)
+    output = Output(sys.stdout, json=args.json, kept=args.figures)
     try:
         with redirect_stdout(sys.stderr):  # what a cache prints must not get between the figures
             trace = load_trace(args.file)
@@ -247,10 +243,15 @@ def chosen(trace: Trace, variant: str, given: Sequence[int] | None) -> tuple[int
             check_capacity(trace, variant, capacity)
         return tuple(given)
     longest = max(map(VARIANTS[variant], trace.requests))
-    different = len({block for request in trace.requests for block in request.blocks[: VARIANTS[variant](request)]})
     fitting = [capacity for capacity in CAPACITIES if capacity >= longest] or [max(longest, 1)]
-    needed = sum(1 for capacity in fitting if capacity < different) + 1
+    apart = different(trace, variant)
+    needed = sum(1 for capacity in fitting if capacity < apart) + 1
     return tuple(fitting[:needed])
+
+
+def different(trace: Trace, variant: str) -> int:
+    """How many blocks there are, each counted once."""
+    return len({block for request in trace.requests for block in request.blocks[: VARIANTS[variant](request)]})
 
 
 def check(target: Target, name: str, wanted: Sequence[int]) -> None:
@@ -297,85 +298,29 @@ class Progress:
             self.stream.flush()
 
 
-class Output(Protocol):
-    """Where figures go."""
+class Output:
+    """Where figures go: to a table that grows, or, as JSON, to one list at the end; and to a file, for a picture."""
 
-    def begin(self, trace: Trace, variant: str) -> None:
-        """A replay begins."""
-
-    def figures(self, figures: Figures, seconds: float) -> None:
-        """One capacity is done."""
-
-    def end(self) -> None:
-        """Nothing more comes."""
-
-
-class Keeping:
-    """Keeps the figures in a file as well, for a picture."""
-
-    def __init__(self, output: Output, name: str) -> None:
-        self.output = output
-        self.path = Path(name)
-        self.kept: dict[str, Any] = {"blocks": 0, "tokens": 0, "rows": []}
-
-    def begin(self, trace: Trace, variant: str) -> None:
-        """How much there is in all."""
-        self.kept["blocks"] = sum(map(VARIANTS[variant], trace.requests))
-        self.kept["tokens"] = sum(request.tokens for request in trace.requests)
-        self.output.begin(trace, variant)
-
-    def figures(self, figures: Figures, seconds: float) -> None:
-        """Keep one capacity's figures."""
-        self.kept["rows"].append(figures._asdict())
-        self.output.figures(figures, seconds)
-
-    def end(self) -> None:
-        """Write them."""
-        self.path.write_text(json.dumps(self.kept), encoding="utf-8")
-        self.output.end()
-
-
-class JsonOutput:
-    """The figures as one JSON list, printed at the end."""
-
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, json: bool, kept: str | None) -> None:
         self.stream = stream
+        self.json = json
+        self.kept = kept
+        self.blocks = self.tokens = 0
         self.rows: list[dict[str, int]] = []
 
     def begin(self, trace: Trace, variant: str) -> None:
-        """Nothing is printed before the end."""
-
-    def figures(self, figures: Figures, seconds: float) -> None:
-        """Keep one capacity's figures."""
-        self.rows.append(figures._asdict())
-
-    def end(self) -> None:
-        """Print all of them, one a line."""
-        rows = ",\n".join(f"  {json.dumps(row)}" for row in self.rows)
-        print(f"[\n{rows}\n]" if rows else "[]", file=self.stream, flush=True)
-
-
-class TableOutput:
-    """The figures as a table that grows while they come."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-        self.blocks = self.tokens = 0
-
-    def begin(self, trace: Trace, variant: str) -> None:
         """What the trace is, and the head of the table."""
-        blocks_of: Callable[..., int] = VARIANTS[variant]
-        self.blocks = sum(map(blocks_of, trace.requests))
+        self.blocks = sum(map(VARIANTS[variant], trace.requests))
         self.tokens = sum(request.tokens for request in trace.requests)
-        different = len({block for request in trace.requests for block in request.blocks[: blocks_of(request)]})
         self.line(
             f"{len(trace.requests):,} requests, {self.tokens:,} input tokens; {variant}: {self.blocks:,} blocks, "
-            f"{different:,} different (a capacity from there on never evicts)"
+            f"{different(trace, variant):,} different (a capacity from there on never evicts)"
         )
         self.line("  ".join(f"{name:>10}" for name in COLUMNS))
 
     def figures(self, figures: Figures, seconds: float) -> None:
-        """One row."""
+        """One capacity is done."""
+        self.rows.append(figures._asdict())
         cells = (
             f"{figures.capacity:,}",
             f"{figures.hit_blocks:,}",
@@ -389,11 +334,18 @@ class TableOutput:
         self.line("  ".join(f"{cell:>{max(10, len(name))}}" for cell, name in zip(cells, COLUMNS, strict=True)))
 
     def line(self, text: str) -> None:
-        """One line, at once."""
-        print(text, file=self.stream, flush=True)
+        """One line of the table, at once."""
+        if not self.json:
+            print(text, file=self.stream, flush=True)
 
     def end(self) -> None:
-        """The rows are out already."""
+        """Nothing more comes."""
+        if self.json:
+            rows = ",\n".join(f"  {json.dumps(row)}" for row in self.rows)
+            print(f"[\n{rows}\n]" if rows else "[]", file=self.stream, flush=True)
+        if self.kept is not None:
+            kept = {"blocks": self.blocks, "tokens": self.tokens, "rows": self.rows}
+            Path(self.kept).write_text(json.dumps(kept), encoding="utf-8")
 
 
 def main(arguments: Sequence[str]) -> int:

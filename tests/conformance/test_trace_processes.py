@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.record import ROOT
 from benchmarks.trace import command
 from kvlitmus.conformance.run.targets import TargetRef, roots
 from tests.conformance.test_trace import PINNED, SMALL
@@ -42,7 +43,7 @@ def interrupt_after(first: Callable[[str], bool], arguments: list[str], where: P
         stderr=subprocess.PIPE,
         text=True,
         cwd=where,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(command.ROOT), *roots()])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *roots()])},
     )
     assert child.stdout is not None
     seen = []

@@ -93,7 +93,7 @@ def test_every_stage_does_what_it_does_on_a_device(bench: Bench) -> None:
     assert len(record.head["measured"]) == len(copies.ROWS)
     measured = {row["way"] for row in record.of("baselines") if "gb_s" in row}
     assert {"index", "loop", "batch"} <= measured and record.head["baselines_wrong"] == []
-    rows = {goal.row for goal in record.goals}
+    rows = {f"{goal.row}, {goal.what}" for goal in record.goals}
     assert len(rows) == len(record.goals) >= 18
     for wanted in (
         "h2d 8 KiB",

@@ -30,9 +30,8 @@ from benchmarks.gpu.stage import (
     Bench,
     Record,
     Skip,
-    at_least,
-    at_most,
 )
+from benchmarks.record import at_least, at_most
 from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.transfer import TorchMover
 from tests.optimized.support.device import pretend
@@ -125,11 +124,11 @@ def bench_of(path: Path | None = None) -> Bench:
 
 
 def test_goals() -> None:
-    assert at_least("row", 0.9, 0.9, "x").met and not at_least("row", 0.9, 0.89, "x").met
-    assert at_most("row", 20, 20.0, "us").met and not at_most("row", 20, 20.1, "us").met
+    assert at_least("row", "", 0.9, 0.9).met and not at_least("row", "", 0.9, 0.89).met
+    assert at_most("row", "", 20, 20.0, " us").met and not at_most("row", "", 20, 20.1, " us").met
     record = bench_of().record
-    record.goal(at_least("bandwidth", 0.97, 0.5, ""))
-    record.goal(at_most("time", 20, 3, "us"))
+    record.goal(at_least("bandwidth", "", 0.97, 0.5))
+    record.goal(at_most("time", "", 20, 3, " us"))
     said = report.report(record)
     assert "MISSED bandwidth" in said and "met    time" in said and "DRY" not in said
     assert record.code() == CORRECT, "a goal that is missed is no error"

@@ -101,14 +101,16 @@ class Action:
 @contextmanager
 def quiet() -> Iterator[None]:
     """The garbage collector off, and what is alive now out of its sight."""
+    was = gc.isenabled()
     gc.collect()
     gc.freeze()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
         gc.unfreeze()
+        if was:
+            gc.enable()
 
 
 def measure(actions: Mapping[str, Action], *, rounds: int, judged: tuple[str, ...] = ()) -> dict[str, Stat]:
