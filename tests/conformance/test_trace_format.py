@@ -171,7 +171,7 @@ def test_nothing_in_an_error_moves_a_terminal(tmp_path: Path) -> None:
     [
         (lambda path: path, "Is a directory"),
         (lambda path: path / "missing.jsonl", "No such file"),
-        (lambda path: path / "nul\0.jsonl", "null byte"),
+        (lambda path: path / "nul\0.jsonl", "embedded null"),
         (lambda path: write(path, ""), "an empty file"),
     ],
 )
