@@ -43,7 +43,7 @@ from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.facts import INPUTS
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.seen import Seen
 
 BEFORE, AFTER = (list(INPUTS).index(name) for name in ("before", "after"))

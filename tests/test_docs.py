@@ -18,8 +18,7 @@ import kvlitmus.spec
 from kvlitmus.optimized.cores import lacking as lacking_core
 from kvlitmus.spec import job, prefetch_life
 from kvlitmus.spec.facts import FACTS
-from kvlitmus.spec.parts import PARTS
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import PARTS, all_rules
 from tests.test_layout import ROOMS, ROOT
 from tools import autodoc, site
 

@@ -12,7 +12,7 @@ from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.run.targets import KNOWN
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tools import hazards
 from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker, Mechanism, around
 

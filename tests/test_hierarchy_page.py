@@ -15,7 +15,7 @@ import pytest
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.spec.interface.tiers import EVENT_PORTS, JOB_KINDS, TIER_PORTS
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tests.test_layout import ROOT
 
 PAGE = (ROOT / "docs" / "hierarchy.md").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from kvlitmus.conformance.report import build
 from kvlitmus.conformance.run import failures, plan, targets
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.run.targets import checkout_peers
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.schemas import fits
 from tools import results, upstream_page
 from tools.results_page import Evidence, Judged, Report, broken_rules, page

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tests.test_docs import anchors, links
 from tools import upstream_page
 

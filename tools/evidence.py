@@ -46,8 +46,8 @@ from kvlitmus.conformance.run.plan import (
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.parts import PARTS
-from kvlitmus.spec.rule import Rule, all_rules
+from kvlitmus.spec.parts import PARTS, all_rules
+from kvlitmus.spec.rule import Rule
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"

@@ -44,7 +44,7 @@ from kvlitmus.conformance.run import engine, failures  # noqa: E402
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options  # noqa: E402
 from kvlitmus.conformance.run.targets import KNOWN, peer_python  # noqa: E402
 from kvlitmus.conformance.support.version import version  # noqa: E402
-from kvlitmus.spec.rule import all_rules  # noqa: E402
+from kvlitmus.spec.parts import all_rules  # noqa: E402
 from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker  # noqa: E402
 from tools.hazards_page import page  # noqa: E402
 

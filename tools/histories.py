@@ -23,7 +23,7 @@ from kvlitmus.reference.perform import DECIDE, perform
 from kvlitmus.spec import calls, effects
 from kvlitmus.spec.advance import expect, opened_by
 from kvlitmus.spec.page import Tree
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, empty_state
 from kvlitmus.spec.units import Name, PageNo, pages_in_order, pages_of

@@ -21,9 +21,10 @@ from kvlitmus.spec.config import CONFIG_VALUES, Config
 from kvlitmus.spec.interface import cache as interface
 from kvlitmus.spec.on import On
 from kvlitmus.spec.page import Page, Tree
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.profile import PROFILE_VALUES, Profile
-from kvlitmus.spec.rule import Kind, Rule, all_rules
+from kvlitmus.spec.rule import Kind, Rule
 from kvlitmus.spec.state import Running, State
 from tools.autodoc import markdown
 

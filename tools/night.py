@@ -49,7 +49,7 @@ from kvlitmus.conformance.run.targets import load_target, resolve_target  # noqa
 from kvlitmus.conformance.support import ending  # noqa: E402
 from kvlitmus.conformance.support.version import version  # noqa: E402
 from kvlitmus.mutants.registry import all_mutants  # noqa: E402
-from kvlitmus.spec.rule import all_rules  # noqa: E402
+from kvlitmus.spec.parts import all_rules  # noqa: E402
 
 DEPTHS = (0, 1, 2, 3)
 OTHERS = (

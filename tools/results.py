@@ -36,7 +36,7 @@ if __name__ == "__main__":
 from kvlitmus.conformance.history import again  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
-from kvlitmus.spec.rule import all_rules  # noqa: E402
+from kvlitmus.spec.parts import all_rules  # noqa: E402
 from tools import upstream_page  # noqa: E402
 from tools.results_page import GROUPS, Evidence, Judged, Pair, Report, broken_rules, page, targets_of  # noqa: E402
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvlitmus.conformance.run.targets import known_targets
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 Report = dict[str, Any]
 Pair = tuple[str, str]

@@ -28,8 +28,8 @@ sys.path[:0] = [path for path in ROOMS if path not in sys.path]
 from kvlitmus.spec import job, prefetch_life  # noqa: E402
 from kvlitmus.spec.facts import FACTS, INPUTS  # noqa: E402
 from kvlitmus.spec.less import meant_by, standing_for  # noqa: E402
-from kvlitmus.spec.parts import PARTS  # noqa: E402
-from kvlitmus.spec.rule import RETIRED, Kind, Rule, all_rules  # noqa: E402
+from kvlitmus.spec.parts import PARTS, all_rules  # noqa: E402
+from kvlitmus.spec.rule import RETIRED, Kind, Rule  # noqa: E402
 from kvlitmus.spec.transitions import Table  # noqa: E402
 from tools import implement_page  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402

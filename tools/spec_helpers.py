@@ -51,7 +51,8 @@ from kvlitmus.spec.actions import ACTIONS, Group  # noqa: E402
 from kvlitmus.spec.explain import REACH  # noqa: E402
 from kvlitmus.spec.facts import FACTS, Facts  # noqa: E402
 from kvlitmus.spec.job import JOBS  # noqa: E402
-from kvlitmus.spec.rule import Kind, Rule, all_rules  # noqa: E402
+from kvlitmus.spec.parts import all_rules  # noqa: E402
+from kvlitmus.spec.rule import Kind, Rule  # noqa: E402
 from tests.spec.support.edges import ALL_ROWS  # noqa: E402
 from tests.spec.support.functions import FUNCTIONS  # noqa: E402
 from tools import spec_mutation  # noqa: E402

@@ -40,7 +40,8 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun  # noqa: E402
 from kvlitmus.conformance.run import engine, plan  # noqa: E402
 from kvlitmus.conformance.run.results import Item, Options  # noqa: E402
 from kvlitmus.mutants.registry import all_mutants  # noqa: E402
-from kvlitmus.spec.rule import Kind, all_rules  # noqa: E402
+from kvlitmus.spec.parts import all_rules  # noqa: E402
+from kvlitmus.spec.rule import Kind  # noqa: E402
 from tests.spec.support.edges import ALL_ROWS  # noqa: E402
 from tools import corpus_items, night  # noqa: E402
 from tools.spec_trial import Trial, TryingChecker, trying  # noqa: E402

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tools.results_page import GROUPS, Evidence, Judged, broken_rules, short, targets_of
 
 HEADING = "| statement | rules | model | shown by | on SGLang |"

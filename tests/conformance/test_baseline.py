@@ -9,7 +9,7 @@ import pytest
 
 from kvlitmus.conformance.run.baseline import BaselineError, Entry, compare, load, version_parts
 from kvlitmus.conformance.run.results import RuleVerdict, Verdict
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 RULES = list(all_rules())
 GOOD = '[[known]]\nrule = "TREE-02"\nreason = "rounded down twice"\nlink = "https://example.org/1"\n'

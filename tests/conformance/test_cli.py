@@ -14,7 +14,7 @@ from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.run.plan import CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import target
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.command_line import BROKEN, ONE, Capture
 
 

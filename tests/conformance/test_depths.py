@@ -20,7 +20,7 @@ from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.mutants.evict import childless
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 
 class KeepsEvicted(RadixTree):

@@ -23,7 +23,8 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_reques
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
-from kvlitmus.spec.rule import Rule, all_rules
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.rule import Rule
 
 ALL = tuple(WEIGHTS)
 PAGED = Config(page_size=4)

@@ -20,7 +20,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.spec.facts import FACTS, Facts
 from kvlitmus.spec.names import Names
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 
 def names_of(*keys: tuple[int, ...]) -> tuple[Names, list[int]]:

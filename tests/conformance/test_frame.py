@@ -19,7 +19,7 @@ from kvlitmus.spec.component_state import ComponentState
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.ranks import RankView
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.sparse_state import SparseState
 from tools import frame, frame_kinds, frame_page
 

@@ -19,7 +19,7 @@ from kvlitmus.conformance.fuzz import campaign, canary
 from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.support import files as safe
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.schemas import fits
 from tests.support.processes import eventually
 

@@ -19,7 +19,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.run.targets import KNOWN, resolve_target
 from kvlitmus.mutants.registry import mutant_of
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.cheats import CHEATS
 from tests.conformance.support.command_line import BROKEN, ONE, Capture
 from tests.conformance.support.schemas import fits

@@ -23,7 +23,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.lockstep import CHOICES, BacksUpLater, Found, kinds_of, lockstep
 

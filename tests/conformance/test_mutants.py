@@ -13,7 +13,8 @@ from kvlitmus.mutants import registry
 from kvlitmus.mutants.mutant import CRASHES, Mutant
 from kvlitmus.mutants.registry import MODULES, MUTANTS, PAGED, all_mutants, mutant, null_mutant
 from kvlitmus.mutants.run import Effort, run_mutant
-from kvlitmus.spec.rule import Rule, all_rules
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.rule import Rule
 from tests.support.mutants import Look, aimed, assert_killed, litmus, noticed, schedules, shared
 
 QUICK_SEEDS = (0, 1)

@@ -20,7 +20,7 @@ from kvlitmus.conformance.cli.commands import run
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report.outcomes import RUN
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.reports import VERDICTS, changed, report
 from tests.test_layout import ROOT
 

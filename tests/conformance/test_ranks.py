@@ -35,8 +35,8 @@ from kvlitmus.spec.interface.ranks import (
     World,
     worlds,
 )
+from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.rank_calls import ABSENT, LOST, RETURNED, WAITING
-from kvlitmus.spec.rule import rules_of
 from tests.conformance.support.gathering_ranks import GatheringRanks
 
 PAIR = Group("tp", (0, 1))

@@ -21,7 +21,7 @@ from kvlitmus.conformance.run.results import Finding, ItemResult
 from kvlitmus.conformance.run.verdicts import Scope, conclude, exit_code, group
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.schemas import fits
 
 EVIL = "\x1b[31mred\x07 <script>alert(1)</script> | `x` ``` ![a](http://e.vil) @all \u202e\n# head\r\nnext \ud800"

@@ -19,7 +19,7 @@ from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.reference.sparse import empty_pool
 from kvlitmus.spec.interface.sparse import SparseShape, SparseView
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 RULES = {id: rule for id, rule in all_rules().items() if rule.pack == "sparse"}
 

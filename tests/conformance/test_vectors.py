@@ -21,7 +21,7 @@ from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.vectors import FOLDER, Vector, VectorError, all_vectors, load, load_all, to_plain
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 Capture = pytest.CaptureFixture[str]
 

@@ -8,7 +8,7 @@ import pytest
 
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.optimized.tree import Tree
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tests.optimized.support.mutants import registered
 from tests.support.mutants import Patched, aimed, assert_killed, litmus, noticed, schedules
 

@@ -37,9 +37,9 @@ from kvlitmus.spec.hash_calls import (
 )
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.schemes import Domain, HashFunction, Scheme
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key, Unit

@@ -15,8 +15,8 @@ from kvlitmus.reference import sparse as reference
 from kvlitmus.spec import sparse
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.on import On
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_calls import (
     SparseCall,

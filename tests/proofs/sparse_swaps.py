@@ -15,9 +15,9 @@ from kvlitmus.reference import sparse as reference
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.on import On
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_buffer import SparseBuffer, admitted, swapped
 from kvlitmus.spec.sparse_calls import SparseAdmit, SparseDone, SparseMisuse, SparseSwap

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import Kind, all_rules
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.rule import Kind
 from tests.proofs.support.explore import Counterexample, Explorer
 from tests.proofs.support.planted import PLANTED, Planted
 from tests.proofs.support.scopes import EVERY_RUN, NIGHTLY

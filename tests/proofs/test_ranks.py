@@ -9,7 +9,7 @@ import pytest
 from kvlitmus.conformance.adapters.reference.ranks import RankedReference
 from kvlitmus.reference import ranks
 from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Local
-from kvlitmus.spec.rule import rules_of
+from kvlitmus.spec.parts import rules_of
 from tests.proofs.support.rank_search import SCOPES, found, search
 
 pytestmark = pytest.mark.proof

@@ -11,7 +11,7 @@ import pytest
 
 from kvlitmus.reference.perform import perform
 from kvlitmus.spec.calls import Alloc
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.units import Tokens
 from tests.proofs import fetch_lemmas, lemmas, lock_lemmas, rank_lemmas, tree_lemmas
 from tests.proofs.lemmas import LEMMAS, SETTINGS, small_state

@@ -25,8 +25,9 @@ from kvlitmus.spec.actions import (
     occasions_with,
 )
 from kvlitmus.spec.on import On
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules, rule
+from kvlitmus.spec.rule import rule
 from tools.frame_page import GOVERNED, frame_page
 
 

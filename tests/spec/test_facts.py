@@ -15,8 +15,9 @@ from kvlitmus.spec import rule as register
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, Fact, Unknown, fact
 from kvlitmus.spec.occasions import On
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import Kind, all_rules, rule
+from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, empty_state

@@ -11,7 +11,7 @@ import pytest
 from kvlitmus.spec import plan
 from kvlitmus.spec.facts import FACTS, UNKNOWN, Unknown
 from kvlitmus.spec.inline import expression
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.units import Tokens
 
 RULES = all_rules()

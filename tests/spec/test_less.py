@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from kvlitmus.spec.less import SAID, Said, meant_by, standing_for
-from kvlitmus.spec.rule import RULES, all_rules
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.rule import RULES
 from kvlitmus.spec.setting import SNAPSHOT
 
 all_rules()

@@ -10,7 +10,8 @@ import pytest
 
 from kvlitmus.spec import facts
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import RETIRED, RULES, Kind, Rule, Strength, all_rules, rule, rules_of
+from kvlitmus.spec.parts import all_rules, rules_of
+from kvlitmus.spec.rule import RETIRED, RULES, Kind, Rule, Strength, rule
 
 EVERY = list(all_rules().values())
 

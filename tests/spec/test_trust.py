@@ -13,8 +13,8 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.page import Page
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, Tree, empty_state

@@ -21,7 +21,7 @@ from kvlitmus.conformance.run.results import Options, Verdict
 from kvlitmus.conformance.run.verdicts import Scope, conclude
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.spec.interface import Hit, Loaded, Prefetched, Stored, TierNode
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 ANSWERS: tuple[type, ...] = (Hit, Stored, NodeView, TierNode, Prefetched, Loaded)
 """What adapters answer and show, in which fields may be left out."""

@@ -23,7 +23,7 @@ from kvlitmus.conformance.run.targets import resolve_target
 from kvlitmus.conformance.support.text import raised_text
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 STEPS = 20_000
 """Random steps per mutant."""

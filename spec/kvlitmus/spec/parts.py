@@ -1,9 +1,12 @@
-"""The parts of the spec, in the order in which they are read, shown and blamed."""
+"""The parts of the spec, in the order in which they are read, shown and blamed, and with them all rules."""
 
 from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Iterator
+
+from kvlitmus.spec.rule import RULES, Rule
 
 PARTS = (
     "observed",
@@ -63,3 +66,26 @@ def place(module: str) -> int:
     """Where a module stands in the order of the parts; modules that are none come last."""
     part = module.rpartition(".")[2]
     return PARTS.index(part) if part in PARTS else len(PARTS)
+
+
+def all_rules() -> dict[str, Rule]:
+    """Every rule of the spec, in declared order; importing the parts is what registers them."""
+    load()
+    if not part_by_part(tuple([one.predicate.__module__ for one in RULES.values()])):
+        # A part may have been imported before the parts that come before it.
+        ordered = sorted(RULES.values(), key=lambda one: place(one.predicate.__module__))
+        RULES.clear()
+        RULES.update({one.id: one for one in ordered})
+    return RULES
+
+
+@functools.lru_cache(maxsize=1)
+def part_by_part(modules: tuple[str, ...]) -> bool:
+    """Whether these modules are in the order of the parts; looked up once, for every cache that is judged asks."""
+    places = [place(module) for module in modules]
+    return places == sorted(places)
+
+
+def rules_of(pack: str) -> Iterator[Rule]:
+    """The rules of one pack, in declared order."""
+    return (one for one in all_rules().values() if one.pack == pack)

@@ -16,10 +16,9 @@ Rules of upkeep:
 from __future__ import annotations
 
 import enum
-import functools
 import hashlib
 import inspect
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -118,7 +117,7 @@ NOT = "not "
 """How a premise begins that is true where its fact is not."""
 
 RULES: dict[str, Rule] = {}
-"""All rules by id, in the order of their parts."""
+"""The rules that have been registered, by id; all of them are :func:`kvlitmus.spec.parts.all_rules`."""
 
 RETIRED: dict[str, str] = {}
 """Ids that are no longer in force, each with the reason; never used again."""
@@ -201,30 +200,3 @@ def check_premise(id: str, name: str, facts: Collection[str]) -> None:
     deeper = [one for one in asked if FACTS[one].depth > depth or not FACTS[one].ports <= ports]
     if deeper:
         raise ValueError(f"{id}: its premise needs {deeper}, which can't be known wherever the rule is judged", id)
-
-
-def all_rules() -> dict[str, Rule]:
-    """Every rule of the spec, in declared order; importing the parts is what registers them."""
-    from kvlitmus.spec import parts
-
-    parts.load()
-    if not part_by_part(tuple([one.predicate.__module__ for one in RULES.values()])):
-        # A part may have been imported before the parts that come before it.
-        ordered = sorted(RULES.values(), key=lambda one: parts.place(one.predicate.__module__))
-        RULES.clear()
-        RULES.update({one.id: one for one in ordered})
-    return RULES
-
-
-@functools.lru_cache(maxsize=1)
-def part_by_part(modules: tuple[str, ...]) -> bool:
-    """Whether these modules are in the order of the parts; looked up once, for every cache that is judged asks."""
-    from kvlitmus.spec import parts
-
-    places = [parts.place(module) for module in modules]
-    return places == sorted(places)
-
-
-def rules_of(pack: str) -> Iterator[Rule]:
-    """The rules of one pack, in declared order."""
-    return (one for one in all_rules().values() if one.pack == pack)

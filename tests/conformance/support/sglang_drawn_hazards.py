@@ -17,7 +17,7 @@ from kvlitmus.conformance.adapters.sglang.common.storage_hits import hits_13, hi
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, Options
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker, Note, around
 
 TARGETS = {"0.5.13.post1": hits_13, "0.5.23": hits_23}

@@ -35,7 +35,7 @@ from kvlitmus.spec.component_calls import (
 from kvlitmus.spec.component_state import ComponentState, Use, Uses, end_name
 from kvlitmus.spec.component_steps import component_steps
 from kvlitmus.spec.component_told import Replayed
-from kvlitmus.spec.rule import rules_of
+from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity

@@ -19,7 +19,7 @@ from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 CONFIGS = (Config(), Config(page_size=4, pages=8), Config(page_size=4, bigram=True), *TIER_CONFIGS)
 SEEDS, OPS = range(12), 250

@@ -22,7 +22,7 @@ from kvlitmus.spec.component_calls import (
 from kvlitmus.spec.component_shapes import step_of
 from kvlitmus.spec.component_state import ComponentState, Running
 from kvlitmus.spec.component_told import Replayed
-from kvlitmus.spec.rule import rules_of
+from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
 from tests.proofs.support.component_explore import tellings, uses_of

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseView
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseSeen
 from kvlitmus.spec.sparse_state import SparseState, advance_sparse

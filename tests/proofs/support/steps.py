@@ -24,9 +24,9 @@ from kvlitmus.spec.config import Config
 from kvlitmus.spec.facts import FACTS, worked_out_from
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.plan import Judged, compile_plan
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.state import State, Tree

@@ -14,9 +14,9 @@ from kvlitmus.spec.advance import EXPECT, expect
 from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.occasions import On, occasions_of
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.plan import Judged, Plan, compile_plan
 from kvlitmus.spec.replay import replay
-from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.seen import Record, TierSeen
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.state import State

@@ -24,10 +24,10 @@ from kvlitmus.spec.late import Contents, Late
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.observed import NodeCounts
 from kvlitmus.spec.page import Block, Page, Tree
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefetch_facts import Fallback
 from kvlitmus.spec.prefetch_plan import HostCall, Planned, PlanPrefetch, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.setting import Setting

@@ -41,11 +41,11 @@ from kvlitmus.spec.misuse_calls import Aftermath, Lookups, MisuseCall
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.partial import counted, told
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.plan import Judged, Plan, value_of
 from kvlitmus.spec.rank_state import NO_RANKS, RanksState
 from kvlitmus.spec.replay import replay
 from kvlitmus.spec.request import computed_slots
-from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.seen import Held, Seen, TierSeen
 from kvlitmus.spec.setting import Setting

@@ -20,7 +20,8 @@ from kvlitmus.spec.explain import Effect
 from kvlitmus.spec.facts import FACTS, Facts
 from kvlitmus.spec.interface.tiers import Job
 from kvlitmus.spec.names import NO_NAME, Names
-from kvlitmus.spec.rule import Rule, all_rules
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.rule import Rule
 from kvlitmus.spec.seen import Held
 from kvlitmus.spec.tier_state import Misnamed
 

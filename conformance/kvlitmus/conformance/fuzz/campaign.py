@@ -22,7 +22,7 @@ from kvlitmus.conformance.fuzz.job_runner import Done, Job, JobRunner
 from kvlitmus.conformance.fuzz.store import Store
 from kvlitmus.conformance.run.minimise import ranked
 from kvlitmus.conformance.run.results import Finding, Item, Options
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 BEAT = 10.0
 """Seconds between two lines of the journal that say how far the campaign has come."""

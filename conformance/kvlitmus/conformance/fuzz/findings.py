@@ -11,7 +11,7 @@ from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.run.results import Finding, Options
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 
 def save_finding(folder: Path, finding: Finding, target: str, options: Options) -> Path:

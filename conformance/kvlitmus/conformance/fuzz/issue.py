@@ -13,7 +13,7 @@ from kvlitmus.conformance.report.markdown import escape, fenced
 from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 MOST = 10
 """Maximum number of findings that are told in full."""

@@ -26,7 +26,7 @@ from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, result_from_json, to_json
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.mutants.registry import mutant_of
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 
 class Planted(NamedTuple):

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Item, to_json
-from kvlitmus.spec.rule import Rule, all_rules
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.rule import Rule
 
 ROOTS = ("run.engine", "run.plan", "run.verdicts", "litmus", "generate.actions", "checker.calls", "vectors")
 """Modules and packages of the judge from which everything else is reached by imports."""

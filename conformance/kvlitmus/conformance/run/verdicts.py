@@ -26,7 +26,8 @@ from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, V
 from kvlitmus.conformance.support import ending
 from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import Rule, Strength, all_rules
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.rule import Rule, Strength
 
 FLAT = "a cache without a host tier"
 """What the rules on calls to flat caches need; no adapter declares it."""

@@ -21,7 +21,7 @@ from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 MOST = 20
 """Maximum number of findings, and of breaches of the contract, that are shown in full."""

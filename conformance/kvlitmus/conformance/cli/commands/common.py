@@ -28,7 +28,8 @@ class TargetFailed(Exception):
 
 def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = None) -> dict[str, Rule]:
     """The rules that were asked for (all, if none were named); unknown names get a hint."""
-    from kvlitmus.spec.rule import RETIRED, Strength, all_rules
+    from kvlitmus.spec.parts import all_rules
+    from kvlitmus.spec.rule import RETIRED, Strength
 
     rules = all_rules()
     known_packs = list(dict.fromkeys(rule.pack for rule in rules.values()))

@@ -19,7 +19,7 @@ from kvlitmus.conformance.support.version import version
 from kvlitmus.mutants import run as mutants_run
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.mutants.run import Effort, Fate
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.parts import all_rules
 
 PAUSE = 15.0
 """Seconds between two lines that say how far it is."""

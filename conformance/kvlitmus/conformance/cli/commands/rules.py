@@ -14,7 +14,8 @@ from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.text import closest
 from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.less import meant_by, standing_for
-from kvlitmus.spec.rule import Rule, all_rules
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.rule import Rule
 
 
 def main(args: argparse.Namespace) -> int:
