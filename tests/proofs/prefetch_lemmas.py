@@ -17,14 +17,12 @@ from collections.abc import Callable
 
 import kvlitmus.spec.prefetch  # noqa: F401 - registers the rules
 from kvlitmus.reference.prefetch import Answer, Call, Conversation, converse, gate, plan_prefetch, reserve, start
+from kvlitmus.spec.interface.plans import NO_MEMORY, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.prefetch_plan import (
-    NO_MEMORY,
     HostCall,
     Planned,
     PlanPrefetch,
-    PrefetchAsk,
-    PrefetchPlan,
     deficit,
     full_length,
     least_length,

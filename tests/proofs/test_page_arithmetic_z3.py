@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kvlitmus.spec.prefetch_plan import PrefetchAsk, deficit, least_length, truncated_length
+from kvlitmus.spec.interface.plans import PrefetchAsk
+from kvlitmus.spec.prefetch_plan import deficit, least_length, truncated_length
 from kvlitmus.spec.units import page_ceil, page_floor, pages_needed
 
 z3 = pytest.importorskip("z3")

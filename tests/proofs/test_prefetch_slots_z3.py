@@ -17,10 +17,11 @@ from kvlitmus.reference.perform import perform
 from kvlitmus.reference.prefetch import converse, plan_prefetch
 from kvlitmus.spec.calls import Begin, End, path_of
 from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, Outcome
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.policies import time_limit
-from kvlitmus.spec.prefetch_plan import PrefetchAsk, truncated_length
+from kvlitmus.spec.prefetch_plan import truncated_length
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.tier_calls import Abandon, Advance, Attach, Poll, Prefetch, Tick

@@ -14,8 +14,9 @@ from kvlitmus.conformance.litmus.prefetch_table import CASES, PlanCase
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.reference.prefetch import Answer, Call, converse, plan_prefetch
 from kvlitmus.spec import prefetch
+from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.plan import verdicts
-from kvlitmus.spec.prefetch_plan import HostPool, PlanPrefetch, PrefetchAsk, PrefetchPlan, full_length
+from kvlitmus.spec.prefetch_plan import PlanPrefetch, full_length
 from kvlitmus.spec.rule import RULES
 
 PLAN_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == prefetch.__name__]

@@ -8,11 +8,11 @@ from types import ModuleType
 from kvlitmus.conformance import ports
 from kvlitmus.spec import interface
 from kvlitmus.spec.config import CONFIG_VALUES, Config
-from kvlitmus.spec.interface import PORTS, cache, capabilities_of, components, ranks, sparse, stores, tiers
+from kvlitmus.spec.interface import PORTS, cache, capabilities_of, components, plans, ranks, sparse, stores, tiers
 from kvlitmus.spec.interface import ports as table
 from kvlitmus.spec.profile import PROFILE_VALUES, Profile
 
-PARTS = (cache, tiers, stores, sparse, components, ranks, table)
+PARTS = (cache, plans, tiers, stores, sparse, components, ranks, table)
 
 
 def defined(module: ModuleType) -> set[str]:

@@ -34,10 +34,11 @@ from kvlitmus.spec.hash_calls import (
     noted,
     prefixes_of,
 )
+from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.plan import verdicts
-from kvlitmus.spec.prefetch_plan import PlanPrefetch, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.prefetch_plan import PlanPrefetch
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.rule import RULES, Strength
 from kvlitmus.spec.schemes import SCHEMES

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kvlitmus.conformance.ports import PORTS, Begun, Hit, Stored
+from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.interface.tiers import Event, Job, Loaded, Outcome, PageStore, Prefetched
-from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
 from tests.support.differential_store import Recorder, Replayer
 

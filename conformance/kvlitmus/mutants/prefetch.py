@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.mutants.registry import mutant, null_mutant
-from kvlitmus.spec.prefetch_plan import NO_MEMORY, RATE_LIMITED, TOO_SHORT, HostPool, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.interface.plans import NO_MEMORY, RATE_LIMITED, TOO_SHORT, HostPool, PrefetchAsk, PrefetchPlan
 
 _SGLANG = "https://github.com/sgl-project/sglang/pull/"
 ADAPTIVE = _SGLANG + "16370"

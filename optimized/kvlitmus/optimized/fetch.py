@@ -46,7 +46,7 @@ from kvlitmus.optimized.work import (
     Work,
     WorkTable,
 )
-from kvlitmus.spec.prefetch_plan import PrefetchAsk
+from kvlitmus.spec.interface.plans import PrefetchAsk
 
 BEST_EFFORT, WAIT_COMPLETE, TIMEOUT = STOPS = "best_effort", "wait_complete", "timeout"
 """How long a request waits for its prefetch: not at all, to the end, or to the end but not longer than a limit."""

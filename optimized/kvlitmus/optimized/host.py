@@ -53,7 +53,7 @@ class HostTier:
 
 
 class HostSide:
-    """The host memory as a prefetch plan sees it (:class:`kvlitmus.spec.prefetch_plan.HostPool`)."""
+    """The host memory as a prefetch plan sees it (:class:`kvlitmus.spec.interface.plans.HostPool`)."""
 
     def __init__(self, host: HostTier, anchor: Place) -> None:
         self.host = host

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.spec.prefetch_plan import (
+from kvlitmus.spec.interface.plans import (
     NO_MEMORY,
     RATE_LIMITED,
     STORAGE_OFF,
@@ -17,15 +17,12 @@ from kvlitmus.spec.prefetch_plan import (
     HostPool,
     PrefetchAsk,
     PrefetchPlan,
-    deficit,
-    full_length,
-    least_length,
-    truncated_length,
 )
+from kvlitmus.spec.prefetch_plan import deficit, full_length, least_length, truncated_length
 
 
 class PrefetchPlanner:
-    """Plans prefetches over any host memory that looks like a :class:`~kvlitmus.spec.prefetch_plan.HostPool`.
+    """Plans prefetches over any host memory that looks like a :class:`~kvlitmus.spec.interface.plans.HostPool`.
 
     Slots may come as any sequence, an array too: they are handed on as they came.
     """

@@ -28,11 +28,12 @@ from kvlitmus.reference.pool import slots_of
 from kvlitmus.reference.prefetch import Answer, Call, converse, gate, plan_prefetch
 from kvlitmus.spec import effects, policies
 from kvlitmus.spec.host_state import Operation
+from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.interface.tiers import Prefetched
 from kvlitmus.spec.policies import WRITE_BACK
 from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED
-from kvlitmus.spec.prefetch_plan import PrefetchAsk, full_length
+from kvlitmus.spec.prefetch_plan import full_length
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_calls import Abandon, Poll, Prefetch

@@ -11,18 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
-from kvlitmus.spec.prefetch_plan import (
-    NO_MEMORY,
-    RATE_LIMITED,
-    STORAGE_OFF,
-    TOO_SHORT,
-    PrefetchAsk,
-    PrefetchPlan,
-    deficit,
-    full_length,
-    least_length,
-    truncated_length,
-)
+from kvlitmus.spec.interface.plans import NO_MEMORY, RATE_LIMITED, STORAGE_OFF, TOO_SHORT, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.prefetch_plan import deficit, full_length, least_length, truncated_length
 
 
 class Call(NamedTuple):

@@ -28,13 +28,8 @@ from collections.abc import Sequence
 
 from kvlitmus.spec import hashing as _hashing  # noqa: F401 - its facts
 from kvlitmus.spec import prefetch_facts as _prefetch_facts  # noqa: F401 - its facts
+from kvlitmus.spec.interface.plans import NO_MEMORY, RATE_LIMITED, STORAGE_OFF, TOO_SHORT
 from kvlitmus.spec.on import On
-from kvlitmus.spec.prefetch_plan import (
-    NO_MEMORY,
-    RATE_LIMITED,
-    STORAGE_OFF,
-    TOO_SHORT,
-)
 from kvlitmus.spec.rule import Strength, rule
 from kvlitmus.spec.units import Slot, Tokens, same
 

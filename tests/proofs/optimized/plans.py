@@ -8,9 +8,9 @@ from typing import Any
 
 from kvlitmus.reference.prefetch import Call
 from kvlitmus.spec import policies
+from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefetch_life import ENDED, REVOKED
-from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
 from tests.proofs.optimized.claims import proof
 from tests.proofs.support.search import Run, alike, every
 from tests.proofs.support.source import Slip, Source

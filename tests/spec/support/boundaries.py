@@ -20,13 +20,14 @@ from kvlitmus.spec.config import Config
 from kvlitmus.spec.evict import Choosing
 from kvlitmus.spec.facts import FACTS, UNKNOWN
 from kvlitmus.spec.interface import Hit, tiers
+from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.late import Contents, Late
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.observed import NodeCounts
 from kvlitmus.spec.page import Block, Page, Tree
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefetch_facts import Fallback
-from kvlitmus.spec.prefetch_plan import HostCall, Planned, PlanPrefetch, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.prefetch_plan import HostCall, Planned, PlanPrefetch
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen

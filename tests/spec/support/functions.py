@@ -11,10 +11,10 @@ from typing import Any
 from kvlitmus.spec.actions import What
 from kvlitmus.spec.explain import Effect
 from kvlitmus.spec.interface import Hit
+from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.late import Late
 from kvlitmus.spec.on import On
 from kvlitmus.spec.page import Page, Tree
-from kvlitmus.spec.prefetch_plan import PrefetchAsk
 from kvlitmus.spec.seen import Seen, TierSeen
 from kvlitmus.spec.store_state import VAGUE, Entry, StoreState
 from kvlitmus.spec.tier_calls import Prefetch

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
 from kvlitmus.conformance.ports import PORTS, Begun, Hit, NodeView, Sizes, Stored, View
-from kvlitmus.spec.prefetch_plan import HostCall, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.prefetch_plan import HostCall
 from kvlitmus.spec.units import Key
 
 MAX_NUMBER = 1 << 62

@@ -32,8 +32,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.spec import prefetch_plan
-from kvlitmus.spec.interface import cache, components, ranks, sparse, stores, tiers
+from kvlitmus.spec.interface import cache, components, plans, ranks, sparse, stores, tiers
 from kvlitmus.spec.units import Key
 
 Row = Any
@@ -41,7 +40,7 @@ Row = Any
 
 FORMS: dict[str, type[Any]] = {
     form.__name__: form
-    for module in (cache, tiers, components, ranks, sparse, stores, prefetch_plan)
+    for module in (cache, tiers, components, ranks, sparse, stores, plans)
     for form in vars(module).values()
     if isinstance(form, type) and issubclass(form, tuple) and hasattr(form, "_fields")
 } | {"Key": Key}

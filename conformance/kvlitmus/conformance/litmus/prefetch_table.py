@@ -11,13 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvlitmus.conformance.checker.scripted_host import HostScript
-from kvlitmus.spec.prefetch_plan import (
-    NO_MEMORY,
-    RATE_LIMITED,
-    STORAGE_OFF,
-    TOO_SHORT,
-    PrefetchAsk,
-)
+from kvlitmus.spec.interface.plans import NO_MEMORY, RATE_LIMITED, STORAGE_OFF, TOO_SHORT, PrefetchAsk
 
 THIRD = 2
 """The number of the third allocation: the truncated one."""

@@ -21,7 +21,7 @@ from kvlitmus.conformance import ports
 from kvlitmus.conformance.ports.template_words import WIDTH, comment, literal, meanings_of, prose, quoted, wrapped
 from kvlitmus.spec import interface
 from kvlitmus.spec.config import Config
-from kvlitmus.spec.interface import PORTS, cache, components, ranks, sparse, stores, tiers
+from kvlitmus.spec.interface import PORTS, cache, components, plans, ranks, sparse, stores, tiers
 from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.profile import PROFILE_VALUES, Profile
 
@@ -272,7 +272,7 @@ def note(text: str, method: Any, imports: Imports) -> None:
 
 def face(module: str) -> str:
     """Where users import from what a module defines: the interface has one place for all of its modules."""
-    return interface.__name__ if module in FAMILIES else module
+    return interface.__name__ if module in FAMILIES or module == plans.__name__ else module
 
 
 def types_of(method: Any) -> Iterator[type]:
@@ -311,7 +311,7 @@ def import_lines(imports: Imports) -> Iterator[str]:
     others = sorted(imports.keys() - set(ours) - {"builtins"})
     for group in filter(None, (others, ours)):
         for module in group:
-            names = sorted(imports[module], key=lambda one: (not one.isupper(), not one[:1].isupper(), one))
+            names = sorted(imports[module], key=lambda one: (not one.isupper(), not one[:1].isupper(), one.lower()))
             line = f"from {module} import {', '.join(names)}"
             yield from (
                 [line]

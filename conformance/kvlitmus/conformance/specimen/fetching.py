@@ -21,7 +21,7 @@ from kvlitmus.conformance.specimen.works import (
     cut,
 )
 from kvlitmus.spec.interface import PageStore
-from kvlitmus.spec.prefetch_plan import PrefetchAsk
+from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.units import Key
 
 
@@ -37,7 +37,7 @@ class FetchSettings(NamedTuple):
 
 
 class HostSide:
-    """The host memory as a prefetch plan sees it (:class:`kvlitmus.spec.prefetch_plan.HostPool`)."""
+    """The host memory as a prefetch plan sees it (:class:`kvlitmus.spec.interface.plans.HostPool`)."""
 
     def __init__(self, tree: TierTree, host: HostPool, anchor: TieredNode) -> None:
         self.tree = tree

@@ -10,9 +10,9 @@ from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.tree import CLEARED, Node
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface import Begun, Event, Hit, NodeView, Sizes, Stored, View
+from kvlitmus.spec.interface.plans import HostPool as PlannedPool
+from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.limits import beyond_vocabulary
-from kvlitmus.spec.prefetch_plan import HostPool as PlannedPool
-from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.units import Key
 

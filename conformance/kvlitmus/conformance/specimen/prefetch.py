@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.spec.prefetch_plan import (
+from kvlitmus.spec.interface.plans import (
     NO_MEMORY,
     RATE_LIMITED,
     STORAGE_OFF,

@@ -1,10 +1,10 @@
 """The interface: every call that a cache may offer, what it is given, and what it answers.
 
-It comes in pieces, the **ports**: a protocol with a few methods each.  ``cache`` has those of a flat cache, ``tiers``
-those of a host tier and storage below it (with jobs, events and snapshots), ``stores`` those of a page store alone,
-``sparse`` those of a sparse host pool, ``components`` those of a cache of several components, ``ranks`` those of several
-ranks; ``ports`` has the table of
-all.  Presence of the methods is the capability.
+It comes in pieces, the **ports**: a protocol with a few methods each.  ``cache`` has those of a flat cache (``plans``,
+what its planner of prefetches is asked and answers), ``tiers`` those of a host tier and storage below it (with jobs,
+events and snapshots), ``stores`` those of a page store alone, ``sparse`` those of a sparse host pool, ``components``
+those of a cache of several components, ``ranks`` those of several ranks; ``ports`` has the table of all.  Presence of
+the methods is the capability.
 """
 
 from kvlitmus.spec.interface.cache import (
@@ -49,6 +49,7 @@ from kvlitmus.spec.interface.components import (
     ComponentView,
     ComponentWrites,
 )
+from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.interface.ports import (
     PORTS,
     capabilities_in,
@@ -201,6 +202,7 @@ __all__ = [
     "GroupLost",
     "Hashes",
     "Hit",
+    "HostPool",
     "HostTier",
     "Inspect",
     "Job",
@@ -216,6 +218,8 @@ __all__ = [
     "PartlyComputed",
     "Pool",
     "Prefetch",
+    "PrefetchAsk",
+    "PrefetchPlan",
     "Prefetched",
     "Prefetching",
     "Prefix",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, View
-from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key, Unit, key_length
 
 if TYPE_CHECKING:

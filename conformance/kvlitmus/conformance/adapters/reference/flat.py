@@ -53,9 +53,9 @@ from kvlitmus.spec.calls import (
     Unlock,
     path_of,
 )
+from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.names import NO_NAME, Names
-from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.state import State, Tree, empty_state
 from kvlitmus.spec.step import Step

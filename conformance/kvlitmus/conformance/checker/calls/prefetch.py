@@ -9,7 +9,8 @@ from __future__ import annotations
 from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost
 from kvlitmus.conformance.ports import Prefetch
 from kvlitmus.conformance.support.integers import integer, integers, is_integer
-from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch, PrefetchPlan
+from kvlitmus.spec.interface.plans import PrefetchPlan
+from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch
 from kvlitmus.spec.units import Slot
 
 

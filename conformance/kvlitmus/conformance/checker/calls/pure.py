@@ -24,7 +24,8 @@ from kvlitmus.spec.hash_calls import (
     noted,
     prefixes_of,
 )
-from kvlitmus.spec.prefetch_plan import PlanPrefetch, PrefetchAsk
+from kvlitmus.spec.interface.plans import PrefetchAsk
+from kvlitmus.spec.prefetch_plan import PlanPrefetch
 from kvlitmus.spec.units import Key
 
 if TYPE_CHECKING:
