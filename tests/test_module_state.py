@@ -16,6 +16,9 @@ _PROCESS = "it belongs to the process, as what it keeps does"
 KNOWN = {
     "spec/kvlitmus/spec/facts.py FACTS": _REGISTER,
     "spec/kvlitmus/spec/rule.py RULES": _REGISTER,
+    **{
+        f"spec/kvlitmus/spec/occasions.py {name}": _REGISTER for name in ("PLAIN", "REFUSABLE", "BY_ANSWER", "BY_STATE")
+    },
     "spec/kvlitmus/spec/rule.py RETIRED": "a table without entries yet",
     "conformance/kvlitmus/conformance/generate/actions/registry.py ACTIONS": _REGISTER,
     "conformance/kvlitmus/conformance/litmus/registry.py LITMUS": _REGISTER,

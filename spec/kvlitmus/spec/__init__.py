@@ -35,7 +35,8 @@ background has legal :mod:`~kvlitmus.spec.transitions`, in :mod:`~kvlitmus.spec.
 :mod:`~kvlitmus.spec.prefetch_life`.
 
 How a step is judged: :mod:`~kvlitmus.spec.setting` (what a run is about), :mod:`~kvlitmus.spec.seen` (what was seen of
-the cache), :mod:`~kvlitmus.spec.step`, :mod:`~kvlitmus.spec.on` and :mod:`~kvlitmus.spec.occasions` (what kind of step it is),
+the cache), :mod:`~kvlitmus.spec.step`, :mod:`~kvlitmus.spec.on` and :mod:`~kvlitmus.spec.occasions` (what kind of step it is;
+:mod:`~kvlitmus.spec.tier_occasions` of calls on the tiers),
 :mod:`~kvlitmus.spec.actions` (what a step of each kind may change, and why), :mod:`~kvlitmus.spec.explain` (which
 of it was seen), by :mod:`~kvlitmus.spec.look` (what of a step the frame looks at) and :mod:`~kvlitmus.spec.reach` (what a
 cause can reach), :mod:`~kvlitmus.spec.room` (how much room a call lacks),

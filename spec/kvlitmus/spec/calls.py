@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.names import Names, page_names
+from kvlitmus.spec.occasions import occasion, occasions_by_answer, refusable
+from kvlitmus.spec.on import On
 from kvlitmus.spec.units import Key, Name, Slot, Tokens
 
 
@@ -44,6 +46,7 @@ def path_of(names: Names, key: Key, page_size: int, *, row: bool = False) -> Pat
     return Path(key, root, own, page_names(own, page_size), tokens)
 
 
+@refusable(On.ALLOC, On.REFUSED_ALLOC)
 class Alloc(NamedTuple):
     """Allocate slots for the caller itself; answers slots, or ``None`` when refused."""
 
@@ -58,6 +61,7 @@ class Extend(NamedTuple):
     decode: bool = False
 
 
+@refusable(On.EXTEND_BATCH, On.REFUSED_EXTEND)
 class ExtendBatch(NamedTuple):
     """Slots for further tokens of several requests at once, each from ``before`` to ``after`` tokens; answers slots, or ``None``.
 
@@ -75,6 +79,7 @@ class ExtendBatch(NamedTuple):
         return Tokens(sum(self.after) - sum(self.before))
 
 
+@occasion(On.EXTEND_ONE)
 class ExtendOne(NamedTuple):
     """No call of its own: what one request of a batch, which had ``before`` tokens, got; answers its slots."""
 
@@ -82,40 +87,47 @@ class ExtendOne(NamedTuple):
     last: Slot
 
 
+@occasion(On.FREE)
 class Free(NamedTuple):
     """Give slots back that the caller owns: whole pages."""
 
     slots: tuple[Slot, ...]
 
 
+@occasion(On.GROUP_OPEN)
 class FreeInGroup(NamedTuple):
     """Give slots back in a group that is not at its end: nothing becomes available yet."""
 
     slots: tuple[Slot, ...]
 
 
+@occasion(On.FREE, On.GROUP_END)
 class EndGroup(NamedTuple):
     """The end of a group, in which these slots were given back; seen before it was opened."""
 
     slots: tuple[Slot, ...]
 
 
+@occasion(On.GROUP_CLOSED)
 class CloseGroup(NamedTuple):
     """The end of a group in which all sorts of calls were made, each a step of its own."""
 
 
+@occasion(On.RESET)
 class Reset(NamedTuple):
     """Forget everything.  ``stored``: how many pages storage has, where there is one."""
 
     stored: int | None = None
 
 
+@occasion(On.MATCH)
 class Match(NamedTuple):
     """Ask for the longest cached prefix of a key; answers a :class:`Hit`."""
 
     path: Path
 
 
+@occasion(On.INSERT)
 class Insert(NamedTuple):
     """Cache a key in these slots, of which the first ``protected`` are the tree's already; answers :class:`Stored`."""
 
@@ -126,6 +138,7 @@ class Insert(NamedTuple):
     chunked: bool = False
 
 
+@occasion(On.LOCK)
 class Lock(NamedTuple):
     """Protect the path that ends ``at`` a match; the suite calls the receipt by a number."""
 
@@ -133,6 +146,7 @@ class Lock(NamedTuple):
     receipt: int
 
 
+@occasion(On.UNLOCK)
 class Unlock(NamedTuple):
     """Give a receipt back."""
 
@@ -140,12 +154,14 @@ class Unlock(NamedTuple):
     receipt: int
 
 
+@occasion(On.EVICT)
 class Evict(NamedTuple):
     """Make room for so many slots; answers how many were freed."""
 
     asked: Tokens
 
 
+@refusable(On.BEGIN, On.REFUSED_BEGIN)
 class Begin(NamedTuple):
     """Begin a request; answers :class:`Begun`, or ``None`` when refused.
 
@@ -157,6 +173,7 @@ class Begin(NamedTuple):
     ahead: bool = False
 
 
+@refusable(On.GROW, On.REFUSED_GROW)
 class Grow(NamedTuple):
     """Grow a request by further ``tokens``, to ``path`` where that is granted; answers the new slots, or ``None``."""
 
@@ -213,8 +230,31 @@ class Raised(NamedTuple):
     error: str
 
 
+@occasion(On.AGAIN)
 class PlayedAgain(NamedTuple):
     """No call: a whole schedule was played on a second, fresh cache, and these prefixes went at each eviction."""
 
     victims: Sequence[object]
     victims_again: Sequence[object]
+
+
+@occasions_by_answer(Extend)
+def extend_occasions(call: Extend, answer: object) -> tuple[On, ...]:
+    """Slots for the further tokens of a row, by one port or the other, are granted or refused."""
+    if answer is None:
+        return (On.REFUSED_EXTEND,)
+    return (On.ALLOC_DECODE,) if call.decode else (On.ALLOC_EXTEND,)
+
+
+@occasions_by_answer(Publish)
+def publish_occasions(call: Publish, _: object) -> tuple[On, ...]:
+    """All that a request has is published, or a part."""
+    return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
+
+
+@occasions_by_answer(End)
+def end_occasions(call: End, _: object) -> tuple[On, ...]:
+    """A request is aborted, or finished, all of it or a part."""
+    if not call.keep:
+        return (On.END, On.ABORT)
+    return (On.END, On.FINISH) if call.upto is None else (On.END, On.FINISH, On.END_UPTO)

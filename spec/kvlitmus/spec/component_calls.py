@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.calls import Path
+from kvlitmus.spec.occasions import occasion, occasions_by_answer
+from kvlitmus.spec.on import On
 from kvlitmus.spec.units import Name
 
 Entries = Mapping[str, tuple[int, ...]]
@@ -62,12 +64,14 @@ class ComponentAlloc(NamedTuple):
     wants: Mapping[str, int]
 
 
+@occasion(On.COMPONENT_FREE)
 class ComponentFree(NamedTuple):
     """Give entries back that the caller owns."""
 
     given: Entries
 
 
+@occasion(On.COMPONENT_MATCH)
 class ComponentMatch(NamedTuple):
     """Ask for the longest usable prefix of a key; answers :class:`ComponentHit`."""
 
@@ -81,6 +85,7 @@ class ComponentHit(NamedTuple):
     entries: Entries
 
 
+@occasion(On.COMPONENT_INSERT)
 class ComponentInsert(NamedTuple):
     """Cache these entries of a key, by where they belong; answers those that are left to the caller, by component."""
 
@@ -88,6 +93,7 @@ class ComponentInsert(NamedTuple):
     brought: Mapping[At, int]
 
 
+@occasion(On.COMPONENT_LOCK)
 class ComponentLock(NamedTuple):
     """Protect what a hit of this length needs; answers of each component the ends of the entries that are covered."""
 
@@ -96,18 +102,21 @@ class ComponentLock(NamedTuple):
     receipt: int
 
 
+@occasion(On.COMPONENT_UNLOCK)
 class ComponentUnlock(NamedTuple):
     """Give a receipt back; answers nothing."""
 
     receipt: int
 
 
+@occasion(On.COMPONENT_EVICT)
 class ComponentEvict(NamedTuple):
     """Free so many entries of each of these components; answers how many were freed of each component."""
 
     wants: Mapping[str, int]
 
 
+@occasion(On.COMPONENT_RESET)
 class ComponentReset(NamedTuple):
     """Forget everything."""
 
@@ -132,6 +141,7 @@ class Reserved(NamedTuple):
     freed: Mapping[str, int]
 
 
+@occasion(On.COMPONENT_FOUND)
 class ComponentFound(NamedTuple):
     """Of each component the ends, in units, of what storage has of the key; answers :class:`Reading`."""
 
@@ -147,12 +157,14 @@ class Reading(NamedTuple):
     returned: Entries
 
 
+@occasion(On.COMPONENT_SETTLED)
 class ComponentSettled(NamedTuple):
     """The I/O of a prefetch has ended and writes no more; answers the places that are given back now."""
 
     number: int
 
 
+@occasion(On.COMPONENT_COMMIT)
 class ComponentCommit(NamedTuple):
     """Cache what came: of each component the ends of the entries that were read; answers :class:`Committed`."""
 
@@ -167,6 +179,7 @@ class Committed(NamedTuple):
     returned: Entries
 
 
+@occasion(On.COMPONENT_ABORT)
 class ComponentAbort(NamedTuple):
     """Give a prefetch up; answers the places that were given back."""
 
@@ -212,6 +225,7 @@ class Begun(NamedTuple):
     ended: bool
 
 
+@occasion(On.COMPONENT_COPIED)
 class ComponentCopied(NamedTuple):
     """A copy has ended, ``ok`` or not; answers the places that it gave back."""
 
@@ -219,16 +233,19 @@ class ComponentCopied(NamedTuple):
     ok: bool
 
 
+@occasion(On.COMPONENT_EVICT_HOST)
 class ComponentEvictHost(NamedTuple):
     """Free so many entries of each of these components on the host; answers how many were freed of each component."""
 
     wants: Mapping[str, int]
 
 
+@occasion(On.COMPONENT_ATTACH)
 class ComponentAttach(NamedTuple):
     """Storage is there from now on; answers nothing."""
 
 
+@occasion(On.COMPONENT_DETACH)
 class ComponentDetach(NamedTuple):
     """Storage goes away, and running prefetches are given up; answers the places that were given back."""
 
@@ -251,6 +268,7 @@ class Writing(NamedTuple):
     ends: Mapping[str, frozenset[int]] | None
 
 
+@occasion(On.COMPONENT_WRITTEN)
 class ComponentWritten(NamedTuple):
     """A write has ended, ``ok`` or not; answers nothing."""
 
@@ -284,6 +302,7 @@ class ComponentGrow(NamedTuple):
     chunk: int
 
 
+@occasion(On.COMPONENT_FINISH)
 class ComponentFinish(NamedTuple):
     """A request ends; answers nothing."""
 
@@ -319,3 +338,55 @@ ComponentCall = (
     | ComponentGrow
     | ComponentFinish
 )
+
+
+@occasions_by_answer(ComponentAlloc)
+def component_alloc_occasions(_: ComponentAlloc, answer: After) -> tuple[On, ...]:
+    """Entries of several components are granted or refused."""
+    return (On.REFUSED_COMPONENT_ALLOC,) if answer.answer is None else (On.COMPONENT_ALLOC,)
+
+
+@occasions_by_answer(ComponentPrefetch)
+def component_prefetch_occasions(_: ComponentPrefetch, answer: After) -> tuple[On, ...]:
+    """Memory for a prefetch of several components is reserved or refused."""
+    given = answer.answer
+    refused = isinstance(given, Reserved) and given.places is None
+    return (On.REFUSED_COMPONENT_PREFETCH,) if refused else (On.COMPONENT_PREFETCH,)
+
+
+@occasions_by_answer(ComponentBackUp)
+def component_back_up_occasions(_: ComponentBackUp, answer: After) -> tuple[On, ...]:
+    """A backup of several components begins, or is refused."""
+    given = answer.answer
+    refused = isinstance(given, Copying) and given.places is None
+    return (On.REFUSED_COMPONENT_BACK_UP,) if refused else (On.COMPONENT_BACK_UP,)
+
+
+@occasions_by_answer(ComponentLoad)
+def component_load_occasions(_: ComponentLoad, answer: After) -> tuple[On, ...]:
+    """A load back of several components begins, or is refused."""
+    given = answer.answer
+    refused = isinstance(given, Copying) and given.places is None
+    return (On.REFUSED_COMPONENT_LOAD,) if refused else (On.COMPONENT_LOAD,)
+
+
+@occasions_by_answer(ComponentWrite)
+def component_write_occasions(_: ComponentWrite, answer: After) -> tuple[On, ...]:
+    """A write to storage begins, or is refused."""
+    given = answer.answer
+    refused = isinstance(given, Writing) and given.ends is None
+    return (On.REFUSED_COMPONENT_WRITE,) if refused else (On.COMPONENT_WRITE,)
+
+
+@occasions_by_answer(ComponentStart)
+def component_start_occasions(_: ComponentStart, answer: After) -> tuple[On, ...]:
+    """A request begins, or is refused."""
+    return (On.REFUSED_COMPONENT_START,) if answer.answer is None else (On.COMPONENT_START,)
+
+
+@occasions_by_answer(ComponentGrow)
+def component_grow_occasions(_: ComponentGrow, answer: After) -> tuple[On, ...]:
+    """A request goes on, or is refused to."""
+    held = answer.answer
+    assert isinstance(held, Holding)
+    return (On.COMPONENT_GROW,) if held.granted else (On.REFUSED_COMPONENT_GROW,)

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kvlitmus.spec.calls import Raised
 from kvlitmus.spec.names import Names, page_names
+from kvlitmus.spec.occasions import occasion, occasions_by_answer
+from kvlitmus.spec.on import On
 from kvlitmus.spec.schemes import TOKEN_LIMIT
 from kvlitmus.spec.units import Key, Name
 
@@ -36,6 +39,7 @@ class TwoHashes(NamedTuple):
     second: tuple[str, ...]
 
 
+@occasion(On.HASH_PIECES)
 class HashPieces(NamedTuple):
     """Hash a key whole, and again in two calls of which the first gets so many pages; answers :class:`TwoHashes`."""
 
@@ -44,6 +48,7 @@ class HashPieces(NamedTuple):
     first_pages: int
 
 
+@occasion(On.HASH_PAIR)
 class HashPair(NamedTuple):
     """Hash two keys of one namespace; answers :class:`TwoHashes`."""
 
@@ -62,6 +67,7 @@ class HashPair(NamedTuple):
         return common // self.page_size
 
 
+@occasion(On.HASH_NAMESPACES)
 class HashNamespaces(NamedTuple):
     """Hash a key in its own namespace and in another one; answers :class:`TwoHashes`."""
 
@@ -70,6 +76,7 @@ class HashNamespaces(NamedTuple):
     page_size: int
 
 
+@occasion(On.HASHED)
 class CompareHashes(NamedTuple):
     """No call: the hashes that were answered, beside all before them.
 
@@ -139,3 +146,11 @@ def noted(ledger: HashLedger, call: CompareHashes, hashes: Sequence[str], most: 
     while most is not None and len(own) > most:
         del own[next(iter(own))]
     return HashLedger({**ledger.bearers, (call.page_size, call.bigram): own})
+
+
+@occasions_by_answer(PageHashes)
+def hashes_occasions(call: PageHashes, answer: object) -> tuple[On, ...]:
+    """Hashing is a refusal when it raised, and when it should have."""
+    if not call.hashable:
+        return (On.HASH_REFUSAL,)
+    return (On.HASH_REFUSAL, On.RAISED) if isinstance(answer, Raised) else (On.PAGE_HASHES,)

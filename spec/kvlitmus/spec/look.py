@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kvlitmus.spec import tier_occasions as _tier_occasions  # noqa: F401 - what calls on the tiers are
 from kvlitmus.spec.actions import ACTIONS, Cause, What, joined
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.on import On

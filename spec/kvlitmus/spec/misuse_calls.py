@@ -8,46 +8,55 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from kvlitmus.spec.occasions import occasion
+from kvlitmus.spec.on import On
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import PageNo, Slot, Tokens
 
 
+@occasion(On.MISUSE, On.DOUBLE_FREE)
 class DoubleFree(NamedTuple):
     """Free slots that were freed already."""
 
     slots: tuple[Slot, ...]
 
 
+@occasion(On.MISUSE, On.REPEATED_FREE)
 class RepeatedFree(NamedTuple):
     """Free the suite's own slots, naming each of these twice in one call."""
 
     slots: tuple[Slot, ...]
 
 
+@occasion(On.MISUSE, On.PARTIAL_FREE)
 class PartialFree(NamedTuple):
     """Free the first slot of a page that the suite owns and goes on using; then give back its other pages lawfully."""
 
     slots: tuple[Slot, ...]
 
 
+@occasion(On.MISUSE, On.STALE_UNLOCK)
 class StaleUnlock(NamedTuple):
     """Give a receipt back that was given back already."""
 
     receipt: int
 
 
+@occasion(On.MISUSE, On.SCRIBBLE)
 class Scribble(NamedTuple):
     """Overwrite the very sequence that an allocation of so many slots returned."""
 
     asked: Tokens
 
 
+@occasion(On.MISUSE, On.ODD_ALLOC)
 class OddAlloc(NamedTuple):
     """Allocate so many slots, which is no multiple of the page."""
 
     asked: Tokens
 
 
+@occasion(On.MISUSE, On.FORBIDDEN)
 class Forbidden(NamedTuple):
     """Any other call that the contract forbids: the method, and what is wrong with it, in words."""
 
@@ -55,12 +64,14 @@ class Forbidden(NamedTuple):
     wrong: str
 
 
+@occasion(On.MISUSE, On.OTHER_WIDTH)
 class OtherWidth(NamedTuple):
     """Match a key of so many units whose tokens come as integers of fewer bits than the cache's own."""
 
     units: Tokens
 
 
+@occasion(On.MISUSE, On.BEYOND)
 class Beyond(NamedTuple):
     """Match a key whose first page has a token that no key has: below 0, or not below the profile's ``vocabulary``."""
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.occasions import occasions_by_answer
+from kvlitmus.spec.on import On
 from kvlitmus.spec.units import Slot, Tokens, page_ceil, page_floor
 
 
@@ -72,3 +74,9 @@ def truncated_length(ask: PrefetchAsk, available: int) -> Tokens:
 def deficit(wanted: int, available: int, page_size: int) -> Tokens:
     """How much is lacking, in whole pages; one page where nothing is, for a pool that refuses what it says it has."""
     return Tokens(max(page_size, page_ceil(wanted - available, page_size)))
+
+
+@occasions_by_answer(PlanPrefetch)
+def plan_occasions(_: PlanPrefetch, answer: Planned) -> tuple[On, ...]:
+    """A plan is one whether it was decided or raised."""
+    return (On.PLAN_PREFETCH,) if answer.plan is not None else (On.PLAN_PREFETCH, On.RAISED)

@@ -9,18 +9,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Local, RankView, World
+from kvlitmus.spec.occasions import occasion, occasions_by_answer
+from kvlitmus.spec.on import On
 
 RETURNED, WAITING, LOST, RAISED, ABSENT = "returned", "waiting", "lost", "raised", "absent"
 """How a call on one rank ended: it returned; it waits for what never comes; it said that a rank is lost; it raised; it
 was not made, since the rank is gone."""
 
 
+@occasion(On.RANKS_STEP)
 class RankStart(NamedTuple):
     """Begin anew with these ranks; answers what was seen of each."""
 
     world: World
 
 
+@occasion(On.RANKS_STEP)
 class RankLocal(NamedTuple):
     """Something happens to one rank alone; answers what was seen of each."""
 
@@ -66,3 +70,22 @@ class Together(NamedTuple):
 
 RankCall = RankStart | RankLocal | RankAsk
 """The calls that change what is known of ranks."""
+
+ASKED: dict[str, On] = {
+    "match": On.RANKS_MATCH,
+    "acks": On.RANKS_ACKS,
+    "prefetch": On.RANKS_PREFETCH,
+    "hit": On.RANKS_HIT,
+    "poll": On.RANKS_POLL,
+    "load": On.RANKS_LOAD,
+}
+"""What ranks are asked, of which rules of its own speak."""
+
+
+@occasions_by_answer(RankAsk)
+def ranks_occasions(call: RankAsk, answer: Together) -> tuple[On, ...]:
+    """A call on ranks is one of its kind; where a rank is gone, nothing but that is said of it."""
+    if any(trace.ended == ABSENT for trace in answer.traces):
+        return (On.RANKS_STEP, On.RANKS_LOST)
+    own = ASKED.get(call.ask.what)
+    return (On.RANKS_STEP, On.RANKS_ASK) if own is None else (On.RANKS_STEP, On.RANKS_ASK, own)

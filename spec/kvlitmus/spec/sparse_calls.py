@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from kvlitmus.spec.facts import UNKNOWN, Unknown
 from kvlitmus.spec.interface.sparse import SparseView
+from kvlitmus.spec.occasions import occasion, occasions_by_answer
+from kvlitmus.spec.on import On
 from kvlitmus.spec.units import Slot, Tokens
 
 
@@ -35,12 +37,14 @@ class SparseRequest(NamedTuple):
         return self.start + self.tokens
 
 
+@occasion(On.SPARSE_READ)
 class SparseRead(NamedTuple):
     """Read back all slots of a row; answers :class:`SparseDone`."""
 
     row: int
 
 
+@occasion(On.SPARSE_FREE)
 class SparseFree(NamedTuple):
     """Give a row back; answers :class:`SparseDone`.  ``why``: one of :data:`ENDINGS`."""
 
@@ -52,6 +56,7 @@ ENDINGS = ("finished", "aborted", "retracted")
 """Why a row is given back: its request is at its end, its client gave it up, or it will be computed anew."""
 
 
+@occasion(On.SPARSE_RESERVE)
 class SparseReserve(NamedTuple):
     """Ask whether a request that will have no more than so many tokens is admitted; answers :class:`SparseDone`."""
 
@@ -59,12 +64,14 @@ class SparseReserve(NamedTuple):
     tokens: int
 
 
+@occasion(On.SPARSE_COPIED)
 class SparseCopied(NamedTuple):
     """A copy of staged tokens ends, the one that began as this number from 0 on; answers :class:`SparseDone`."""
 
     copy: int
 
 
+@occasion(On.SPARSE_READY)
 class SparseReady(NamedTuple):
     """Ask which staged rows are acknowledged; answers :class:`SparseDone`."""
 
@@ -78,6 +85,7 @@ class SparseGrow(NamedTuple):
     length: int
 
 
+@occasion(On.SPARSE_TRANSFERRED)
 class SparseTransferred(NamedTuple):
     """A peer has ended its transfer, with all KV or without; answers :class:`SparseDone`."""
 
@@ -85,6 +93,7 @@ class SparseTransferred(NamedTuple):
     arrived: bool
 
 
+@occasion(On.SPARSE_ADMIT)
 class SparseAdmit(NamedTuple):
     """The request of a row begins to decode; answers :class:`SparseDone`."""
 
@@ -92,6 +101,7 @@ class SparseAdmit(NamedTuple):
     length: int
 
 
+@occasion(On.SPARSE_SWAP)
 class SparseSwap(NamedTuple):
     """Ask where some tokens of a row lie in its buffer; answers :class:`SparseDone` with places for ``slots``."""
 
@@ -100,6 +110,7 @@ class SparseSwap(NamedTuple):
     wanted: tuple[int, ...]
 
 
+@occasion(On.SPARSE_MISUSE)
 class SparseMisuse(NamedTuple):
     """The same with tokens that can't be wanted; answers :class:`SparseDone`, not ``accepted`` where that was an error.
 
@@ -112,6 +123,7 @@ class SparseMisuse(NamedTuple):
     declared: bool = True
 
 
+@occasion(On.SPARSE_CONNECT)
 class SparseConnect(NamedTuple):
     """A peer with pages of so many tokens wants to write into the rows; answers :class:`SparseDone`."""
 
@@ -164,3 +176,23 @@ SparseCall = (
     | SparseGrow
 )
 """Every call on a sparse host pool."""
+
+
+@occasions_by_answer(SparseRequest)
+def sparse_occasions(call: SparseRequest, answer: SparseDone) -> tuple[On, ...]:
+    """A request for slots of a row is granted or refused, one that is to be staged or written to like any other."""
+    if call.peer:
+        if answer.slots is None:
+            return (On.REFUSED_SPARSE_REQUEST, On.REFUSED_SPARSE_PREALLOC)
+        return (On.SPARSE_REQUEST, On.SPARSE_PREALLOC)
+    if answer.slots is None:
+        return (On.REFUSED_SPARSE_REQUEST, On.REFUSED_SPARSE_STAGE) if call.staged else (On.REFUSED_SPARSE_REQUEST,)
+    if call.length:
+        return (On.SPARSE_REQUEST, On.SPARSE_BACKUP)
+    return (On.SPARSE_REQUEST, On.SPARSE_STAGE) if call.staged else (On.SPARSE_REQUEST,)
+
+
+@occasions_by_answer(SparseGrow)
+def sparse_grow_occasions(_: SparseGrow, answer: SparseDone) -> tuple[On, ...]:
+    """A buffer grows, or the device has no room."""
+    return (On.SPARSE_GROW,) if answer.accepted else (On.REFUSED_SPARSE_GROW,)

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvlitmus.spec.calls import Raised
+from kvlitmus.spec.occasions import occasion, occasions_by_answer
+from kvlitmus.spec.on import On
+
 DIGITS = 64
 """How many hex digits an ordinary key has."""
 
@@ -65,6 +69,7 @@ class Filled(NamedTuple):
     buffers: tuple[bytes, ...]
 
 
+@occasion(On.STORE_CLEAR)
 class StoreClear(NamedTuple):
     """Clear the store; answers :class:`Cleared`."""
 
@@ -88,6 +93,7 @@ class StoreRank(NamedTuple):
     rank: int
 
 
+@occasion(On.STORE_CRASH, On.STORE_LOOKUP)
 class StoreCrash(NamedTuple):
     """A writer of this page dies; answers what is there then: :class:`Crashed`."""
 
@@ -112,6 +118,7 @@ class Crashed(NamedTuple):
     answered: bool
 
 
+@occasion(On.STORE_RACE)
 class StoreRace(NamedTuple):
     """No call: pages were put one after the other, each a step of its own, while another thread was reading them.
 
@@ -133,3 +140,21 @@ StoreBatch = StoreExists | StoreGet | StorePut | StoreGetInto | StoreCrash
 
 StoreCall = StoreBatch | StoreClear | StoreDamage | StoreRank
 """The calls that change what is known of a store."""
+
+BATCHES: dict[type, On] = {
+    StoreExists: On.STORE_EXISTS,
+    StoreGet: On.STORE_GET,
+    StorePut: On.STORE_PUT,
+    StoreGetInto: On.STORE_GET_INTO,
+}
+"""The batches of a page store."""
+
+
+@occasions_by_answer(*BATCHES)
+def store_occasions(call: StoreBatch, answer: object) -> tuple[On, ...]:
+    """A batch is one whether it is answered or raised; one that was asked for before it is read is a lookup."""
+    occasions: tuple[On, ...] = (BATCHES[type(call)],)
+    if isinstance(call, StoreGet) and call.leading is not None:
+        occasions += (On.STORE_LOOKUP,)
+    failed = isinstance(answer, Raised) or (isinstance(answer, PutDone) and answer.accepted is None)
+    return (*occasions, On.RAISED) if failed else occasions

@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 from kvlitmus.spec.calls import Path
 from kvlitmus.spec.interface.tiers import Outcome
+from kvlitmus.spec.occasions import occasion
+from kvlitmus.spec.on import On
 
 
+@occasion(On.EVICT_HOST)
 class EvictHost(NamedTuple):
     """Make room for so many slots of the host; answers how many were dropped, or ``None`` where nobody counts."""
 
@@ -46,6 +49,7 @@ class Attach(NamedTuple):
     storage: int = 0
 
 
+@occasion(On.SETTLED)
 class Settled(NamedTuple):
     """No call: everything was delivered, and a few ticks later these requests still have to wait."""
 
@@ -59,24 +63,28 @@ class Prefetch(NamedTuple):
     path: Path
 
 
+@occasion(On.POLL)
 class Poll(NamedTuple):
     """Ask whether a request need not wait for its prefetch any more; answers yes or no."""
 
     rid: int
 
 
+@occasion(On.LOADED)
 class TellLoaded(NamedTuple):
     """Ask how many units the prefetch of a request has added; answers a count."""
 
     rid: int
 
 
+@occasion(On.ABANDON)
 class Abandon(NamedTuple):
     """The request that waits is aborted."""
 
     rid: int
 
 
+@occasion(On.FAULT)
 class FailCopy(NamedTuple):
     """Ask for a copy of this kind to fail, after so many that do not."""
 
@@ -84,24 +92,28 @@ class FailCopy(NamedTuple):
     after: int
 
 
+@occasion(On.FAULT)
 class FailHostAlloc(NamedTuple):
     """Ask for an allocation of host memory to fail, after so many that do not."""
 
     after: int
 
 
+@occasion(On.FAULT)
 class FailMemory(NamedTuple):
     """Ask for the next call to find no memory, after so many allocations; ``None``: no more."""
 
     after: int | None
 
 
+@occasion(On.OUT_OF_MEMORY)
 class OutOfMemory(NamedTuple):
     """A call about this key ended for want of memory, as the suite had asked for."""
 
     path: Path
 
 
+@occasion(On.CLOCK)
 class SetClock(NamedTuple):
     """Time passes."""
 

@@ -13,7 +13,8 @@ from kvlitmus.reference.hierarchy import host_of
 from kvlitmus.spec.advance import EXPECT, expect
 from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.interface.tiers import Event
-from kvlitmus.spec.occasions import On, occasions_of
+from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.on import On
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.plan import Judged, Plan, compile_plan
 from kvlitmus.spec.replay import replay

@@ -68,7 +68,7 @@ EFFECTS = (
     row("policies.later", (), worth=(), ticks=2),
     followed(Late(found=(frozenset({B}),)), forgets=True),
     followed(Late(found=(frozenset({B}),), due=frozenset({A})), forgets=False),
-    row("occasions.plan_occasions", (On.PLAN_PREFETCH, On.RAISED), _=None, answer=plan_of()),
+    row("prefetch_plan.plan_occasions", (On.PLAN_PREFETCH, On.RAISED), _=None, answer=plan_of()),
 )
 
 # -- tiers -------------------------------------------------------------------------------------------------
