@@ -73,6 +73,7 @@ class Server:
                 connection, _ = self.socket.accept()
             except OSError:
                 return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # no answer waits for the one before
             self.held.append(connection)
             thread = threading.Thread(target=self.serve, args=(connection,))
             self.threads.append(thread)
