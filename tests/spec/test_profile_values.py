@@ -137,6 +137,8 @@ FIRST_SEED = {"timeout_basis": 12, "timeout_from": 3, "fill_matched": 24, "refus
 
 
 SHOWN_BY = {
+    ("hit_counts", "match"): "matches-count-as-hits",
+    ("hit_counts", "none"): "leaves-grow",
     ("timeout_basis", "hit"): "waits-for-what-was-found",
     ("store_put", "first"): "specimen as a page store",
     ("misuse", "undefined"): "misuse-is-undefined",
