@@ -20,7 +20,6 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.ranked import Deciding, RankCache, RankedSpecimen
-from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.interface.ranks import (
     Ask,
     Collective,
@@ -240,25 +239,6 @@ def test_every_rule_of_ranks_is_evaluated_by_the_litmus_tests_that_name_it() -> 
                 assert all(counted[rule] for rule in test.rules), test.id
 
 
-MUTANTS = [one for one in all_mutants().values() if one.configs[0].pool == "ranks"]
-
-
-@pytest.mark.parametrize("id", [one.id for one in MUTANTS if not one.null])
-def test_a_mutant_is_killed_by_a_rule_that_it_names(id: str) -> None:
-    one = all_mutants()[id]
-    for config in one.configs:
-        tests = [test for test in all_litmus().values() if plan.suits(test, config, one.profile, force_misuse=False)]
-        # Those that aim at what it breaks come first, nearly always enough.
-        for test in sorted(tests, key=lambda test: set(one.kills).isdisjoint(test.rules)):
-            checker = Checker(one.target.make(config), config, one.profile)
-            try:
-                test.program(checker)
-            except Violation as violation:
-                if one.killed_by(violation.rules):
-                    return
-    pytest.fail(f"no litmus test kills {id}")
-
-
 def test_the_step_is_named_in_which_the_ranks_first_parted() -> None:
     """A use that one rank notes alone changes no answer until much later, when they evict."""
 
@@ -385,11 +365,9 @@ def test_ranks_that_do_not_say_that_they_keep_states_are_never_asked_for_any() -
     for seed in range(4):
         checker = Checker(Plain(), plan.RANKS, specimen.profile)
         Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
-        for test in all_litmus().values():
-            if test.needs <= checker.capabilities and plan.suits(
-                test, plan.RANKS, specimen.profile, force_misuse=False
-            ):
-                test.program(checker)
+    for test in all_litmus().values():
+        if test.needs <= checker.capabilities and plan.suits(test, plan.RANKS, specimen.profile, force_misuse=False):
+            test.program(checker)
     assert len(asked) > 50
     assert {world.state_slots for world in asked} == {0}
 
