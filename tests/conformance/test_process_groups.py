@@ -62,8 +62,17 @@ def play(checker: Checker, seed: int) -> Checker:
     return checker
 
 
-@pytest.mark.parametrize(("inner", "seeds"), [(specimen, 4), (reference, 2)], ids=["specimen", "reference"])
-@pytest.mark.parametrize("many", SIZES)
+@pytest.mark.parametrize(
+    ("many", "inner", "seeds"),
+    [
+        pytest.param(2, specimen, 2, id="2-specimen"),
+        *(
+            pytest.param(many, inner, 4, id=f"{many}-{name}-longer", marks=pytest.mark.nightly)
+            for many in SIZES
+            for name, inner in (("specimen", specimen), ("reference", reference))
+        ),
+    ],
+)
 def test_over_real_groups_everything_is_as_in_one_process(many: int, inner: object, seeds: int) -> None:
     """The litmus tests, then drawn schedules, of both models, which agree step by step; what takes too long hangs."""
     with ProcessTarget(many, inner, silent=LIMIT) as target:
@@ -78,7 +87,7 @@ def test_over_real_groups_everything_is_as_in_one_process(many: int, inner: obje
             assert seed or real.counted()["RANKS-27"], "worlds with states"
 
 
-@pytest.mark.parametrize("many", SIZES)
+@pytest.mark.parametrize("many", [2, pytest.param(4, marks=pytest.mark.nightly)])
 def test_a_collective_that_not_all_enter_is_named_and_not_waited_for(many: int) -> None:
     """Were it waited for, this would take as long as a test may."""
     one = all_mutants()["rank-skips-acks-when-idle"]

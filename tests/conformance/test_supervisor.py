@@ -28,7 +28,7 @@ from tests.support.processes import LIMIT, eventually, runs
 HERE = Path(__file__).parent / "support"
 PAGE4 = Config(page_size=4)
 OPTIONS = Options(reruns=0)
-LIMITS = Limits(call_seconds=0.5, start_seconds=60.0, shrink_seconds=0.8)
+LIMITS = Limits(call_seconds=0.5, start_seconds=60.0, shrink_seconds=0.3)
 START_SECONDS = 5.0
 """The limit for a start that hangs; the start of the suite itself, without byte code on a busy machine, is within."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,8 @@ STEPS = 2_000
 
 NULL_STEPS = 1_000
 """Of each null mutant at each depth below the full one: there are so many that more of each would take minutes."""
+
+NULL = [one for one in all_mutants().values() if one.null]
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
@@ -53,9 +55,13 @@ def test_what_comes_back_with_others_may_be_one_node_with_them(depth: int) -> No
     assert result.steps >= len(ops) and not result.findings and not result.error, result
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("depth", [0, 1, 2])
-@pytest.mark.parametrize("one", [one for one in all_mutants().values() if one.null], ids=lambda one: one.id)
+def by_turns(depth: int) -> Iterator[Any]:
+    """The null mutants: a third of them by day, another third for each depth; the others at night."""
+    for place, one in enumerate(NULL):
+        yield pytest.param(one, depth, id=f"{one.id}-{depth}", marks=[pytest.mark.nightly] * (place % 3 != depth))
+
+
+@pytest.mark.parametrize(("one", "depth"), [case for depth in (0, 1, 2) for case in by_turns(depth)])
 def test_a_null_mutant_raises_no_alarm_however_little_is_seen(one: Mutant, depth: int) -> None:
     """In each of its configurations; at the full depth it is played in test_mutants.py."""
     steps, ops = 0, min(OPS, -(-NULL_STEPS // len(one.configs)))
@@ -292,7 +298,7 @@ def test_what_a_cache_declares_decides(name: str, field: str, other: object) -> 
     assert found(Buggy(target.make, changed))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sixty_rules_have_something_to_say_of_a_block_table() -> None:
     target, said = zoo.target_of("block_table"), Counter[str]()
     for depth in (0, 3):

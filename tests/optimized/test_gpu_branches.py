@@ -79,7 +79,7 @@ STAGES: dict[str, Callable[[Bench], None]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_stage_does_what_it_does_on_a_device(bench: Bench) -> None:
     assert run(bench, list(STAGES.items())) == [("ok", "")] * len(STAGES)
     record = bench.record

@@ -34,7 +34,7 @@ def has_sanitizers() -> bool:
 
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(sys.platform != "linux" or not has_sanitizers(), reason="no compiler with AddressSanitizer"),
 ]
 

@@ -11,7 +11,7 @@ from tests.proofs.support.tier_judge import PACKS
 from tests.proofs.test_exhaustive import ALONE, WITHOUT_A_SNAPSHOT
 from tests.proofs.test_tier_exhaustive import ELSEWHERE
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.nightly]
 FLAT = ("pool", "tree", "lock", "evict", "req")
 
 UNDRAWN = {

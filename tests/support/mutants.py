@@ -107,13 +107,17 @@ def litmus(one: Mutant) -> set[str]:
     return tried(one, plan.items(one.configs, one.profile, steps=0))
 
 
-def shared(one: Mutant) -> set[str]:
-    """Each litmus test once, in one of the configurations that it fits: which one is another for each mutant."""
+def shared(one: Mutant, every: int = 1) -> set[str]:
+    """Each litmus test once, in one of the configurations that it fits: which one is another for each mutant.
+
+    ``every``: every third of them alone, for instance; which ones are others for each mutant.
+    """
     turn = list(all_mutants()).index(one.id)
     fitting: dict[str, list[Item]] = {}
     for item in plan.items(one.configs, one.profile, steps=0):
         fitting.setdefault(item.name, []).append(item)
-    return tried(one, [items[(turn + place) % len(items)] for place, items in enumerate(fitting.values())])
+    chosen = [items[(turn + place) % len(items)] for place, items in enumerate(fitting.values())]
+    return tried(one, chosen[turn % every :: every])
 
 
 def aimed(one: Mutant) -> set[str]:
