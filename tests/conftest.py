@@ -43,6 +43,7 @@ from hypothesis.database import (
 )
 
 from tests.support import processes
+from tests.support.record import Record
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for tests and what they start: there are no more processors than tests
 
@@ -81,11 +82,19 @@ settings.register_profile(
 settings.load_profile(os.environ.get("KVLITMUS_HYPOTHESIS", "ci"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What the night's run is made with."""
+    parser.addoption("--record", type=Path, metavar="FILE", help="write down what was tested, and what came of it")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """That the shared examples can't be had, without a network for instance, is said and fails no test."""
     config.addinivalue_line("filterwarnings", "default:Couldn't acquire:hypothesis.errors.HypothesisWarning")
     config.addinivalue_line("filterwarnings", "default:Using an expired artifact:hypothesis.errors.HypothesisWarning")
     config.addinivalue_line("filterwarnings", "default:Could not connect to GitHub:hypothesis.errors.HypothesisWarning")
+    file: Path | None = config.getoption("--record")
+    if file is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Record(file, config.invocation_params.args))
 
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -24,7 +24,8 @@ EVERY = 4
 """By day a null mutant plays every fourth litmus test: so many are these mutants that each test is played by dozens."""
 FULL_SEEDS = 5
 FULL_STEPS = 50_000
-FULL_NULL_STEPS = 100_000
+FULL_NULL_STEPS = 20_000
+"""``tools/night.py`` plays more of each, at every depth."""
 
 BY_LITMUS_ONLY = 0.1
 """At most this part of the mutants may need litmus tests."""

@@ -1,0 +1,106 @@
+"""What a run of the tests leaves behind, for whoever asks later whether it was made: ``--record FILE``.
+
+    .venv/bin/python -m pytest -m nightly --record tests/nightly.json
+
+The file says when, of which commit (``+``: with changes), with which versions, how many tests passed, failed and were
+skipped, and why, and what took longest.  It is saved as it grows: of a run that was cut short ``exit`` is ``null``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("pytest", "hypothesis", "crosshair-tool", "z3-solver", "numpy", "numba", "torch", "triton", "redis")
+SLOWEST = 20
+EVERY = 30.0
+"""Seconds between two times that the record is saved."""
+
+
+def commit() -> str:
+    """The commit that is tested, with a plus where the checkout differs from it; empty outside of git."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+    return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def versions() -> dict[str, str]:
+    """Of what the tests rest on: what is missing is left out, and its tests are among those that were skipped."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+class Record:
+    """A plugin that counts what becomes of each test, and writes it down."""
+
+    def __init__(self, file: Path, arguments: tuple[str, ...]) -> None:
+        self.file = file
+        self.began = self.saved = time.monotonic()
+        self.outcomes: Counter[str] = Counter()
+        self.failed: list[str] = []
+        self.skipped: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.stamp = {
+            "kind": "kvlitmus tests",
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "commit": commit(),
+            "arguments": list(arguments),
+            "versions": versions(),
+            "machine": {"system": platform.platform(), "processors": len(os.sched_getaffinity(0))},
+        }
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count what passed, failed (in whichever phase) and was skipped."""
+        self.seconds[report.nodeid] += report.duration
+        if report.failed:
+            self.outcomes["failed"] += 1
+            self.failed.append(f"{report.nodeid} ({report.when})")
+        elif report.skipped:
+            self.outcomes["skipped"] += 1
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self.skipped[reason.removeprefix("Skipped: ")] += 1
+        elif report.when == "call":
+            self.outcomes["passed"] += 1
+        if time.monotonic() - self.saved > EVERY:
+            self.save(None)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Write down how it ended; the processes that ran tests have ended by then, and their time is counted."""
+        self.save(int(exitstatus))
+
+    def save(self, code: int | None) -> None:
+        """Write the file; ``code``: with which the run ends, if it does."""
+        self.saved = time.monotonic()
+        used = os.times()
+        slowest = sorted(self.seconds, key=lambda test: -self.seconds[test])
+        found: dict[str, Any] = {
+            **self.stamp,
+            "exit": code,
+            "seconds": round(self.saved - self.began),
+            "processor_seconds": round(sum(used[:4])),
+            **{name: self.outcomes[name] for name in ("passed", "failed", "skipped")},
+            "failures": self.failed,
+            "reasons": dict(self.skipped.most_common()),
+            "slowest": {test: round(self.seconds[test], 1) for test in slowest[:SLOWEST]},
+        }
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
