@@ -1,0 +1,338 @@
+"""Whether a slip in any file of the product fails a test by day: so many are planted, one after the other.
+
+    .venv/bin/python -m tests.slips                     100 slips, drawn by seed 0, each in a file of its own
+    .venv/bin/python -m tests.slips --seed 7 --count 20
+    .venv/bin/python -m tests.slips --draw              says which they are, and plants none
+
+A slip is one operator or constant that is another (``tools/mutations.py``), in a Python file of the rooms or in the
+sources of the compiled core.  First the tests by day run once with a mark at each place, which notes who gets there.
+Then each slip is planted and the tests that get there run, the quickest of each file first, up to one that fails.
+Tests that compare the source with what was written down about it (:data:`PINS`) would fail whatever is changed, and are
+left out.
+
+It plants in the checkout that it is in, so that subprocesses see the slip as well, and puts back what was there.
+Nothing that git knows may have been changed.  The result (``--json``) is continued by the same command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import random
+import re
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tools.mutations import decides_nothing, statements, variants
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARES = {"spec": 30, "reference": 10, "conformance": 40, "optimized": 20}
+"""Of a hundred slips, so many are of each room."""
+PINS = ("tests/test_matrix.py", "tests/test_results.py", "tests/test_layout.py")
+SECONDS = 120
+"""So long one test may take; a slip that hangs it is noticed too."""
+AT_ONCE = 400
+"""So many tests are asked before the next ones are."""
+FIRST = 2
+"""So many tests of each file come before all others."""
+MARK = "kvlitmus_reach"
+"""The module that notes which test gets where; for a while it lies beside the specification."""
+NOTES = '''"""Notes which test gets to which mark."""
+
+import os
+import sys
+
+FILE = __file__.removesuffix(".py") + ".log"
+seen = set()
+
+
+def hit(mark):
+    """Note it, once for each test and process."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    frame = sys._getframe(1)
+    if frame.f_code.co_name == "<module>" or "__qualname__" in frame.f_locals:
+        test = ""
+    if (mark, test) not in seen:
+        seen.add((mark, test))
+        with open(FILE, "a", encoding="utf-8") as file:
+            file.write(f"{mark} {test}\\n")
+
+
+def pytest_runtest_logreport(report):
+    """Note how long a test takes."""
+    if report.when == "call" and "PYTEST_XDIST_WORKER" not in os.environ:
+        with open(FILE, "a", encoding="utf-8") as file:
+            file.write(f"took={report.duration} {report.nodeid}\\n")
+'''
+NATIVE = {
+    "<=": "<",
+    ">=": ">",
+    "==": "!=",
+    "!=": "==",
+    "&&": "||",
+    "||": "&&",
+    "+": "-",
+    "-": "+",
+    "<": "<=",
+    ">": ">=",
+}
+IN_NATIVE = re.compile(r"(?<= )(<=|>=|==|!=|&&|\|\||[-+<>])(?= [\w(])")
+
+
+class Slip(NamedTuple):
+    """A slip: in which file and line, from which byte to which, and what stands there before and after."""
+
+    file: str
+    line: int
+    start: int
+    end: int
+    before: str
+    after: str
+
+    @property
+    def id(self) -> str:
+        """What it is known by: it stays the same when lines move."""
+        return f"{self.file}: {self.before} → {self.after}"
+
+
+def slips(file: str) -> list[Slip]:
+    """Every slip in a file; after some of them it can't be compiled."""
+    source = (ROOT / file).read_bytes()
+    return list(in_native(file, source.decode()) if not file.endswith(".py") else in_python(file, source))
+
+
+def in_native(file: str, text: str) -> Iterator[Slip]:
+    """Operators of a line of C++, comments and includes left out."""
+    at = 0
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        code = line.partition("//")[0]
+        if not code.lstrip().startswith(("#", "*", "/*", "template", "static_assert")):
+            for found in IN_NATIVE.finditer(code):
+                start = at + len(line[: found.start()].encode())
+                yield Slip(file, number, start, start + len(found[0]), found[0], NATIVE[found[0]])
+        at += len(line.encode())
+
+
+def in_python(file: str, source: bytes) -> Iterator[Slip]:
+    """Expressions and conditions, each with what may stand in its place."""
+    tree = ast.parse(source)
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    idle = {id(one) for part in ast.walk(tree) for one in left_alone(part)}
+    for node in ast.walk(tree):
+        if id(node) in idle:
+            continue
+        found: list[tuple[ast.expr, str]] = []
+        if isinstance(node, ast.expr):
+            found = [(node, ast.unparse(other)) for other in variants(node)]
+        elif isinstance(node, ast.If):
+            found = [(node.test, after.removeprefix("if ")) for _, after, _ in statements(node)]
+        for place, after in found:
+            start, end = (
+                starts[line - 1] + column
+                for line, column in (
+                    (place.lineno, place.col_offset),
+                    (place.end_lineno or 0, place.end_col_offset or 0),
+                )
+            )
+            yield Slip(file, place.lineno, start, end, ast.unparse(place), after)
+
+
+def left_alone(node: ast.AST) -> Iterator[ast.AST]:
+    """What decides nothing, and what has no place of its own in the source."""
+    yield from decides_nothing(node)
+    if isinstance(node, ast.JoinedStr):
+        yield from ast.walk(node)
+    elif isinstance(node, ast.arg) and node.annotation is not None:
+        yield from ast.walk(node.annotation)
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
+        yield from ast.walk(node.returns)
+    elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        yield node
+
+
+def planted_in(source: bytes, one: Slip) -> bytes:
+    """The file with a slip."""
+    after = f"({one.after})" if one.file.endswith(".py") else one.after
+    return source[: one.start] + after.encode() + source[one.end :]
+
+
+def compiles(one: Slip) -> bool:
+    """Whether the file with a slip is Python, or no Python file."""
+    try:
+        compile(planted_in((ROOT / one.file).read_bytes(), one), "<slip>", "exec")
+    except (SyntaxError, ValueError):
+        return not one.file.endswith(".py")
+    return True
+
+
+def drawn(count: int, seed: int) -> list[Slip]:
+    """So many slips, rooms by their shares, each in a file of its own: fewer where a room has fewer files."""
+    draw, found = random.Random(seed), []
+    names = git("ls-files", *(f"{room}/*" for room in SHARES)).split()
+    for room, share in SHARES.items():
+        files = sorted(one for one in names if one.startswith(f"{room}/") and one.endswith((".py", ".cpp", ".h")))
+        draw.shuffle(files)
+        wanted = max(1, round(count * share / 100))
+        for file in files:
+            able = [one for one in slips(file) if compiles(one)] if wanted else []
+            if able:
+                found.append(draw.choice(able))
+                wanted -= 1
+    return found
+
+
+def git(*words: str) -> str:
+    """What git says."""
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@contextmanager
+def written(files: Mapping[str, bytes]) -> Iterator[None]:
+    """For a while these files have other contents; what is compiled is compiled anew."""
+    was = {file: (ROOT / file).read_bytes() for file in files}
+    native = any(not file.endswith(".py") for file in files)
+    try:
+        for file, source in files.items():
+            (ROOT / file).write_bytes(source)
+        yield
+    finally:
+        for file, source in was.items():
+            (ROOT / file).write_bytes(source)
+        if native:
+            build()
+
+
+def build() -> bool:
+    """Build the compiled core; whether it could be."""
+    command = [sys.executable, "tools/build_core.py", "--if-stale"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+def marked(number: int, one: Slip) -> bytes:
+    """The file with a mark at the place of a slip."""
+    source = (ROOT / one.file).read_bytes()
+    was = source[one.start : one.end].decode()
+    return planted_in(source, one._replace(after=f"__import__('{MARK}').hit({number}) or ({was})"))
+
+
+class Reach(NamedTuple):
+    """Which tests get to which slip, the quickest first; of those that are met by an import, all do."""
+
+    tests: dict[int, list[str]]
+    seconds: dict[str, float]
+
+    def of(self, number: int, slip: Slip) -> list[str]:
+        """The tests that may notice a slip, in the order in which they are asked: some of each file come first."""
+        found = self.tests.get(number, [])
+        if not slip.file.endswith(".py"):
+            found = [test for test in self.seconds if test.startswith("tests/optimized/")]
+        elif "" in found:
+            found = list(self.seconds)
+        turns: dict[str, int] = defaultdict(int)
+        order = []
+        for test in sorted(found, key=lambda test: self.seconds.get(test, 0.0)):
+            file = test.partition("::")[0]
+            order.append((turns[file] // FIRST, test))
+            turns[file] += 1
+        return [test for _, test in sorted(order, key=lambda pair: pair[0])]
+
+
+def reach(ones: Sequence[Slip]) -> Reach:
+    """Run the tests by day with a mark at the place of each slip."""
+    notes, log = ROOT / "spec" / f"{MARK}.py", ROOT / "spec" / f"{MARK}.log"
+    notes.write_text(NOTES, encoding="utf-8")
+    log.unlink(missing_ok=True)
+    files = {one.file: marked(number, one) for number, one in enumerate(ones) if one.file.endswith(".py")}
+    try:
+        with written(files):
+            ask(["-p", MARK, *(f"--ignore={pin}" for pin in PINS)])
+        found = Reach(defaultdict(list), {})
+        for line in log.read_text(encoding="utf-8").splitlines():
+            first, _, test = line.partition(" ")
+            if first.startswith("took="):
+                found.seconds[test] = float(first.removeprefix("took="))
+            elif test not in found.tests[int(first)]:
+                found.tests[int(first)].append(test)
+    finally:
+        notes.unlink()
+        log.unlink(missing_ok=True)
+    return found
+
+
+def ask(options: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run tests."""
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=line", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def noticed(one: Slip, tests: Sequence[str], folder: Path) -> str:
+    """Who notices a slip, and how; nothing, if nobody does."""
+    source = (ROOT / one.file).read_bytes()
+    with written({one.file: planted_in(source, one)}):
+        if not one.file.endswith(".py") and not build():
+            return "it can't be built"
+        for first in range(0, len(tests), AT_ONCE):
+            names = folder / "tests.txt"
+            names.write_text("\n".join(tests[first : first + AT_ONCE]) + "\n", encoding="utf-8")
+            told = ask(["-x", "-n", "0", "-rfE", "-o", f"timeout={SECONDS}", f"@{names}"])
+            if told.returncode:
+                lines = [line for line in told.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+                return lines[0][:200] if lines else (told.stdout + told.stderr)[-200:]
+    return ""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Plant, ask, say; 1 if there is a slip that nobody notices."""
+    about, _, rest = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog="slips", description=about, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=100, help="how many are drawn")
+    parser.add_argument("--seed", type=int, default=0, help="by which they are drawn")
+    parser.add_argument("--draw", action="store_true", help="say which they are, and plant none")
+    parser.add_argument("--json", type=Path, default=ROOT / ".kvlitmus" / "slips.json", help="where the result is kept")
+    asked = parser.parse_args(arguments)
+    ones = drawn(asked.count, asked.seed)
+    if asked.draw:
+        print(*(f"{one.file}:{one.line}: {one.before} → {one.after}" for one in ones), sep="\n")
+        return 0
+    if git("status", "--porcelain", "--untracked-files=no"):
+        parser.error("something has been changed: what is planted could not be told from it")
+    data: dict[str, Any] = json.loads(asked.json.read_text(encoding="utf-8")) if asked.json.exists() else {}
+    stamp = {"commit": git("rev-parse", "HEAD").strip(), "count": asked.count, "seed": asked.seed}
+    if any(data.get(key) != value for key, value in stamp.items()):
+        found = reach(ones)
+        data = {**stamp, "tests": found.tests, "seconds": found.seconds, "slips": {}}
+        save(asked.json, data)
+    got = Reach({int(number): tests for number, tests in data["tests"].items()}, data["seconds"])
+    for number, one in enumerate(ones):
+        if one.id in data["slips"]:
+            continue
+        started, tests = time.monotonic(), got.of(number, one)
+        by = noticed(one, tests, asked.json.parent)
+        data["slips"][one.id] = {"line": one.line, "by": by, "reached": len(tests)}
+        save(asked.json, data)
+        told = by or f"NOBODY of {len(tests)}"
+        print(f"{number} {one.file}:{one.line}: {one.before} → {one.after}: {told}, {time.monotonic() - started:.0f} s")
+    left = [id for id, found in data["slips"].items() if not found["by"]]
+    print(f"{len(data['slips'])} slips, {len(data['slips']) - len(left)} noticed", *left, sep="\n")
+    return int(bool(left))
+
+
+def save(file: Path, data: Mapping[str, Any]) -> None:
+    """Write it all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
