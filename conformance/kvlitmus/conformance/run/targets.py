@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.run.moved import MOVED, now
 from kvlitmus.conformance.support.text import closest, harmless
 
 PEERS_VARIABLE = "KVLITMUS_PEERS"
@@ -217,7 +216,7 @@ def resolve_target(name: str, *, python: str | None = None) -> TargetRef:
         return _ref(name, known.module, known.attribute, interpreter)
     module, colon, attribute = name.partition(":")
     if colon and _dotted(module) and (not attribute or _dotted(attribute)):
-        return _ref(name, now(module), attribute, python or sys.executable)
+        return _ref(name, module, attribute, python or sys.executable)
     if _dotted(name) and _here(name):
         return _ref(name, name, "", python or sys.executable)
     near = difflib.get_close_matches(name.casefold(), list(KNOWN), n=1, cutoff=0.5)
@@ -239,8 +238,6 @@ def load_target(ref: TargetRef) -> Any:
     try:
         found: Any = importlib.import_module(ref.module)
     except ModuleNotFoundError as error:
-        if error.name in MOVED:
-            raise UnknownTarget(f"{error.name} is {MOVED[error.name]} now: change the import") from error
         if error.name != ref.module and not ref.module.startswith(f"{error.name}."):
             raise  # it is there, and needs another one
         raise UnknownTarget(f"there is no module {ref.module!r} here or where Python looks") from error
