@@ -380,9 +380,10 @@ class Checker(Guard):
     # -- evaluation ----------------------------------------------------------------------------
 
     def answered(self, call: Any, answer: Any, state: Any = None) -> None:
-        """Judge a call after which nothing is observed, since it leaves the cache alone.
+        """Judge a call by its answer alone; there is no look at a tree or a pool before or after it.
 
-        ``state``: what was known before it, of what it is about.
+        Either the call leaves the cache alone (a plan, page hashes), or the answer brings along what was seen (of
+        components, ranks, sparse rows and page stores).  ``state``: what was known before it, of what it is about.
         """
         inputs = (self.setting, state, None, None, call, answer, None, None, None, None)
         self.judge(occasions_of(call, answer, self.state, self.setting, self.before), inputs, UNSEEN)
