@@ -205,7 +205,7 @@ DEATHS = {
 
 @pytest.mark.parametrize(("name", "call", "text"), [(name, *told) for name, told in DEATHS.items()], ids=DEATHS)
 def test_a_deadly_call_is_a_finding_and_the_rest_is_judged(name: str, call: str, text: str, tmp_path: Path) -> None:
-    items = seeds(3)
+    items = seeds(1)
     results, events = run(f"hostile:{name}", items, tmp_path / "state")
     found = findings(results)
     assert found
