@@ -38,10 +38,5 @@ def test_a_record_counts_and_says_what_it_is_of(tmp_path: Path, monkeypatch: pyt
     assert found["reasons"] == {"no GPU": 1}
     assert found["slowest"]["a"] == 6.0
     assert found["arguments"] == ["-m", "nightly"]
-    assert found["commit"].removesuffix("+") in ("", record.commit().removesuffix("+"))
+    assert {"date", "commit", "machine"} <= found.keys()
     assert {"python", "pytest", "hypothesis"} <= found["versions"].keys()
-
-
-def test_what_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "PACKAGES", ("pytest", "no-such-distribution"))
-    assert record.versions().keys() == {"python", "pytest"}

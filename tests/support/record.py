@@ -8,44 +8,21 @@ skipped, and why, and what took longest.  It is saved as it grows: of a run that
 
 from __future__ import annotations
 
-import json
 import os
-import platform
-import subprocess
 import time
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks import record
+
 PACKAGES = ("pytest", "hypothesis", "crosshair-tool", "z3-solver", "numpy", "numba", "torch", "triton", "redis")
+"""What the tests rest on: what is missing is left out, and its tests are among those that were skipped."""
 SLOWEST = 20
 EVERY = 30.0
 """Seconds between two times that the record is saved."""
-
-
-def commit() -> str:
-    """The commit that is tested, with a plus where the checkout differs from it; empty outside of git."""
-
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
-
-    return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-
-
-def versions() -> dict[str, str]:
-    """Of what the tests rest on: what is missing is left out, and its tests are among those that were skipped."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 class Record:
@@ -60,11 +37,9 @@ class Record:
         self.seconds: dict[str, float] = defaultdict(float)
         self.stamp = {
             "kind": "kvlitmus tests",
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "commit": commit(),
+            **record.stamp(record.today()),
+            "versions": record.versions(*PACKAGES),
             "arguments": list(arguments),
-            "versions": versions(),
-            "machine": {"system": platform.platform(), "processors": len(os.sched_getaffinity(0))},
         }
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -102,5 +77,4 @@ class Record:
             "reasons": dict(self.skipped.most_common()),
             "slowest": {test: round(self.seconds[test], 1) for test in slowest[:SLOWEST]},
         }
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        self.file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        record.write(self.file, found)
