@@ -10,9 +10,11 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.report.form import rows
 from kvlitmus.reference.perform import DECIDE
 from kvlitmus.spec import calls, effects
 from kvlitmus.spec.interface import CACHE_PORTS
@@ -99,9 +101,9 @@ def test_the_cache_that_was_written_from_the_page_passes(tmp_path: Path) -> None
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    report: Any = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert report["options"]["full"] and report["options"]["depth"] == 3
-    verdicts = {rule["id"]: rule["verdict"] for rule in report["rules"]}
+    verdicts = {rule["id"]: rule["verdict"] for rule in rows(report)}
     assert set(verdicts.values()) == {"passed", "not_applicable"}
     unseen = {rule.id for rule in implement_page.rules() if rule.predicate.__module__ == "kvlitmus.spec.unseen"}
     # This cache has a snapshot, so what is known without one isn't asked.

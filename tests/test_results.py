@@ -1,4 +1,4 @@
-"""The results page: classified, complete and up to date; and, where SGLang's environments exist, all of it again."""
+"""The results: classified, complete and in one table; and, where SGLang's environments exist, all of it again."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SNIPPETS = [
 """Release, script with its arguments, and what it must print."""
 
 
-def test_every_violation_is_classified_and_the_page_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_violation_is_classified_and_has_its_row(capsys: pytest.CaptureFixture[str]) -> None:
     code = results.main([])
     assert code == 0, capsys.readouterr().out
 
@@ -76,16 +76,13 @@ def planted(name: str = "sglang-0.5.23-file", **stamps: str) -> Report:
     ref = targets.TargetRef(name=name, module=known.module, attribute=known.attribute, python="", roots=())
     target = targets.load_target(ref)
     configs = plan.configs_of(target)
-    items = plan.items(configs, target.profile, force_misuse=True)
-    rows = [
-        {"id": rule.id, "title": rule.title, "digest": rule.digest, "verdict": "passed", "evaluations": 1234,
-         "findings": []}
-        for rule in all_rules().values()
-    ]  # fmt: skip
+    kinds = build.kinds_of(configs)
+    items = build.items_of(plan.items(configs, target.profile, force_misuse=True), kinds)
+    rows = [{"id": id, "verdict": "passed", "evaluations": 1234, "findings": []} for id in all_rules()]
     finding = {"rules": ["STORE-08"], "calls": ["get()"], "config": {}, "allowed": "", "detail": "", "seen": {"a": "1"}}
     row = next(row for row in rows if row["id"] == "STORE-08")
     row.update(verdict="violated", findings=[0])
-    stamp = {"build": build.build_of(known.module, build.kinds_of(configs)), "items": build.items_of(items)} | stamps
+    stamp = {"build": build.build_of(known.module, known.attribute, kinds), "items": items} | stamps
     tally = {"passed": 1, "violated": 1, "warned": 0, "not_applicable": 0}
     return {
         "stamps": {"target": {"name": name}, **stamp},
@@ -122,22 +119,20 @@ def evidence(data: Report, **more: Any) -> Evidence:
 def test_a_report_of_this_tree_counts() -> None:
     found = evidence(planted())
     assert found.stale == {}
-    text = page(found, [ENTRY], "", "")
+    text = page("# Results", found, [ENTRY])
     assert "| ✓ 1.2k |" in text and "| ✗ |" in text and "stale |" not in text
     assert "**bug**, latent" in text and "kvlitmus replay docs/results/x.json" in text
 
 
-@pytest.mark.parametrize("tampered", ["build", "items", "digest", "unstamped"])
+@pytest.mark.parametrize("tampered", ["build", "items", "unstamped"])
 def test_a_report_of_another_tree_is_stamped_stale_and_counts_for_no_verdict(tampered: str) -> None:
     data = planted(**{tampered: "0" * 12} if tampered in ("build", "items") else {})
-    if tampered == "digest":
-        data["rules"][3]["digest"] = "0" * 12
-    elif tampered == "unstamped":
+    if tampered == "unstamped":
         del data["stamps"]["build"]
     found = evidence(data)
-    said = {"build": "of build 000000000000", "items": "of other items", "digest": "1 rules are other ones"}
-    assert said.get(tampered, "made before reports were stamped") in found.stale["sglang-0.5.23-file"][0]
-    text = page(found, [ENTRY], "", "")
+    said = {"build": "of build 000000000000", "items": "of other items", "unstamped": "of build none"}
+    assert said[tampered] in found.stale["sglang-0.5.23-file"][0]
+    text = page("# Results", found, [ENTRY])
     assert "| **stale**: " in text and "All stale" in text
     assert "✓ 1.2k" not in text and "| ✗ |" not in text and "kvlitmus replay" not in text
     assert results.complaints(found, [ENTRY], Path("/nonexistent")) == [
@@ -152,7 +147,7 @@ def test_what_a_search_broke_stands_where_the_run_passed() -> None:
     found = evidence(planted(), searched=searched)
     entry = replace(ENTRY, rules=("STORE-03", "STORE-08"))
     assert "sglang-0.5.23-file: STORE-03 is broken, and nobody classified it" in results.complaints(found, [ENTRY])
-    text = page(found, [entry], "", "")
+    text = page("# Results", found, [entry])
     assert "| ✗ᶠ |" in text and "✗ʰ |" not in text
 
 
@@ -203,6 +198,36 @@ def hazards(folder: Path) -> Path:
     return path
 
 
+ROW = "| [Bytes](counterexamples/x.json) [script](snippets/x.py) | crash | 0.5.23 | latent | [#1](https://x/1) |\n"
+
+
+def test_the_table_of_findings_is_held_against_the_classification() -> None:
+    entry = replace(ENTRY, links=("https://x/1",))
+    assert results.table_complaints(ROW, [entry]) == []
+    for old, new, said in [
+        ("[Bytes]", "[Byte]", "no row for 'Bytes'"),
+        ("crash", "misuse", "its severity is one of"),
+        ("0.5.23", "0.5.13.post1", "was seen in sglang-0.5.23"),
+        ("latent", "server", "'Bytes' is latent"),
+        ("x/1", "x/2", "other links upstream"),
+    ]:
+        assert said in results.table_complaints(ROW.replace(old, new), [entry])[0]
+    assert "nobody classified" in results.table_complaints(ROW, [])[0]
+    assert "2 rows for 'Bytes'" in results.table_complaints(ROW * 2, [entry])[0]
+    for kind, severity in (("declared choice", "hits, a choice"), ("outside the contract", "misuse")):
+        other = replace(entry, kind=kind)
+        assert results.table_complaints(ROW, [other]) != []
+        assert results.table_complaints(ROW.replace("crash", severity), [other]) == []
+
+
+def test_the_site_has_what_is_written_and_what_was_judged() -> None:
+    text = results.for_site(results.README.read_text("utf-8"), "results/README.md")
+    assert text.startswith("# Results\n") and "## Verdicts" in text
+    assert all(f"### {number}. {one.title}" in text for number, one in enumerate(results.classification(), 1))
+    assert results.for_site("words", "index.md") == "words"
+    assert len(results.README.read_text("utf-8").splitlines()) <= 150
+
+
 def test_a_configuration_that_was_declined_is_no_verdict() -> None:
     """What a target declares that it is judged in, and then refuses, is a complaint, however green the rest is."""
     report = planted()
@@ -249,15 +274,12 @@ def test_the_committed_reports_are_whole_and_say_what_was_judged() -> None:
         release = re.match(r"(sglang|vllm)-(0\.\d+\.\d+(?:\.post1)?)", target)
         assert release is not None
         assert data["stamps"]["target"]["version"].lower().endswith(f"{release[1]} {release[2]}")
-        tiered = "hicache" in target
         assert data["options"]["full"] and data["options"]["force_misuse"] == results.misused(target)
         broken = any(name == target for name, _ in broken_rules({target: data}))
         assert data["exit_code"] == (1 if broken else 0)
         sizes = next((sizes for part, sizes in SIZES.items() if part in target), {1, 16, 64})
         assert {config["page_size"] for config in data["configs"]} >= sizes
-        # Some 500 bytes a rule, and items and findings; one that was not shrunk to its end has all its calls.
-        rest = 880_000 if tiered else 330_000
-        assert (results.FOLDER / f"{target}.json").stat().st_size < 500 * len(data["rules"]) + rest
+    assert sum((results.FOLDER / f"{target}.json").stat().st_size for target in found) < 1_500_000
 
 
 def test_recorded_steps_are_judged_again_without_sglang() -> None:
@@ -339,7 +361,7 @@ def test_the_trace_gives_the_figures_of_the_page(target: str) -> None:
     assert figures == [(707, 401), (772, 286), (781, 179), (792, 0)]
     row = next(
         line
-        for line in (results.FOLDER / "index.md").read_text(encoding="utf-8").splitlines()
+        for line in results.README.read_text(encoding="utf-8").splitlines()
         if f"`{target}`" in line and "707" in line
     )
     assert all(f"{hits}, {evictions}" in row for hits, evictions in figures)
@@ -359,13 +381,13 @@ def test_what_is_classified_waits_for_its_first_report() -> None:
     found = evidence(planted())
     entry = replace(ENTRY, targets=("sglang-0.5.23-file", "sglang-0.5.13.post1-ranks"))
     assert not any("ranks" in one for one in results.complaints(found, [entry], Path("/nonexistent")))
-    assert "`sglang-0.5.13.post1-ranks` (not judged yet)" in page(found, [entry], "", "")
+    assert "`sglang-0.5.13.post1-ranks` (not judged yet)" in page("# Results", found, [entry])
     entry = replace(ENTRY, targets=("sglang-0.5.23-file", "sglang-1-ranks"))
     said = results.complaints(found, [entry], Path("/nonexistent"))
     assert "sglang-1-ranks: it is classified, and there is no such target" in said
 
 
-HELD = "holds in [0.5.23 file](results/sglang-0.5.23-file.json): [STORE-01](results/index.md#storage-in-files)"
+HELD = "holds in [0.5.23 file](results/sglang-0.5.23-file.json): [STORE-01](results/README.md#storage-in-files)"
 
 
 def test_a_verdict_of_the_page_on_upstream_names_its_target() -> None:
@@ -374,16 +396,18 @@ def test_a_verdict_of_the_page_on_upstream_names_its_target() -> None:
     report = "[0.5.23 file](results/sglang-0.5.23-file.json)"
     rules, entries = ["STORE-01", "STORE-08", "STORE-03"], [replace(ENTRY, rules=("STORE-02",)), ENTRY]
     assert upstream_page.verdicts(rules, found, entries, "").split("; ") == [
-        f"broken in {report}: [STORE-08](results/index.md#2)",
-        f"broken in {report} ([hazards](results/hazards.md)): [STORE-03](results/index.md#verdicts)",
+        f"broken in {report}: [STORE-08](results/README.md#2)",
+        f"broken in {report} ([hazards](results/hazards.md)): [STORE-03](results/README.md#verdicts)",
         HELD,
     ]
     stale = replace(found, stale={"sglang-0.5.23-file": ["of another build"]})
-    goal = "results/index.md#storage-in-files"
+    goal = "results/README.md#storage-in-files"
     said = ", ".join(f"[{rule}]({goal})" for rule in rules)
     assert upstream_page.verdicts(rules, stale, entries, "") == f"stale in {report}: {said}"
     unjudged = replace(found, unjudged={("sglang-0.5.23-file", "STORE-01"): "why"})
-    assert upstream_page.verdicts(["STORE-01"], unjudged, [], "") == "not judged: [STORE-01](results/index.md#verdicts)"
+    assert (
+        upstream_page.verdicts(["STORE-01"], unjudged, [], "") == "not judged: [STORE-01](results/README.md#verdicts)"
+    )
 
 
 def test_targets_that_say_the_same_are_named_together() -> None:
@@ -393,24 +417,22 @@ def test_targets_that_say_the_same_are_named_together() -> None:
     where = "in [1 a](results/sglang-1-a.json), [2 b](results/sglang-2-b.json)"
     said = upstream_page.verdicts(["STORE-08", "STORE-01", "STORE-02"], both, entries, "")
     assert said == (
-        f"broken {where}: [STORE-08](results/index.md#1); "
-        f"holds {where}: [STORE-01](results/index.md#verdicts), [STORE-02](results/index.md#verdicts)"
+        f"broken {where}: [STORE-08](results/README.md#1); "
+        f"holds {where}: [STORE-01](results/README.md#verdicts), [STORE-02](results/README.md#verdicts)"
     )
     apart = [replace(ENTRY, targets=("sglang-1-a",)), replace(ENTRY, targets=("sglang-2-b",))]
     assert upstream_page.verdicts(["STORE-08"], both, apart, "") == (
-        "broken in [1 a](results/sglang-1-a.json): [STORE-08](results/index.md#1); "
-        "broken in [2 b](results/sglang-2-b.json): [STORE-08](results/index.md#2)"
+        "broken in [1 a](results/sglang-1-a.json): [STORE-08](results/README.md#1); "
+        "broken in [2 b](results/sglang-2-b.json): [STORE-08](results/README.md#2)"
     )
 
 
-def test_what_is_named_on_the_page_on_upstream_becomes_a_link_once() -> None:
+def test_each_statement_on_upstream_gets_its_verdicts_on_the_site() -> None:
     found = evidence(planted())
-    text = "## A part\n| It is so. | STORE-01 | `store.get` | `tests/test_results.py` |  |\nSee STORE-01, H-26.\n"
-    once = upstream_page.filled(text, found, [])
-    rule, test = "[STORE-01](rules/store.md#store-01)", "[`tests/test_results.py`](../tests/test_results.py)"
-    model = "[`store.get`](../reference/kvlitmus/reference/store.py#get)"
-    assert once == f"## A part\n| It is so. | {rule} | {model} | {test} | {HELD} |\nSee {rule}, H-26.\n"
-    assert upstream_page.filled(once, found, []) == once
+    text = f"## A part\n{upstream_page.HEADING}\n|---|---|---|---|\n| It is so. | STORE-01 | `store.get` | a test |\n"
+    *_, heading, ruler, row = upstream_page.filled(text, found, []).splitlines()
+    assert heading == f"{upstream_page.HEADING} on SGLang |" and ruler == "|---|---|---|---|---|"
+    assert row == f"| It is so. | STORE-01 | `store.get` | a test | {HELD} |"
 
 
 def test_what_another_engine_does_says_nothing_of_sglang() -> None:

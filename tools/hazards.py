@@ -248,6 +248,12 @@ def confirmed(hazard: Hazard, finding: Finding) -> bool:
     return first(played(hazard, item, Options(muted=muted(hazard), reruns=0, shrink_trials=0)), hazard) is not None
 
 
+def build_of(hazard: Hazard) -> str:
+    """The build of the target that a hazard is looked for in."""
+    known = KNOWN[hazard.target]
+    return build.build_of(known.module, known.attribute)
+
+
 def rediscover(hazard: Hazard) -> dict[str, Any]:
     """All searches for one hazard, as plain data."""
     runs = [search(hazard, APART * number) for number in range(SEARCHES)]
@@ -256,7 +262,7 @@ def rediscover(hazard: Hazard) -> dict[str, Any]:
         "id": hazard.id,
         "title": hazard.title,
         "target": hazard.target,
-        "build": build.build_of(KNOWN[hazard.target].module),
+        "build": build_of(hazard),
         "mechanism": hazard.mechanism,
         "judged": list(hazard.rules),
         "only": hazard.only,
@@ -360,7 +366,7 @@ def current(record: dict[str, Any] | None, hazard: Hazard) -> bool:
     """Whether a record is of this build and budget."""
     if record is None or "build" not in record:
         return False
-    return bool(record["build"] == build.build_of(KNOWN[hazard.target].module) and record["budget"] == BUDGET)
+    return bool(record["build"] == build_of(hazard) and record["budget"] == BUDGET)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ so in every play while a counterexample is shrunk, and once more at its end.
 
 H-38 (what an allocation returns is a view on the free list), H-39 (double frees) and H-45 (frees of parts of pages) are
 not here: they take a caller who breaks the contract, and schedules draw none. They are found by litmus tests with
-`--force-misuse` alone (MISUSE-01 to MISUSE-05 on the [results page](index.md)).
+`--force-misuse` alone (MISUSE-01 to MISUSE-05 on the [results page](README.md)).
 """
 
 

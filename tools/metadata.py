@@ -19,7 +19,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 PAGES = {
     "Documentation": "docs/index.md",
     "Changelog": "CHANGELOG.md",
-    "Results": "docs/results/index.md",
+    "Results": "docs/results/README.md",
 }
 """Pages that the metadata point to, by the names that PyPI shows."""
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The results page: what the suite said about other people's caches, and what we make of it.
+"""The results: what the suite said about other people's caches, and what we make of it.
 
-    .venv/bin/python tools/results.py             says what is wrong or out of date; exit code 1 if anything is
-    .venv/bin/python tools/results.py --update    writes docs/results/index.md, and the verdicts in docs/upstream.md
+    .venv/bin/python tools/results.py             says what is wrong (exit code 1), and what is stale
     .venv/bin/python tools/results.py --rejudge   judges the recorded steps by this tree's rules; needs no SGLang
     .venv/bin/python tools/results.py --run       makes the reports again that are stale or missing, two at a time
 
 The reports in ``docs/results`` are the suite's own; ``classification.toml`` beside them says of each
 violation what it is and why.  A violation that nobody classified is an error, and so is a
 classification without its violation, a counterexample that no report refers to, and a snippet that
-no classification names.  A report that this tree would not make (``stale``) counts for no verdict.
+no classification names.  ``README.md``, written by hand, has a row for each finding.  A report that this tree would
+not make (``stale``) counts for no verdict.
 
 ``fuzz.json`` has what campaigns broke, ``hazards.json`` what ``tools/hazards.py`` found; each of their
 counterexamples must be a saved failure, the one that is told of.  Names of targets after ``--run`` or ``--rejudge``
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -36,12 +37,11 @@ if __name__ == "__main__":
 from kvlitmus.conformance.history import again  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
-from kvlitmus.spec.parts import all_rules  # noqa: E402
 from tools import upstream_page  # noqa: E402
-from tools.results_page import GROUPS, Evidence, Judged, Pair, Report, broken_rules, page, targets_of  # noqa: E402
+from tools.results_page import GROUPS, RELEASES, Evidence, Judged, Pair, Report, broken_rules, page, targets_of  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
-UPSTREAM = ROOT / "docs" / "upstream.md"
+README = FOLDER / "README.md"
 RECORDED = "recorded"
 SEARCHES = ("fuzz", "hazards")
 """The folders of the searches' counterexamples, and the names of their data."""
@@ -69,38 +69,33 @@ def reports(folder: Path = FOLDER) -> dict[str, Report]:
 
 def stale(data: Report) -> list[str]:
     """Why a report isn't one that this tree would make; nothing, if it is."""
-    name, stamps = data["stamps"]["target"]["name"], data["stamps"]
-    known = targets.KNOWN.get(name)
-    if known is None:
+    stamps = data["stamps"]
+    if stamps["target"]["name"] not in targets.KNOWN:
         return ["there is no such target"]
-    if not stamps.get("build"):
-        return ["made before reports were stamped"]
-    why = []
+    ours, items = stamps_of(data)
+    build_then = stamps.get("build") or "none"
+    why = [f"of build {build_then}, this tree is {ours}"] if build_then != ours else []
+    return why + ["of other items"] * (stamps.get("items") != items)
+
+
+def stamps_of(data: Report) -> tuple[str, str]:
+    """The build and the items of this tree, for what a report was asked for."""
+    name, options = data["stamps"]["target"]["name"], data["options"]
+    known = targets.KNOWN[name]
     target = targets.load_target(
         targets.TargetRef(name=name, module=known.module, attribute=known.attribute, python="", roots=())
     )
-    kinds = build.kinds_of(plan.configs_of(target))
-    ours = build.build_of(known.module, kinds)
-    if stamps["build"] != ours:
-        why.append(f"of build {stamps['build']}, this tree is {ours}")
-    rules = {id: build.digest_of(rule) for id, rule in all_rules().items() if build.is_about(rule, kinds)}
-    told = {one["id"]: one["digest"] for one in data["rules"]}
-    gone = [id for id in told if id not in all_rules()]
-    other = gone + [id for id, digest in rules.items() if told.get(id) != digest]
-    if other:
-        why.append(f"{len(other)} rules are other ones ({', '.join(other[:3])}{' …' if len(other) > 3 else ''})")
-    options = data["options"]
+    configs = plan.configs_of(target)
+    kinds = build.kinds_of(configs)
     items = plan.items(
-        plan.configs_of(target),
+        configs,
         target.profile,
         seed=options["seed"],
         steps=options["steps"],
         litmus=options["litmus"],
         force_misuse=options["force_misuse"],
     )
-    if stamps.get("items") != build.items_of(items):
-        why.append("of other items")
-    return why
+    return build.build_of(known.module, known.attribute, kinds), build.items_of(items, kinds)
 
 
 def searched(folder: Path = FOLDER) -> dict[str, dict[Pair, dict[str, Any]]]:
@@ -134,8 +129,8 @@ def evidence(folder: Path = FOLDER) -> Evidence:
     return Evidence(reports=found, stale=why, searched=searched(folder), campaigns=campaigns, unjudged=unjudged)
 
 
-def classification(folder: Path = FOLDER) -> tuple[list[Judged], str, str]:
-    """The entries, and the texts before and after them; raises ``ValueError`` for what has not the form."""
+def classification(folder: Path = FOLDER) -> list[Judged]:
+    """The entries; raises ``ValueError`` for what has not the form."""
     data = tomllib.loads((folder / "classification.toml").read_text(encoding="utf-8"))
     entries = []
     for number, raw in enumerate(data["violation"], 1):
@@ -157,7 +152,7 @@ def classification(folder: Path = FOLDER) -> tuple[list[Judged], str, str]:
             if value not in among:
                 raise ValueError(f"classification.toml, violation {number}: {field} must be one of {', '.join(among)}")
         entries.append(entry)
-    return entries, data["introduction"].strip(), data["notes"].strip()
+    return entries
 
 
 def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER) -> list[str]:
@@ -223,6 +218,46 @@ def search_complaints(folder: Path = FOLDER) -> list[str]:
     data = folder / "hazards.json"
     every = json.loads(data.read_text(encoding="utf-8"))["hazards"] if data.is_file() else []
     return wrong + [f"hazards.md does not tell of {one['id']}" for one in every if f"**{one['id']}**" not in text]
+
+
+def for_site(text: str, path: str) -> str:
+    """A written page as the site has it: the results with all verdicts and findings, and what they say of upstream."""
+    if path == "results/README.md":
+        return page(text, evidence(), classification())
+    return upstream_page.filled(text, evidence(), classification()) if path == "upstream.md" else text
+
+
+ROW = re.compile(r"^\| \[([^]]+)\]\([^)]+\)[^|]* \| ([^|]+) \| ([^|]*) \| ([^|]+) \| ([^|]*) \|$", re.MULTILINE)
+"""A finding in the table: its title, severity, releases, reach and links upstream."""
+SHORT_REACHES = dict(zip(REACHES, ("server", "latent", "direct call"), strict=True))
+SEVERITIES = ("data", "crash", "leak", "hits")
+
+
+def table_complaints(text: str, entries: Sequence[Judged]) -> list[str]:
+    """What the table of findings, written by hand, and the classification do not agree about."""
+    rows = ROW.findall(text)
+    told = [title for title, *_ in rows]
+    known = {entry.title: entry for entry in entries}
+    wrong = [f"README.md has no row for {title!r}" for title in known if title not in told]
+    wrong += [f"README.md has {told.count(title)} rows for {title!r}" for title in known if told.count(title) > 1]
+    wrong += [f"README.md has a row for {title!r}, which nobody classified" for title in told if title not in known]
+    for title, *cells in rows:
+        if title not in known:
+            continue
+        entry = known[title]
+        severity, releases, reach, links = (cell.strip() for cell in cells)
+        shown = [one for one in RELEASES if any(target.startswith(one) for target in entry.targets)]
+        ending = {"declared choice": ", a choice"}.get(entry.kind, "")
+        among = ["misuse"] if entry.kind == "outside the contract" else [f"{one}{ending}" for one in SEVERITIES]
+        if severity not in among:
+            wrong.append(f"README.md: {title!r} is {entry.kind}: its severity is one of {', '.join(among)}")
+        if releases != ", ".join(one.removeprefix("sglang-") for one in shown):
+            wrong.append(f"README.md: {title!r} was seen in {', '.join(shown)}")
+        if reach != SHORT_REACHES[entry.reach]:
+            wrong.append(f"README.md: {title!r} is {entry.reach}")
+        if tuple(re.findall(r"\(([^)]+)\)", links)) != entry.links:
+            wrong.append(f"README.md: {title!r} has other links upstream")
+    return wrong
 
 
 def rejudge(names: Sequence[str], folder: Path = FOLDER) -> int:
@@ -295,7 +330,7 @@ def main(arguments: Sequence[str]) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage="results.py [MODE] [TARGET …]"
     )
     modes = parser.add_mutually_exclusive_group()
-    for mode in ("update", "rejudge", "run"):
+    for mode in ("rejudge", "run"):
         modes.add_argument(f"--{mode}", action="store_true")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="with --rejudge or --run: these alone")
     asked = parser.parse_args(arguments)
@@ -308,25 +343,17 @@ def main(arguments: Sequence[str]) -> int:
         return run(asked.targets)
     found = evidence()
     try:
-        entries, introduction, notes = classification()
+        entries = classification()
     except ValueError as error:
         print(error)
         return 1
-    wrong = complaints(found, entries) + search_complaints()
+    wrong = complaints(found, entries) + search_complaints() + table_complaints(README.read_text("utf-8"), entries)
     for complaint in wrong:
         print(complaint)
+    for target, why in found.stale.items():
+        print(f"{target} is stale: {'; '.join(why)}")
     if wrong:
         return 1
-    pages = {
-        FOLDER / "index.md": page(found, entries, introduction, notes),
-        UPSTREAM: upstream_page.filled(UPSTREAM.read_text(encoding="utf-8"), found, entries),
-    }
-    for path, text in pages.items():
-        if asked.update:
-            path.write_text(text, encoding="utf-8")
-        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
-            print(f"{path.relative_to(ROOT)} is out of date: tools/results.py --update")
-            return 1
     print(
         f"{len(found.reports)} reports, {len(found.stale)} of them stale; {len(broken_rules(found.fresh))} violations, "
         f"{len(entries)} kinds of them, all classified"

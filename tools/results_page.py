@@ -104,30 +104,16 @@ def broken_rules(found: Mapping[str, Report]) -> set[Pair]:
     }
 
 
-def page(found: Evidence, entries: Sequence[Judged], introduction: str, notes: str) -> str:
-    """The results page."""
-    lines = ["# Results", "", introduction, "", "## What was judged", "", *targets_table(found), ""]
+def page(readme: str, found: Evidence, entries: Sequence[Judged]) -> str:
+    """The results page: what is written by hand, then what follows from the reports."""
+    lines = [readme.rstrip(), "", "## What was judged", "", *targets_table(found), ""]
     lines += ["## Verdicts", "", *legend(found), ""]
     for title, targets in groups(found.reports):
         lines += [f"### {title}", "", *verdict_table(found, targets), ""]
-    lines += ["## What is broken, and what we make of it", "", *REACH, ""]
-    lines += ["| | rules | class | reach |", "|---|---|---|---|"]
-    lines += [
-        f"| [{entry.title}](#{anchor(number, entry.title)}) | {', '.join(entry.rules)} "
-        f"| **{entry.kind}** | {entry.reach} |"
-        for number, entry in enumerate(entries, 1)
-    ]
-    lines.append("")
+    lines += ["## Finding by finding", ""]
     for number, entry in enumerate(entries, 1):
         lines += section(number, entry, found)
-    return "\n".join([*lines, notes]) + "\n"
-
-
-REACH = (
-    "*Reachable in a server*: an unchanged server gets there by what clients, storage or load do. *Latent*:",
-    "no caller of that release does what it takes; a later one may. *By direct call*: only who calls the class itself",
-    "gets there. Which it is was read from the callers; no server was run.",
-)
+    return "\n".join(lines) + "\n"
 
 
 def groups(found: Mapping[str, Report]) -> list[tuple[str, list[str]]]:
@@ -160,16 +146,6 @@ def targets_table(found: Evidence) -> list[str]:
                 f"{row}| {totals['steps']:,} | {tally['passed']} | {tally['violated']}{warned} "
                 f"| {tally['not_applicable']} |"
             )
-    builds = sorted({data["stamps"].get("build", "") or "none" for data in found.reports.values()})
-    lines += [
-        "",
-        f"Builds: {', '.join(f'`{one}`' for one in builds)}.",
-        "A build is a digest of everything that decides verdicts on a target: rules with their facts, judge, calls,",
-        "moves, litmus tests and plan, and the target's adapter;",
-        "what is about another kind of cache alone (page stores, sparse host memory, components, ranks),",
-        "comments, the command line and what shrinks counterexamples are no part of it. A report is **stale** when its",
-        "build, the digest of one of its rules, or its items are not this tree's; it counts for no verdict then.",
-    ]
     return lines
 
 
@@ -203,7 +179,7 @@ def cell(found: Evidence, target: str, rule: str) -> str:
     if target in found.stale:
         return "stale"
     row = next((one for one in found.reports[target]["rules"] if one["id"] == rule), None)
-    if row is None or row["verdict"] == "not_applicable":
+    if row is None:
         return "–"
     if (target, rule) in found.unjudged:
         return "–*"
@@ -220,17 +196,15 @@ def verdict_table(found: Evidence, targets: Sequence[str]) -> list[str]:
     """Rule × target of one group; rules that apply to none of them are named below the table."""
     if all(target in found.stale for target in targets):
         return [f"All stale: {', '.join(f'`{target}`' for target in targets)}."]
-    titles = {row["id"]: row["title"] for target in targets for row in found.reports[target]["rules"]}
+    rules = all_rules()
     lines = [f"| rule | {' | '.join(map(short, targets))} |", "|---|" + "---|" * len(targets)]
     nowhere: list[str] = []
-    for id in (id for id in all_rules() if id in titles):
+    for id, rule in rules.items():
         cells = [cell(found, target, id) for target in targets]
         if set(cells) <= {"–", "stale"}:
             nowhere.append(id)
         else:
-            lines.append(
-                f"| [{id}](../rules/{all_rules()[id].pack}.md#{id.lower()}) {titles[id]} | {' | '.join(cells)} |"
-            )
+            lines.append(f"| [{id}](../rules/{rule.pack}.md#{id.lower()}) {rule.title} | {' | '.join(cells)} |")
     lines.append("")
     lines += [
         f"\\* {rule} is not judged on `{target}`: {why}"

@@ -31,7 +31,7 @@ from kvlitmus.spec.less import meant_by, standing_for  # noqa: E402
 from kvlitmus.spec.parts import PARTS, all_rules  # noqa: E402
 from kvlitmus.spec.rule import RETIRED, Kind, Rule  # noqa: E402
 from kvlitmus.spec.transitions import Table  # noqa: E402
-from tools import implement_page  # noqa: E402
+from tools import implement_page, results  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402
 from tools.frame_page import frame_page  # noqa: E402
 
@@ -347,7 +347,8 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 def on_page_markdown(text: str, *, page: Any, **_: Any) -> str:
     """MkDocs has read a page."""
-    return for_site(text, page.file.src_uri)
+    path = page.file.src_uri
+    return for_site(results.for_site(text, path), path)
 
 
 def main(arguments: list[str]) -> int:

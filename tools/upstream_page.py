@@ -1,8 +1,7 @@
-"""The page on upstream's changes, `docs/upstream.md`: its links, and what SGLang's releases make of its statements.
+"""What SGLang's releases make of the statements of `docs/upstream.md`: the last column of its tables, on the site.
 
-Statements, rules, models and tests are chosen by hand.  Here their names become links, and the last column is
-written from the reports: which target breaks a rule, in which it holds, and which rules no target is judged by.
-``tools/results.py --update`` writes the page.
+Statements, rules, models and tests are chosen by hand.  The column is written from the reports: which target breaks a
+rule, in which it holds, and which rules no target is judged by.
 """
 
 from __future__ import annotations
@@ -10,19 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kvlitmus.spec.parts import all_rules
 from tools.results_page import GROUPS, Evidence, Judged, broken_rules, short, targets_of
 
-HEADING = "| statement | rules | model | shown by | on SGLang |"
+HEADING = "| statement | rules | model | shown by |"
 RULE = re.compile(r"\b[A-Z]+-\d\d\b")
-MODEL = re.compile(r"`(\w+)\.(\w+)`")
-TEST = re.compile(r"`([\w/]+\.py)`")
-LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-UNLINKED = re.compile(r"(?<![\[\w/-])[A-Z]+-\d\d\b(?!\]\()")
-"""A rule's id that is no link yet."""
-PLAIN_TEST = re.compile(r"(?<!\[)`(tests/[\w/]+\.py)`(?!\])")
-"""A test that is no link yet."""
-INDEX = "results/index.md"
+INDEX = "results/README.md"
 ENGINE = "sglang-"
 """The column is about SGLang: what another engine's cache keeps or breaks says nothing there."""
 STATES = "## The same with a recurrent state"
@@ -37,46 +28,19 @@ KINDS = ("broken", "holds", "stale", "not judged")
 
 
 def filled(text: str, found: Evidence, entries: Sequence[Judged]) -> str:
-    """The page with its links, and with the verdicts of the reports in each row of its tables."""
+    """The page with the verdicts of the reports in each row of its tables."""
     lines, part = [], ""
     for line in text.splitlines():
         part = line if line.startswith("## ") else part
-        if line.startswith("| ") and line != HEADING:
-            line = row(line, found, entries, part)
-        lines.append(linked(line))
+        if line == HEADING:
+            line += " on SGLang |"
+        elif line.startswith("|---"):
+            line += "---|"
+        elif line.startswith("| "):
+            rules = RULE.findall(line.split(" | ")[1])
+            line += f" {verdicts(rules, found, entries, part)} |"
+        lines.append(line)
     return "\n".join(lines) + "\n"
-
-
-def row(line: str, found: Evidence, entries: Sequence[Judged], part: str) -> str:
-    """A statement with links to its rules, models and tests, and with its verdicts."""
-    statement, *named, _ = [cell.strip() for cell in line.strip("|").split("|")]
-    rules, models, tests = [LINK.sub(r"\1", cell) for cell in named]
-    ids = RULE.findall(rules)
-    cells = [statement, ", ".join(rule_link(id) for id in ids)]
-    cells.append(", ".join(model_link(module, name) for module, name in MODEL.findall(models)))
-    cells.append(", ".join(map(test_link, TEST.findall(tests))))
-    return f"| {' | '.join([*cells, verdicts(ids, found, entries, part)])} |"
-
-
-def linked(line: str) -> str:
-    """A line in which every rule and every test is a link."""
-    line = PLAIN_TEST.sub(lambda one: test_link(one[1]), line)
-    return UNLINKED.sub(lambda one: rule_link(one[0]) if one[0] in all_rules() else one[0], line)
-
-
-def rule_link(id: str) -> str:
-    """A rule, with a link to its place on the pages of rules."""
-    return f"[{id}](rules/{all_rules()[id].pack}.md#{id.lower()})"
-
-
-def model_link(module: str, name: str) -> str:
-    """A function of the reference, with a link to its source; the site turns it into one to its page."""
-    return f"[`{module}.{name}`](../reference/kvlitmus/reference/{module}.py#{name})"
-
-
-def test_link(path: str) -> str:
-    """A test, with a link to it; the site has no such page, and turns it into code."""
-    return f"[`{path}`](../{path})"
 
 
 def verdicts(rules: Sequence[str], found: Evidence, entries: Sequence[Judged], part: str) -> str:

@@ -14,6 +14,7 @@ from kvlitmus.conformance.history import actions
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.lines import Reader
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.spec.units import Key
 from tests.conformance.support.recorder import call, check, key, logging, record, schedule, written
@@ -175,7 +176,7 @@ def test_the_json_report_has_the_form_of_every_report(tmp_path: Path, capsys: Ca
     assert [one["line"] for one in data["trace"]["findings"]] == [3, 4, 5, 6]
     assert data["trace"]["findings"][3]["lines"] == [5, 6] and data["trace"]["findings"][3]["before"] == 3
     assert len(data["findings"][3]["calls"]) == 2
-    verdicts = {one["id"]: (one["verdict"], one["reason"]) for one in data["rules"]}
+    verdicts = {one["id"]: (one["verdict"], one["reason"]) for one in rows(data)}
     assert verdicts["POOL-02"] == ("passed", "")
     assert verdicts["POOL-06"][0] == "violated"
     assert verdicts["TREE-03"] == ("not_applicable", "the trace doesn't record what was written")

@@ -12,6 +12,7 @@ import pytest
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.report import saved
 from kvlitmus.conformance.report.compare import CHANGES, LADDER, compare, document
+from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.run.results import Verdict
 from tests.conformance.support.reports import changed, finding, report, save
 from tests.conformance.support.schemas import fits
@@ -115,9 +116,9 @@ def test_what_was_judged_differently_comes_first(capsys: Capture) -> None:
         "options.more": 1,
         "capabilities": ["pool"],
         "configs": b["configs"][1:],
-        "rules.0.digest": "0123456789ab",
+        "stamps.build": "0123456789ab",
         "totals.steps": 1_234_567,
-        "coverage.reached": {"evict": 3},
+        "reached": ["evict", "match"],
     }.items():
         b = changed(b, path, value)
     assert main(["diff", save(a, "a.json"), save(b, "b.json")]) == 1
@@ -132,7 +133,7 @@ def test_what_was_judged_differently_comes_first(capsys: Capture) -> None:
         "options more: (not stated) → 1",
         "capabilities: only: tree → (nothing)",
         f"configurations: only: {a['configs'][0]['label']} → (nothing)",
-        f"digest of POOL-01: {a['rules'][0]['digest']} → 0123456789ab",
+        "build of the judge and the target: (nothing) → 0123456789ab",
     ):
         assert text in before, text
         assert text not in after
@@ -159,7 +160,11 @@ def test_numbers_decide_nothing() -> None:
     ("path", "value", "text"),
     [
         ("partial", True, "the second run was interrupted after 1 of 1 items"),
-        ("items.0.error", "no\x07 luck", "items fail that did not: litmus:x [page=1 lru]: no\\x07 luck"),
+        (
+            "failed",
+            [{"item": "litmus:x [page=1 lru]", "error": "no\x07 luck"}],
+            "items fail that did not: litmus:x [page=1 lru]: no\\x07 luck",
+        ),
         ("baseline", {"known": [], "stale": ["POOL-09"], "expired": []}, "entries of the baseline are stale"),
     ],
 )
@@ -189,7 +194,7 @@ def test_as_json_it_fits_its_schema(capsys: Capture) -> None:
 
 def test_hostile_texts_do_no_harm(capsys: Capture) -> None:
     b = report(POOL_01="violated")
-    for path in ("stamps.target.name", "stamps.date", "rules.0.title", "findings.0.call", "profile.align"):
+    for path in ("stamps.target.name", "stamps.date", "rules.0.reason", "findings.0.call", "profile.align"):
         b = changed(b, path, EVIL)
     b["findings"][0]["calls"] = [EVIL]
     assert main(["diff", save(report(POOL_01="passed"), "a.json"), save(b, "b.json"), "--color", "never"]) == 1
@@ -203,7 +208,7 @@ def test_two_releases_are_compared() -> None:
     there, back = compare(old, new), compare(new, old)
     assert there.setup[0].what == "target"
     assert document(there)["a"]["target"].startswith("sglang-0.5.13.post1-host-pool")
-    verdicts = [{rule["id"]: rule["verdict"] for rule in one["rules"]} for one in (old, new)]
+    verdicts = [{rule["id"]: rule["verdict"] for rule in rows(one)} for one in (old, new)]
     assert {one.rule for one in there.changes if one.change == "fixed"} == {
         id for id in verdicts[0] if (verdicts[0][id], verdicts[1][id]) == ("violated", "passed")
     }

@@ -19,6 +19,7 @@ from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.ports import PORTS, Config, Profile, capabilities_of
 from kvlitmus.conformance.ports.template import Port, all_ports, generate
 from kvlitmus.conformance.ports.template_words import meanings_of
+from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.spec.interface import cache
@@ -83,7 +84,7 @@ def test_a_filled_in_adapter_is_judged_as_the_cache_behind_it(capsys: Capture) -
         code = main(["run", target, *few, "--report", "r.json"])
         data = json.loads(Path("r.json").read_text())
         labels = [(one["label"], one["steps"]) for one in data["configs"]]
-        seen.append((code, labels, {one["id"]: (one["verdict"], one["evaluations"]) for one in data["rules"]}))
+        seen.append((code, labels, {one["id"]: (one["verdict"], one["evaluations"]) for one in rows(data)}))
     assert seen[0] == seen[1]
     assert seen[0][0] == 0, capsys.readouterr().out
     assert any("host=" in label for label, _ in seen[0][1])

@@ -19,6 +19,7 @@ from kvlitmus.conformance import pytest_plugin
 from kvlitmus.conformance.cli.commands import run
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.report.outcomes import RUN
 from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.reports import VERDICTS, changed, report
@@ -73,7 +74,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
     words = [sys.executable, "-m", "kvlitmus.conformance.cli", "run", "target_of_mine:target", *WORDS]
     done = subprocess.run([*words, "--report", "r.json"], cwd=folder, capture_output=True, check=False)
     assert done.returncode == 1, done.stderr
-    rules = json.loads((folder / "r.json").read_text())["rules"]
+    rules = rows(json.loads((folder / "r.json").read_text()))
     return Alone(len((folder / "loads").read_text().splitlines()), {one["id"]: one["verdict"] for one in rules})
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.report import document, junit, markdown, saved, summary, terminal
+from kvlitmus.conformance.report import document, form, junit, markdown, saved, summary, terminal
+from kvlitmus.conformance.report.form import rows, spans
 from kvlitmus.conformance.report.progress import Progress, left
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.run import baseline
@@ -114,12 +115,14 @@ def test_the_document_fits_its_schema(run: document.Run) -> None:
 def test_the_schema_refuses_what_is_wrong() -> None:
     good = document.document(make_run(evil_result()))
     changes: list[dict[str, Any]] = [
-        {"format": 2},
+        {"format": 1},
         {"exit_code": 7},
         {"partial": "no"},
         {"more": 1},
         {"stamps": {}},
         {"rules": [{**good["rules"][0], "verdict": "great"}]},
+        {"rules": [{**good["rules"][0], "verdict": "not_applicable"}]},
+        {"not_applicable": [{"reason": "r", "rules": ["TREE-1..x"]}]},
         {"findings": [{**good["findings"][0], "rules": []}]},
     ]
     for change in changes:
@@ -129,13 +132,33 @@ def test_the_schema_refuses_what_is_wrong() -> None:
 
 def test_verdicts_and_totals_agree() -> None:
     data = document.document(make_run(evil_result(), known=(KNOWN,)))
-    counted = Counter(rule["verdict"] for rule in data["rules"] if rule["known"] is None)
+    counted = Counter(rule["verdict"] for rule in rows(data) if rule.get("known") is None)
     assert {
         name: number for name, number in data["totals"]["verdicts"].items() if number and name != "known"
     } == counted
     assert data["totals"]["verdicts"]["known"] == 1
     for rule in data["rules"]:
         assert all(rule["id"] in data["findings"][at]["rules"] for at in rule["findings"])
+
+
+def test_a_report_has_the_words_of_no_rule_and_every_verdict() -> None:
+    run = make_run(evil_result())
+    data = document.document(run)
+    text = document.dump_report(data)
+    assert json.loads(text) == json.loads(json.dumps(data))
+    assert not [id for id, rule in all_rules().items() if rule.text in text or rule.source in text]
+    said = {row["id"]: (row["verdict"], row["reason"]) for row in rows(data)}
+    assert said == {one.rule: (one.verdict.value, one.reason) for one in run.verdicts}
+    assert list(said) == list(all_rules())
+
+
+def test_rules_in_a_row_are_named_by_the_first_and_the_last() -> None:
+    ids = ["POOL-01", "POOL-02", "TREE-08", "TREE-09", "TREE-10", "LOCK-01"]
+    assert spans(ids) == ["POOL-01", "POOL-02", "TREE-08..10", "LOCK-01"]
+    assert [id for span in spans(ids) for id in form.in_span(span)] == ids
+    for wrong in ("TREE", "TREE-01..", "tree-01", "TREE-01..99999"):
+        with pytest.raises(ValueError, match="TREE-01"):
+            form.in_span(wrong)
 
 
 def control(text: str) -> list[str]:

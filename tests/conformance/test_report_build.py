@@ -1,15 +1,17 @@
-"""The build of a report: what changes a verdict changes it, and nothing else does."""
+"""The build of a report: what changes a verdict changes it, and nothing else does, words and names least of all."""
 
 from __future__ import annotations
 
-import ast
 import functools
-import io
+import json
+import re
+import shutil
+import subprocess
 import sys
-import tokenize
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -28,86 +30,173 @@ from kvlitmus.conformance.run.plan import (
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.specimen.cache import component_target, target
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.spec import fingerprint
+from kvlitmus.spec.fingerprint import Code
+from kvlitmus.spec.modules import Place, path_of
+from tests.test_layout import ROOT
 
 SPECIMEN = "kvlitmus.conformance.specimen.cache"
-SOURCE = '"""A module."""\n\ndef half(n):  # of a page\n    """Half."""\n    return n // 2\n'
 
+SAYS = """
+import json
+from kvlitmus.conformance.report import build
+from kvlitmus.conformance.run import plan, targets
+from kvlitmus.spec.parts import all_rules
 
-def essence(source: str) -> str:
-    return build.essence(source, ast.parse(source))
-
-
-def test_comments_and_docstrings_are_no_part_of_a_build() -> None:
-    assert essence(SOURCE) == "def half(n):\n    return n // 2"
-    assert essence(SOURCE.replace("Half.", "Rounded down.").replace("of a page", "of a node")) == essence(SOURCE)
-    assert essence(SOURCE.replace("// 2", "// 3")) != essence(SOURCE)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '"# none"',
-        "'# none'",
-        "'\\'# none'",
-        "r'\\'# none'",
-        '"""\n# none\n"# none" \\"""# none"""',
-        "'''#''# none'''",
-        "'a\\\n# none'",
-    ],
-)
-def test_what_stands_in_a_string_is_no_comment(text: str) -> None:
-    source = f"if x:\n    x = {text}"
-    tokens = [token.type for token in tokenize.generate_tokens(io.StringIO(source).readline)]
-    assert tokenize.COMMENT not in tokens
-    assert essence(source) == essence(f"{source}  # '\n# \"\n") == source
-
-
-def test_imports_and_docstrings_are_found_in_every_block() -> None:
-    blocks = """
-try:
-    import a
-except E:
-    import b
-else:
-    import c
-finally:
-    import d
-match x:
-    case 1:
-        for one in x:
-            import e
-        else:
-            with x:
-                class C:
-                    "It has one."
-                    import f
-if TYPE_CHECKING:
-    import none
-elif x:
-    import none
+found = {id: rule.digest for id, rule in all_rules().items()}
+for name in ("sglang-0.5.13.post1", "components", "reference-sparse", "reference-store", "sglang-0.5.13.post1-ranks"):
+    known = targets.KNOWN[name]
+    ref = targets.TargetRef(name=name, module=known.module, attribute=known.attribute, python="", roots=())
+    target = targets.load_target(ref)
+    configs = plan.configs_of(target)
+    kinds = build.kinds_of(configs)
+    found[name] = build.build_of(known.module, known.attribute, kinds)
+    found[f"items of {name}"] = build.items_of(plan.items(configs, target.profile, steps=250), kinds)
+print(json.dumps([found, {id: rule.sentence for id, rule in all_rules().items()}]))
 """
-    assert [*build.imports(ast.parse(blocks))] == [*"abcdef"]
-    assert "It has one." not in essence(blocks) and "import none" in essence(blocks)
+"""Prints every digest of a tree, and the pins of its sentences."""
+
+
+class Copy:
+    """A copy of the sources, to be changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for room in ("spec", "reference", "conformance"):
+            shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def change(self, old: str, new: str, file: str = "*.py", *, optional: bool = False) -> None:
+        """Replace whatever matches, everywhere or in files of one name; something must, unless it is optional."""
+        found = 0
+        for path in self.folder.rglob(file):
+            text = path.read_text(encoding="utf-8")
+            changed, many = re.subn(old, new, text)
+            found += many
+            if many:
+                path.write_text(changed, encoding="utf-8")
+        assert found or optional, old
+
+    def move(self, room: str, module: str, folder: str) -> None:
+        """Move a module into a folder beside it."""
+        place = self.folder / room.split(".")[1] / room.replace(".", "/")
+        (place / folder).mkdir()
+        (place / folder / "__init__.py").write_text('"""A folder."""\n', encoding="utf-8")
+        (place / f"{module}.py").rename(place / folder / f"{module}.py")
+        self.change(rf"\b{re.escape(room)}\.{module}\b", f"{room}.{folder}.{module}")
+        apart = rf"from {room} import \1\nfrom {room}.{folder} import {module}"
+        self.change(rf"(?m)^from {re.escape(room)} import (.*), {module}$", apart, optional=True)
+
+    def says(self) -> Any:
+        """All digests and pins of sentences."""
+        rooms = ":".join(str(self.folder / room) for room in ("spec", "reference", "conformance"))
+        command = [sys.executable, "-S", "-c", SAYS]
+        done = subprocess.run(command, env={"PYTHONPATH": rooms}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the tree says as it is."""
+    return Copy(tmp_path_factory.mktemp("here")).says()
+
+
+def test_words_names_and_folders_change_nothing_but_the_pins_of_sentences(tmp_path: Path, here: Any) -> None:
+    copy = Copy(tmp_path)
+    # Words: of facts, of helpers, of litmus tests, in comments; and of two rules.
+    copy.change("The length of the hit.", "How long the hit is.", "component_facts.py")
+    copy.change(
+        r'(?m)^def (node_hits|host_free_before|pages_in_order|backup_place)\b(.*)\n    """',
+        r"# A function.\n\g<0>Again: ",
+    )
+    copy.change('(?m)^def (the_least_valuable_leaf_goes_first)(.*)\n    """', r"\g<0>A test: ", "evict.py")
+    for rule in ("POOL-01", "COMP-21"):
+        copy.change(f'@rule\\(\\s*"{rule}",(?s:.*?)\\n    """', r"\g<0>Note well: ")
+    # Names: of facts, functions, a constant, parameters and local variables.
+    for name in ("window_at_stake", "sparse_places_left", "pages_in_order", "follow_unseen", "MAX_RECEIPTS"):
+        copy.change(rf"\b{name}\b", f"{name}_of_old")
+    copy.change(r"\bdata\b", "raw", "schemes.py")
+    copy.change(r"\bwanted\b", "chosen", "selection.py")
+    # Folders: modules of two rooms, and a function that is in another module.
+    copy.move("kvlitmus.spec", "windows", "known")
+    copy.move("kvlitmus.conformance.checker", "rendezvous", "several")
+    sha256 = re.compile(r"def sha256\((?s:.*?)\n\n\n")
+    schemes, moved = tmp_path / "spec/kvlitmus/spec/schemes.py", tmp_path / "spec/kvlitmus/spec/hashed.py"
+    moved.write_text(f"import hashlib\n\n{sha256.findall(schemes.read_text())[0]}", encoding="utf-8")
+    copy.change(sha256.pattern, "from kvlitmus.spec.hashed import sha256\n\n\n", "schemes.py")
+    said, sentences = copy.says()
+    assert {name for name, digest in here[0].items() if said[name] != digest} == set()
+    assert {id for id, pin in here[1].items() if sentences[id] != pin} == {"POOL-01", "COMP-21"}
+
+
+FLAT, RANKS, SPARSE = "sglang-0.5.13.post1", "sglang-0.5.13.post1-ranks", "reference-sparse"
+DECISIVE: dict[str, tuple[list[tuple[str, str, str]], set[str], set[str]]] = {
+    "a helper that facts call": (
+        [("schemes.py", r"hashlib\.sha256", "hashlib.sha512")],
+        {"HASH-01", FLAT, RANKS, SPARSE},
+        {"POOL-01", f"items of {SPARSE}"},
+    ),
+    "of one kind: an operator, a fact and a premise": (
+        [
+            ("sparse_state.py", r"place >= state\.backed", "place > state.backed"),
+            ("rank_facts.py", r"poll_common\[-1:\]", "poll_common[:1]"),
+            ("ranks.py", r'"window_at_stake"', '"not window_at_stake"'),
+        ],
+        {SPARSE, "RANKS-16", "RANKS-27", RANKS},
+        {FLAT, f"items of {FLAT}"},
+    ),
+    "a litmus test and an action": (
+        [
+            ("evict.py", r"tree\.evict\(checker, 1\)", "tree.evict(checker, 2)"),
+            ("registry.py", "LOANS = 4", "LOANS = 5"),
+        ],
+        {f"items of {FLAT}", FLAT},
+        {"EVICT-01", f"items of {SPARSE}"},
+    ),
+}
+"""Changes that decide something; the rules and targets that must be other ones for it, and some that must not."""
+
+
+@pytest.mark.parametrize("change", DECISIVE)
+def test_what_decides_changes_the_rules_and_targets_that_it_decides(tmp_path: Path, here: Any, change: str) -> None:
+    changes, decided, apart = DECISIVE[change]
+    copy = Copy(tmp_path)
+    for file, old, new in changes:
+        copy.change(old, new, file)
+    said, sentences = copy.says()
+    other = {name for name, digest in here[0].items() if said[name] != digest}
+    assert decided <= other and not apart & other
+    assert sentences == here[1]
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, part: str, kinds: tuple[str, ...] = ()) -> bool:
-    """Whether the build of the specimen, judged as these kinds, is another one when this file is."""
-    before = build.build_of(SPECIMEN, kinds)
-    read = build._read
+    """Whether the build of the specimen, judged as these kinds, is another one when all code of this file is."""
+    read = fingerprint.code_of
+    before = build.build_of(SPECIMEN, kinds=frozenset(kinds))
 
-    def other(path: Path) -> tuple[str, tuple[str, ...]]:
-        digest, imported = read(path)
-        return ("changed" if path.as_posix().endswith(part) else digest), imported
+    def other(place: Place) -> Code:
+        code, path = read(place), path_of(place.module)
+        return code._replace(text="changed") if path is not None and path.as_posix().endswith(part) else code
 
-    with monkeypatch.context() as patch:
-        patch.setattr(build, "_read", other)
-        return build.build_of(SPECIMEN, kinds) != before
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(fingerprint, "code_of", other)
+            forget()
+            return build.build_of(SPECIMEN, kinds=frozenset(kinds)) != before
+    finally:
+        forget()
+
+
+def forget() -> None:
+    """Work builds out again."""
+    build.source_for.cache_clear()
+    build.build_of.cache_clear()
 
 
 @pytest.mark.parametrize(
     "part",
-    ["checker/checker.py", "actions/tiers.py", "litmus/fetch.py", "calls/pool.py", "spec/units.py", "spec/effects.py",
-     "specimen/cache.py", "run/plan.py", "vectors/__init__.py"],
+    ["checker/checker.py", "actions/tiers.py", "calls/pool.py", "spec/units.py", "spec/effects.py", "specimen/cache.py",
+     "run/plan.py", "vectors/__init__.py"],
 )  # fmt: skip
 def test_what_decides_verdicts_is_part_of_it(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     assert changed(monkeypatch, part)
@@ -125,11 +214,10 @@ OWN = {
         "spec/component_facts.py",
         "calls/component_look.py",
         "actions/components.py",
-        "litmus/components.py",
     ),
-    "sparse": ("spec/sparse_state.py", "calls/sparse.py", "actions/sparse.py", "litmus/sparse_staging.py"),
-    "ranks": ("spec/rank_facts.py", "calls/ranks.py", "actions/ranks.py", "litmus/ranks.py"),
-    "store": ("spec/store_state.py", "calls/store.py", "actions/store.py", "litmus/store.py"),
+    "sparse": ("spec/sparse_state.py", "calls/sparse.py", "actions/sparse.py"),
+    "ranks": ("spec/rank_facts.py", "calls/ranks.py", "actions/ranks.py"),
+    "store": ("spec/store_state.py", "calls/store.py", "actions/store.py"),
 }
 
 
@@ -163,14 +251,16 @@ def test_nothing_about_another_kind_of_cache_is_asked(kind: str) -> None:
     chosen = every[:: max(1, len(every) // many)][:many]
     assert build.kinds_of(configs) == ({kind} if kind else set()) and len(chosen) == many
     run_item(made, chosen[0], Options(shrink_trials=0))  # what is loaded first is loaded
-    rooms = {str(path.parent): room for room in build.ROOMS if (path := build.path_of(room))}
+    rooms = {path.parent: room for room in build.ROOMS if (path := path_of(room))}
     called: set[str] = set()
 
     @functools.cache
     def apart(file: str) -> bool:
-        path = Path(file)
-        room = rooms.get(str(path.parent))
-        return room is not None and build.is_apart(f"{room}.{path.stem}", (kind,))
+        path = Path(file).with_suffix("")
+        for folder, room in rooms.items():
+            if path.is_relative_to(folder):
+                return build.is_apart(".".join((room, *path.relative_to(folder).parts)), (kind,))
+        return False
 
     def look(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and apart(frame.f_code.co_filename):

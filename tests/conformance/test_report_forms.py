@@ -13,6 +13,7 @@ import pytest
 
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.report import document, junit, saved, summary
+from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.report.outcomes import of_rule, of_run
 from tests.conformance.support.reports import VERDICTS, changed, report, save
 from tests.conformance.support.schemas import fits
@@ -143,7 +144,7 @@ def test_a_shortened_run_need_not_exercise_every_rule() -> None:
 def test_the_run_itself_is_a_test() -> None:
     good = report(POOL_01="passed")
     assert of_run(good).kind == "passed"
-    failed = of_run(changed(good, "items.0.error", "out of \x1b[2J luck"))
+    failed = of_run(changed(good, "failed", [{"item": "a", "error": "out of \x1b[2J luck"}]))
     assert (failed.kind, failed.message) == ("error", "1 of 1 items failed")
     assert "out of \\x1b[2J luck" in failed.text
     assert of_run(changed(good, "partial", True)).message == "interrupted after 1 of 1 items"
@@ -164,11 +165,11 @@ def test_the_baseline_decides_what_fails() -> None:
 
 @pytest.mark.parametrize("text", [EVIL, "\x00\x08\ufffe\uffff\ud800]]>&<\"'", "]]>" * 400])
 def test_hostile_texts_stay_texts(text: str) -> None:
-    data = report()
+    data = changed(report(), "failed", [{"item": "", "error": ""}])
     for path in (
         "stamps.target.name", "stamps.target.version", "stamps.platform", "stamps.date", "exit_meaning",
-        "rules.1.text", "rules.1.title", "rules.1.pack", "rules.3.reason", "findings.0.call", "findings.0.allowed",
-        "findings.0.item", "findings.0.replay", "items.0.error", "items.0.item",
+        "rules.3.reason", "not_applicable.0.reason", "findings.0.call", "findings.0.allowed", "findings.0.item",
+        "findings.0.replay", "failed.0.error", "failed.0.item",
     ):  # fmt: skip
         data = changed(data, path, text)
     data["findings"][0]["calls"] = [text, text]
@@ -188,7 +189,7 @@ def test_a_real_report_becomes_both() -> None:
     for name in ("0.5.13.post1", "0.5.13.post1-requests", "0.5.23-host-pool", "0.5.23-rust"):
         data = saved.load(ROOT / f"docs/results/sglang-{name}.json")
         top = parsed(junit.render(data))
-        assert len(list(top.iter("testcase"))) == len(data["rules"]) + 1
+        assert len(list(top.iter("testcase"))) == len(rows(data)) + 1
         failing = {case.attrib["name"] for case in top.iter("testcase") if case.find("failure") is not None}
         assert failing == {rule["id"] for rule in data["rules"] if rule["verdict"] == "violated"} != set()
         page = summary.render(data)
@@ -207,7 +208,16 @@ def test_a_run_is_read_back_as_it_was_saved() -> None:
 
 def test_the_reports_of_these_tests_are_reports() -> None:
     assert fits(report(), "report") == []
-    assert {rule["verdict"] for rule in report()["rules"]} == set(VERDICTS.values())
+    assert {rule["verdict"] for rule in rows(report())} == set(VERDICTS.values())
+
+
+def test_a_rule_that_this_version_lacks_is_told_by_its_id() -> None:
+    data = report(POOL_02="violated")
+    data["rules"][0]["id"], data["findings"][0]["rules"] = "GONE-07", ["GONE-07"]
+    read = saved.checked(data)
+    failure = parsed(junit.render(read)).find(".//testsuite[@name='gone']/testcase/failure")
+    assert failure is not None and failure.text is not None and "GONE-07" in failure.text
+    assert "This version has no such rule" in failure.text and "This version has no such rule" in summary.render(read)
 
 
 def test_a_summary_is_short_whatever_was_found() -> None:
@@ -272,7 +282,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "failure": ({"kind": "kvlitmus failure"}, "this is no report: its 'kind' is 'kvlitmus failure'"),
     "foreign": ({"rules": []}, "this is no report: it has no 'kind'"),
     "list": ([1], "this is no report"),
-    "old": ({**report(), "format": 0}, "a report of another form: 'format' is 0, this kvlitmus reads 1"),
+    "old": ({**report(), "format": 0}, "a report of another form: 'format' is 0, this kvlitmus reads 2"),
     "truth": ({**report(), "format": True}, "a report of another form: 'format' is True"),
     "formless": (changed(report(), "format", ...), "a report of another form: 'format' is None"),
     "lacking": (changed(report(), "totals.steps", ...), "'totals.steps' is missing"),
@@ -287,6 +297,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "below": (changed(report(), "rules.1.findings", [-1]), "must not be negative"),
     "others": (changed(report(), "rules.1.findings", [1]), "names findings that are about other rules"),
     "known": (changed(report(), "rules.1.known", {"reason": 1}), "'rules[1].known' must be null or an object of texts"),
+    "span": (changed(report(), "not_applicable.0.rules", ["TREE-1-2"]), "'not_applicable[0].rules': ids of rules"),
+    "both": (changed(report(), "not_applicable.0.rules", ["POOL-01..03"]), "'POOL-01..03' is listed twice"),
     "baseline": (changed(report(), "baseline", {"known": 1}), "'baseline.known' must be a list (got int)"),
     "full": (changed(report(), "options.full", "no"), "'options.full' must be true or false"),
     "endless": (changed(report(), "totals.seconds", float("inf")), "'totals.seconds' must not be negative, nor beyond"),

@@ -43,7 +43,8 @@ cause can reach), :mod:`~kvlitmus.spec.room` (how much room a call lacks),
 :mod:`~kvlitmus.spec.facts` (what a fact is), :mod:`~kvlitmus.spec.observed`, :mod:`~kvlitmus.spec.order` and
 :mod:`~kvlitmus.spec.store_facts` (facts of several parts), :mod:`~kvlitmus.spec.sparse_facts`, :mod:`~kvlitmus.spec.sparse_staging_facts`, :mod:`~kvlitmus.spec.sparse_admission_facts`, :mod:`~kvlitmus.spec.sparse_ratio_facts`, :mod:`~kvlitmus.spec.sparse_transfer_facts`, :mod:`~kvlitmus.spec.sparse_growth_facts`, :mod:`~kvlitmus.spec.component_facts`, :mod:`~kvlitmus.spec.component_fetch_facts`, :mod:`~kvlitmus.spec.component_host_facts`, :mod:`~kvlitmus.spec.component_policy_facts`, :mod:`~kvlitmus.spec.component_storing_facts`, :mod:`~kvlitmus.spec.component_order_facts`, :mod:`~kvlitmus.spec.component_request_facts`, :mod:`~kvlitmus.spec.rank_facts`, :mod:`~kvlitmus.spec.rank_change_facts`, :mod:`~kvlitmus.spec.prefetch_facts` (those of a plan), :mod:`~kvlitmus.spec.rule` (what a rule is),
 :mod:`~kvlitmus.spec.lean` (states that a step replaces little of), :mod:`~kvlitmus.spec.plan` (the facts and rules of alike steps, as one function), :mod:`~kvlitmus.spec.inline` (which of
-them are one expression in it), :mod:`~kvlitmus.spec.less` (which rules say with less to see what others say).
+them are one expression in it), :mod:`~kvlitmus.spec.fingerprint` (what a rule does, as a few digits, whatever it is called) and
+:mod:`~kvlitmus.spec.modules` (what a name in a module stands for), :mod:`~kvlitmus.spec.less` (which rules say with less to see what others say).
 
 The rules: the parts, in the order of :mod:`~kvlitmus.spec.parts`.
 

@@ -24,6 +24,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
+from kvlitmus.spec.fingerprint import Source, digest
+
 Compute = TypeVar("Compute", bound=Callable[..., Any])
 
 
@@ -73,14 +75,20 @@ class Fact(NamedTuple):
     ports: frozenset[str] = frozenset()
     unseen: bool = False
 
-    @property
-    def digested(self) -> str:
-        """What changes when the fact does: its depth, its meaning, and the text of its function."""
-        return f"{self.depth} {self.meaning} {inspect.getsource(self.compute)}"
-
 
 FACTS: dict[str, Fact] = {}
 """All facts by name."""
+
+
+def digests_of(names: Iterable[str], source: Source) -> dict[str, str]:
+    """The digests of these facts and of all that they are worked out from, each by what it is worked out from and how."""
+    found: dict[str, str] = {}
+    for name in worked_out_from(names):
+        one = FACTS[name]
+        needs = [found.get(need, need) for need in one.needs]
+        known = (one.depth, one.open, sorted(one.ports), one.unseen)
+        found[name] = digest(f"{known} {needs} {source.of(one.compute)}")
+    return found
 
 
 def fact(depth: int, *, ports: tuple[str, ...] = (), unseen: bool = False) -> Callable[[Compute], Compute]:

@@ -16,14 +16,15 @@ Rules of upkeep:
 from __future__ import annotations
 
 import enum
-import hashlib
 import inspect
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
 from kvlitmus.spec.actions import What, occasions_of_rule
-from kvlitmus.spec.facts import FACTS, worked_out_from
+from kvlitmus.spec.facts import FACTS, digests_of, worked_out_from
+from kvlitmus.spec.fingerprint import Source, digest, everything
 from kvlitmus.spec.on import On
 
 Predicate = TypeVar("Predicate", bound=Callable[..., bool])
@@ -82,22 +83,26 @@ class Rule:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits that change with the text of the rule, its logic, its facts, or when it is judged.
+        """Twelve hex digits that change with the rule's logic: its predicate, its facts, or when it is judged.
 
-        Of a fact that is worked out, the text of its function counts, and of those that it is worked out from.
+        No words are in it, and no names that can be chosen freely (:mod:`kvlitmus.spec.fingerprint`).
         """
-        judged: tuple[object, ...] = (
-            self.id,
-            self.strength.value,
-            self.kind.value,
-            tuple(map(str, self.on)),
-            sorted(self.needs),
-        )
-        if self.premise:
-            judged += (self.premise,)
-        facts = [(name, FACTS[name].digested) for name in worked_out_from(self.facts)]
-        body = inspect.getsource(self.predicate)
-        return hashlib.sha256(f"{judged}\n{facts}\n{body}".encode()).hexdigest()[:12]
+        return self.digest_by(everything())
+
+    def digest_by(self, source: Source) -> str:
+        """The same, where only a part of the sources counts."""
+        facts = digests_of((*self.facts, *[self.premise_fact] * bool(self.premise)), source)
+        judged = (self.id, self.strength.value, self.kind.value, [str(one) for one in self.on], sorted(self.needs))
+        premise = f"{self.premise.startswith(NOT)} {facts[self.premise_fact]}" if self.premise else ""
+        return digest(f"{judged} {premise} {[facts[one] for one in self.facts]} {source.of(self.predicate)}")
+
+    @property
+    def sentence(self) -> str:
+        """Twelve hex digits that change with the rule's words alone: its sentence, and what would have been right.
+
+        What facts are called, which that speaks of, is no part of it.
+        """
+        return digest(f"{self.text}\n{re.sub('{[^}]*}', '{}', self.allowed)}")
 
     @property
     def premise_fact(self) -> str:

@@ -47,17 +47,18 @@ def finding(rule: str, calls: int = 2) -> Any:
 def report(**verdicts: str) -> Any:
     """A report in which these rules (``POOL_01="violated"``) have these verdicts, and no others are in it."""
     wanted = {name.replace("_", "-"): verdict for name, verdict in verdicts.items()} or VERDICTS
-    data = copy.deepcopy({**base(), "rules": []})
-    rules = {one["id"]: one for one in base()["rules"]}
-    data["findings"] = []
-    data["rules"] = []
+    data = copy.deepcopy({**base(), "rules": [], "not_applicable": [], "findings": []})
     for id, verdict in wanted.items():
         broken = verdict in ("violated", "warned")
+        reason = f"because of {verdict}" if verdict not in ("passed", "violated", "warned") else ""
+        if verdict == "not_applicable":
+            data["not_applicable"].append({"reason": reason, "rules": [id]})
+            continue
         data["rules"].append(
             {
-                **rules[id],
+                "id": id,
                 "verdict": verdict,
-                "reason": f"because of {verdict}" if verdict not in ("passed", "violated", "warned") else "",
+                "reason": reason,
                 "evaluations": 7 if verdict == "passed" else 0,
                 "findings": [len(data["findings"])] if broken else [],
             }

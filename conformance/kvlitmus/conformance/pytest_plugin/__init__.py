@@ -193,11 +193,12 @@ def runs_of(config: pytest.Config) -> Runs:
 
 def outcome(report: Report, id: str) -> Outcome:
     """What the test of a rule, or of the run, says."""
+    from kvlitmus.conformance.report.form import rows
     from kvlitmus.conformance.report.outcomes import RUN, of_rule, of_run
 
     if id == RUN:
         return of_run(report)
-    return of_rule(report, next(rule for rule in report["rules"] if rule["id"] == id))
+    return of_rule(report, next(rule for rule in rows(report) if rule["id"] == id))
 
 
 def settle(found: Outcome) -> None:

@@ -1,35 +1,43 @@
 """The build of a report: a digest of everything that decides its verdicts, so that a stale report can be told.
 
-Two trees that have the same build for a target say the same of it.  What counts: the rules with their facts; the
-modules that judge, and those that make the calls (oracle, calls, actions, litmus tests, plan), with their imports; and
-the target's adapter.  Comments, docstrings and the command line don't count, nor does what only shrinks
-counterexamples or watches processes, nor what is about another kind of cache than the target.  The items of a run
-have a digest of their own.
+Two trees that have the same build for a target say the same of it.  What counts, by its fingerprint
+(:mod:`kvlitmus.spec.fingerprint`), so without words and names: the rules with their facts; what judges, and what makes
+the calls (engine, calls, actions, plan); and the target's adapter.  What only shrinks counterexamples or watches
+processes doesn't count, nor the command line, nor what is about another kind of cache than the target.  The items of a
+run, the programs of litmus tests among them, have a digest of their own.
 """
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import json
-import re
-import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
-from pathlib import Path
+from typing import Any
 
+from kvlitmus.conformance.generate.actions import ACTIONS
+from kvlitmus.conformance.litmus.registry import Litmus, litmus_of
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.results import Item, to_json
+from kvlitmus.conformance.run import engine, plan, verdicts
+from kvlitmus.conformance.run.results import Item, Options, to_json
+from kvlitmus.conformance.run.verdicts import Scope
+from kvlitmus.spec.facts import Fact
+from kvlitmus.spec.fingerprint import Source, digest, place_of
+from kvlitmus.spec.modules import EFFECTS, WHOLE, Place, module_of
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.rule import Rule
 
-ROOTS = ("run.engine", "run.plan", "run.verdicts", "litmus", "generate.actions", "checker.calls", "vectors")
-"""Modules and packages of the judge from which everything else is reached by imports."""
+JUDGE: tuple[Callable[..., Any], ...] = (
+    *(engine.run_item, plan.items, plan.configs_of, verdicts.conclude),
+    *(Options, Scope, Litmus, Rule, Fact),
+)
+"""What judges an item, says which items there are, makes verdicts of what came of them; and what they are given."""
 
 LEFT_OUT = frozenset(
     f"kvlitmus.{name}"
     for name in (
-        "spec.less",
+        "spec.fingerprint",
+        "spec.modules",
+        "spec.parts",
         "conformance.generate.shrink",
         "conformance.run.minimise",
         "conformance.run.failures",
@@ -43,29 +51,16 @@ LEFT_OUT = frozenset(
 """Reached from there, but without a say in verdicts."""
 
 KINDS = {"components": "component", "sparse": "sparse", "ranks": "rank", "store": "store"}
-"""What is judged apart from caches of KV, and how the names of modules begin that are about it alone."""
+"""What is judged apart from caches of KV, and how the names of modules and folders begin that are about it alone."""
 PACKS = {"comp": "components", "creq": "components", "sparse": "sparse", "ranks": "ranks", "store": "store"}
 """The packs of rules about one of these; the others may be asked of any cache."""
 ROOMS = ("kvlitmus.spec", *(f"kvlitmus.conformance.{name}" for name in ("litmus", "generate.actions", "checker.calls")))
-"""Where such modules are."""
-
-BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
-"""The fields of modules and statements that statements are in; no expression has any."""
-
-STRING_OR_COMMENT = re.compile(
-    r'''"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'''
-    r"""|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"""
-    r"""|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\#[^\n]*""",
-    re.DOTALL,
-)
-"""What begins where no other does: a tokenizer would find the same, and much that is of no interest here."""
-
-DIGITS = 12
+"""Where such modules and folders are."""
 
 
 def kinds_of(configs: Iterable[Config]) -> frozenset[str]:
     """What of :data:`KINDS` is judged in these configurations; nothing, for a cache of KV."""
-    return frozenset("components" if one.components else one.pool for one in configs) & KINDS.keys()
+    return frozenset(KINDS).intersection("components" if one.components else one.pool for one in configs)
 
 
 def is_about(rule: Rule, kinds: Collection[str]) -> bool:
@@ -75,105 +70,51 @@ def is_about(rule: Rule, kinds: Collection[str]) -> bool:
 
 def is_apart(module: str, kinds: Collection[str]) -> bool:
     """Whether a module is about another kind of cache alone: nothing of it is asked where these are judged."""
-    room, _, name = module.rpartition(".")
-    return room in ROOMS and any(name.startswith(KINDS[kind]) for kind in KINDS.keys() - set(kinds))
+    for room in ROOMS:
+        if module.startswith(f"{room}."):
+            name = module.removeprefix(f"{room}.")
+            return any(name.startswith(KINDS[kind]) for kind in KINDS.keys() - set(kinds))
+    return False
 
 
-def build_of(target_module: str, kinds: Collection[str] = ()) -> str:
+@cache
+def source_for(kinds: frozenset[str]) -> Source:
+    """The fingerprints by which only that counts which has a say where these kinds are judged."""
+    return Source(lambda module: module in LEFT_OUT or is_apart(module, kinds))
+
+
+@cache
+def build_of(target_module: str, attribute: str = "", kinds: frozenset[str] = frozenset()) -> str:
     """Twelve hex digits that change with whatever decides verdicts on a target of this module and these kinds."""
-    found: dict[str, str] = {}
-    waiting = ["kvlitmus.spec", *(f"kvlitmus.conformance.{name}" for name in ROOTS), target_module]
-    while waiting:
-        name = waiting.pop()
-        path = path_of(name)
-        if name in found or name in LEFT_OUT or path is None or is_apart(name, kinds):
-            continue
-        found[name], imported = _read(path)
-        waiting += imported
-        waiting += inner_modules(name, path)
-    lines = [f"{id} {digest_of(rule)}" for id, rule in all_rules().items() if is_about(rule, kinds)]
-    lines += [f"{name} {digest}" for name, digest in sorted(found.items())]
-    return _digest("\n".join(lines))
+    source = source_for(kinds)
+    acted = {kind: play for kind, play in ACTIONS.items() if not is_apart(play.__module__, kinds)}
+    lines = [f"{id} {rule.digest_by(source)}" for id, rule in all_rules().items() if is_about(rule, kinds)]
+    lines += [source.of(one) for one in JUDGE]
+    lines += [f"{kind} {source.of(play)}" for kind, play in acted.items()]
+    roots = [place_of(one) for one in (*JUDGE, *acted.values())]
+    module = module_of(target_module)
+    if module is not None:
+        name = attribute.partition(".")[0]
+        target = Place(target_module, name if name in module.bound else WHOLE)
+        lines.append(source.at(target))
+        roots.append(target)
+    lines += sorted(source.at(one) for one in source.reached(roots) if one.name == EFFECTS)
+    return digest("\n".join(lines))
 
 
-@cache
-def digest_of(rule: Rule) -> str:
-    """The digest of a rule, worked out once: the sources of all its facts are read for it."""
-    return rule.digest
-
-
-def items_of(items: Iterable[Item]) -> str:
-    """Twelve hex digits that change with the items of a run: their configurations, seeds, programs and order."""
+def items_of(items: Iterable[Item], kinds: frozenset[str] = frozenset()) -> str:
+    """Twelve hex digits that change with the items of a run: configurations, seeds, what is played, and their order."""
+    source = source_for(kinds)
     plain = {"config": cache(to_json)}  # there are thousands of items of each configuration
-    told = [
-        [item.id, {name: plain.get(name, to_json)(getattr(item, name)) for name in Item.__dataclass_fields__}]
-        for item in items
-    ]
-    return _digest(json.dumps(told, sort_keys=True))
+    told = []
+    for item in items:
+        row = {name: plain.get(name, to_json)(getattr(item, name)) for name in Item.__dataclass_fields__}
+        told.append(row | {"name": litmus_digest(item.name, source)} if item.kind == "litmus" else row)
+    return digest(json.dumps(told, sort_keys=True))
 
 
 @cache
-def path_of(module: str) -> Path | None:
-    """The file of a module of kvlitmus; ``None`` for anything else."""
-    first, *rest = module.split(".")
-    if first != "kvlitmus" or not rest:
-        return None
-    for root in sys.modules["kvlitmus"].__path__:
-        place = Path(root, *rest)
-        for path in (place.with_suffix(".py"), place / "__init__.py"):
-            if path.is_file():
-                return path
-    return None
-
-
-def inner_modules(name: str, path: Path) -> Iterator[str]:
-    """The modules of a package that registers what it holds, or that is loaded part by part."""
-    if path.name == "__init__.py" and (name == "kvlitmus.spec" or name.removeprefix("kvlitmus.conformance.") in ROOTS):
-        yield from (f"{name}.{inner.stem}" for inner in sorted(path.parent.glob("*.py")) if inner != path)
-
-
-@cache
-def _read(path: Path) -> tuple[str, tuple[str, ...]]:
-    source = path.read_text(encoding="utf-8")
-    tree = ast.parse(source)
-    return _digest(essence(source, tree)), tuple(imports(tree))
-
-
-def inner(tree: ast.AST) -> Iterator[ast.AST]:
-    """What stands in the blocks of a module or statement: statements, and handlers and cases, which have blocks too."""
-    for blocks in BLOCKS:
-        yield from getattr(tree, blocks, ())
-
-
-def imports(tree: ast.AST) -> Iterator[str]:
-    """The modules that a module imports, wherever it does; not what is there for type checkers alone."""
-    if isinstance(tree, ast.If) and isinstance(tree.test, ast.Name) and tree.test.id == "TYPE_CHECKING":
-        return
-    if isinstance(tree, ast.Import):
-        yield from (alias.name for alias in tree.names)
-    elif isinstance(tree, ast.ImportFrom) and tree.module:
-        yield tree.module
-        yield from (f"{tree.module}.{alias.name}" for alias in tree.names)
-    for child in inner(tree):
-        yield from imports(child)
-
-
-def docstrings(tree: ast.AST) -> Iterator[ast.stmt]:
-    """The docstrings in a module, wherever they are."""
-    if isinstance(tree, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(tree, clean=False):
-        yield tree.body[0]
-    for child in inner(tree):
-        yield from docstrings(child)
-
-
-def essence(source: str, tree: ast.Module) -> str:
-    """A source without its comments and docstrings; the same under every version of Python."""
-    lines = STRING_OR_COMMENT.sub(lambda found: "" if found[0][0] == "#" else found[0], source).splitlines()
-    for doc in docstrings(tree):
-        for at in range(doc.lineno - 1, doc.end_lineno or doc.lineno):
-            lines[at] = ""
-    return "\n".join(line.rstrip() for line in lines if line.strip())
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+def litmus_digest(id: str, source: Source) -> str:
+    """The digest of a litmus test by what it plays and leads to, whatever it is called."""
+    test = litmus_of(id)
+    return digest(f"{test.rules} {sorted(test.needs)} {test.page} {source.of(test.program)}")

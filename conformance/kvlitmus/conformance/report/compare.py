@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from kvlitmus.conformance.report.form import EMPTY, Report, RuleRow
+from kvlitmus.conformance.report.form import EMPTY, Report, RuleRow, rows
 from kvlitmus.conformance.report.saved import explained
+from kvlitmus.conformance.report.terminal import Stated
 from kvlitmus.conformance.support.text import harmless
 
 FORMAT = 1
@@ -95,8 +96,7 @@ def compare(a: Report, b: Report) -> Comparison:
     """Compare an earlier report with a later one."""
     found = Comparison(a=_stamp(a), b=_stamp(b))
     found.setup = list(setup(a, b))
-    before = {rule["id"]: rule for rule in a["rules"]}
-    after = {rule["id"]: rule for rule in b["rules"]}
+    before, after = ({rule["id"]: rule for rule in rows(report)} for report in (a, b))
     for id in dict.fromkeys([*after, *before]):
         change = changed(before.get(id), after.get(id), b)
         if change is None:
@@ -139,7 +139,7 @@ def changed(before: RuleRow | None, after: RuleRow | None, b: Report) -> Change 
     assert shown is not None
     return Change(
         rule=harmless(shown["id"], 40),
-        title=harmless(shown["title"]),
+        title=Stated.by_id(shown["id"]).title,
         change=name,
         worse=worse,
         a=was,
@@ -162,9 +162,7 @@ def setup(a: Report, b: Report) -> Iterator[Difference]:
     yield from _lists(
         "declined", *({one["label"] for one in report["configs"] if one["declined"]} for report in (a, b))
     )
-    digests = [{rule["id"]: rule["digest"] for rule in report["rules"]} for report in (a, b)]
-    for id in digests[0].keys() & digests[1].keys():
-        yield from _differ(f"digest of {harmless(id, 40)}", digests[0][id], digests[1][id])
+    yield from _differ("build of the judge and the target", *(one["stamps"].get("build", "") for one in (a, b)))
 
 
 def figures(a: Report, b: Report) -> Iterator[Difference]:
@@ -174,14 +172,14 @@ def figures(a: Report, b: Report) -> Iterator[Difference]:
     totals = [sum(rule["evaluations"] for rule in report["rules"]) for report in (a, b)]
     yield from _differ("evaluations of rules", f"{totals[0]:,}", f"{totals[1]:,}")
     yield from _differ("counterexamples", str(len(a["findings"])), str(len(b["findings"])))
-    yield from _lists("kinds of calls reached", *(_kinds(report["coverage"]["reached"]) for report in (a, b)))
+    yield from _lists("kinds of calls reached", *(set(report["reached"]) for report in (a, b)))
 
 
 def troubles(a: Report, b: Report) -> Iterator[str]:
     """What got worse beside the verdicts: a run that was interrupted, items that failed, a baseline out of date."""
     if b["partial"] and not a["partial"]:
         yield f"the second run was interrupted after {b['totals']['items']} of {b['totals']['items_planned']} items"
-    failed = [{one["item"]: one["error"] for one in report["items"] if one["error"]} for report in (a, b)]
+    failed = [{one["item"]: one["error"] for one in report["failed"]} for report in (a, b)]
     fresh = [item for item in failed[1] if item not in failed[0]]
     if fresh:
         more = f", and {len(fresh) - 1} more" if len(fresh) > 1 else ""
@@ -191,11 +189,6 @@ def troubles(a: Report, b: Report) -> Iterator[str]:
         if listed[1] - listed[0]:
             rules = ", ".join(harmless(id, 40) for id in sorted(listed[1] - listed[0]))
             yield f"entries of the baseline are {name} that were not: {rules}"
-
-
-def _kinds(reached: Mapping[str, int]) -> set[str]:
-    """The kinds of calls; reports made before occasions were an enumeration join those of one call by ``+``."""
-    return {kind for kinds in reached for kind in kinds.split("+")}
 
 
 def _differ(what: str, a: object, b: object) -> Iterator[Difference]:

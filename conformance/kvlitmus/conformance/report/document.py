@@ -17,8 +17,15 @@ from typing import Any, cast
 from kvlitmus.conformance.checker.explain import harmless
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.report.build import digest_of
-from kvlitmus.conformance.report.form import BaselineRow, ConfigRow, Coverage, FindingRow, ItemRow, Report, RuleRow
+from kvlitmus.conformance.report.form import (
+    BaselineRow,
+    ConfigRow,
+    FindingRow,
+    NotApplicableRow,
+    Report,
+    RuleRow,
+    spans,
+)
 from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run.minimise import Short
 from kvlitmus.conformance.run.results import REPORT_FORMAT, ItemResult, RuleVerdict, Verdict, to_json
@@ -112,12 +119,13 @@ def document(run: Run) -> Report:
         "profile": describe(run.profile),
         "capabilities": sorted(run.capabilities),
         "configs": [_config(run, config) for config in run.configs],
-        "rules": [_rule(run, verdict) for verdict in run.verdicts],
+        "rules": [_rule(run, one) for one in run.verdicts if one.verdict is not Verdict.NOT_APPLICABLE],
+        "not_applicable": _not_applicable(run.verdicts),
         "findings": [
             _finding(run, at, one, head) for at, (one, head) in enumerate(zip(run.groups, run.causes, strict=True))
         ],
-        "coverage": _coverage(run.results),
-        "items": [_item(result) for result in run.results],
+        "reached": sorted({kind for result in run.results for kind in result.reached}),
+        "failed": [{"item": one.item, "error": harmless(one.error, 2_000)} for one in run.results if one.error],
         "baseline": _baseline(run.baseline),
         "totals": {
             "verdicts": {verdict.value: run.tally()[verdict.value] for verdict in Verdict}
@@ -142,24 +150,25 @@ def _config(run: Run, config: Config) -> ConfigRow:
 
 
 def _rule(run: Run, verdict: RuleVerdict) -> RuleRow:
-    rule = run.rules[verdict.rule]
-    known = run.known.get(rule.id)
-    return {
-        "id": rule.id,
-        "title": rule.title,
-        "text": rule.text,
-        "pack": rule.pack,
-        "strength": rule.strength.value,
-        "kind": rule.kind.value,
-        "depth": rule.depth,
-        "source": rule.source,
-        "digest": digest_of(rule),
+    row: RuleRow = {
+        "id": verdict.rule,
         "verdict": verdict.verdict.value,
         "reason": harmless(verdict.reason, 2_000),
         "evaluations": verdict.evaluations,
         "findings": verdict.findings,
-        "known": {"reason": known.reason, "link": known.link, "until": known.until} if known else None,
     }
+    known = run.known.get(verdict.rule)
+    if known is not None:
+        row["known"] = {"reason": known.reason, "link": known.link, "until": known.until}
+    return row
+
+
+def _not_applicable(verdicts: Sequence[RuleVerdict]) -> list[NotApplicableRow]:
+    why: dict[str, list[str]] = {}
+    for one in verdicts:
+        if one.verdict is Verdict.NOT_APPLICABLE:
+            why.setdefault(harmless(one.reason, 2_000), []).append(one.rule)
+    return [{"reason": reason, "rules": spans(ids)} for reason, ids in why.items()]
 
 
 def _finding(run: Run, at: int, group: Group, follows: int | None) -> FindingRow:
@@ -177,37 +186,6 @@ def _finding(run: Run, at: int, group: Group, follows: int | None) -> FindingRow
     return cast("FindingRow", row)
 
 
-def _coverage(results: Sequence[ItemResult]) -> Coverage:
-    reached: Counter[str] = Counter()
-    evaluated: Counter[str] = Counter()
-    unknown: Counter[str] = Counter()
-    idle: Counter[str] = Counter()
-    for result in results:
-        reached.update(result.reached)
-        evaluated.update(result.evaluated)
-        unknown.update(result.unknown)
-        idle.update(result.idle)
-    return {
-        "reached": dict(sorted(reached.items())),
-        "evaluated": dict(sorted(evaluated.items())),
-        "unknown": dict(sorted(unknown.items())),
-        "idle": dict(sorted(idle.items())),
-    }
-
-
-def _item(result: ItemResult) -> ItemRow:
-    return {
-        "item": result.item,
-        "config": result.config,
-        "steps": result.steps,
-        "seconds": round(result.seconds, 4),
-        "findings": len(result.findings),
-        "error": harmless(result.error, 2_000),
-        "declined": harmless(result.unsupported, 2_000),
-        "unexercised": result.unexercised,
-    }
-
-
 def _baseline(outcome: baselines.Outcome | None) -> BaselineRow | None:
     if outcome is None:
         return None
@@ -221,3 +199,19 @@ def _baseline(outcome: baselines.Outcome | None) -> BaselineRow | None:
 def dump(data: Any) -> str:
     """A document as text."""
     return json.dumps(data, indent=1, ensure_ascii=True) + "\n"
+
+
+def dump_report(report: Mapping[str, Any]) -> str:
+    """A report as text: a row of a list in each line, so that a change shows as what it is."""
+    fields = [f" {_row(name)}: {_listed(value)}" for name, value in report.items()]
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def _listed(value: Any) -> str:
+    if not (isinstance(value, list) and value and isinstance(value[0], dict)):
+        return _row(value)
+    return "[\n" + ",\n".join(f"  {_row(one)}" for one in value) + "\n ]"
+
+
+def _row(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))

@@ -6,7 +6,11 @@ marked so, and what they have in addition does no harm (:mod:`~kvlitmus.conforma
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import NotRequired, TypedDict
+
+from kvlitmus.spec.parts import all_rules
 
 
 class TargetRow(TypedDict):
@@ -47,22 +51,21 @@ class KnownRow(TypedDict):
 
 
 class RuleRow(TypedDict):
-    """A rule and the verdict on it; ``findings`` by their numbers."""
+    """The verdict on a rule; ``findings`` by their numbers.  What the rule says, the spec says."""
 
     id: str
-    title: str
-    text: str
-    pack: str
-    strength: str
-    kind: NotRequired[str]
-    depth: NotRequired[int]
-    source: NotRequired[str]
-    digest: str
     verdict: str
     reason: str
     evaluations: int
     findings: list[int]
     known: NotRequired[KnownRow | None]
+
+
+class NotApplicableRow(TypedDict):
+    """Why rules don't apply to the target; of rules in a row the first and the last number (``TREE-01..05``)."""
+
+    reason: str
+    rules: list[str]
 
 
 class FindingRow(TypedDict):
@@ -87,26 +90,11 @@ class FindingRow(TypedDict):
     replay: str
 
 
-class Coverage(TypedDict):
-    """How often there was each occasion, and how often each rule was evaluated, unknown, or had nothing to say."""
-
-    reached: dict[str, int]
-    evaluated: dict[str, int]
-    unknown: NotRequired[dict[str, int]]
-    idle: NotRequired[dict[str, int]]
-
-
-class ItemRow(TypedDict):
-    """What came of an item."""
+class FailedRow(TypedDict):
+    """An item that failed outside of any judged call."""
 
     item: str
-    config: NotRequired[str]
-    steps: NotRequired[int]
-    seconds: NotRequired[float]
-    findings: NotRequired[int]
     error: str
-    declined: NotRequired[str]
-    unexercised: NotRequired[list[str]]
 
 
 class BaselineRow(TypedDict):
@@ -132,7 +120,7 @@ class Totals(TypedDict):
 
 
 class Report(TypedDict):
-    """A report."""
+    """A report: under ``rules`` those that apply; :func:`rows` has all."""
 
     kind: NotRequired[str]
     format: NotRequired[int]
@@ -145,8 +133,59 @@ class Report(TypedDict):
     capabilities: list[str]
     configs: list[ConfigRow]
     rules: list[RuleRow]
+    not_applicable: list[NotApplicableRow]
     findings: list[FindingRow]
-    coverage: Coverage
-    items: list[ItemRow]
+    reached: list[str]
+    failed: list[FailedRow]
     baseline: NotRequired[BaselineRow | None]
     totals: Totals
+
+
+SPAN = re.compile(r"([A-Z]+)-([0-9]{1,4})(?:\.\.([0-9]{1,4}))?")
+"""Ids of rules in a row."""
+
+
+def rows(report: Report) -> list[RuleRow]:
+    """The verdicts on all rules that were judged, on those that don't apply too, in the order of the spec."""
+    found = {row["id"]: row for row in report["rules"]}
+    for why in report["not_applicable"]:
+        for id in (id for span in why["rules"] for id in in_span(span)):
+            row: RuleRow = {
+                "id": id,
+                "verdict": "not_applicable",
+                "reason": why["reason"],
+                "evaluations": 0,
+                "findings": [],
+            }
+            found.setdefault(id, row)
+    return [found[id] for id in dict.fromkeys([*(id for id in all_rules() if id in found), *found])]
+
+
+def pack_of(id: str) -> str:
+    """The pack of a rule; of one that this version doesn't have, what its id begins with."""
+    rule = all_rules().get(id)
+    return rule.pack if rule is not None else id.partition("-")[0].lower()
+
+
+def spans(ids: Iterable[str], sign: str = "..") -> list[str]:
+    """Ids of rules, three and more in a row shortened."""
+    parts: list[list[str]] = []
+    for id in ids:
+        prefix, _, number = id.partition("-")
+        last = parts[-1][-1] if parts else ""
+        if last.partition("-")[0] == prefix and int(last.partition("-")[2]) + 1 == int(number):
+            parts[-1].append(id)
+        else:
+            parts.append([id])
+    return [
+        one for part in parts for one in ([f"{part[0]}{sign}{part[-1].partition('-')[2]}"] if len(part) > 2 else part)
+    ]
+
+
+def in_span(span: str) -> list[str]:
+    """The ids of rules in a row; raises ``ValueError`` for what is none."""
+    found = SPAN.fullmatch(span)
+    if found is None:
+        raise ValueError(f"ids of rules are like TREE-01 or TREE-01..05 (got {span!r})")
+    prefix, first, last = found.groups(default=found[2])
+    return [f"{prefix}-{number:0{len(first)}}" for number in range(int(first), int(last) + 1)]

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from kvlitmus.conformance.report.form import Report
+from kvlitmus.conformance.report.form import Report, pack_of, rows
 from kvlitmus.conformance.report.outcomes import RUN, Outcome, of_rule, of_run
 from kvlitmus.conformance.support.text import harmless
 
@@ -33,8 +33,8 @@ def render(report: Report) -> str:
     target = report["stamps"]["target"]
     name = legal(harmless(f"kvlitmus {target['name']}", 200))
     packs: dict[str, list[tuple[str, Outcome]]] = {}
-    for rule in report["rules"]:
-        packs.setdefault(harmless(rule["pack"], 80), []).append((harmless(rule["id"], 40), of_rule(report, rule)))
+    for rule in rows(report):
+        packs.setdefault(pack_of(rule["id"]), []).append((harmless(rule["id"], 40), of_rule(report, rule)))
     run = of_run(report)
     suites = [("run", [(RUN, run)]), *packs.items()]
     outcomes = Counter(outcome.kind for _, cases in suites for _, outcome in cases)

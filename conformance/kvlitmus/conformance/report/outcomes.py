@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from kvlitmus.conformance.report.form import EMPTY, Report, RuleRow
 from kvlitmus.conformance.report.saved import explained
+from kvlitmus.conformance.report.terminal import Stated
 from kvlitmus.conformance.support.text import harmless
 
 RUN = "RUN"
@@ -60,7 +61,7 @@ def of_rule(report: Report, rule: RuleRow) -> Outcome:
         if known:
             return Outcome("known", f"known: {harmless(known.get('reason'))} ({harmless(known.get('link'))})", told)
         kind = "failed" if verdict == "violated" else "warned"
-        return Outcome(kind, f"{harmless(id, 40)} {verdict}: {harmless(rule['title'])}", told)
+        return Outcome(kind, f"{harmless(id, 40)} {verdict}: {Stated.by_id(id).title}", told)
     if verdict == "passed":
         return Outcome("passed", f"{rule['evaluations']:,} evaluations")
     if verdict in UNDECIDED and (verdict != "not_exercised" or report["options"].get("full", True)):
@@ -73,13 +74,13 @@ def of_rule(report: Report, rule: RuleRow) -> Outcome:
 def of_run(report: Report) -> Outcome:
     """The outcome of the run itself: whether it came to its end, and every item was judged."""
     totals = report["totals"]
-    failed = [one for one in report["items"] if one["error"]]
+    failed = report["failed"]
     if report["partial"]:
         return Outcome("error", f"interrupted after {totals['items']} of {totals['items_planned']} items")
     if failed:
         lines = [f"{harmless(one['item'])}: {harmless(one['error'], 2_000)}" for one in failed[:20]]
         more = [f"and {len(failed) - 20} more"] if len(failed) > 20 else []
         return Outcome("error", f"{len(failed)} of {totals['items']} items failed", "\n".join([*lines, *more]))
-    if all(rule["verdict"] == "not_applicable" for rule in report["rules"]):
+    if not report["rules"]:
         return Outcome("error", "nothing was judged: no rule applies to this target in this run")
     return Outcome("passed", f"{totals['steps']:,} steps in {totals['items']} items")

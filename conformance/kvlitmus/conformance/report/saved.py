@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.report.form import BaselineRow, Report, RuleRow
+from kvlitmus.conformance.report.form import BaselineRow, Report, RuleRow, in_span
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.report.terminal import Stated, told
 from kvlitmus.conformance.run.failures import FailureError, read_json
@@ -85,6 +85,15 @@ def _check_rules(report: Report) -> None:
         if known is not None and not (isinstance(known, dict) and all(type(text) is str for text in known.values())):
             raise ValueError(f"'rules[{at}].known' must be null or an object of texts")
         seen.add(rule["id"])
+    for at, why in enumerate(report["not_applicable"]):
+        for span in why["rules"]:
+            try:
+                ids = in_span(span)
+            except ValueError as error:
+                raise ValueError(f"'not_applicable[{at}].rules': {error}") from None
+            if not seen.isdisjoint(ids):
+                raise ValueError(f"'not_applicable[{at}].rules': {shown(span, 40)} is listed twice")
+            seen.update(ids)
     baseline = report.get("baseline")
     if baseline is not None:
         if not isinstance(baseline, dict):
@@ -143,12 +152,7 @@ def explained(report: Report, rule: RuleRow) -> list[str]:
     at = shortest(found, rule["id"])
     if at is None:
         return []
-    texts = {
-        one["id"]: Stated(
-            harmless(one["id"], 40), harmless(one["title"]), harmless(one["text"], 2_000), one["strength"] == "MUST"
-        )
-        for one in report["rules"]
-    }
+    texts = {rule["id"]: Stated.by_id(rule["id"])}
     replay = harmless(report["findings"][at]["replay"], 1_000)
     return list(told(found[at], [rule["id"]], texts, PLAIN, replay=replay))
 

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from kvlitmus.conformance.report.form import Report, RuleRow
+from kvlitmus.conformance.report.form import Report, RuleRow, pack_of, rows
 from kvlitmus.conformance.report.markdown import escape, fenced
 from kvlitmus.conformance.report.outcomes import Outcome, of_rule, of_run
+from kvlitmus.conformance.report.terminal import Stated
 from kvlitmus.conformance.support import files
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -40,7 +41,7 @@ MARKS = {
 
 def render(report: Report) -> str:
     """The summary."""
-    outcomes = [(rule, of_rule(report, rule)) for rule in report["rules"]]
+    outcomes = [(rule, of_rule(report, rule)) for rule in rows(report)]
     run = of_run(report)
     lines = [*_head(report, outcomes, run), "", *_packs(outcomes), "", *_noteworthy(outcomes)]
     lines += [*_examples(outcomes), *_skipped(outcomes)]
@@ -97,7 +98,7 @@ def _packs(outcomes: list[tuple[RuleRow, Outcome]]) -> Iterator[str]:
     yield f"|---|{'---:|' * len(names)}"
     packs: dict[str, Counter[str]] = {}
     for rule, outcome in outcomes:
-        packs.setdefault(rule["pack"], Counter())[outcome.kind] += 1
+        packs.setdefault(pack_of(rule["id"]), Counter())[outcome.kind] += 1
     for pack, counted in packs.items():
         yield f"| {escape(pack, 80)} | {' | '.join(str(counted[kind] or '') for kind in names)} |"
 
@@ -111,7 +112,8 @@ def _noteworthy(outcomes: list[tuple[RuleRow, Outcome]]) -> Iterator[str]:
     yield "|---|---|---|"
     for rule, one in sorted(rows, key=lambda row: list(MARKS).index(row[1].kind)):
         why = f" ({escape(one.message, 300)})" if one.kind in ("error", "known") else ""
-        yield f"| {escape(rule['id'], 40)} | {MARKS[one.kind]} {one.kind} | {escape(rule['text'])}{why} |"
+        text = escape(Stated.by_id(rule["id"]).text)
+        yield f"| {escape(rule['id'], 40)} | {MARKS[one.kind]} {one.kind} | {text}{why} |"
     yield ""
 
 
@@ -140,7 +142,7 @@ def _examples(outcomes: list[tuple[RuleRow, Outcome]]) -> Iterator[str]:
     """The counterexamples, folded away."""
     broken = [(rule, one) for rule, one in outcomes if one.kind in ("failed", "warned") and one.text]
     for rule, one in broken[:MOST_EXAMPLES]:
-        yield f"<details><summary>{escape(rule['id'], 40)}: {escape(rule['title'])}</summary>"
+        yield f"<details><summary>{escape(rule['id'], 40)}: {escape(Stated.by_id(rule['id']).title)}</summary>"
         yield ""
         yield fenced(cut(one.text.split("\n")))
         yield ""

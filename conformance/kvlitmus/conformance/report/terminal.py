@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kvlitmus.conformance.report.document import Run
+from kvlitmus.conformance.report.form import spans
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.run.results import Finding, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, shortest
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.rule import Rule
 
 LOOK: dict[str, tuple[str, str]] = {
@@ -121,22 +123,9 @@ def grouped(run: Run, verdicts: list[RuleVerdict], style: Style) -> Iterator[str
         together.setdefault((kind, reason), []).append(one.rule)
     for (kind, reason), rules in together.items():
         symbol, color = LOOK[kind]
-        text = f"{spans(rules)} {words(kind)}" + (f": {reason}" if reason else "")
+        text = f"{', '.join(spans(rules, '…'))} {words(kind)}" + (f": {reason}" if reason else "")
         lines = style.wrap(text, " " * 8, " " * 6 + style.symbol(symbol) + " ")
         yield from (style.paint(line, color) for line in lines)
-
-
-def spans(rules: list[str]) -> str:
-    """Ids of rules, runs of them shortened: ``TREE-01…05, LOCK-02``."""
-    parts: list[list[str]] = []
-    for id in rules:
-        prefix, _, number = id.partition("-")
-        last = parts[-1][-1] if parts else ""
-        if last.partition("-")[0] == prefix and int(last.partition("-")[2]) + 1 == int(number):
-            parts[-1].append(id)
-        else:
-            parts.append([id])
-    return ", ".join(f"{part[0]}…{part[-1].partition('-')[2]}" if len(part) > 2 else ", ".join(part) for part in parts)
 
 
 def shown(run: Run) -> list[tuple[int, list[str]]]:
@@ -206,8 +195,11 @@ def told(
         yield from labelled("replay", style.paint(replay, "blue"), style, wrap=False)
 
 
+NOT_HERE = "This version has no such rule."
+
+
 class Stated(NamedTuple):
-    """A rule as a reader of counterexamples needs it: of this version, or of the one that wrote a report."""
+    """A rule as a reader of counterexamples needs it."""
 
     id: str
     title: str
@@ -218,6 +210,12 @@ class Stated(NamedTuple):
     def of(cls, rule: Rule) -> Stated:
         """A rule of this version."""
         return cls(rule.id, rule.title, rule.text, rule.strength.value == "MUST")
+
+    @classmethod
+    def by_id(cls, id: str) -> Stated:
+        """A rule that a report names; this version may not have it."""
+        rule = all_rules().get(id)
+        return cls.of(rule) if rule is not None else cls(harmless(id, 40), "", NOT_HERE, must=True)
 
 
 def stated(rule: Rule | Stated, style: Style, color: str = "blue") -> Iterator[str]:

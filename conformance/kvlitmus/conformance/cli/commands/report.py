@@ -12,7 +12,7 @@ from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.cli.commands.diff import loaded
 from kvlitmus.conformance.report import junit, summary
-from kvlitmus.conformance.report.form import Report
+from kvlitmus.conformance.report.form import Report, rows
 from kvlitmus.conformance.report.outcomes import of_rule, of_run
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support import files
@@ -58,7 +58,7 @@ def shown(report: Report, style: Style) -> Iterator[str]:
     yield style.paint(harmless(f"{target['name']} {target['version']}".strip()), "bold") + (
         f", kvlitmus {harmless(report['stamps']['kvlitmus'], 80)}, {harmless(report['stamps']['date'], 40)}"
     )
-    outcomes = [(rule, of_rule(report, rule)) for rule in report["rules"]]
+    outcomes = [(rule, of_rule(report, rule)) for rule in rows(report)]
     for _, one in outcomes:
         if one.kind in ("failed", "error", "warned", "known"):
             yield ""
@@ -70,7 +70,7 @@ def shown(report: Report, style: Style) -> Iterator[str]:
         yield ""
         yield from style.wrap(run.text or run.message, "  ", f"{style.symbol('bad')} ")
     yield ""
-    counted = Counter(rule["verdict"].replace("_", " ") for rule in report["rules"])
+    counted = Counter(rule["verdict"].replace("_", " ") for rule, _ in outcomes)
     yield f"{len(outcomes)} rules: {', '.join(f'{many} {name}' for name, many in counted.most_common())}"
     yield f"{totals['steps']:,} steps in {totals['items']} items, {totals['seconds']:.1f} s"
     yield f"the run ended with exit {report['exit_code']}: {harmless(report['exit_meaning'])}"

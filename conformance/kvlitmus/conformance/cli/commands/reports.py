@@ -54,7 +54,7 @@ class Reports:
         plain = document.document(self.run)
         for name in self.reports:
             page = Path(name).suffix == ".md"
-            yield "--report", "report", name, markdown.render(self.run) if page else document.dump(plain)
+            yield "--report", "report", name, markdown.render(self.run) if page else document.dump_report(plain)
         if self.junit is not None:
             yield "--junit", "JUnit XML", self.junit, junit.render(plain)
 

@@ -76,8 +76,8 @@ def main(args: argparse.Namespace) -> int:
     if all(one.verdict is Verdict.NOT_APPLICABLE for one in conclude(chosen, [], [], run.scope)):
         items, run.planned = [], 0  # the target offers nothing that the chosen rules speak of
     if any(name.endswith(".json") for name in args.report):
-        run.build = build.build_of(ref.module, build.kinds_of(configs))
-        run.items = build.items_of(items)
+        kinds = build.kinds_of(configs)
+        run.build, run.items = build.build_of(ref.module, ref.attribute, kinds), build.items_of(items, kinds)
     with recording(args.record, run, items) as folder:
         minimal = play(run, found, items, replace(options, record=folder), args.jobs, style)
     with ending.reporting():
