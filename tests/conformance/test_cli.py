@@ -15,8 +15,10 @@ from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.run.plan import CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import target
+from kvlitmus.spec.facts import FACTS, worked_out_from
 from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.command_line import BROKEN, ONE, Capture
+from tests.test_layout import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -334,8 +336,34 @@ def test_rules_are_listed_and_explained(capsys: Capture) -> None:
     assert main(["rules", "lock", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [one["id"] for one in data] == [id for id, rule in all_rules().items() if rule.pack == "lock"]
+    whole = {one["id"]: one for one in data}["LOCK-02"]
+    assert whole["where"].split(":")[0].endswith("spec/lock.py") and whole["facts"].keys() <= whole["worked_out"].keys()
+    assert all(Path(one["compute"].rpartition(":")[0]).is_file() for one in whole["worked_out"].values())
     assert main(["rules", "lock", "--markdown"]) == 0
     assert capsys.readouterr().out.startswith("## lock\n\n### LOCK-01: ")
+
+
+def test_a_rule_says_where_it_stands_and_what_its_facts_are_worked_out_from(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rules: each place leads to its definition; each fact is told of once, below it what it is worked out from."""
+    monkeypatch.chdir(ROOT)
+    for rule in (all_rules()["FETCH-06"], all_rules()["PREFETCH-08"]):
+        assert main(["rules", rule.id, "--color", "always"]) == 0
+        out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+        text = " ".join(out.split())
+        for name in worked_out_from(rule.facts):
+            assert text.count(f" {name}: {FACTS[name].meaning} (depth {FACTS[name].depth}") == 1, name
+        places = [place.rsplit(":", 1) for place in re.findall(r"[\w/]+\.py:\d+", out)]
+        assert len(places) == 1 + len(worked_out_from(rule.facts))
+        found = [Path(file).read_text().split("\n")[int(line) - 1] for file, line in places]
+        assert found[0] == "@rule(" and all(re.match(r"@fact\(\d", line) for line in found[1:])
+        assert f"def {rule.predicate.__name__}(" in out and '"""' not in out
+    lines = [line[13:] for line in out[out.index("  facts  ") :].split("\n")]
+    assert (
+        any(line.startswith("  full_length: the key's length") for line in lines) and "full_length, as above" in lines
+    )
+    assert "  answer: its answer" in lines[[line[:9] for line in lines].index("reserved:") :]
 
 
 def test_smoke_looks_at_every_configuration(capsys: Capture) -> None:

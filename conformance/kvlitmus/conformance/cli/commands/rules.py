@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import inspect
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.cli.commands.common import UsageError, pick_rules, split
@@ -12,7 +15,7 @@ from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.markdown import escape
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.text import closest
-from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.facts import FACTS, INPUTS, worked_out_from
 from kvlitmus.spec.less import meant_by, standing_for
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.rule import Rule
@@ -58,6 +61,16 @@ def plain(rule: Rule) -> dict[str, Any]:
         "depth": rule.depth,
         "said_by": {one.rule: one.how for one in standing_for(rule.id)},
         "facts": {name: FACTS[name].meaning for name in rule.facts},
+        "premise": rule.premise,
+        "where": place_of(rule.predicate),
+        "worked_out": {
+            name: {
+                **FACTS[name]._asdict(),
+                "compute": place_of(FACTS[name].compute),
+                "ports": sorted(FACTS[name].ports),
+            }
+            for name in worked_out_from(spoken_of(rule))
+        },
         "needs": sorted(rule.needs),
         "source": rule.source,
         "reference": rule.reference,
@@ -102,16 +115,67 @@ def explained(rules: Sequence[Rule], style: Style) -> Iterator[str]:
             yield from terminal.labelled("says too", f"what {', '.join(one.of)} say with more: {one.how}", style)
         if rule.needs:
             yield from terminal.labelled("needs", ", ".join(sorted(rule.needs)), style)
-        label = "facts"
-        for name in rule.facts:
-            yield from terminal.labelled(label, f"{name}: {FACTS[name].meaning}", style)
-            label = ""
+        if rule.premise:
+            yield from terminal.labelled("counts", f"where there is something to say: {rule.premise_text}", style)
+        yield from terminal.labelled("where", place_of(rule.predicate), style, wrap=False)
+        yield from labelled_lines("logic", logic(rule), style)
+        if rule.facts:
+            yield from labelled_lines("facts", [*tree(spoken_of(rule))], style)
         if rule.allowed:
             yield from terminal.labelled("allowed", rule.allowed, style)
         yield from terminal.labelled("source", rule.source, style)
         if rule.reference:
             yield from terminal.labelled("reference", f"kvlitmus.reference.{rule.reference}", style)
         yield from terminal.labelled("digest", rule.digest, style)
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """The file and line of a definition; below the current folder, as it is seen from there."""
+    path = Path(inspect.getsourcefile(function) or "")
+    line = inspect.getsourcelines(function)[1]
+    here = Path.cwd()
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{line}"
+
+
+def logic(rule: Rule) -> list[str]:
+    """What a predicate does: its lines, without what registers it and without its sentence."""
+    lines = inspect.getsource(rule.predicate).rstrip().split("\n")
+    (function,) = ast.parse("\n".join(lines)).body
+    assert isinstance(function, ast.FunctionDef)
+    begin, end = function.body[0].lineno, function.body[0].end_lineno or function.body[0].lineno
+    return [line for line in (*lines[function.lineno - 1 : begin - 1], *lines[end:]) if line.strip()]
+
+
+def spoken_of(rule: Rule) -> tuple[str, ...]:
+    """The facts of a rule and of its premise."""
+    return tuple(dict.fromkeys((*rule.facts, *[rule.premise_fact] * bool(rule.premise))))
+
+
+def tree(names: Sequence[str]) -> Iterator[str]:
+    """Facts and what they are worked out from, down to what every step has; each of them is told of once."""
+    told: set[str] = set()
+    waiting = [(0, name) for name in reversed(names)]
+    while waiting:
+        depth, name = waiting.pop()
+        before = "  " * depth
+        if name not in FACTS:
+            yield f"{before}{name}" + (f": {INPUTS[name]}" if name not in told else "")
+        elif name in told:
+            yield f"{before}{name}, as above"
+        else:
+            one = FACTS[name]
+            about = [f"depth {one.depth}"] + ["may be unknown"] * one.open
+            yield f"{before}{name}: {one.meaning} ({', '.join(about)}; {place_of(one.compute)})"
+            waiting += [(depth + 1, need) for need in reversed(one.needs)]
+        told.add(name)
+
+
+def labelled_lines(label: str, lines: Sequence[str], style: Style) -> Iterator[str]:
+    """Lines of which each begins where it does, with a label before the first."""
+    for line in lines:
+        (first,) = terminal.labelled(label, " " * (len(line) - len(line.lstrip())), style, wrap=False)
+        yield from style.wrap(line.strip(), " " * (terminal.LABEL + 5 + len(line) - len(line.lstrip())), first)
+        label = ""
 
 
 def markdown(rules: Sequence[Rule]) -> Iterator[str]:
