@@ -17,6 +17,7 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.conformance.support.text import raised_text
 from kvlitmus.spec.rule import SUCCESSORS
 
 NOT_JUDGED, TRUE, FALSE = "not judged", "true", "false"
@@ -193,7 +194,11 @@ SIGNATURES: dict[Signature, Signature] = {}
 def judged(target: Any, item: Item, depth: int, notes: Notes, *, misuse: bool, reruns: int) -> bool:
     """Judge an item, its steps handed in; whether the target took it at all."""
     options = Options(depth=depth, force_misuse=misuse, reruns=reruns, shrink_trials=0)
-    result = engine.run_item(target, item, options, CurrentRun(noting(notes)))
+    try:
+        result = engine.run_item(target, item, options, CurrentRun(noting(notes)))
+    except Exception as error:  # noqa: BLE001  a judge that fails has changed, whatever it is that it does
+        notes.end("", (), f"the judge raised {raised_text(error)}")
+        return True
     last = result.findings[-1] if result.findings else None
     ends = last is not None and (reruns == 0 or any(rule.startswith("PORT-") for rule in last.rules))
     notes.end(last.call if last else "", last.rules if last and ends else (), result.error)

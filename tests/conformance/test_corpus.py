@@ -101,6 +101,16 @@ def test_a_call_that_was_not_recorded_is_a_difference(tmp_path: Path, monkeypatc
     assert any("the recorded play is not this one" in one for one in outcome.wrong)
 
 
+def test_a_judge_that_raises_is_a_difference(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(*facts: object) -> bool:
+        raise ZeroDivisionError("nothing to divide")
+
+    changed(monkeypatch, all_rules()["LOCK-01"], raises)
+    outcome = judged(played, "flat")
+    assert {one.rule for one in outcome.differences} == {corpus_verdicts.END}
+    assert "the judge raised ZeroDivisionError: nothing to divide" in outcome.wrong[0]
+
+
 def test_rules_are_compared_by_the_ids_that_they_have_now(
     played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
