@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -20,14 +20,17 @@ from kvlitmus.spec import job, prefetch_life
 from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.parts import PARTS, all_rules
 from tests.test_layout import ROOMS, ROOT
-from tools import autodoc, site
+from tools import autodoc, matrix, site
 
 WRITTEN = {
     path.relative_to(ROOT / "docs").as_posix(): path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "docs").rglob("*.md"))
 }
-GENERATED = site.pages()
-PAGES: Mapping[str, str] = {**GENERATED, **{path: site.for_site(text, path) for path, text in WRITTEN.items()}}
+GENERATED = {**site.pages(), "matrix.md": matrix.render(matrix.ordered_rules(), matrix.Evidence(), ())}
+"""The pages that are made; the matrix as it would be if nothing were established."""
+PAGES: Mapping[str, str] = {
+    path: site.for_site(site.filled(text, path), path) for path, text in {**WRITTEN, **GENERATED}.items()
+}
 """All pages of the site, as the site has them."""
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -73,32 +76,53 @@ def test_every_link_leads_somewhere() -> None:
     assert list(broken_links(PAGES)) == []
 
 
-def lost_links(pages: Mapping[str, str]) -> Iterator[str]:
-    """Links of the pages as they are committed that lead to no file of the checkout."""
+def committed(root: Path) -> list[str]:
+    """What git has of a checkout."""
+    asked = ["git", "-C", str(root), "ls-files", "-z"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("this is no git checkout, so nothing says what is committed")
+    return [path for path in done.stdout.split("\0") if path and (root / path).exists()]
+
+
+def lost_links(pages: Mapping[str, str], there: Collection[str]) -> Iterator[str]:
+    """Links of written pages, by their paths in the checkout, that lead to no committed file or no place in one."""
+    folders = {str(parent) for path in there for parent in PurePosixPath(path).parents}
     for path, text in pages.items():
         for link in links(text):
-            goal = link.partition("#")[0]
-            if goal and not (ROOT / "docs" / PurePosixPath(path).parent / goal).exists():
+            goal, _, anchor = link.partition("#")
+            where = os.path.normpath(PurePosixPath(path).parent / goal) if goal else path
+            if where not in there and where not in folders:
+                yield f"{path}: {link}"
+            elif anchor and where.endswith(".md"):
+                if anchor not in anchors(pages.get(where) or (ROOT / where).read_text(encoding="utf-8")):
+                    yield f"{path}: {link}"
+            elif (
+                anchor
+                and where.endswith(".py")
+                and not re.search(
+                    rf"^(?:def|class) {anchor}\b", (ROOT / where).read_text(encoding="utf-8"), re.MULTILINE
+                )
+            ):
                 yield f"{path}: {link}"
 
 
 def test_every_link_leads_somewhere_where_the_code_is_hosted_too() -> None:
-    assert list(lost_links(WRITTEN)) == []
-    assert list(lost_links({"planted.md": "[a](reference/index.md) [b](../README.md) [c](ports.md)"})) == [
-        "planted.md: reference/index.md"
+    there = set(committed(ROOT))
+    pages = {path: (ROOT / path).read_text(encoding="utf-8") for path in sorted(there) if path.endswith(".md")}
+    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/index.md"} <= pages.keys()
+    assert list(lost_links(pages, there)) == []
+    planted = "# A b\n[a](ports.md) [b](../README.md) [c](#a-b) [d](index.md#nowhere) [e](#c) [f](../tests/data) "
+    planted += (
+        "[g](../reference/kvlitmus/reference/pool.py#nothing) [h](../reference/kvlitmus/reference/pool.py#slots_of)"
+    )
+    found = list(lost_links({"docs/planted.md": planted}, {*there, "docs/planted.md"}))
+    assert found == [
+        "docs/planted.md: ports.md",
+        "docs/planted.md: index.md#nowhere",
+        "docs/planted.md: #c",
+        "docs/planted.md: ../reference/kvlitmus/reference/pool.py#nothing",
     ]
-
-
-def test_committed_pages_are_what_the_rooms_yield(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert site.stale() == [], "run tools/site.py --update"
-    monkeypatch.setattr(site, "DOCS", tmp_path)
-    assert set(site.stale()) == set(site.committed())
-    site.write()
-    (tmp_path / "rules" / "pool.md").write_text("Pools may do as they please.")
-    (tmp_path / "rules" / "gone.md").write_text("A part that is no more.")
-    assert site.stale() == ["rules/pool.md", "rules/gone.md"]
-    site.write()
-    assert site.stale() == [] and not (tmp_path / "rules" / "gone.md").exists()
 
 
 def test_links_to_sources_lead_to_pages_of_the_site() -> None:
@@ -106,16 +130,23 @@ def test_links_to_sources_lead_to_pages_of_the_site() -> None:
     turned = "[a](../reference/pool.md#kvlitmus.reference.pool.allocate) [b](../changelog.md) `tools/setup`"
     assert site.for_site(text, "rules/pool.md") == turned
     assert site.for_site("[a](../reference/kvlitmus/reference/__init__.py)", "index.md") == "[a](reference/index.md)"
+    assert site.for_site("[a](../spec/kvlitmus/spec/pool.py)", "tutorial.md") == "[a](rules/pool.md)"
+
+
+def test_rules_that_are_named_become_links() -> None:
+    text = "POOL-07, `POOL-08` and POOL-99\n# POOL-07\n```\nPOOL-07\n```\n`a POOL-07` [POOL-07](x.md) R-POOL-07"
+    turned = text.replace("POOL-07,", "[POOL-07](../rules/pool.md#pool-07),", 1)
+    assert site.for_site(text, "a/b.md") == turned.replace("`POOL-08`", "[`POOL-08`](../rules/pool.md#pool-08)")
 
 
 def test_tables_of_docstrings_are_tables_of_the_page() -> None:
     text = "Before.\n\n===  ===\na    b\n===  ===\n1    2 3\n4    5\n===  ===\n\nAfter."
     assert autodoc.markdown(text) == "Before.\n\n| a | b |\n|---|---|\n| 1 | 2 3 |\n| 4 | 5 |\n\nAfter."
-    assert "| revoked | stop | wait | wait |" in WRITTEN["policies.md"]
+    assert "| revoked | stop | wait | wait |" in GENERATED["policies.md"]
 
 
 def test_states_are_rendered_with_every_step() -> None:
-    page = WRITTEN["states.md"]
+    page = GENERATED["states.md"]
     for states in (job.JOBS, prefetch_life.PREFETCHES):
         assert all(f"| {name} | {meaning} |" in page for name, meaning in states.states.items())
         assert all(one.why in page and one.elsewhere in page for one in states.transitions)
@@ -126,7 +157,7 @@ def test_states_are_rendered_with_every_step() -> None:
 
 
 def test_facts_are_rendered_with_what_they_are_worked_out_from() -> None:
-    page = WRITTEN["rules/facts.md"]
+    page = GENERATED["rules/facts.md"]
     rules = all_rules().values()
     users = {name for rule in rules for name in (*rule.facts, rule.premise_fact, *re.findall(r"{(\w+)}", rule.allowed))}
     used = users | {need for one in FACTS.values() for need in one.needs}
@@ -138,7 +169,7 @@ def test_facts_are_rendered_with_what_they_are_worked_out_from() -> None:
 
 
 def test_ports_are_rendered_with_their_docstrings() -> None:
-    page = WRITTEN["ports.md"]
+    page = GENERATED["ports.md"]
     for wanted in ("## Profile", "- **align**: ", "## Requests", "begin(self, rid: int, key: Key) -> Begun | None"):
         assert wanted in page
     assert "tiered: bool" in page and "- `make(config) -> adapter`:" in page
@@ -174,7 +205,7 @@ def test_every_rule_is_on_the_site_as_it_stands() -> None:
 def test_every_generated_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     listed = re.findall(r"([\w/-]+\.md)$", navigation, re.MULTILINE)
-    assert set(listed) >= set(GENERATED) | set(site.committed())
+    assert set(listed) >= set(GENERATED)
     assert [path for path in listed if path not in PAGES] == []
 
 

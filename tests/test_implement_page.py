@@ -21,7 +21,7 @@ from kvlitmus.spec.interface import CACHE_PORTS
 from tests.test_layout import ROOT
 from tools import implement_page
 
-PAGE = (ROOT / "docs" / "implement.md").read_text(encoding="utf-8")
+PAGE = implement_page.filled((ROOT / "docs" / "implement.md").read_text(encoding="utf-8"))
 ELSEWHERE = {"hashes", "prefetch", "raw", "raw_requests"}
 """Ports of flat caches that the page only points to."""
 
