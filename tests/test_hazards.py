@@ -13,8 +13,8 @@ from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.run.targets import KNOWN
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.parts import all_rules
+from tests.conformance.support.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker, Mechanism, around
 from tools import hazards
-from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker, Mechanism, around
 
 MUTANT = all_mutants()["added-is-told-twice"]
 MUTED = frozenset(all_rules()) - {"FETCH-16"}

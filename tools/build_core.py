@@ -2,7 +2,7 @@
 """Build the compiled core of the optimized cache, ``kvlitmus.optimized._core``, beside its package.
 
     python tools/build_core.py                     for the interpreter that runs this
-    python tools/build_core.py --sanitize          with AddressSanitizer and UBSan, for tools/differential_cores.py
+    python tools/build_core.py --sanitize          with AddressSanitizer and UBSan, for tests/optimized/side_by_side.py
     python tools/build_core.py --if-stale          only where it is not there, or its sources have changed
 
 It takes a C++17 compiler (``CXX``, else ``c++``, ``g++`` or ``clang++``) and Python's headers, nothing else.  Exit

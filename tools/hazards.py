@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
 """Known hazards of real caches, rediscovered by drawn schedules alone.
 
-    .venv/bin/python tools/hazards.py                    runs all searches, writes docs/results/hazards.json and .md
+    .venv/bin/python tools/hazards.py                    runs all searches, writes docs/results/hazards.json
     .venv/bin/python tools/hazards.py --only H-08,H-13   some of them; the others keep what was found before
-    .venv/bin/python tools/hazards.py --missing          those that were not searched for with this budget yet
-    .venv/bin/python tools/hazards.py --page             writes the page from hazards.json, runs nothing
 
 Each hazard was found by hand once.  Here one generator with one table of weights draws schedules for all of them
 (``schedule.WEIGHTS``), without litmus tests.  Of each hazard's schedules only the rules are judged that it can break
 (:data:`HAZARDS`), because a schedule ends at its first broken rule; that, and a choice of configurations, is all the
 help there is.  A broken rule is a find only if the hazard itself has happened, as SGLang's own state shows
-(:mod:`hazard_hooks`), in the schedule that was drawn and in the one that shrinking has left.
+(:mod:`tests.conformance.support.hazard_hooks`), in the schedule that was drawn and in the one that shrinking has left.
 
 For each: five searches with one budget that was fixed beforehand, the median of the steps until it was found, and the
 shortest counterexample, saved so that ``kvlitmus replay`` plays it.
@@ -29,7 +27,6 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
 
+from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS  # noqa: E402
 from kvlitmus.conformance.isolation.current_run import CurrentRun  # noqa: E402
 from kvlitmus.conformance.ports import Config  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
@@ -45,10 +43,10 @@ from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options 
 from kvlitmus.conformance.run.targets import KNOWN, peer_python  # noqa: E402
 from kvlitmus.conformance.support.version import version  # noqa: E402
 from kvlitmus.spec.parts import all_rules  # noqa: E402
-from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker  # noqa: E402
-from tools.hazards_page import page  # noqa: E402
+from tests.conformance.support.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
+RECORD = FOLDER / "hazards.json"
 SEARCHES = 5
 OPS = 250
 BUDGET = 40_000
@@ -299,74 +297,101 @@ def counterexample(hazard: Hazard, short: Finding | None) -> dict[str, Any]:
     return {}
 
 
-def shorter(hazard: Hazard, record: dict[str, Any]) -> dict[str, Any]:
-    """The record with its saved counterexample shrunk further."""
-    path = ROOT / record["counterexample"]
-    saved = failures.load(path)
-    item = Item(kind="schedule", config=saved.config, schedule=saved.schedule)
-    one = first(played(hazard, item, Options(muted=muted(hazard), reruns=0, shrink_trials=0)), hazard)
-    if one is None:
-        raise SystemExit(f"{path}: it does not show {hazard.id}")
-    return record | counterexample(hazard, shrunk(hazard, one))
-
-
 def main() -> int:
-    """Search, and write what came of it."""
+    """Search, and keep what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="ids of hazards, comma separated")
-    parser.add_argument(
-        "--missing", action="store_true", help="only hazards that have no record of this build and budget"
-    )
-    parser.add_argument("--shrink", action="store_true", help="search no more, shrink what was found further")
     parser.add_argument("--here", action="store_true", help="search in this process, and print the records as JSON")
-    parser.add_argument("--page", action="store_true", help="write the page from hazards.json and run nothing")
     args = parser.parse_args()
-    file = FOLDER / "hazards.json"
-    records = {one["id"]: one for one in json.loads(file.read_text())["hazards"]} if file.exists() else {}
-    only = {part.strip() for part in args.only.split(",") if part.strip()}
-    unknown = only - {hazard.id for hazard in HAZARDS}
-    if unknown:
-        parser.error(f"no such hazard: {', '.join(sorted(unknown))}; there are {', '.join(one.id for one in HAZARDS)}")
+    known = {one.id: one for one in HAZARDS}
+    only = [part.strip() for part in args.only.split(",") if part.strip()] or list(known)
+    if unknown := sorted(set(only) - known.keys()):
+        parser.error(f"no such hazard: {', '.join(unknown)}; there are {', '.join(known)}")
     if args.here:
-        chosen = [hazard for hazard in HAZARDS if hazard.id in only]
-        made = [shorter(one, records[one.id]) if args.shrink else rediscover(one) for one in chosen]
-        print(json.dumps(made))
+        print(json.dumps([rediscover(known[id]) for id in only]))
         return 0
-    wanted = [
-        hazard
-        for hazard in (() if args.page else HAZARDS)
-        if (not only or hazard.id in only) and not (args.missing and current(records.get(hazard.id), hazard))
-    ]
+    records = {one["id"]: one for one in json.loads(RECORD.read_text(encoding="utf-8"))["hazards"]}
     with ThreadPoolExecutor(2) as pool:
-        for one in pool.map(partial(searched, shrink=args.shrink), wanted):
+        for one in pool.map(searched, [known[id] for id in only]):
             records[one["id"]] = one
-            print(
-                f"{one['id']}: {one['found']} of {SEARCHES}, steps {one['steps']}, {one.get('length')} calls",
-                flush=True,
-            )
-            ordered = [records[hazard.id] for hazard in HAZARDS if hazard.id in records]
-            file.write_text(json.dumps({"format": 2, "hazards": ordered}, indent=1, ensure_ascii=False) + "\n")
-    ordered = [records[hazard.id] for hazard in HAZARDS if hazard.id in records]
-    (FOLDER / "hazards.md").write_text(page(ordered))
+            print(f"{one['id']}: {one['found']} of {SEARCHES}, steps {one['steps']}, {one.get('length')} calls")
+            ordered = [records[id] for id in known if id in records]
+            text = json.dumps({"format": 2, "hazards": ordered}, indent=1, ensure_ascii=False)
+            RECORD.write_text(text + "\n", encoding="utf-8")
     return 0
 
 
-def searched(hazard: Hazard, *, shrink: bool = False) -> dict[str, Any]:
-    """All searches for one hazard, in SGLang's environment; or what it has found, shrunk further."""
+def searched(hazard: Hazard) -> dict[str, Any]:
+    """All searches for one hazard, in SGLang's environment."""
     rooms = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
-    python = peer_python(KNOWN[hazard.target].release)
-    command = [python, str(Path(__file__)), "--here", "--only", hazard.id, *(["--shrink"] if shrink else [])]
+    command = [peer_python(KNOWN[hazard.target].release), str(Path(__file__)), "--here", "--only", hazard.id]
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(rooms)}
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     (record,) = json.loads(done.stdout.splitlines()[-1])
     return dict(record)
 
 
-def current(record: dict[str, Any] | None, hazard: Hazard) -> bool:
-    """Whether a record is of this build and budget."""
-    if record is None or "build" not in record:
-        return False
-    return bool(record["build"] == build_of(hazard) and record["budget"] == BUDGET)
+INTRODUCTION = """# Known hazards, found again by drawn schedules
+
+Each of these was found by hand once. Here one generator with one table of weights
+draws schedules for all of them, without litmus tests; a step is one fully checked call. What help there is stands in
+the tables: only the rules that the hazard can break are judged (a schedule ends at its first broken rule, so all others
+are muted), in the configurations that are named. Each search has the same budget, fixed beforehand, and ends with the
+first find; five of them begin with different seeds.
+
+A broken rule alone is no find. A hook in SGLang's own functions notes when the hazard really happens
+(the column *must have happened*), and a broken rule counts only in the calls after that. It is
+so in every play while a counterexample is shrunk, and once more at its end.
+
+H-38 (what an allocation returns is a view on the free list), H-39 (double frees) and H-45 (frees of parts of pages) are
+not here: they take a caller who breaks the contract, and schedules draw none. They are found by litmus tests with
+`--force-misuse` alone (MISUSE-01 to MISUSE-05 on the [results page](README.md)).
+"""
+
+
+def page() -> str:
+    """The page of the site: the table, how it was searched, and each counterexample as calls."""
+    records = json.loads(RECORD.read_text(encoding="utf-8"))["hazards"]
+    lines = [INTRODUCTION]
+    lines += ["| hazard | must have happened | found | median steps | rule | calls |", "|---|---|---|---|---|---|"]
+    for one in records:
+        median = "–" if one["median_steps"] is None else f"{one['median_steps']:,.0f}"
+        found = f"{one['found']} of {one['searches']}" if one["found"] else "**not found**"
+        rules = ", ".join(one.get("rules", [])[:2]) or "–"
+        lines.append(
+            f"| **{one['id']}** {one['title']} | {one['mechanism']} | {found} | {median} | {rules} "
+            f"| {one.get('length', '–')} |"
+        )
+    lines += [
+        "",
+        "## How it was searched",
+        "",
+        "| hazard | target | rules judged | configurations | steps of the searches |",
+    ]
+    lines += ["|---|---|---|---|---|"]
+    for one in records:
+        steps = ", ".join(f"{steps:,}" for steps in one["steps"])
+        lines.append(
+            f"| {one['id']} | {one['target'].removeprefix('sglang-')} | {', '.join(one['judged'])} "
+            f"| {one['only'] or 'all'} | {steps} (of {one['budget']:,} each; build `{one['build']}`) |"
+        )
+    drawn = {
+        kind: weight
+        for kind, weight in WEIGHTS.items()
+        if NEEDS[kind].isdisjoint({"store", "sparse", "ranks", "components", "component_requests"})
+    }
+    weights = ", ".join(f"{kind} {weight}" for kind, weight in drawn.items())
+    lines += ["", f"The weights of the operations, among those that a target can do: {weights}.", ""]
+    for one in [one for one in records if "calls" in one]:
+        lines += [f"## {one['id']}: {one['title']}", "", f"{one['target']}, {one['config']}. Play it again:", ""]
+        lines += [f"    kvlitmus replay {one['counterexample']}", "", "```text"]
+        lines += [call[:150] for call in one["calls"]]
+        lines += ["```", ""]
+        lines += [f"- {name}: `{text[:220]}`" for name, text in one["seen"].items()]
+        lines += [f"- {one['detail'][:220]}"] if one["detail"] else []
+        lines += [f"- not minimal: {one['not_minimal']}"] if one.get("not_minimal") else []
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ alone and with these rules beside them; then which pairs of the spec's table the
 
 Two denominators.  *All*: every flat mutant that random steps reach, so none of the packs in :data:`NOT_RANDOM`, which
 litmus tests play.  *Those that differ*: mutants that at this depth answer, or show, something that no legal cache could
-have.  A broken rule shows that; where none is broken, :mod:`tools.histories` decides: schedules are played on the
-mutant in small pools, and all legal completions are followed.  The budget is :data:`SCHEDULES` schedules in each of at
-most :data:`CONFIGS` configurations, of :data:`~tools.histories.OPS` operations each, and at most
-:data:`~tools.histories.MOST` completions at once.  A mutant that differs only beyond it isn't counted as one.
+have.  A broken rule shows that; where none is broken, ``tests/spec/support/histories.py`` decides: schedules are played
+on the mutant in small pools, and all legal completions are followed.  The budget is :data:`SCHEDULES` schedules in each
+of at most :data:`CONFIGS` configurations, of ``OPS`` operations each, and at most ``MOST`` completions at once.  A
+mutant that differs only beyond it isn't counted as one.
 
 Of hierarchies there are no histories to follow: one *differs* if any rule is broken, whichever.  Those are fewer than
 do differ, so what is counted of them alone is at most what it says.  Before random steps such a mutant plays the litmus
@@ -47,7 +47,7 @@ from kvlitmus.mutants.mutant import Mutant  # noqa: E402
 from kvlitmus.mutants.registry import all_mutants  # noqa: E402
 from kvlitmus.spec.less import SAID  # noqa: E402
 from kvlitmus.spec.setting import SNAPSHOT  # noqa: E402
-from tools.histories import MOST, OPS, Differs, all_histories, noted  # noqa: E402
+from tests.spec.support.histories import MOST, OPS, Differs, all_histories, noted  # noqa: E402
 
 STEPS = 4_000
 RERUNS = 4

@@ -42,7 +42,7 @@ from kvlitmus.spec.less import meant_by, standing_for  # noqa: E402
 from kvlitmus.spec.parts import all_rules  # noqa: E402
 from kvlitmus.spec.rule import RETIRED, Kind, Rule  # noqa: E402
 from kvlitmus.spec.transitions import Table  # noqa: E402
-from tools import implement_page, matrix, results  # noqa: E402
+from tools import hazards, implement_page, matrix, results  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402
 from tools.frame_page import frame_page  # noqa: E402
 from tools.matrix import ordered_rules  # noqa: E402
@@ -95,7 +95,7 @@ def pages() -> dict[str, str]:
     for name, (title, modules) in PORTS.items():
         sources = [Path(inspect.getfile(module)) for module in modules]
         made[f"{name}.md"] = modules_page(title, {f"../{path.relative_to(ROOT)}": path for path in sources})
-    made |= {"states.md": states_page(), "frame.md": frame_page()}
+    made |= {"states.md": states_page(), "frame.md": frame_page(), "results/hazards.md": hazards.page()}
     made |= {f"reference/{name}.md": reference_page(name, rules) for name in REFERENCE}
     made["reference/index.md"] = reference_index()
     for name in ("CHANGELOG", "CONTRIBUTING"):
@@ -117,7 +117,8 @@ def page_of() -> dict[str, str]:
         *((kvlitmus.spec, "rules/index.md"), (facts, "rules/facts.md"), (kvlitmus.reference, "reference/index.md")),
     ]
     found = {Path(inspect.getfile(module)).relative_to(ROOT).as_posix(): page for module, page in reversed(goals)}
-    return found | {f"{name}.md": f"{name.lower()}.md" for name in ("CHANGELOG", "CONTRIBUTING")}
+    found |= {f"{name}.md": f"{name.lower()}.md" for name in ("CHANGELOG", "CONTRIBUTING")}
+    return found | {"docs/results/hazards.json": "results/hazards.md"}
 
 
 def _packs(rules: Mapping[str, Rule]) -> Iterable[str]:

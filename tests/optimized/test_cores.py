@@ -1,6 +1,6 @@
 """The compiled core does what the Python core does: every answer, every error, every part of the state.
 
-The calls are in :mod:`tests.optimized.support.cores`; ``tools/differential_cores.py`` plays as many as wanted, and
+The calls are in :mod:`tests.optimized.support.cores`; ``tests/optimized/side_by_side.py`` plays as many as wanted, and
 its ``--sanitize`` with AddressSanitizer and UBSan.
 """
 

@@ -1,7 +1,7 @@
 """The optimized cache and the reference in lock step: the same schedule, the same outcomes, after every call.
 
 What is compared is said in :mod:`tests.support.differential`.  Here are the flat configurations;
-``tools/differential.py`` plays as many steps as wanted.
+``kvlitmus run tests.support.both:optimized`` plays as many steps as wanted.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ pytest.importorskip("numba")
 from tools.build_core import PACKAGE, NotBuilt, compiler
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TOOL = ROOT / "tools" / "differential_cores.py"
+TOOL = ROOT / "tests" / "optimized" / "side_by_side.py"
 RIGHT = "size_t room = wanted < more ? more : wanted;"
 PLANTED = "size_t room = wanted < more ? more : wanted - 1;"
 """An array that has room for one less than was asked for, where it didn't grow by a quarter."""

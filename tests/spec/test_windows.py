@@ -12,7 +12,7 @@ from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.legal.flat import EvictsAhead, WholeNodesGo
 from kvlitmus.spec import calls
 from kvlitmus.spec.policies import POLICIES
-from tools.histories import all_histories, noted
+from tests.spec.support.histories import all_histories, noted
 
 SMALL = Config(page_size=1, pages=8)
 PAGED = Config(page_size=2, pages=12)

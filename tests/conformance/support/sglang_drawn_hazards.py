@@ -2,7 +2,7 @@
 
 What storage in files finds usable (H-17, H-18), where a state is attached that a prefetch has read (H-26), and where it
 is not though it is missing (``given back``).  A broken rule counts only where the hazard has happened in that call
-(``tools/hazard_hooks.py``).  Run by the interpreter of the release's environment.
+(``tests/conformance/support/hazard_hooks.py``).  Run by the interpreter of the release's environment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.spec.parts import all_rules
-from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker, Note, around
+from tests.conformance.support.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker, Note, around
 
 TARGETS = {"0.5.13.post1": hits_13, "0.5.23": hits_23}
 """What finds storage's hits, by release."""

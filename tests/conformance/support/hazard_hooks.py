@@ -8,8 +8,6 @@ Shrinking plays with the same judge, so what is left at the end still shows the 
 Used by ``tools/hazards.py``, in SGLang's environment and in its own process: in a worker the judge is the judge.
 """
 
-# ruff: noqa: SLF001 - a hook looks at what nobody else may
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Both cores of the optimized cache side by side, for as many steps as wanted.
 
-    python tools/differential_cores.py --steps 1000000                 from seed 0
-    python tools/differential_cores.py --steps 20000 --sanitize        the compiled core with AddressSanitizer and UBSan
+    python tests/optimized/side_by_side.py --steps 1000000             from seed 0
+    python tests/optimized/side_by_side.py --steps 20000 --sanitize    the compiled core with AddressSanitizer and UBSan
 
 A step is one call of both, whose answers or errors are compared; after every ``--every``-th call the whole state is
 (see ``tests/optimized/support/cores.py``).  With ``--sanitize`` the core is built anew, into a folder of its own, and a
@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized"))]
 
 CALLS = 200
