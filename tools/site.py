@@ -44,7 +44,7 @@ from kvlitmus.spec.rule import RETIRED, Kind, Rule  # noqa: E402
 from kvlitmus.spec.transitions import Table  # noqa: E402
 from tools import hazards, implement_page, matrix, results  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402
-from tools.frame_page import frame_page  # noqa: E402
+from tools.frame import frame_page  # noqa: E402
 from tools.matrix import ordered_rules  # noqa: E402
 
 REFERENCE = (
