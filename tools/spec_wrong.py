@@ -1,5 +1,7 @@
 """Steps of a cache that is wrong in one value: a correct step once more, with something else answered or shown.
 
+A :class:`TellingChecker` tells what was said of each step, of whichever cache.
+
 A :class:`WrongChecker` plays as usual.  It notes what the cache answered and what it showed when it was looked at, and
 judges each step a few times more from the same state, each time as if one of these values had been another: one more
 or less, one that another step had in this place, an entry of a list left out, twice, or in another order.  Any cache
@@ -8,6 +10,7 @@ could have answered or shown that.
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,11 +18,12 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.spec.misuse_calls import Aftermath, Lookups, MisuseCall
 from kvlitmus.spec.seen import Record, Seen, TierSeen
 from kvlitmus.spec.state import State
-from tools.spec_trial import TryingChecker
 
 TIMES = ((200, 8), (1_000, 4), (5_000, 1))
 """How often a step is judged once more: the fewer were on its occasions at its depth, the more often."""
@@ -106,7 +110,42 @@ def _with(value: Any, name: str, part: Any) -> Any:
     return value._replace(**{name: part}) if hasattr(value, "_fields") else replace(value, **{name: part})
 
 
-class WrongChecker(TryingChecker):
+TOLD = 10
+"""How a process ends in which something else is said."""
+
+
+class Told:
+    """What was said of each step of a play; ends the process where it is not what was said then, if that is known."""
+
+    def __init__(self, then: Sequence[int] | None = None) -> None:
+        self.said: list[int] = []
+        self.then = then
+
+    def note(self, what: object) -> None:
+        """Note what was said of a step."""
+        self.said.append(hash(what))
+        if self.then is not None and self.then[: len(self.said)][-1:] != self.said[-1:]:
+            os._exit(TOLD)
+
+
+class TellingChecker(Checker):
+    """A checker that tells what was said of each step: which rules were judged, broken, unknown, or had no premise."""
+
+    told: Told
+
+    def judge(self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str]) -> None:
+        """Judge a step, and tell."""
+        broken: tuple[str, ...] = ()
+        try:
+            super().judge(occasions, inputs, unknown)
+        except Violation as violation:
+            broken = tuple(violation.rules)
+            raise
+        finally:
+            self.told.note((self.tally.plan.rules, broken, tuple(self.not_judged), tuple(self.tally.idle)))
+
+
+class WrongChecker(TellingChecker):
     """A checker that judges each step a few times more, each time with one value changed."""
 
     wrong: Wrong
@@ -116,12 +155,9 @@ class WrongChecker(TryingChecker):
     """What looks are to show instead, while a step is judged once more."""
 
     def times(self) -> range:
-        """How often the step that was just judged is judged once more; not where no change is left to be tried."""
+        """How often the step that was just judged is judged once more."""
         tried, occasions = self.wrong.tried, (self.tally.occasions, self.depth)
-        ids = frozenset(id for id in self.tally.plan.rules if id in self.trial.rules)
-        subjects = (*self.trial.facts_of(ids), *(self.trial.predicates[id] for id in ids))
-        hopeful = any(one.alive for one in subjects)
-        times = next((times for below, times in TIMES if tried[occasions] < below), 0) if hopeful else 0
+        times = next((times for below, times in TIMES if tried[occasions] < below), 0)
         tried[occasions] += times
         return range(times)
 

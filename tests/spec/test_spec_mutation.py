@@ -1,4 +1,4 @@
-"""Whoever changes one operator of the specification is noticed: the tools that ask so, and what they told apart."""
+"""Whoever changes one operator of the specification is noticed: the tool that asks so, and what it told apart."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.spec.actions import ACTIONS, Cause, What
+from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.on import On
+from kvlitmus.spec.parts import all_rules
 from tests.spec.support.edges import ALL_ROWS
-from tools import spec_helpers, spec_mutation
-from tools.spec_trial import Trial
+from tools import spec_mutation
 
 TOLD_APART = Path(__file__).resolve().parent.parent / "corpus" / "told_apart.txt"
 """Changes that were told apart, drawn at random, one a line."""
@@ -22,15 +23,17 @@ def known() -> frozenset[str]:
 
 
 def test_changes_to_functions_that_facts_call_are_told_apart_by_rows() -> None:
-    changes = [*spec_helpers.helpers([one for one in spec_helpers.sites(["backup"]) if one.name == "backup._has_room"])]
+    changes = [
+        *spec_mutation.helpers([one for one in spec_mutation.sites(["backup"]) if one.name == "backup._has_room"])
+    ]
 
     assert len(changes) >= 4
-    found = spec_helpers.outcomes(changes, seed=0, recorded=0, wrong=0, seconds=60.0, jobs=1)
+    found = spec_mutation.outcomes(changes, seed=0, plays=0, seconds=60.0, jobs=1)
     assert set(found.values()) == {"row"}
 
 
 def test_each_change_has_a_name_of_its_own() -> None:
-    changes = [*spec_helpers.helpers([*spec_helpers.sites(["room", "order", "tier_state"])]), *spec_helpers.tables()]
+    changes = [*spec_mutation.helpers([*spec_mutation.sites(["room", "order", "tier_state"])]), *spec_mutation.tables()]
 
     assert len({one.id for one in changes}) == len(changes)
     assert any(one.name == "tier_state.Tiers.shelf" for one in changes)
@@ -41,36 +44,51 @@ def test_each_change_has_a_name_of_its_own() -> None:
 
 def test_functions_are_called_by_the_names_that_are_replaced() -> None:
     called: set[str] = set()
-    found = [one for one in spec_helpers.sites(["backup"]) if one.name in ("backup._has_room", "backup.hot_among")]
-    before = [one.value for one in spec_helpers.sites(["backup"])]
+    found = [one for one in spec_mutation.sites(["backup"]) if one.name in ("backup._has_room", "backup.hot_among")]
+    before = [one.value for one in spec_mutation.sites(["backup"])]
 
-    with spec_helpers.noting(found, called):
+    with spec_mutation.noting(found, called):
         for row in ALL_ROWS:
             if row.name == "due_missed":
                 row.function(**row.values)
 
     assert called == {"backup._has_room"}
-    assert [one.value for one in spec_helpers.sites(["backup"])] == before
+    assert [one.value for one in spec_mutation.sites(["backup"])] == before
+
+
+def sample() -> list[spec_mutation.Helper]:
+    """The changes that were told apart; some may be gone with the operator that they change."""
+    names = {id.removeprefix(spec_mutation.SPEC).partition(": ")[0] for id in known()}
+    modules = sorted({name.split(".")[0] for name in names} & {*spec_mutation.modules()})
+    named = [one for one in spec_mutation.sites(modules) if one.name in names]
+    return [one for one in spec_mutation.helpers(named) if one.id in known()]
+
+
+def of_rules() -> set[object]:
+    """Predicates and facts."""
+    return {one.predicate for one in all_rules().values()} | {one.compute for one in FACTS.values()}
+
+
+def test_a_predicate_and_a_fact_are_told_apart_by_rows_and_plays() -> None:
+    one, two = "backup.a_put_stops_where_storage_refuses", "fetch.reservable"
+    changes = [change for change in sample() if change.name in (one, two)]
+    assert {change.name for change in changes} == {one, two}
+    found = spec_mutation.outcomes(changes, seed=0, plays=40, seconds=60.0, jobs=2)
+    assert set(found.values()) <= {"row", "play"}
 
 
 @pytest.mark.nightly
-def test_facts_and_predicates_that_were_told_apart_still_are() -> None:
-    trial = Trial(spec_helpers.judging_rules(), known())
-    sample = len(trial.alive())
-    for row in ALL_ROWS:
-        trial.row(row.name, row.values, row.says)
-    spec_mutation.play(trial, spec_mutation.corpus(trial, whole=False), float("inf"))
+def test_what_was_told_apart_still_is() -> None:
+    changes = sample()
+    found = spec_mutation.outcomes(changes, seed=0, plays=120, seconds=60.0, jobs=2)
 
-    assert sample >= 40  # of those that are drawn, some may be gone with the operator that they change
-    assert [one.id for one in trial.alive()] == []
+    assert len(changes) >= 60
+    assert [id for id, how in found.items() if how not in ("row", "play")] == []
 
 
 def test_functions_that_were_told_apart_by_rows_still_are() -> None:
-    modules = {id.removeprefix(spec_helpers.SPEC).split(".")[0] for id in known()}
-    sites = spec_helpers.sites(sorted(modules & {*spec_helpers.modules()}))
-    named = [one for one in sites if any(id.startswith(f"{spec_helpers.SPEC}{one.name}: ") for id in known())]
-    sample = [one for one in spec_helpers.helpers(named) if one.id in known()]
-    found = spec_helpers.outcomes(sample, seed=0, recorded=0, wrong=0, seconds=60.0, jobs=2)
+    changes = [one for one in sample() if one.site is not None and one.site.function not in of_rules()]
+    found = spec_mutation.outcomes(changes, seed=0, plays=0, seconds=60.0, jobs=2)
 
-    assert len(sample) >= 12  # of those that were drawn, some may be gone with the operator that they change
+    assert len(changes) >= 12
     assert [id for id, how in found.items() if how != "row"] == []
