@@ -80,7 +80,7 @@ def test_a_predicate_and_a_fact_are_told_apart_by_rows_and_plays() -> None:
 @pytest.mark.nightly
 def test_what_was_told_apart_still_is() -> None:
     changes = sample()
-    found = spec_mutation.outcomes(changes, seed=0, plays=120, seconds=60.0, jobs=2)
+    found = spec_mutation.outcomes(changes, seed=0, plays=600, seconds=60.0, jobs=2)
 
     assert len(changes) >= 60
     assert [id for id, how in found.items() if how not in ("row", "play")] == []
