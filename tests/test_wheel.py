@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_layout import BASE, ROOMS, ROOT, import_all
-from tools import build_core, metadata
+from tools import build_core, hooks
 
 NATIVE = "kvlitmus/optimized/native/"
 """The sources of the compiled core, which no wheel has."""
@@ -151,19 +151,19 @@ def test_a_wheel_that_is_built_where_the_project_is_hosted_points_there(tmp_path
     ],
 )
 def test_where_the_project_is_hosted(tmp_path: Path, environment: dict[str, str], home: str) -> None:
-    assert metadata.repository(tmp_path, environment) == home
+    assert hooks.repository(tmp_path, environment) == home
 
 
 @pytest.mark.parametrize("origin", ["https://h.example/a/b.git", "git@h.example:a/b.git", "https://h.example/a/b"])
 def test_the_remote_says_where(tmp_path: Path, origin: str) -> None:
     for words in (["init", "-q"], ["remote", "add", "origin", origin]):
         subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
-    assert metadata.repository(tmp_path, {}) == "https://h.example/a/b"
+    assert hooks.repository(tmp_path, {}) == "https://h.example/a/b"
 
 
 def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="KVLITMUS_REPOSITORY must be like"):
-        metadata.repository(tmp_path, {"KVLITMUS_REPOSITORY": "file:///etc"})
+        hooks.repository(tmp_path, {"KVLITMUS_REPOSITORY": "file:///etc"})
 
 
 def test_the_base_install_needs_nothing(wheel: Path) -> None:
