@@ -4,11 +4,11 @@
     .venv/bin/python -m tests.slips --seed 7 --count 20
     .venv/bin/python -m tests.slips --draw              says which they are, and plants none
 
-A slip is one operator or constant that is another (``tools/mutations.py``), in a Python file of the rooms or in the
-sources of the compiled core.  First the tests by day run once with a mark at each place, which notes who gets there.
-Then each slip is planted and the tests that get there run, the quickest of each file first, up to one that fails.
-Tests that compare the source with what was written down about it (:data:`PINS`) would fail whatever is changed, and are
-left out.
+A slip is one operator or constant that is another (``tests/support/mutations.py``), in a Python file of the rooms or in
+the sources of the compiled core.  First the tests by day run once with a mark at each place, which notes who gets
+there.  Then each slip is planted and the tests that get there run, the quickest of each file first, up to one that
+fails.  Tests that compare the source with what was written down about it (:data:`PINS`) would fail whatever is changed,
+and are left out.
 
 It plants in the checkout that it is in, so that subprocesses see the slip as well, and puts back what was there.
 Nothing that git knows may have been changed.  The result (``--json``) is continued by the same command.
@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tools.mutations import decides_nothing, statements, variants
+from tests.support.mutations import decides_nothing, statements, variants
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARES = {"spec": 30, "reference": 10, "conformance": 40, "optimized": 20}

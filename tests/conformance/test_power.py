@@ -8,7 +8,7 @@ import pytest
 
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.less import SAID
-from tools import power
+from tests.conformance import power
 
 STRANDED = all_mutants()["tail-page-stranded"]
 """A leak: with counters its pages are missed, and seen whole they are nobody's."""

@@ -10,8 +10,8 @@ from kvlitmus.spec.actions import ACTIONS, Cause, What
 from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.on import On
 from kvlitmus.spec.parts import all_rules
+from tests.spec import mutation as spec_mutation
 from tests.spec.support.edges import ALL_ROWS
-from tools import spec_mutation
 
 TOLD_APART = Path(__file__).resolve().parent.parent / "corpus" / "told_apart.txt"
 """Changes that were told apart, drawn at random, one a line."""

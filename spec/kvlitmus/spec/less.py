@@ -7,7 +7,7 @@ follows from a lost page breaks many rules that aren't about lost pages.
 
 Each pair has been shown by a mutant: calls that break the one break the other where they are seen whole.  No verdict
 depends on the table.  It says where to look at a lesser depth of observation, and by it is counted how much less
-observation costs (``tools/power.py``): there a rule counts for another only where the very same calls, seen whole, break
+observation costs (``tests/conformance/power.py``): there a rule counts for another only where the very same calls, seen whole, break
 that one.
 """
 

@@ -2,7 +2,7 @@
 
 Recorded and drawn steps seldom meet these places: an answer that lacks what most caches tell, a profile that no cache
 of the tree declares beside another, a count that is just reached.  ``tests/spec/test_boundaries.py`` checks each row,
-and ``tools/spec_mutation.py`` asks of each change that no step has told apart whether a row does.
+and ``tests/spec/mutation.py`` asks of each change that no step has told apart whether a row does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Functions that facts call, and by which the state is folded, on values made by hand.
 
-``tools/spec_mutation.py`` asks of each change to them whether a row says otherwise: most show in a play many steps
+``tests/spec/mutation.py`` asks of each change to them whether a row says otherwise: most show in a play many steps
 later, or only in a cache that is wrong.
 """
 

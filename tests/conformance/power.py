@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """How much less observation costs: for how many mutants a rule that they name fires, at each depth.
 
-    .venv/bin/python tools/power.py [--out FILE] [--depths 0 1 2 3] [--steps 4000] [--only ID …] [--tiers]
+    .venv/bin/python -m tests.conformance.power [--out FILE] [--depths 0 1 2 3] [--steps 4000] [--only ID …] [--tiers]
 
 Flat caches are played, or with ``--tiers`` hierarchies.
 
@@ -29,26 +28,22 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-if __name__ == "__main__":
-    sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
+from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.run import engine, plan
+from kvlitmus.conformance.run.results import Finding, Item, Options
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.less import SAID
+from kvlitmus.spec.setting import SNAPSHOT
+from tests.spec.support.histories import MOST, OPS, Differs, all_histories, noted
 
-from kvlitmus.conformance.litmus.registry import all_litmus  # noqa: E402
-from kvlitmus.conformance.run import engine, plan  # noqa: E402
-from kvlitmus.conformance.run.results import Finding, Item, Options  # noqa: E402
-from kvlitmus.mutants.mutant import Mutant  # noqa: E402
-from kvlitmus.mutants.registry import all_mutants  # noqa: E402
-from kvlitmus.spec.less import SAID  # noqa: E402
-from kvlitmus.spec.setting import SNAPSHOT  # noqa: E402
-from tests.spec.support.histories import MOST, OPS, Differs, all_histories, noted  # noqa: E402
-
+ROOT = Path(__file__).resolve().parent.parent.parent
 STEPS = 4_000
 RERUNS = 4
 SCHEDULES = 4

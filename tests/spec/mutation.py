@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 """Is every operator of the specification there for a reason?  One-operator changes, and what tells them apart.
 
-    .venv/bin/python tools/spec_mutation.py                        a sample of 200 changes, on the plays of one seed
-    .venv/bin/python tools/spec_mutation.py --sample 0             all changes: hours
-    .venv/bin/python tools/spec_mutation.py --modules effects evict of these modules of the spec alone
-    .venv/bin/python tools/spec_mutation.py --ids FILE             only the changes listed there, one a line
+    .venv/bin/python -m tests.spec.mutation                        a sample of 200 changes, on the plays of one seed
+    .venv/bin/python -m tests.spec.mutation --sample 0             all changes: hours
+    .venv/bin/python -m tests.spec.mutation --modules effects evict of these modules of the spec alone
+    .venv/bin/python -m tests.spec.mutation --ids FILE             only the changes listed there, one a line
 
 What is changed are predicates, facts, the functions from which these are worked out and by which the state is folded,
 and the tables of actions and of jobs, an entry of which is left out.  Each change is tried in a process of its own:
@@ -12,7 +11,7 @@ first on rows by hand (tests/spec/support), then on plays.  It is **told apart**
 rule says something else: kept, broken, unknown, or nothing, as its premise isn't true.
 
 Plays are litmus tests and schedules at all depths: of legal caches, each step of which is judged a few times more with
-one value changed (tools/spec_wrong.py), and of mutants.  A sample of them is drawn, and it is noted which functions
+one value changed (tests/spec/support/wrong.py), and of mutants.  A sample is drawn, and it is noted which functions
 each calls: a change is tried only where its function is called, the shortest plays first, for so many seconds of CPU
 time at most (``--each``).  What is then left may be told apart by other plays.  Changes that nothing can tell apart are
 in tests/corpus/equivalent.toml, each with the reason.
@@ -38,28 +37,25 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-if __name__ == "__main__":
-    sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
+from kvlitmus.conformance.checker import selection
+from kvlitmus.conformance.isolation.current_run import CurrentRun
+from kvlitmus.conformance.run import engine, plan
+from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec import look
+from kvlitmus.spec.actions import ACTIONS, Group
+from kvlitmus.spec.explain import REACH
+from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.job import JOBS
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.rule import RULES
+from tests.spec.support.edges import ALL_ROWS
+from tests.spec.support.functions import FUNCTIONS
+from tests.spec.support.wrong import TOLD, TellingChecker, Told, Wrong, WrongChecker
+from tests.support.mutations import changes
+from tools import night
 
-from kvlitmus.conformance.checker import selection  # noqa: E402
-from kvlitmus.conformance.isolation.current_run import CurrentRun  # noqa: E402
-from kvlitmus.conformance.run import engine, plan  # noqa: E402
-from kvlitmus.conformance.run.results import Item, Options  # noqa: E402
-from kvlitmus.mutants.registry import all_mutants  # noqa: E402
-from kvlitmus.spec import look  # noqa: E402
-from kvlitmus.spec.actions import ACTIONS, Group  # noqa: E402
-from kvlitmus.spec.explain import REACH  # noqa: E402
-from kvlitmus.spec.facts import FACTS  # noqa: E402
-from kvlitmus.spec.job import JOBS  # noqa: E402
-from kvlitmus.spec.parts import all_rules  # noqa: E402
-from kvlitmus.spec.rule import RULES  # noqa: E402
-from tests.spec.support.edges import ALL_ROWS  # noqa: E402
-from tests.spec.support.functions import FUNCTIONS  # noqa: E402
-from tools import night  # noqa: E402
-from tools.mutations import changes  # noqa: E402
-from tools.spec_wrong import TOLD, TellingChecker, Told, Wrong, WrongChecker  # noqa: E402
-
+ROOT = Path(__file__).resolve().parent.parent.parent
 EQUIVALENT = ROOT / "tests" / "corpus" / "equivalent.toml"
 GOAL = 0.95
 
@@ -410,7 +406,7 @@ def main(arguments: Sequence[str]) -> int:
     """The command line; returns the exit code."""
     about, _, rest = (__doc__ or "").partition("\n")
     parser = argparse.ArgumentParser(
-        prog="spec_mutation.py", description=about, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="tests.spec.mutation", description=about, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--modules", nargs="*", metavar="MODULE", help="functions of these modules alone, no tables")
     parser.add_argument("--sample", type=int, default=200, metavar="N", help="so many changes (0: all)")

@@ -194,7 +194,7 @@ def compiled(tree: ast.Module, like: Callable[..., Any]) -> Callable[..., Any] |
     own: dict[str, Any] = {}
     try:
         code = compile(tree, "<changed>", "exec", flags=__future__.annotations.compiler_flag)
-        exec(code, vars(sys.modules[like.__module__]), own)  # noqa: S102 - of this tree's own source
+        exec(code, vars(sys.modules[like.__module__]), own)
     except (SyntaxError, TypeError, ValueError, NameError):
         return None
     made: Callable[..., Any] = own[like.__name__]
