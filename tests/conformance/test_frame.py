@@ -40,7 +40,7 @@ from kvlitmus.spec.interface.ranks import RankView
 from kvlitmus.spec.on import On
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.sparse_state import SparseState
-from tools import frame
+from tests.conformance import frame
 
 CONFIGS = (Config(page_size=4, pages=8), *plan.TIER_CONFIGS[:2], plan.TIER_CONFIGS[-1])
 ALL = (Config(page_size=4, pages=8), Config(page_size=1), *plan.TIER_CONFIGS)
