@@ -374,9 +374,9 @@ def main() -> int:
     """Check; 1 when something is wrong."""
     rules = ordered_rules()
     reasons, complaints = read_reasons(REASONS.read_text(encoding="utf-8"))
-        complaints += check(rules, collect(rules), reasons) + check_digests(rules, pinned, RETIRED)
+    complaints += check(rules, collect(rules), reasons)
     sys.stdout.write("".join(f"{complaint}\n" for complaint in complaints))
-    sys.stdout.write(f"matrix: {len(rules)} rules, {len(complaints)} complaints\n")
+    sys.stdout.write(f"matrix: {len(rules)} rules, {len(reasons)} excused cells, {len(complaints)} complaints\n")
     return 1 if complaints else 0
 
 

@@ -28,7 +28,7 @@ from kvlitmus.spec.on import On
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.rule import rule
-from tools.frame import GOVERNED, frame_page
+from tools.site import GOVERNED, frame_page
 
 
 def test_every_occasion_has_a_row_or_says_why_not() -> None:
