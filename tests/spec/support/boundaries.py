@@ -436,6 +436,7 @@ STORES = (
     row("odd_positions", frozenset(), state=EMPTY_STORE, call=StoreGet(("x",), 1), answer=Raised("gone")),
     row("odd_positions", frozenset(), state=EMPTY_STORE, call=StoreGet(("x",), 1), answer=7),
     row("odd_positions", {0}, state=EMPTY_STORE, call=StoreGet(("x", HEX), 1), answer=(b"a", b"a")),
+    row("STORE-19", True, store_got=[None], store_puts=[()], store_damage=["folder"], store_checks="content"),
     row("store_counted", UNKNOWN, answer=Raised("gone")),
     row("store_filled", UNKNOWN, answer=Raised("gone")),
     row("buffers_after", UNKNOWN, answer=Raised("gone")),
