@@ -218,7 +218,10 @@ def test_what_the_baseline_knows_is_an_expected_failure(
 
 
 def test_items_that_fail_are_an_error_of_the_run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    faked(monkeypatch, changed(report(POOL_01="passed"), "items.0.error", "out of luck"))
+    faked(
+        monkeypatch,
+        changed(report(POOL_01="passed"), "failed", [{"item": "litmus:x [page=1 lru]", "error": "out of luck"}]),
+    )
     result = pytester.runpytest_inprocess(*PLUGIN, "--kvlitmus", BROKEN, "-k", "POOL-01 or RUN")
     result.assert_outcomes(passed=1, errors=1, deselected=len(all_rules()) - 1)
     result.stdout.fnmatch_lines(["litmus:x *: out of luck"])
