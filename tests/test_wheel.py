@@ -95,7 +95,7 @@ def test_a_wheel_that_is_to_have_a_core_has_one_or_fails(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_wheel_with_the_core_serves_in_a_clean_environment(tmp_path: Path) -> None:
     """NumPy and numba are this environment's; the cache is the wheel's."""
     numpy = pytest.importorskip("numpy")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -98,8 +98,8 @@ class Buggy(BlockGroupsTarget):
         return self.kind(layout.components, *layout.places.values())
 
 
-def found(target: Buggy, depth: int = 3) -> set[str]:
-    """The rules that litmus tests and a few schedules find broken first."""
+def found(target: Buggy, depth: int = 3) -> Iterator[set[str]]:
+    """Item by item, the rules that litmus tests and a few schedules find broken first."""
     return broken_in(target, CONFIGS, CONFIGS, depth)
 
 
@@ -116,17 +116,17 @@ def found(target: Buggy, depth: int = 3) -> set[str]:
     ],
 )
 def test_a_bug_of_block_groups_is_found(kind: type[BlockGroups], rules: set[str]) -> None:
-    assert found(Buggy(kind)) & rules, found(Buggy(kind))
+    assert any(rules & broken for broken in found(Buggy(kind)))
 
 
 @pytest.mark.parametrize("kind", [LeastOfAll, RunsCount, FirstRoundOnly, HoldsTheFirst, EachAlone])
 def test_it_is_found_by_answers_alone(kind: type[BlockGroups]) -> None:
-    assert found(Buggy(kind), depth=0)
+    assert any(found(Buggy(kind), depth=0))
 
 
 @pytest.mark.parametrize("depth", [0, 3])
 def test_that_blocks_go_alone_must_be_declared(depth: int) -> None:
     """Groups that the profile says go with the KV are told from these by a snapshot alone."""
-    assert found(Buggy(BlockGroups), depth) == set()
+    assert not any(found(Buggy(BlockGroups), depth))
     changed = Buggy(BlockGroups, replace(PROFILE, component_cascade="base"))
-    assert ("COMP-19" in found(changed, depth)) == (depth == 3)
+    assert any("COMP-19" in broken for broken in found(changed, depth)) == (depth == 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -92,8 +92,8 @@ class Buggy(BlockOffloadTarget):
         return self.kind(layout.components, *layout.places.values(), *layout.host.values())
 
 
-def found(kind: type[BlockOffload], depth: int = 3) -> set[str]:
-    """The rules that litmus tests and a few schedules find broken first."""
+def found(kind: type[BlockOffload], depth: int = 3) -> Iterator[set[str]]:
+    """Item by item, the rules that litmus tests and a few schedules find broken first."""
     large = [replace(config, host_pages=config.pages) for config in CONFIGS]
     return broken_in(Buggy(kind), CONFIGS, large, depth)
 
@@ -111,9 +111,9 @@ def found(kind: type[BlockOffload], depth: int = 3) -> set[str]:
     ],
 )
 def test_a_bug_of_blocks_on_the_host_is_found(kind: type[BlockOffload], rules: set[str]) -> None:
-    assert found(kind) & rules, found(kind)
+    assert any(rules & broken for broken in found(kind))
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+@pytest.mark.parametrize("depth", [0, *(pytest.param(depth, marks=pytest.mark.nightly) for depth in (1, 2, 3))])
 def test_without_a_bug_nothing_is_found(depth: int) -> None:
-    assert found(BlockOffload, depth) == set()
+    assert not any(found(BlockOffload, depth))

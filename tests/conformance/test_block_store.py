@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -204,8 +204,8 @@ class Buggy(BlockStoreTarget):
         self.kind = kind
 
 
-def found(kind: type[BlockStore], configs: Sequence[Config], depth: int = 3) -> set[str]:
-    """The rules that litmus tests and a few schedules find broken first."""
+def found(kind: type[BlockStore], configs: Sequence[Config], depth: int = 3) -> Iterator[set[str]]:
+    """Item by item, the rules that litmus tests and a few schedules find broken first."""
     return broken_in(Buggy(kind), configs, configs, depth)
 
 
@@ -222,8 +222,7 @@ def found(kind: type[BlockStore], configs: Sequence[Config], depth: int = 3) -> 
     ],
 )
 def test_a_bug_of_prefetches_into_blocks_is_found(kind: type[BlockStore], rules: set[str]) -> None:
-    broken = found(kind, ALONE)
-    assert broken & rules, broken
+    assert any(rules & broken for broken in found(kind, ALONE))
 
 
 @pytest.mark.parametrize(
@@ -241,18 +240,17 @@ def test_a_bug_of_prefetches_into_blocks_is_found(kind: type[BlockStore], rules:
     ],
 )
 def test_a_bug_of_storage_behind_blocks_is_found(kind: type[BlockStore], rules: set[str]) -> None:
-    broken = found(kind, STORED)
-    assert broken & rules, broken
+    assert any(rules & broken for broken in found(kind, STORED))
 
 
 def test_a_bug_with_bigrams_is_found_where_there_are_some() -> None:
-    assert found(CutsBigramsAsTokens, BIGRAMS) & {"COMP-32"}
-    assert found(CutsBigramsAsTokens, [replace(config, bigram=False) for config in BIGRAMS]) == set()
+    assert any("COMP-32" in broken for broken in found(CutsBigramsAsTokens, BIGRAMS))
+    assert not any(found(CutsBigramsAsTokens, [replace(config, bigram=False) for config in BIGRAMS]))
 
 
-@pytest.mark.parametrize("depth", [0, 3])
+@pytest.mark.parametrize("depth", [0, pytest.param(3, marks=pytest.mark.nightly)])  # by day: test_zoo.py
 def test_without_a_bug_nothing_is_found(depth: int) -> None:
-    assert found(BlockStore, CONFIGS, depth) == set()
+    assert not any(found(BlockStore, CONFIGS, depth))
 
 
 def test_every_rule_of_its_ports_has_something_to_say() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -60,8 +60,8 @@ class Buggy(BlockWritesTarget):
         return self.kind(config.write, layout.components, *layout.places.values(), *layout.host.values())
 
 
-def found(kind: type[BlockWrites], depth: int = 3) -> set[str]:
-    """The rules that litmus tests and a few schedules find broken first."""
+def found(kind: type[BlockWrites], depth: int = 3) -> Iterator[set[str]]:
+    """Item by item, the rules that litmus tests and a few schedules find broken first."""
     return broken_in(Buggy(kind), CONFIGS, CONFIGS, depth)
 
 
@@ -76,9 +76,9 @@ def found(kind: type[BlockWrites], depth: int = 3) -> set[str]:
     ],
 )
 def test_a_bug_of_write_policies_is_found(kind: type[BlockWrites], rules: set[str]) -> None:
-    assert found(kind) & rules, found(kind)
+    assert any(rules & broken for broken in found(kind))
 
 
-@pytest.mark.parametrize("depth", [0, 3])
+@pytest.mark.parametrize("depth", [0, pytest.param(3, marks=pytest.mark.nightly)])  # by day: test_zoo.py
 def test_without_a_bug_nothing_is_found(depth: int) -> None:
-    assert found(BlockWrites, depth) == set()
+    assert not any(found(BlockWrites, depth))

@@ -82,7 +82,7 @@ def _there(number: int) -> bool:
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["hang", "fail", "poison"])
 def test_every_stage_may_hang_fail_or_lose_the_context(kind: str) -> None:
     """At its fifth call of the driver or the runtime; there is a table with the rest each time."""

@@ -48,7 +48,7 @@ def place() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": ROOMS, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_dry_run_takes_every_stage(tmp_path: Path) -> None:
     command = [*SCRIPT, "--dry-run", "--out", str(tmp_path), "--date", "2026-01-02"]
     done = subprocess.run(command, cwd=ROOT, env=place(), capture_output=True, text=True, check=False)
@@ -91,7 +91,7 @@ def test_without_a_device_it_says_so_and_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_an_interruption_leaves_is_a_whole_record(tmp_path: Path) -> None:
     stages = "ceilings,transfers torch,baselines"
     command = [*SCRIPT, "--dry-run", "--out", str(tmp_path), "--date", "x", "--only", stages]
@@ -183,7 +183,7 @@ def test_pytest_is_given_the_files_with_tests_marked_gpu() -> None:
     assert not any("sglang" in file for file in files)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_installed_packages_of_the_same_names_are_in_nobodys_way(tmp_path: Path) -> None:
     """A folder without ``__init__.py`` would give way to them, wherever they are on the path."""
     for name in ("benchmarks", "tests", "examples"):
@@ -260,7 +260,7 @@ def test_the_drivers_calls_are_found_out_by_making_them(lacks: tuple[str, ...]) 
     assert len(said) == bool(lacks)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_kernels_of_other_shapes_compile_for_hopper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     triton = pytest.importorskip("triton")
     from triton.backends.compiler import GPUTarget
