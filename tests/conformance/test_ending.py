@@ -26,7 +26,9 @@ from tests.conformance.test_trace_processes import SLOW
 from tests.support.processes import eventually, run, started
 
 HERE = Path(__file__).parent / "support"
-SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly))
+ALL_SIGNALS = (*SIGNALS, pytest.param(signal.SIGINT, marks=pytest.mark.nightly))
+"""They are handled alike; SIGINT by day in test_cli_process.py."""
 FIRST = next(iter(all_mutants()))
 """The mutant that is played first."""
 
@@ -89,7 +91,7 @@ def test_whoever_ends_a_run_gets_its_report(number: signal.Signals) -> None:
     assert gone(mine)
 
 
-@pytest.mark.parametrize("number", [*SIGNALS, signal.SIGINT])
+@pytest.mark.parametrize("number", ALL_SIGNALS)
 def test_whoever_ends_a_campaign_gets_its_summary(number: signal.Signals) -> None:
     words = ("fuzz", *ONE[:2], "--workers", "1", "--for", "1h", "--no-canary", "--report", "r.json")
     with begun(*words, until="fuzzing ") as process:
@@ -101,7 +103,7 @@ def test_whoever_ends_a_campaign_gets_its_summary(number: signal.Signals) -> Non
     assert (data["interrupted"], data["exit_code"]) == (True, 128 + number)
 
 
-@pytest.mark.parametrize("number", [*SIGNALS, signal.SIGINT])
+@pytest.mark.parametrize("number", ALL_SIGNALS)
 def test_whoever_ends_mutants_gets_what_was_found_and_no_worker_is_left(number: signal.Signals) -> None:
     """The signal goes to the parent alone."""
     with begun("mutants", "--jobs", "2", until=FIRST) as process:
@@ -127,7 +129,7 @@ TRACE = (
 )
 
 
-@pytest.mark.parametrize("number", [*SIGNALS, signal.SIGINT])
+@pytest.mark.parametrize("number", ALL_SIGNALS)
 def test_whoever_ends_a_check_gets_the_verdict_up_to_there(number: signal.Signals) -> None:
     """The rest of the trace has not been written yet."""
     with started(

@@ -34,7 +34,7 @@ from kvlitmus.spec.component_storage import (
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.setting import Setting
 from tests.proofs import component_lemmas
-from tests.proofs.support.component_explore import QUICK, RULES, Explorer, Scope, quick
+from tests.proofs.support.component_explore import NIGHTLY, QUICK, RULES, Explorer, Scope, quick
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
 
 LEMMAS = (
@@ -175,6 +175,14 @@ def test_no_step_breaks_a_rule(name: str) -> None:
 def test_every_rule_is_judged_in_some_step() -> None:
     judged = {id for name in QUICK for id in quick(name).evaluated}
     assert judged == {rule.id for rule in RULES}
+
+
+@pytest.mark.proof
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", NIGHTLY)
+def test_no_step_breaks_a_rule_with_longer_prefixes(name: str) -> None:
+    report = Explorer(NIGHTLY[name]).run()
+    assert report.broken == () and report.states > 1_000
 
 
 @pytest.mark.proof

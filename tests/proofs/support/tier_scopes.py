@@ -33,13 +33,13 @@ QUICK: dict[str, Scope] = {
 
 EVERY_RUN: dict[str, Scope] = {
     **QUICK,
-    "two prefetches": replace(ONE_PATH, pages=1),
     "memory at the hit, timeouts": replace(ONE, pages=1, asked=replace(ASKED, stop=TIMEOUT), profile=LATE),
     "selective, faults": replace(ONE, pages=1, faults=True, asked=replace(ASKED, write=SELECTIVE)),
 }
 """What CI enumerates, to the fixpoint each."""
 
 NIGHTLY: dict[str, Scope] = {
+    "two prefetches": replace(ONE_PATH, pages=1),
     "two prefetches, two pages": ONE_PATH,
     "two prefetches that wait": replace(ONE_PATH, asked=replace(ASKED, stop=WAIT_COMPLETE)),
     "two prefetches, memory at the hit": replace(ONE_PATH, asked=replace(ASKED, stop=TIMEOUT), profile=LATE),
