@@ -290,13 +290,18 @@ def tell(outcome: Outcome, seconds: float) -> None:
 # -- other projects' caches ----------------------------------------------------------------------------------------
 
 
+def misused(target: str) -> bool:
+    """Whether misuse is forced on a target."""
+    return not any(part in target for part in NOT_MISUSED)
+
+
 def record_peer(name: str, path: Path) -> str:
     """Record the steps of a target in this Python, which must be its own; says what came of it."""
     known = targets.KNOWN[name]
     target = targets.load_target(
         targets.TargetRef(name=name, module=known.module, attribute=known.attribute, python="", roots=())
     )
-    misuse = not any(part in name for part in NOT_MISUSED)
+    misuse = misused(name)
     options = Options(force_misuse=misuse, shrink_trials=0)
     items = plan.items(plan.configs_of(target), target.profile, steps=plan.OPS * steps.SEEDS, force_misuse=misuse)
     items = list({one.id: one for one in (*items, *counterexamples(name))}.values())

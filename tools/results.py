@@ -37,12 +37,11 @@ if __name__ == "__main__":
 from kvlitmus.conformance.history import again  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
-from tools import upstream_page  # noqa: E402
+from tools import corpus, upstream_page  # noqa: E402
 from tools.results_page import GROUPS, RELEASES, Evidence, Judged, Pair, Report, broken_rules, page, targets_of  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
 README = FOLDER / "README.md"
-RECORDED = "recorded"
 SEARCHES = ("fuzz", "hazards")
 """The folders of the searches' counterexamples, and the names of their data."""
 CLASSES = ("bug", "declared choice", "outside the contract", "limit of the adapter")
@@ -51,10 +50,6 @@ TARGETS = tuple(
     name for _, ends in GROUPS for name in targets_of(ends) if name in targets.KNOWN and name != "sglang-0.5.23"
 )
 """The targets of the page; ``sglang-0.5.23`` is another name for its tree in Python."""
-NOT_MISUSED = ("hicache", "-swa", "-mamba", "-ranks", "vllm-")
-"""By a part of the name the targets in which no misuse is tried: there is none in their schedules and litmus tests."""
-NOT_RECORDED = ("-file", "-hisparse", "-swa", "-mamba", "-ranks", "vllm-")
-"""By a part of the name the targets whose steps aren't recorded: a history has the steps of trees and pools alone."""
 
 
 def reports(folder: Path = FOLDER) -> dict[str, Report]:
@@ -259,7 +254,7 @@ def table_complaints(text: str, entries: Sequence[Judged]) -> list[str]:
 def rejudge(names: Sequence[str], folder: Path = FOLDER) -> int:
     """Judge the recorded steps by the rules of this tree, and compare with the reports; the exit code."""
     found, code = reports(folder), 0
-    for path in sorted(folder.glob(f"{RECORDED}/*.steps.xz")):
+    for path in sorted(folder.glob(f"{corpus.PEERS.name}/*.steps.xz")):
         target = path.name.removesuffix(".steps.xz")
         if names and target not in names:
             continue
@@ -279,16 +274,6 @@ def rejudge(names: Sequence[str], folder: Path = FOLDER) -> int:
     return code
 
 
-def misused(target: str) -> bool:
-    """Whether misuse is forced in a target's report."""
-    return not any(part in target for part in NOT_MISUSED)
-
-
-def recorded(target: str) -> bool:
-    """Whether a target's steps are kept beside its report."""
-    return not any(part in target for part in NOT_RECORDED)
-
-
 def make(target: str, folder: Path = FOLDER) -> str:
     """Make a target's report, counterexamples and recorded steps again; says what came of it."""
     fresh = folder / ".fresh" / target
@@ -297,16 +282,15 @@ def make(target: str, folder: Path = FOLDER) -> str:
     shutil.rmtree(saved, ignore_errors=True)
     name = str(saved.relative_to(ROOT))
     command = [sys.executable, "-m", "kvlitmus.conformance.cli", "run", target, "--jobs", "1", "--color", "never"]
-    command += ["--report", f"{fresh}/report.json", "--failures", name, "--record", f"{fresh}/steps.xz"]
-    command += ["--force-misuse"] if misused(target) else []
+    command += ["--report", f"{fresh}/report.json", "--failures", name]
+    command += ["--force-misuse"] if corpus.misused(target) else []
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         return f"{target}: exit {done.returncode}: {(done.stderr or done.stdout)[-300:]}"
     (fresh / "report.json").replace(folder / f"{target}.json")
-    if recorded(target):
-        (folder / RECORDED).mkdir(exist_ok=True)
-        (fresh / "steps.xz").replace(folder / RECORDED / f"{target}.steps.xz")
     shutil.rmtree(fresh)
+    if corpus.record_peers([target]):
+        return f"{target}: its steps could not be recorded"
     return next((line for line in done.stdout.splitlines() if " steps in " in line), "done")
 
 
