@@ -294,7 +294,10 @@ def test_recorded_steps_are_judged_again_without_the_release(target: str) -> Non
     data = results.reports()[target]
     if not results.stale(data):
         broken = {rule for name, rule in broken_rules({target: data}) if name == target}
-        assert outcome.broken.keys() == broken and not outcome.ended
+        assert broken <= outcome.broken.keys() and not outcome.ended
+        # What long searches found is recorded too, and shows what follows from it when its first rule is muted.
+        more = [item for rule, item in outcome.broken.items() if rule not in broken]
+        assert all(item.startswith("schedule:") for item in more)
 
 
 def test_every_target_has_a_record_of_its_steps() -> None:
