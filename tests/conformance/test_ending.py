@@ -167,7 +167,7 @@ def test_a_signal_that_was_ignored_when_it_started_stays_ignored(number: signal.
     ignoring = (
         f"import signal, os, sys; signal.signal({int(number)}, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     )
-    words = command("run", *ONE, "--steps", "250", "--report", "r.json")
+    words = command("run", *ONE, "--steps", "250", "--no-litmus", "--report", "r.json")
     with started([sys.executable, "-c", ignoring, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         while "judging " not in process.stdout.readline():

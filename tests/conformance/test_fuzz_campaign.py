@@ -150,7 +150,10 @@ def test_mistakes_are_the_users(words: list[str], capsys: Capture) -> None:
     assert capsys.readouterr().err.startswith("kvlitmus: ")
 
 
-@pytest.mark.parametrize(("name", "what"), [("exits", "exit status 7"), ("hangs_asleep", "come back")])
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("exits", "exit status 7"), pytest.param("hangs_asleep", "come back", marks=pytest.mark.nightly)],
+)
 def test_a_worker_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, what: str) -> None:
     monkeypatch.chdir(HERE)
     monkeypatch.setattr("kvlitmus.conformance.isolation.crash_triage.TRIALS", 12)  # each takes a fifth of a second

@@ -104,7 +104,10 @@ def test_what_is_filled_in_wrong_is_found(capsys: Capture) -> None:
     assert "POOL-01 violated" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("chosen", ["pool", "tree", "tiers", "store", "sparse", "all"])
+@pytest.mark.parametrize(
+    "chosen",
+    ["pool", "all", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("tree", "tiers", "store", "sparse"))],
+)
 def test_an_adapter_that_is_not_filled_in_says_so(chosen: str, capsys: Capture) -> None:
     assert main(["init-adapter", f"empty_{chosen}.py", "--ports", chosen]) == 0
     assert main(["run", f"empty_{chosen}:target", *FEW]) == 3

@@ -19,9 +19,9 @@ from tests.support.mutants import Look, aimed, assert_killed, litmus, noticed, s
 
 QUICK_SEEDS = (0, 1)
 QUICK_STEPS = 5_000
-NULL_STEPS = 600
-EVERY = 4
-"""By day a null mutant plays every fourth litmus test: so many are these mutants that each test is played by dozens."""
+NULL_STEPS = 500
+EVERY = 6
+"""By day a null mutant plays every sixth litmus test: so many are these mutants that each test is played by dozens."""
 FULL_SEEDS = 5
 FULL_STEPS = 50_000
 FULL_NULL_STEPS = 20_000
