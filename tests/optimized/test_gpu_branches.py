@@ -161,7 +161,7 @@ def test_a_driver_that_says_nothing_is_no_failure(
     assert "not available" in device.environment("cuda")["driver"]["nvidia-smi"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_kernels_are_compiled_by_other_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     triton = pytest.importorskip("triton")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))

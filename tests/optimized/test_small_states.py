@@ -34,6 +34,7 @@ def test_the_optimized_cache_is_equal_in_every_state(name: str) -> None:
     assert report.complete and report.transitions > 1_000
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", QUICK_TIERED)
 def test_the_optimized_hierarchy_is_equal_in_every_state(name: str) -> None:
     report = BesideTiers(TIERED[name], target.make).search()
