@@ -10,10 +10,10 @@ import pytest
 
 from tests.support import record
 
-Outcome = Literal["passed", "failed", "skipped"]
+Ended = Literal["passed", "failed", "skipped"]
 
 
-def report(test: str, outcome: Outcome, when: Literal["setup", "call", "teardown"] = "call") -> pytest.TestReport:
+def report(test: str, outcome: Ended, when: Literal["setup", "call", "teardown"] = "call") -> pytest.TestReport:
     reason: Any = ("file", 1, "Skipped: no GPU") if outcome == "skipped" else None
     return pytest.TestReport(test, ("file", 1, test), {}, outcome, reason, when, duration=2.0)
 

@@ -76,7 +76,7 @@ class Compared(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outcome:
+class CorpusCheck:
     """What came of a comparison: steps and items by kind of target, the differences, and what is wrong."""
 
     steps: Counter[str] = field(default_factory=Counter)
@@ -226,9 +226,9 @@ def compare(line: str) -> list[Compared]:
     return found
 
 
-def check(files: Iterable[Path], *, jobs: int, wanted: Sequence[Allowed] = (), whole: bool = False) -> Outcome:
+def check(files: Iterable[Path], *, jobs: int, wanted: Sequence[Allowed] = (), whole: bool = False) -> CorpusCheck:
     """Judge what a base has played by the rules of this tree, and compare."""
-    outcome = Outcome()
+    outcome = CorpusCheck()
 
     def one(path: Path) -> list[Compared]:
         with path.open(encoding="utf-8") as lines:
@@ -273,7 +273,7 @@ def complaints(differences: Sequence[Difference], wanted: Sequence[Allowed], *, 
     return wrong
 
 
-def tell(outcome: Outcome, seconds: float) -> None:
+def tell(outcome: CorpusCheck, seconds: float) -> None:
     """What was compared, and what came of it."""
     for kind, many in outcome.steps.items():
         print(f"{kind}: {outcome.items[kind]:,} plays, {many:,} steps")

@@ -25,7 +25,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.profile import PROFILE_VALUES, Profile
 from kvlitmus.spec.rule import Kind, Rule
-from kvlitmus.spec.state import Running, State
+from kvlitmus.spec.state import RequestState, State
 from tools.autodoc import markdown
 
 PACKS = ("pool", "tree", "lock", "evict", "req")
@@ -183,7 +183,7 @@ def effects_part() -> Iterator[str]:
 
 def state_part() -> Iterator[str]:
     """The groups of the state, and what is known of one page and one request."""
-    for kind in (State, Tree, Page, Running):
+    for kind in (State, Tree, Page, RequestState):
         yield from (f"`{kind.__name__}`: {markdown(inspect.getdoc(kind) or '')}", "", *code(fields(kind)), "")
 
 

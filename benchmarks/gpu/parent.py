@@ -49,7 +49,7 @@ Say = Callable[[str], None]
 
 
 @dataclass
-class Running:
+class StageRun:
     """A stage that was forked."""
 
     stage: Stage
@@ -96,7 +96,7 @@ def run(bench: Bench, stages: list[Stage], limit: float, say: Say) -> None:
     bench.overall = time.monotonic() + limit
     place = Path(tempfile.mkdtemp(prefix="kvlitmus-gpu-"))
     os.environ[MARK] = mark = f"{os.getpid()}-{uuid.uuid4().hex}"
-    running: list[Running] = []
+    running: list[StageRun] = []
     try:
         for _, group in groupby(stages, key=lambda stage: stage.group or stage.name):
             for stage in group:
@@ -123,7 +123,7 @@ def run(bench: Bench, stages: list[Stage], limit: float, say: Say) -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _begin(bench: Bench, stage: Stage, place: Path, say: Say, running: list[Running]) -> None:
+def _begin(bench: Bench, stage: Stage, place: Path, say: Say, running: list[StageRun]) -> None:
     """Fork a stage, unless there is a reason not to; it is among those running from then on."""
     entry: dict[str, Any] = {"stage": stage.name, "outcome": "running", "seconds": 0.0, "note": ""}
     bench.record.stages.append(entry)
@@ -145,7 +145,7 @@ def _begin(bench: Bench, stage: Stage, place: Path, say: Say, running: list[Runn
     process = os.fork()
     if process == 0:
         _child(bench, stage, folder, ends)
-    running.append(Running(stage, entry, process, folder, ends))
+    running.append(StageRun(stage, entry, process, folder, ends))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
@@ -157,7 +157,7 @@ def missing(record: Record, stage: Stage) -> str:
     return ""
 
 
-def _end(bench: Bench, one: Running, say: Say) -> None:
+def _end(bench: Bench, one: StageRun, say: Say) -> None:
     """Take what a stage has found, and say how it ended."""
     hung = "" if one.over() else f"killed after {time.monotonic() - one.begun:.0f} s{one.kill()}"
     found = _absorb(bench.record, one)
@@ -179,7 +179,7 @@ def _end(bench: Bench, one: Running, say: Say) -> None:
     bench.record.write()
 
 
-def _absorb(record: Record, one: Running) -> dict[str, Any]:
+def _absorb(record: Record, one: StageRun) -> dict[str, Any]:
     """Add a stage's findings to the record; how it says that it ended, if it came to that."""
     with suppress(OSError, ValueError):
         found = json.loads((one.folder / "found.json").read_text())

@@ -44,7 +44,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def judged(folder: Path, family: str) -> corpus.Outcome:
+def judged(folder: Path, family: str) -> corpus.CorpusCheck:
     """What this tree says of it now."""
     return corpus.check([folder / corpus.file_of(FAMILIES[family][0])], jobs=1)
 

@@ -15,7 +15,7 @@ from kvlitmus.conformance.run.verdicts import Scope, conclude
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, target
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.conformance.specimen.requests import RequestTable, Running
+from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.mutants.evict import childless
@@ -47,7 +47,7 @@ class TakesHeld(TierTree):
 class LeaksTail(RequestTable):
     """The pages that an ended request did not publish are never freed."""
 
-    def free_tail(self, request: Running, start: int) -> None:
+    def free_tail(self, request: SpecimenRequest, start: int) -> None:
         """Free nothing."""
 
 

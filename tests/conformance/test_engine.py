@@ -21,7 +21,7 @@ from kvlitmus.conformance.run.plan import CONFIGS, TIERED, configs_of, items
 from kvlitmus.conformance.run.results import Item, Options, item_from_json, result_from_json, to_json
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_request_target, target
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.conformance.specimen.requests import RequestTable, Running
+from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.rule import Rule
@@ -43,7 +43,7 @@ class ForgetsLocks(RadixTree):
 class LeaksTail(RequestTable):
     """An ended request's own pages are never freed."""
 
-    def free_tail(self, request: Running, start: int) -> None:
+    def free_tail(self, request: SpecimenRequest, start: int) -> None:
         """Free nothing."""
 
 

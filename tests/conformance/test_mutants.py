@@ -101,15 +101,15 @@ def test_an_id_is_taken_once_and_a_recipe_is_required() -> None:
     class Silent(PagedPool):
         pass
 
-    class Told(PagedPool):
+    class TellingPool(PagedPool):
         """Nothing is different."""
 
     with pytest.raises(ValueError, match="no recipe"):
         register("never-registered", Silent)
     with pytest.raises(ValueError, match="registered twice"):
-        register(REAL[0].id, Told)
+        register(REAL[0].id, TellingPool)
     with pytest.raises(ValueError, match="registered twice"):
-        null_mutant(REAL[0].id)(Told)
+        null_mutant(REAL[0].id)(TellingPool)
     with pytest.raises(ValueError, match="derived from a part of the specimen"):
         register("never-registered", type("NoPart", (), {"__doc__": "Of no part."}))
     assert "never-registered" not in MUTANTS

@@ -17,7 +17,7 @@ from kvlitmus.conformance.generate.machine import Driver, machine
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import Parts
-from kvlitmus.conformance.specimen.requests import RequestTable, Running
+from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 
 # What is drawn depends on the modules that are loaded: Hypothesis takes their constants. A few examples may be short.
@@ -31,7 +31,7 @@ TARGETS = {"specimen": SpecimenTarget(), "reference": reference}
 class KeepsTheTail(RequestTable):
     """The tail of an ended request is not freed."""
 
-    def free_tail(self, request: Running, start: int) -> None:
+    def free_tail(self, request: SpecimenRequest, start: int) -> None:
         """Forgotten."""
 
 

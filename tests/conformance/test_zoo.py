@@ -19,7 +19,7 @@ from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.units import Key
 from kvlitmus.zoo import sparse_map
-from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockTable, Running
+from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, BlockTable
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
 
 STEPS = 2_000
@@ -132,7 +132,7 @@ class KeysOfOneBlock(BlockTable):
 class EntersTheTail(BlockTable):
     """The last block is entered before it is full."""
 
-    def enter_full(self, request: Running) -> None:
+    def enter_full(self, request: BlockRequest) -> None:
         super().enter_full(request)
         for block in request.blocks[request.entered :]:
             if block.key is None and request.entered:
@@ -142,7 +142,7 @@ class EntersTheTail(BlockTable):
 class OnePlaceOnly(BlockTable):
     """A second block under one key takes the first one's place, and using it up takes the key away."""
 
-    def enter_full(self, request: Running) -> None:
+    def enter_full(self, request: BlockRequest) -> None:
         for key in self.keys(request.key, request.key.length)[request.entered :]:
             for block in list(self.found.get(key, {}).values()):
                 self.forget(block)

@@ -80,7 +80,7 @@ class Relation:
         return [pages.get(slot // size, slot // size) * size + slot % size for slot in slots]
 
 
-class Told:
+class EventPaths:
     """What one of the two calls its pages in events; here a page is its path, whatever it is called."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class DifferentialAdapter:
         self.numbers: dict[int, int] = {}
         self.recorder: Recorder | None = None
         self.paths: dict[object, int] = {}
-        self.told = Told(), Told()
+        self.told = EventPaths(), EventPaths()
         for port, methods in PORTS.items():
             if port != "memory_faults" and all(
                 callable(getattr(side, name, None)) for side in (first, second) for name in methods

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.loading import Loader
 from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.requests import RequestTable, Running
+from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.mutants.registry import mutant
@@ -22,7 +22,7 @@ EVERYTHING = 1 << 20
 class PublishingFlushes(RequestTable):
     """The cache is never warm: whenever a request publishes, all that nobody holds is evicted."""
 
-    def publish(self, rid: int, chunked: bool) -> Running:
+    def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
         running = super().publish(rid, chunked)
         self.tree.evict(EVERYTHING)
         return running

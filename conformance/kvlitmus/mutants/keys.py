@@ -8,7 +8,7 @@ from dataclasses import replace
 from kvlitmus.conformance.ports import Hit
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.requests import RequestTable, Running
+from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.registry import PAGED, PLAIN, mutant
 from kvlitmus.spec.units import Key
@@ -233,7 +233,7 @@ class OnePathKeepsRawTokens(RequestTable):
     One subclass truncates the raw tokens to pages by itself instead of taking the bigram view.
     """
 
-    def store(self, request: Running, chunked: bool) -> tuple[int, Node]:
+    def store(self, request: SpecimenRequest, chunked: bool) -> tuple[int, Node]:
         """Chunks go through the path that was forgotten."""
         if not chunked:
             return super().store(request, chunked)
@@ -257,7 +257,7 @@ class FrontierOfRawTokens(RequestTable):
     below n on.
     """
 
-    def free_tail(self, request: Running, start: int) -> None:
+    def free_tail(self, request: SpecimenRequest, start: int) -> None:
         """From the page floor of the tokens on."""
         if start:
             start = len(request.row) - len(request.row) % self.pool.page_size

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.requests import RequestTable, Running
+from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tree import RadixTree
 from kvlitmus.mutants.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, mutant
@@ -31,11 +31,11 @@ class BeyondCommittedForgotten(RequestTable):
         super().__init__(pool, tree)
         self.committed: dict[int, int] = {}
 
-    def begin(self, rid: int, key: Key) -> Running | None:
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
         self.committed[rid] = len(key.tokens)
         return super().begin(rid, key)
 
-    def publish(self, rid: int, chunked: bool) -> Running:
+    def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
         request = super().publish(rid, chunked)
         self.committed[rid] = len(request.row)
         return request
@@ -60,7 +60,7 @@ class TailPageStranded(RequestTable):
     The allocator hands out whole pages, the request records the tokens, and frees the pages that they fill.
     """
 
-    def free_tail(self, request: Running, start: int) -> None:
+    def free_tail(self, request: SpecimenRequest, start: int) -> None:
         size = self.pool.page_size
         whole = len(request.row) - len(request.row) % size
         self.pool.give_back([slot // size for slot in request.row[start:whole:size]])
@@ -80,7 +80,7 @@ class SeamWithinAPage(RequestTable):
     A row is freed in two pieces whose seam lies within a page, and each piece frees the whole page.
     """
 
-    def free_tail(self, request: Running, start: int) -> None:
+    def free_tail(self, request: SpecimenRequest, start: int) -> None:
         """What was there before the newest token, then the newest token."""
         size = self.pool.page_size
         seam = max(start, len(request.row) - 1)
@@ -102,7 +102,7 @@ class NullSlotIsFreed(RequestTable):
     Rows are padded with slot 0, and one way of freeing them doesn't filter that out.
     """
 
-    def free_tail(self, request: Running, start: int) -> None:
+    def free_tail(self, request: SpecimenRequest, start: int) -> None:
         size = self.pool.page_size
         padded = request.row[start:] + [0] * (-len(request.row) % size)
         self.pool.give_back(list(dict.fromkeys(slot // size for slot in padded)))
@@ -226,7 +226,7 @@ class GroupReadsTheRowLater(RequestTable):
     overwrites that row with the tree's slots, and the group's end frees what stands there by then.
     """
 
-    def drop_duplicates(self, request: Running, already: int) -> None:
+    def drop_duplicates(self, request: SpecimenRequest, already: int) -> None:
         assert isinstance(self.pool, LatePool)
         self.pool.give_back_part(request.row, request.cached, already * self.pool.page_size)
 

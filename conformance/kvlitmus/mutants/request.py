@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.requests import RequestTable, Running
+from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.mutants.registry import PAGED, mutant
 from kvlitmus.spec.units import Key
@@ -27,7 +27,7 @@ class ChunkMatchedAgain(RequestTable):
     had computed is neither cached nor freed.
     """
 
-    def publish(self, rid: int, chunked: bool) -> Running:
+    def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
         if not chunked:
             return super().publish(rid, chunked)
         request = self.running[rid]
@@ -78,7 +78,7 @@ class LockBeforeCapacity(RequestTable):
     The matched prefix is locked, then there turns out to be no room, and the return forgets the lock.
     """
 
-    def begin(self, rid: int, key: Key) -> Running | None:
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
         _, node = self.find(key)
         running = super().begin(rid, key)
         if running is None:
@@ -103,7 +103,7 @@ class BudgetBeforeTheMatch(RequestTable):
     then the match is repeated, and the two are put together.
     """
 
-    def begin(self, rid: int, key: Key) -> Running | None:
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
         size = self.pool.page_size
         wanted = -(-len(key.tokens) // size) - len(self.find(key)[0])
         if not self.make_room(wanted):
@@ -113,7 +113,7 @@ class BudgetBeforeTheMatch(RequestTable):
         own = self.pool.take(wanted)
         assert own is not None
         row = self.pool.slots(pages + own)[: len(key.tokens)]
-        self.running[rid] = Running(key, row, len(pages) * size, node)
+        self.running[rid] = SpecimenRequest(key, row, len(pages) * size, node)
         return self.running[rid]
 
 
@@ -129,7 +129,7 @@ class RowNotRemapped(RequestTable):
     Where another request had cached the same pages first, one's own are freed, but stay in the row.
     """
 
-    def publish(self, rid: int, chunked: bool) -> Running:
+    def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
         row = list(self.running[rid].row)
         request = super().publish(rid, chunked)
         request.row = row
@@ -149,7 +149,7 @@ class EmptyInsertMovesTheAnchor(RequestTable):
     request thinks it has locked.
     """
 
-    def publish(self, rid: int, chunked: bool) -> Running:
+    def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
         request = self.running[rid]
         if self.cacheable(request) > request.cached:
             return super().publish(rid, chunked)
@@ -174,7 +174,7 @@ class ResumedWithoutALock(RequestTable):
         super().__init__(pool, tree)
         self.retracted: set[int] = set()
 
-    def begin(self, rid: int, key: Key) -> Running | None:
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
         request = super().begin(rid, key)
         if request is not None and rid in self.retracted:
             self.tree.unlock(request.node)
@@ -199,7 +199,7 @@ class CachedWhenScheduled(RequestTable):
     The pages of a prompt become matchable when they are allocated, without that being declared.
     """
 
-    def begin(self, rid: int, key: Key) -> Running | None:
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
         request = super().begin(rid, key)
         if request is not None:
             self.store(request, chunked=True)
@@ -219,7 +219,7 @@ class PaddingCountsAsCached(RequestTable):
     The mark up to which a request is cached is set to its padded length.
     """
 
-    def publish(self, rid: int, chunked: bool) -> Running:
+    def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
         """All pages count, the partly filled one too."""
         request = super().publish(rid, chunked)
         request.cached = len(request.row)
@@ -267,7 +267,7 @@ class OldPagesAfterReplacement(RequestTable):
         self.first_life[rid] = list(self.running[rid].row)
         super().end(rid, keep)
 
-    def store(self, request: Running, chunked: bool) -> tuple[int, Node]:
+    def store(self, request: SpecimenRequest, chunked: bool) -> tuple[int, Node]:
         """The old list, where there is one of the right length."""
         for rid, running in self.running.items():
             old = self.first_life.get(rid)
@@ -294,7 +294,7 @@ class ComputedPartIgnored(RequestTable):
     A chunk of a long prompt is published with all pages that the prompt has, because they are there already.
     """
 
-    def publish_upto(self, rid: int, upto: int, chunked: bool) -> Running:
+    def publish_upto(self, rid: int, upto: int, chunked: bool) -> SpecimenRequest:
         return self.publish(rid, chunked)
 
 
@@ -311,7 +311,7 @@ class PartPageRoundedUp(RequestTable):
     Where a chunk ends within a page, the page counts as computed.
     """
 
-    def cacheable(self, request: Running) -> int:
+    def cacheable(self, request: SpecimenRequest) -> int:
         """Rounded up, where the rest of the page belongs to the request."""
         whole = request.key.length - request.key.length % self.pool.page_size
         return whole if request.upto is None else min(request.upto + -request.upto % self.pool.page_size, whole)
@@ -345,7 +345,7 @@ class EndedEarlyLosesTheRest(RequestTable):
     Only the tail that fills no page is freed, counted from the end of the prompt, not from where it was computed.
     """
 
-    def free_tail(self, request: Running, start: int) -> None:
+    def free_tail(self, request: SpecimenRequest, start: int) -> None:
         """From the end of the prompt's whole pages on."""
         if request.upto is not None:
             start = max(start, request.key.length - request.key.length % self.pool.page_size)
@@ -359,7 +359,7 @@ class AbortedRequestsCountAsRunning(RequestTable):
     most = 6
     admitted = 0
 
-    def begin(self, rid: int, key: Key) -> Running | None:
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
         running = None if self.admitted >= self.most else super().begin(rid, key)
         self.admitted += running is not None
         return running

@@ -37,7 +37,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Running:
+class BlockRequest:
     """A request: its tokens so far, its blocks, and how many of them are entered."""
 
     key: Key
@@ -59,7 +59,7 @@ class BlockTable:
         self.blocks = {number: Block(number) for number in range(1, self.count + 1)}
         self.queue: dict[int, Block] = dict(self.blocks)  # in order; a dictionary for removals in the middle
         self.found: dict[BlockKey, dict[int, Block]] = {}
-        self.running: dict[int, Running] = {}
+        self.running: dict[int, BlockRequest] = {}
 
     def reset(self) -> None:
         """Forget everything."""
@@ -184,7 +184,7 @@ class BlockTable:
             self.acquire(block)
         own = self.pop(needed)
         assert own is not None
-        self.running[rid] = Running(key, hit + own, len(hit))
+        self.running[rid] = BlockRequest(key, hit + own, len(hit))
         self.enter_full(self.running[rid])
         return Begun(self.slots(hit + own)[: len(key.tokens)], len(hit) * self.size)
 
@@ -200,7 +200,7 @@ class BlockTable:
         self.enter_full(request)
         return self.slots(request.blocks)[before:after]
 
-    def enter_full(self, request: Running) -> None:
+    def enter_full(self, request: BlockRequest) -> None:
         """Enter the blocks that are full and not entered yet, whether somebody else has the same or not."""
         keys = self.keys(request.key, request.key.length)
         for block, key in zip(request.blocks[request.entered :], keys[request.entered :], strict=False):

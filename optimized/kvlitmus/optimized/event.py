@@ -28,7 +28,7 @@ LIMIT = 1 << 17
 """How many events wait, if nobody says otherwise."""
 
 
-class Told(NamedTuple):
+class CacheEvent(NamedTuple):
     """One event: a page ``stored`` on a tier or ``removed`` from it, or everything everywhere ``cleared``.
 
     Or an ``overflow``: events were lost, everything is to be forgotten, and what there is now follows.
@@ -54,8 +54,8 @@ class EventLog:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
-        self.fresh: dict[tuple[str, str], tuple[int, Told]] = {}
-        self.log: list[Told] = []
+        self.fresh: dict[tuple[str, str], tuple[int, CacheEvent]] = {}
+        self.log: list[CacheEvent] = []
         self.lost = False
 
     def follow(
@@ -87,7 +87,7 @@ class EventLog:
         except MemoryError:
             self.lose()
 
-    def records(self, what: str, tier: str, run: Run) -> Iterator[Told]:
+    def records(self, what: str, tier: str, run: Run) -> Iterator[CacheEvent]:
         """What there is to tell of each of these pages; nothing, where they have no names."""
         branch, lo, _ = run
         base = self.tree.depth(Place(branch, lo))
@@ -99,9 +99,9 @@ class EventLog:
             assert page is not None
             if what == STORED:
                 units = branch.units[(lo + at) * size : (lo + at + 1) * size].copy()
-                yield Told(what, tier, page, names[at], units, branch.namespace)
+                yield CacheEvent(what, tier, page, names[at], units, branch.namespace)
             else:
-                yield Told(what, tier, page)
+                yield CacheEvent(what, tier, page)
 
     def names_of(self, run: Run) -> Sequence[str]:
         """The names of these pages and of the one before them; none in a namespace that is no text."""
@@ -135,22 +135,22 @@ class EventLog:
         """Everything is gone."""
         self.fresh.clear()
         if not self.lost:
-            self.log.append(Told(CLEARED))
+            self.log.append(CacheEvent(CLEARED))
 
-    def take(self) -> list[Told]:
+    def take(self) -> list[CacheEvent]:
         """What was told since the last call, in order; or, where events were lost, that, and what there is now."""
         self.end_call()
         if self.lost:
-            found = [Told(OVERFLOW), *self.everything()]
+            found = [CacheEvent(OVERFLOW), *self.everything()]
             self.lost = False
             return found
         log, self.log = self.log, []
         return log
 
-    def everything(self) -> list[Told]:
+    def everything(self) -> list[CacheEvent]:
         """What is on the tiers now: the device before the host, parents first."""
-        device: list[Told] = []
-        host: list[Told] = []
+        device: list[CacheEvent] = []
+        host: list[CacheEvent] = []
         arriving: dict[Branch, list[Run]] = {}
         for run in self.arriving():
             arriving.setdefault(run.branch, []).append(run)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kvlitmus.optimized import inputs
 from kvlitmus.optimized.backup import USES, WRITE_BACK, Backups, backed_pages
 from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts
-from kvlitmus.optimized.event import HOST, LIMIT, STORED, EventLog, Told
+from kvlitmus.optimized.event import HOST, LIMIT, STORED, CacheEvent, EventLog
 from kvlitmus.optimized.fetch import STOPS, Fetches, FetchSettings
 from kvlitmus.optimized.host import HostTier
 from kvlitmus.optimized.late import LateWork
@@ -340,7 +340,7 @@ class TieredCache(FlatCache):
 
     # -- observation ---------------------------------------------------------------------------
 
-    def events(self) -> Sequence[Told]:
+    def events(self) -> Sequence[CacheEvent]:
         """What happened since the last call, in order; nothing where events were not asked for."""
         self.own()
         return self.log.take() if self.log is not None else ()

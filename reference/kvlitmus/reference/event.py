@@ -20,7 +20,7 @@ from kvlitmus.spec.units import Name, PageNo
 STORED, REMOVED = "stored", "removed"
 
 
-class Told(NamedTuple):
+class PageChange(NamedTuple):
     """One page ``stored`` on a tier or ``removed`` from it; ``parent``: the page before it, or the root."""
 
     what: str
@@ -44,26 +44,28 @@ def on_host(state: State) -> frozenset[Name]:
     return frozenset(host.copies) - frozenset(unacknowledged)
 
 
-def changes(before: State, after: State) -> tuple[Told, ...]:
+def changes(before: State, after: State) -> tuple[PageChange, ...]:
     """What there is to tell between two moments: removals from the leaves up, then what is stored, parents first."""
-    told: list[Told] = []
+    told: list[PageChange] = []
     sides = [(HOST, on_host(before), on_host(after))]
     if before.tree is not after.tree:
         sides.insert(0, (DEVICE, frozenset(before.tree.pages), frozenset(after.tree.pages)))
     for tier, had, has in sides:
-        told += [Told(REMOVED, tier, name, record(before, name).parent) for name in sorted(had - has, reverse=True)]
+        told += [
+            PageChange(REMOVED, tier, name, record(before, name).parent) for name in sorted(had - has, reverse=True)
+        ]
     for tier, had, has in sides:
-        told += [Told(STORED, tier, name, record(after, name).parent) for name in sorted(has - had)]
+        told += [PageChange(STORED, tier, name, record(after, name).parent) for name in sorted(has - had)]
     return tuple(told)
 
 
-def cached_changes(before: Tree, after: Tree) -> tuple[Told, ...]:
+def cached_changes(before: Tree, after: Tree) -> tuple[PageChange, ...]:
     """The same for a flat cache, which has no tier but the device."""
     had, has = before.pages, after.pages
     gone, come = sorted(had.keys() - has.keys(), reverse=True), sorted(has.keys() - had.keys())
     return (
-        *[Told(REMOVED, DEVICE, name, had[name].parent) for name in gone],
-        *[Told(STORED, DEVICE, name, has[name].parent) for name in come],
+        *[PageChange(REMOVED, DEVICE, name, had[name].parent) for name in gone],
+        *[PageChange(STORED, DEVICE, name, has[name].parent) for name in come],
     )
 
 

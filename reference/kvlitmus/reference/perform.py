@@ -43,7 +43,7 @@ from kvlitmus.spec.order import needless_victims
 from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.release import waiting_in, without
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import Running, State, Tree
+from kvlitmus.spec.state import RequestState, State, Tree
 from kvlitmus.spec.step import Step
 from kvlitmus.spec.units import PageNo, Pages, RequestId, Slot, Tokens, pages_needed
 
@@ -326,7 +326,7 @@ def end(state: State, setting: Setting, call: calls.End, _: Choice) -> Decision:
     return Decision(None)
 
 
-def computed(running: Running, setting: Setting, upto: int | None) -> Names:
+def computed(running: RequestState, setting: Setting, upto: int | None) -> Names:
     """The whole pages of a request that are computed.
 
     Raises ``ValueError`` when ``upto`` is less than what is cached, or more than the request has (REQ-12, REQ-13).

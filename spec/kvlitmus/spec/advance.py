@@ -18,7 +18,7 @@ from kvlitmus.spec.names import page_names
 from kvlitmus.spec.release import queued, without
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import Page, Running, State, Tree, empty_state
+from kvlitmus.spec.state import Page, RequestState, State, Tree, empty_state
 from kvlitmus.spec.units import Name, PageNo, Slot, page_slots, pages_in_order, pages_needed, pages_of
 
 Slots = tuple[Slot, ...]
@@ -75,7 +75,7 @@ def brought_in_vain(state: State, setting: Setting, call: calls.Insert, already:
     return [page for name, page in offered if tree.pages[name].page != page]
 
 
-def computed_pages(running: Running, setting: Setting, upto: int | None) -> tuple[Name, ...]:
+def computed_pages(running: RequestState, setting: Setting, upto: int | None) -> tuple[Name, ...]:
     """The whole pages of a request that are computed."""
     return running.path.pages if upto is None else page_names(running.path.names[:upto], setting.size)
 
@@ -89,7 +89,7 @@ def used_path(state: State, setting: Setting, call: calls.Insert | calls.Publish
     return computed_pages(state.requests[call.rid], setting, call.upto) if call.keep else ()
 
 
-def offered_by_request(running: Running, setting: Setting, paged: Sequence[Name]) -> list[PageNo]:
+def offered_by_request(running: RequestState, setting: Setting, paged: Sequence[Name]) -> list[PageNo]:
     """The request's page for each whole page of its key; no page (-1) where its row is too short."""
     size, row = setting.size, running.row
     return [PageNo(row[at * size] // size if at * size < len(row) else -1) for at in range(len(paged))]
@@ -293,7 +293,7 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
         state = partial.gone(state, setting, paged[len(covered) :])
     at = covered[-1] if covered else call.path.root
     computed = min(cached, len(row)) if call.ahead else len(row)
-    running = Running(call.path, row, cached, computed, at)
+    running = RequestState(call.path, row, cached, computed, at)
     tree = effects.lock(matched(state.tree, setting, covered), at)
     state = state._replace(
         tree=tree,
@@ -357,7 +357,7 @@ def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) 
     return partial.known(state, setting, paged, pages_in_order(row, size))
 
 
-def kept_from(state: State, setting: Setting, running: Running, paged: Sequence[Name], row: Slots) -> int:
+def kept_from(state: State, setting: Setting, running: RequestState, paged: Sequence[Name], row: Slots) -> int:
     """The first of the pages to publish that wasn't cached, since the request keeps its own page for it; only of those in doubt."""
     if not state.doubt.unsure:
         return len(paged)
@@ -389,7 +389,7 @@ def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
     )
 
 
-def stored(tree: Tree, setting: Setting, running: Running, paged: Sequence[Name], *, chunked: bool) -> Tree:
+def stored(tree: Tree, setting: Setting, running: RequestState, paged: Sequence[Name], *, chunked: bool) -> Tree:
     """The tree after the request's whole pages were inserted; where there are none, nothing was used."""
     if not paged:
         return tree

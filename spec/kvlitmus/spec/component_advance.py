@@ -45,11 +45,11 @@ from kvlitmus.spec.component_calls import (
 from kvlitmus.spec.component_fetch import asked
 from kvlitmus.spec.component_state import (
     EMPTY_COMPONENTS,
+    ComponentRequest,
     ComponentState,
     Copy,
     Fetch,
     Place,
-    Running,
     Stored,
     Write,
     anchor_of,
@@ -381,7 +381,7 @@ def _grow(state: ComponentState, setting: Setting, call: ComponentGrow, answer: 
 
 
 def _holds(
-    state: ComponentState, setting: Setting, receipt: int, one: Running, fresh: Sequence[Place]
+    state: ComponentState, setting: Setting, receipt: int, one: ComponentRequest, fresh: Sequence[Place]
 ) -> ComponentState:
     """A request holds this: what was cached in fresh places is gone, and unseen more may be than was told."""
     layout, taken = setting.layout, frozenset(fresh)

@@ -126,7 +126,7 @@ Stored = tuple[At, int]
 
 
 @lean
-class Running(NamedTuple):
+class ComponentRequest(NamedTuple):
     """A request: its key, how many ``units`` of it are computed, and of each component its places by where they end."""
 
     path: Path
@@ -158,7 +158,7 @@ class ComponentState(NamedTuple):
     available: Mapping[str, int] | None = None
     longest: int = 0
     fetches: Mapping[int, Fetch] = {}
-    running: Mapping[int, Running] = {}
+    running: Mapping[int, ComponentRequest] = {}
     copies: frozenset[Stored] = frozenset()
     host: Mapping[At, int] = {}
     host_certain: frozenset[At] = frozenset()
@@ -283,7 +283,7 @@ def places_of(layout: Layout, held: Mapping[str, Mapping[int, int]]) -> frozense
     return frozenset((layout.named(name).pool, place) for name, some in held.items() for place in some.values())
 
 
-def stored_by(one: Running) -> frozenset[Stored]:
+def stored_by(one: ComponentRequest) -> frozenset[Stored]:
     """The whole entries that a request holds, by where they belong: what of them is cached is in use."""
     return frozenset(
         ((name, end_name(one.path, end)), place)
@@ -303,19 +303,19 @@ def fresh_places(layout: Layout, before: Mapping[str, Mapping[int, int]], answer
     )
 
 
-def started(call: ComponentStart, answer: Holding) -> Running:
+def started(call: ComponentStart, answer: Holding) -> ComponentRequest:
     """The request that a call has begun."""
-    return Running(call.path, min(answer.length + call.chunk, len(call.path.names)), answer.held)
+    return ComponentRequest(call.path, min(answer.length + call.chunk, len(call.path.names)), answer.held)
 
 
-def grown(state: ComponentState, call: ComponentGrow, answer: Holding) -> Running:
+def grown(state: ComponentState, call: ComponentGrow, answer: Holding) -> ComponentRequest:
     """A request after it went on, or was refused to."""
     one = state.running[call.receipt]
     units = min(one.units + call.chunk, len(one.path.names)) if answer.granted else one.units
     return one._replace(units=units, held=answer.held)
 
 
-def published(layout: Layout, one: Running) -> frozenset[At]:
+def published(layout: Layout, one: ComponentRequest) -> frozenset[At]:
     """What the largest boundary needs that a request has computed."""
     boundary = one.units - one.units % step_of(layout.components)
     return frozenset(at for each in layout.components for at in needed_at(one.path, each, boundary, "shorter"))

@@ -20,20 +20,20 @@ from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.seen import Seen, TierSeen
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State, Told
+from kvlitmus.spec.state import EventMirror, State
 from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.tree import LOOKUPS
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
 
 @fact(2, ports=("events",))
-def told(then: State) -> Told:
+def told(then: State) -> EventMirror:
     """What all events so far tell."""
-    return cast("Told", then.told)
+    return cast("EventMirror", then.told)
 
 
 @fact(2)
-def odd_events(told: Told) -> Sequence[str]:
+def odd_events(told: EventMirror) -> Sequence[str]:
     """Events that make no sense: an unknown page or parent, or a page removed while absent."""
     return told.odd
 
@@ -45,25 +45,25 @@ def stored_events(after: Seen) -> Sequence[Event]:
 
 
 @fact(2)
-def told_again(told: Told, setting: Setting) -> Sequence[str] | Unknown:
+def told_again(told: EventMirror, setting: Setting) -> Sequence[str] | Unknown:
     """Events of pages that are on that tier by the events before; in a block table a page may have many places."""
     return UNKNOWN if setting.table else told.twice
 
 
 @fact(2)
-def told_renamed(told: Told) -> Sequence[str]:
+def told_renamed(told: EventMirror) -> Sequence[str]:
     """Events that give a page the id of another one that is on some tier by the events before."""
     return told.renamed
 
 
 @fact(2)
-def told_strays(told: Told) -> Sequence[str]:
+def told_strays(told: EventMirror) -> Sequence[str]:
     """Events of pages in another namespace than the page before them."""
     return told.strays
 
 
 @fact(2)
-def told_orphans(told: Told) -> Sequence[str]:
+def told_orphans(told: EventMirror) -> Sequence[str]:
     """Events of pages below one that is on no tier by the events before."""
     return told.orphans
 
@@ -83,13 +83,13 @@ def told_length(state: State, setting: Setting, call: Match | Begin, match_cap: 
 
 
 @fact(2)
-def told_device(told: Told) -> frozenset[Name]:
+def told_device(told: EventMirror) -> frozenset[Name]:
     """Names of the pages that are on the device by all events so far."""
     return told.device
 
 
 @fact(2)
-def told_host(told: Told) -> frozenset[Name]:
+def told_host(told: EventMirror) -> frozenset[Name]:
     """Names of the pages that are on the host by all events so far."""
     return told.host
 
@@ -139,7 +139,7 @@ def found_by(call: object, answer: object, size: int) -> Collection[Name]:
 
 
 @fact(2)
-def never_told(told: Told, found_lately: Collection[Name]) -> Collection[Name]:
+def never_told(told: EventMirror, found_lately: Collection[Name]) -> Collection[Name]:
     """Those of them that no event has told of."""
     return [name for name in found_lately if name not in told.roots]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import Told
+from kvlitmus.spec.state import EventMirror
 from kvlitmus.spec.units import Name
 
 Shown = Callable[[object], str]
@@ -20,7 +20,7 @@ Shown = Callable[[object], str]
 class Replica:
     """What was told so far, while the events of a step are replayed."""
 
-    def __init__(self, told: Told, setting: Setting, shown: Shown) -> None:
+    def __init__(self, told: EventMirror, setting: Setting, shown: Shown) -> None:
         self.setting, self.shown = setting, shown
         self.tiers = {"device": set(told.device), "host": set(told.host)}
         self.pages, self.roots = dict(told.pages), dict(told.roots)
@@ -30,10 +30,12 @@ class Replica:
         self.strays: list[str] = []
         self.orphans: list[str] = []
 
-    def told(self) -> Told:
+    def told(self) -> EventMirror:
         """What is known after these events."""
         wrong = map(tuple, (self.odd, self.twice, self.renamed, self.strays, self.orphans))
-        return Told(frozenset(self.tiers["device"]), frozenset(self.tiers["host"]), self.pages, self.roots, *wrong)
+        return EventMirror(
+            frozenset(self.tiers["device"]), frozenset(self.tiers["host"]), self.pages, self.roots, *wrong
+        )
 
     def take(self, event: Event) -> None:
         """One event more."""
@@ -85,7 +87,7 @@ class Replica:
         self.tiers[event.tier].add(name)
 
 
-def replay(told: Told, setting: Setting, events: Iterable[Event], shown: Shown = repr) -> Told:
+def replay(told: EventMirror, setting: Setting, events: Iterable[Event], shown: Shown = repr) -> EventMirror:
     """What is known after these events too, and what is wrong with them."""
     events = tuple(events)
     if not events and told.faultless:

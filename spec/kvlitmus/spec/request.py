@@ -29,7 +29,7 @@ from kvlitmus.spec.release import waiting_in
 from kvlitmus.spec.rule import rule
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import Running, State
+from kvlitmus.spec.state import RequestState, State
 from kvlitmus.spec.tree import adds_exactly, contents_of
 from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages, pages_needed, pages_of, same
 
@@ -37,31 +37,31 @@ ROWS = (On.BEGIN, On.GROW, On.PUBLISH)
 
 
 @fact(0)
-def request_before(state: State, call: Grow | Publish | End) -> Running:
+def request_before(state: State, call: Grow | Publish | End) -> RequestState:
     """The request, before the call."""
     return state.requests[call.rid]
 
 
 @fact(0)
-def request_after(expected: State, call: Begin | Grow | Publish) -> Running:
+def request_after(expected: State, call: Begin | Grow | Publish) -> RequestState:
     """The request, after the call."""
     return expected.requests[call.rid]
 
 
 @fact(0)
-def row(request_after: Running) -> Sequence[Slot]:
+def row(request_after: RequestState) -> Sequence[Slot]:
     """The slots of the request, one per token, after the call."""
     return request_after.row
 
 
 @fact(0)
-def row_cached(request_after: Running) -> Tokens:
+def row_cached(request_after: RequestState) -> Tokens:
     """How many leading slots of the row are the tree's."""
     return Tokens(request_after.cached)
 
 
 @fact(0)
-def computed_slots(state: State, call: Begin | Grow | Publish, request_after: Running) -> int | None:
+def computed_slots(state: State, call: Begin | Grow | Publish, request_after: RequestState) -> int | None:
     """How many slots of the row are computed, where that is not all of them."""
     if isinstance(call, Begin):
         return request_after.computed if call.ahead else None
@@ -77,7 +77,7 @@ def row_names(
 
 
 @fact(0)
-def request_names(request_after: Running) -> Sequence[Name]:
+def request_names(request_after: RequestState) -> Sequence[Name]:
     """The names of all prefixes of the request's tokens."""
     return request_after.path.tokens
 
@@ -89,21 +89,21 @@ def computed_names(request_names: Sequence[Name], computed_slots: int | None) ->
 
 
 @fact(0)
-def computed_length(request_before: Running, call: Publish | End) -> Tokens:
+def computed_length(request_before: RequestState, call: Publish | End) -> Tokens:
     """Units of the request up to which the call says that it is computed."""
     units = len(request_before.path.names)
     return Tokens(units if call.upto is None else min(call.upto, units))
 
 
 @fact(0)
-def uncomputed_pages(request_before: Running, setting: Setting, call: Publish | End) -> frozenset[PageNo]:
+def uncomputed_pages(request_before: RequestState, setting: Setting, call: Publish | End) -> frozenset[PageNo]:
     """The request's own pages in which not every slot is computed, by what the call says."""
     whole = len(computed_pages(request_before, setting, call.upto)) * setting.size
     return pages_of(request_before.row[max(request_before.cached, whole) :], setting.size)
 
 
 @fact(0)
-def request_pages(request_before: Running, setting: Setting) -> frozenset[PageNo]:
+def request_pages(request_before: RequestState, setting: Setting) -> frozenset[PageNo]:
     """Pages that the request owned alone before it ended."""
     return pages_of(request_before.row[request_before.cached :], setting.size)
 
@@ -153,7 +153,9 @@ def admitted(answer: Begun | None) -> bool:
 
 
 @fact(3)
-def unreachable_names(request_after: Running, setting: Setting, call: Begin | Publish, after: Seen) -> Sequence[Name]:
+def unreachable_names(
+    request_after: RequestState, setting: Setting, call: Begin | Publish, after: Seen
+) -> Sequence[Name]:
     """Names of the request's cached part that are not cached, or elsewhere, after the call."""
     size, row = setting.size, request_after.row
     upto = call.upto if isinstance(call, Publish) else None

@@ -22,11 +22,11 @@ from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.units import Name, PageNo, Slot
 from kvlitmus.spec.windows import NO_DOUBT, Doubt
 
-__all__ = ["Block", "Page", "Running", "State", "Told", "Tree", "empty_state", "empty_tree"]
+__all__ = ["Block", "EventMirror", "Page", "RequestState", "State", "Tree", "empty_state", "empty_tree"]
 
 
 @lean
-class Running(NamedTuple):
+class RequestState(NamedTuple):
     """A running request.
 
     ``row``: its slots, one per token.  The first ``cached`` of them are the tree's, protected by a lock on the path
@@ -46,7 +46,7 @@ class Running(NamedTuple):
 
 
 @lean
-class Told(NamedTuple):
+class EventMirror(NamedTuple):
     """What all events so far tell: the names of the pages on each tier, and which page each page id stands for.
 
     ``roots``: of each page that was told, the root of its namespace.
@@ -90,11 +90,11 @@ class State(NamedTuple):
     tree: Tree
     doubt: Doubt
     owners: Mapping[PageNo, int]
-    requests: Mapping[int, Running]
+    requests: Mapping[int, RequestState]
     receipts: Mapping[int, Name]
     contents: Mapping[Slot, Name]
     tiers: Tiers | None = None
-    told: Told | None = None
+    told: EventMirror | None = None
     host: Host | None = None
     table: Mapping[PageNo, Block] = {}
     late: Late = Late()

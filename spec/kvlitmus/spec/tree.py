@@ -25,7 +25,7 @@ from kvlitmus.spec.on import On
 from kvlitmus.spec.release import NONE, released
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import Running, State
+from kvlitmus.spec.state import RequestState, State
 from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, page_slots, same
 
 LOOKUPS = (On.MATCH, On.BEGIN)
@@ -175,7 +175,7 @@ def offered(state: State, setting: Setting, call: Insert | End) -> Mapping[Name,
     return dict(zip(kept, offered_by_request(running, setting, kept), strict=True))
 
 
-def _kept(running: Running, setting: Setting, call: End) -> Sequence[Name]:
+def _kept(running: RequestState, setting: Setting, call: End) -> Sequence[Name]:
     """The whole pages that are cached at the end of a request."""
     return computed_pages(running, setting, call.upto) if call.keep else ()
 

@@ -33,7 +33,7 @@ class Fault(AssertionError):
     """Something that must hold doesn't."""
 
 
-class Running(NamedTuple):
+class WalkedRequest(NamedTuple):
     """A request between its admission and its end."""
 
     key: Key
@@ -47,7 +47,7 @@ class Walk:
 
     def __init__(self, cache: Hosted, seed: int) -> None:
         self.cache, self.draw = cache, random.Random(seed)
-        self.running: list[Running] = []
+        self.running: list[WalkedRequest] = []
         self.keys: list[tuple[int, ...]] = [()]
         self.all = cache.hosted.places["kv"] * SIZE
         # A server admits so few requests that each can have three states: its own, and two that are cached.
@@ -122,7 +122,7 @@ class Walk:
             self._give_back(receipt, states)
             return
         cache.compute(key.units, entries)
-        self.running.append(Running(key, receipt, entries, states))
+        self.running.append(WalkedRequest(key, receipt, entries, states))
         self.keys.append(tuple(pages))
         self.seen["served"] += 1
 

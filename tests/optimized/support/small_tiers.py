@@ -28,7 +28,7 @@ from kvlitmus.spec.units import Key
 from tests.optimized.support.small_states import Called, Log, Logged
 from tests.proofs.support.tier_bench import Scope
 from tests.proofs.support.tier_explore import Explorer, identity, within
-from tests.support.differential import Difference, DifferentialAdapter, Told
+from tests.support.differential import Difference, DifferentialAdapter, EventPaths
 from tests.support.differential_store import Recorder, Replayer
 
 HOLDER = 9
@@ -176,7 +176,7 @@ class BesideTiers:
         """Bring both to a state: the reference is put there, the other one walks."""
         reference, both = self.reference, self.both
         first = both.first = LoggedTier(self.make(self.config), self.storage(), spot.log)
-        both.told = Told(), both.told[1]
+        both.told = EventPaths(), both.told[1]
         both.told[0].net(first.told)
         both.recorder = first.recorder
         both.device.pages = dict(spot.pages)

@@ -149,7 +149,7 @@ class Lists:
     concatenate = staticmethod(lambda parts: [page for part in parts for page in part])
 
 
-class Told:
+class WithholdingPool:
     """A pool that is told which pages to withhold."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ def pages_of_abandoned_work_and_no_others_are_withheld(
         works.append(made)
     over = {work.id: run.whether(f"over{work.id}") for work in works}
     module = late_of(source, time=None, np=Lists, wait_over=lambda ticket, seconds: over[ticket.id] and not seconds)
-    late, pools = module.LateWork(), (Told(), Told())
+    late, pools = module.LateWork(), (WithholdingPool(), WithholdingPool())
     late.works.update({work.id: work for work in works})
     late.withhold(*pools)
     left, others = list(works), []

@@ -33,7 +33,7 @@ from kvlitmus.reference.perform import free_pages
 from kvlitmus.spec.effects import path
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.state import Page, Running, Told, Tree
+from kvlitmus.spec.state import EventMirror, Page, RequestState, Tree
 from kvlitmus.spec.state import State as Known
 from kvlitmus.spec.units import Key, Name, PageNo, Pages, Slot, Tick, page_slots
 from kvlitmus.spec.windows import NO_DOUBT
@@ -214,7 +214,7 @@ class Explorer:
         checker, adapter, tree = self.checker, self.adapter, state.known.tree
         adapter.state, adapter.told, adapter.cleared = state.known, tree, False
         roots = {name: tree.pages[path(tree, name)[0]].parent for name in tree.pages}
-        told = Told(device=frozenset(tree.pages), pages={name: name for name in tree.pages}, roots=roots)
+        told = EventMirror(device=frozenset(tree.pages), pages={name: name for name in tree.pages}, roots=roots)
         checker.state = state.known._replace(told=told)
         adapter.group = None
         adapter.choice = type(adapter.choice)()
@@ -225,7 +225,7 @@ class Explorer:
         if seen is not None:
             checker.before = seen
 
-    def contents(self, tree: Tree, requests: Iterable[Running]) -> dict[Slot, Name]:
+    def contents(self, tree: Tree, requests: Iterable[RequestState]) -> dict[Slot, Name]:
         """What slots hold that somebody owns or that are cached; the others hold nothing."""
         contents = dict[Slot, Name]()
         for one in requests:

@@ -20,7 +20,7 @@ from kvlitmus.spec.component_calls import (
     View,
 )
 from kvlitmus.spec.component_shapes import step_of
-from kvlitmus.spec.component_state import ComponentState, Running
+from kvlitmus.spec.component_state import ComponentRequest, ComponentState
 from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.setting import Setting
@@ -67,7 +67,7 @@ class Explorer(ComponentSearch[model.Server, object]):
         """See :class:`ComponentSearch`."""
         then, answer = self.perform(server, self.setting, call)
         view = self.shown(server)
-        running = {number: Running(one.path, one.units, one.held) for number, one in server.requests.items()}
+        running = {number: ComponentRequest(one.path, one.units, one.held) for number, one in server.requests.items()}
         told = Replayed(dict.fromkeys(view.held, 1))
         uses = uses_of(server.cache.held)
         state = ComponentState(view.held, frozenset(view.held), running=running, told=told, uses=uses)

@@ -31,7 +31,7 @@ from kvlitmus.spec.calls import End
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.policies import TICKS_TO_REST, USES
 from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.state import Page, Running, State, Tree
+from kvlitmus.spec.state import Page, RequestState, State, Tree
 from kvlitmus.spec.units import PageNo, Slot, Tick
 from tests.proofs.support import tier_laws, tier_moves
 from tests.proofs.support.tier_bench import HOLDER, Bench, Model, Scope
@@ -196,7 +196,7 @@ class Explorer:
             place = device[page.page] if page.page >= 0 else page.page
             return page._replace(page=place, touched=rank[page.touched], created=Tick(0), hits=min(page.hits, most))
 
-        def moved(request: Running) -> Running:
+        def moved(request: RequestState) -> RequestState:
             row = [Slot(device[PageNo(slot // size)] * size + slot % size) for slot in request.row]
             return request._replace(row=tuple(row))
 

@@ -17,7 +17,7 @@ from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.seen import Held, Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State, Told
+from kvlitmus.spec.state import EventMirror, State
 from kvlitmus.spec.tier_state import Prefetched, Prefetches, Stored, Work
 from kvlitmus.spec.units import Key, Name, PageNo, Slot, page_slots
 
@@ -144,7 +144,7 @@ class Shower:
             failing=seen.failing,
         )
         roots = {name: self.setting.names.root(page.key.namespace) for name, page in self.pages.items()}
-        told = Told(frozenset(now.tree.pages), event.on_host(now), {name: name for name in self.pages}, roots)
+        told = EventMirror(frozenset(now.tree.pages), event.on_host(now), {name: name for name in self.pages}, roots)
         return now._replace(tiers=tiers, told=told)
 
     def work(self, now: State, seen: TierSeen) -> dict[int, Work]:
@@ -207,7 +207,7 @@ class Shower:
         """What the world is told of a step; pages are called by their names."""
         return [self.event(told) for told in event.changes(before, after)]
 
-    def event(self, told: event.Told) -> Event:
+    def event(self, told: event.PageChange) -> Event:
         """One event, as the port tells it."""
         if told.what == event.REMOVED:
             return Event(told.what, told.tier, told.name)

@@ -32,7 +32,7 @@ from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import Running, State, Told, empty_state
+from kvlitmus.spec.state import EventMirror, RequestState, State, empty_state
 from kvlitmus.spec.store_calls import Crashed, Filled, PutDone, Raced, StoreCrash, StoreExists, StoreGet, StorePut
 from kvlitmus.spec.store_state import EMPTY_STORE, Entry
 from kvlitmus.spec.tier import HostCounts
@@ -103,7 +103,7 @@ EMPTY = empty_state()
 PATH = path_of(Names(), Key(None, tuple(range(9))), 4)
 """Two whole pages and a token."""
 MATCH, INSERT, PUBLISH = Match(PATH), Insert(PATH, tuple(map(Slot, range(9)))), Publish(0, 3)
-RUNNING = Running(PATH, tuple(map(Slot, range(9))), 0, 9, PATH.root)
+RUNNING = RequestState(PATH, tuple(map(Slot, range(9))), 0, 9, PATH.root)
 RUNS = EMPTY._replace(requests={0: RUNNING})
 SHELTERED = EMPTY._replace(receipts={0: Name(5)})
 HEX = "0" * 64
@@ -199,7 +199,7 @@ LENGTHS = (
     row(
         "told_length",
         4,
-        state=EMPTY._replace(told=Told(frozenset(PATH.pages))),
+        state=EMPTY._replace(told=EventMirror(frozenset(PATH.pages))),
         setting=setting(2),
         call=MATCH,
         match_cap=4,
@@ -208,7 +208,7 @@ LENGTHS = (
     row("told_length", UNKNOWN, state=EMPTY, setting=setting(host_pages=4), call=MATCH, match_cap=8),
     row("told_least", UNKNOWN, setting=setting(profile={"match_ends": "node"}), told_length=4),
     row("told_least", 4, setting=setting(), told_length=4),
-    row("told_again", UNKNOWN, told=Told(twice=("x",)), setting=setting(profile={"publish": "at_alloc"})),
+    row("told_again", UNKNOWN, told=EventMirror(twice=("x",)), setting=setting(profile={"publish": "at_alloc"})),
     row("found_lately", PATH.pages[:1], then=EMPTY, setting=setting(), call=MATCH, answer=Hit(4)),
     row("protected_length", UNKNOWN, setting=setting(1, {"match_ends": "node"}), state=EMPTY, call=MATCH, match_cap=8),
 )
@@ -555,7 +555,7 @@ def fits(says: Any, state: State = EMPTY, pages: int = 3, host: int = 0, **profi
 
 def unreachable(says: list[Name], publish: str, slots: int) -> Row:
     """What of a request of two cached pages can't be reached, whose row has so many slots."""
-    running = Running(LONG, tuple(map(Slot, range(slots))), 8, 8, TWO)
+    running = RequestState(LONG, tuple(map(Slot, range(slots))), 8, 8, TWO)
     places = [node((ONE,), (0,), 0), node((TWO,), (1,), 0)]
     after = Seen(cached={ONE: PageNo(0), TWO: PageNo(1)}, nodes=places)
     return row(

@@ -17,7 +17,7 @@ from kvlitmus.spec.facts import UNKNOWN
 from kvlitmus.spec.look import Look
 from kvlitmus.spec.page import Block, Page, Tree
 from kvlitmus.spec.seen import Asked, Got, Put, Record, Seen, TierSeen
-from kvlitmus.spec.state import Running
+from kvlitmus.spec.state import RequestState
 from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.units import Name, PageNo, Slot, Tick, Tokens
 from kvlitmus.spec.windows import Doubt, Rank, Window
@@ -379,7 +379,7 @@ TABLES = (
     row(
         "unreachable_names",
         [ONE, TWO],
-        request_after=Running(LONG, tuple(map(Slot, (4, 5, 6, 7, 0, 1, 2, 3))), 8, 8, TWO),
+        request_after=RequestState(LONG, tuple(map(Slot, (4, 5, 6, 7, 0, 1, 2, 3))), 8, 8, TWO),
         setting=setting(3, TABLE),
         call=Begin(0, LONG),
         after=Seen(nodes=[node((ONE,), (0,), 0), node((TWO,), (1,), 0)]),
@@ -387,7 +387,7 @@ TABLES = (
     row(
         "unreachable_names",
         [],
-        request_after=Running(LONG, tuple(map(Slot, (16, 17, 18, 19, 4, 5, 6, 7))), 8, 8, TWO),
+        request_after=RequestState(LONG, tuple(map(Slot, (16, 17, 18, 19, 4, 5, 6, 7))), 8, 8, TWO),
         setting=setting(3, TABLE),
         call=Begin(0, LONG),
         after=Seen(

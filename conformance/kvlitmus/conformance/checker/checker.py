@@ -50,7 +50,7 @@ from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.seen import Held, Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.sparse_state import SparseState
-from kvlitmus.spec.state import State, Told, Tree, empty_state
+from kvlitmus.spec.state import EventMirror, State, Tree, empty_state
 from kvlitmus.spec.store_state import EMPTY_STORE, StoreState
 from kvlitmus.spec.tier_advance import follow_tiers
 from kvlitmus.spec.tier_calls import Advance
@@ -162,7 +162,7 @@ class Checker(Guard):
             self.capabilities -= {"tiers"}
         self.has_data = config.tiered and "data" in self.capabilities
         tiers = None if self.store is None else Tiers()
-        self.state = empty_state()._replace(tiers=tiers, told=Told() if self.has_events else None)
+        self.state = empty_state()._replace(tiers=tiers, told=EventMirror() if self.has_events else None)
         self.forget()
         if self.store is not None and config.storage == "attached":
             attached = bool(self.call("attach(the suite's storage)", "attach", self.store))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvlitmus.conformance.fuzz.dedupe import Distinct
-from kvlitmus.conformance.fuzz.summary import Outcome, lines
+from kvlitmus.conformance.fuzz.summary import CampaignSession, lines
 from kvlitmus.conformance.report.markdown import escape, fenced
 from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.support.brief import brief
@@ -22,7 +22,7 @@ MOST_CALLS = 60
 """So many calls of each, from the end."""
 
 
-def page(outcome: Outcome) -> str:
+def page(outcome: CampaignSession) -> str:
     """The page of a session: its summary, then every finding."""
     head = [f"# kvlitmus fuzz: {escape(outcome.target)} {escape(outcome.target_version)}".rstrip(), ""]
     about = f"kvlitmus {escape(outcome.version)}, {escape(outcome.date)}, seed {outcome.settings.get('seed')}."
@@ -30,7 +30,7 @@ def page(outcome: Outcome) -> str:
     return "\n".join([*body, *told(outcome.distinct)]).rstrip() + "\n"
 
 
-def title(outcome: Outcome) -> str:
+def title(outcome: CampaignSession) -> str:
     """The title of an issue about what is new; empty if nothing is."""
     rules = list(dict.fromkeys(rule for one in new(outcome) for rule in one.finding.rules))
     if not rules:
@@ -39,7 +39,7 @@ def title(outcome: Outcome) -> str:
     return f"kvlitmus: {', '.join(rules[:3])}{more} broken by {outcome.target}"
 
 
-def text(outcome: Outcome) -> str:
+def text(outcome: CampaignSession) -> str:
     """The text of an issue about what is new; empty if nothing is.  Its first line is the title, after ``# ``."""
     found = new(outcome)
     if not found:
@@ -53,7 +53,7 @@ def text(outcome: Outcome) -> str:
     return "\n".join([f"# {harmless(title(outcome), 250)}", "", head, "", how, "", *told(found)]).rstrip() + "\n"
 
 
-def new(outcome: Outcome) -> list[Distinct]:
+def new(outcome: CampaignSession) -> list[Distinct]:
     """The findings that an issue is about: not known before, and failing."""
     return [one for one in outcome.distinct if one.new and outcome.fails(one)]
 

@@ -39,7 +39,7 @@ EXIT_WORDS = {
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class CampaignSession:
     """Everything there is to say about one session of a campaign.
 
     campaign: ``None`` if it was interrupted before the target's turn.  canary: ``None`` if there was to be none;
@@ -132,7 +132,7 @@ def totals(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return total
 
 
-def document(outcome: Outcome) -> dict[str, Any]:
+def document(outcome: CampaignSession) -> dict[str, Any]:
     """All of it as plain data."""
     data: dict[str, Any] = {
         "kind": "kvlitmus fuzz",
@@ -160,7 +160,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     return data
 
 
-def _finding(outcome: Outcome, one: Distinct) -> dict[str, Any]:
+def _finding(outcome: CampaignSession, one: Distinct) -> dict[str, Any]:
     finding = one.finding
     return {
         "rules": finding.rules,
@@ -213,7 +213,7 @@ def _played(campaign: Campaign) -> dict[str, Any]:
     }
 
 
-def lines(outcome: Outcome, *, every: bool = False) -> Iterator[str]:
+def lines(outcome: CampaignSession, *, every: bool = False) -> Iterator[str]:
     """A few lines for people.  ``every``: what follows from another finding is told as that one is."""
     campaign = outcome.campaign
     if campaign is not None:
@@ -251,7 +251,7 @@ def lines(outcome: Outcome, *, every: bool = False) -> Iterator[str]:
     yield f"exit {outcome.exit_code}: {EXIT_WORDS[outcome.exit_code]}"
 
 
-def _standing(outcome: Outcome, campaign: Campaign) -> Iterator[str]:
+def _standing(outcome: CampaignSession, campaign: Campaign) -> Iterator[str]:
     tally, corpus, known = campaign.tally, campaign.corpus, campaign.known
     spent = max(campaign.elapsed, 1e-9)
     made = tally.steps + tally.replayed
@@ -274,7 +274,7 @@ def _standing(outcome: Outcome, campaign: Campaign) -> Iterator[str]:
         yield f"  {times} plays failed: {harmless(text)}"
 
 
-def _canary(outcome: Outcome) -> Iterator[str]:
+def _canary(outcome: CampaignSession) -> Iterator[str]:
     bird = outcome.canary
     if bird is not None and bird.found:
         yield f"  canary {bird.name}: found by {bird.rule} after {bird.steps:,} steps, {bird.seconds:.1f} s"

@@ -255,7 +255,7 @@ def unpack(path: Path) -> tuple[Heading, Iterator[Record]]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class JudgedSteps:
     """What came of recorded steps.
 
     ``broken``: rules, each with the first item that breaks it.  ``evaluated``: how often each rule was.  ``ended``:
@@ -270,10 +270,10 @@ class Outcome:
     ended: dict[str, str] = field(default_factory=dict)
 
 
-def judge(path: Path) -> Outcome:
+def judge(path: Path) -> JudgedSteps:
     """Judge the recorded steps of a file; raises ``ValueError`` for what is no such file."""
     header, records = unpack(path)
-    outcome = Outcome(header=header)
+    outcome = JudgedSteps(header=header)
     options = Options(force_misuse=bool(header.get("force_misuse")), shrink_trials=0)
     for record in records:
         item = item_from_json(record["item"])

@@ -46,7 +46,7 @@ class Misuse:
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class JudgedTrace:
     """What came of a trace.  ``stopped`` says why judging ended before the trace did, in words; ``last`` is the last
     line that was judged.
     """
@@ -91,7 +91,7 @@ class TraceState:
         self.header = header
         self.keep_going = keep_going
         self.window = window
-        self.outcome = Outcome()
+        self.outcome = JudgedTrace()
         self.playback = Playback(header)
         self.call = Call(1, "", {}, None, None, {})
         self.places = Places()

@@ -10,7 +10,7 @@ from typing import Any
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.lines import Header
 from kvlitmus.conformance.history.playback import CONTENT_FACTS
-from kvlitmus.conformance.history.state import Outcome
+from kvlitmus.conformance.history.state import JudgedTrace
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.run.results import ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, conclude, exit_code
@@ -88,7 +88,7 @@ def report(
     )
 
 
-def accounted(one: RuleVerdict, rule: Rule, header: Header, outcome: Outcome) -> RuleVerdict:
+def accounted(one: RuleVerdict, rule: Rule, header: Header, outcome: JudgedTrace) -> RuleVerdict:
     """The verdict with a trace's own reasons for a rule that was never evaluated."""
     if one.verdict not in (Verdict.NOT_EXERCISED, Verdict.BLOCKED, Verdict.NOT_APPLICABLE) and rule.id not in ABSENT:
         return one
@@ -117,7 +117,7 @@ def unknown(rule: Rule, header: Header) -> bool:
     return header.contents == "unknown" and not set(CONTENT_FACTS).isdisjoint(rule.facts)
 
 
-def code_of(verdicts: list[RuleVerdict], result: ItemResult, scope: Scope, outcome: Outcome) -> int:
+def code_of(verdicts: list[RuleVerdict], result: ItemResult, scope: Scope, outcome: JudgedTrace) -> int:
     """The exit code: as of every run, and 1 for a breach of the contract, 4 for a trace that breaks off."""
     code = exit_code(verdicts, [result], scope)
     if code in (0, 4) and outcome.broken_off:
@@ -127,7 +127,7 @@ def code_of(verdicts: list[RuleVerdict], result: ItemResult, scope: Scope, outco
     return code
 
 
-def meaning(run: document.Run, outcome: Outcome) -> str:
+def meaning(run: document.Run, outcome: JudgedTrace) -> str:
     """What the exit code means here."""
     violated = any(one.verdict is Verdict.VIOLATED for one in run.verdicts)
     if run.exit_code == 1:
@@ -137,7 +137,7 @@ def meaning(run: document.Run, outcome: Outcome) -> str:
     return EXIT_WORDS[run.exit_code]
 
 
-def as_data(run: document.Run, outcome: Outcome) -> dict[str, Any]:
+def as_data(run: document.Run, outcome: JudgedTrace) -> dict[str, Any]:
     """The report as plain data: that of every run, and under ``trace`` where in the file things are."""
     data: dict[str, Any] = {**document.document(run)}
     data["exit_meaning"] = meaning(run, outcome)

@@ -26,7 +26,7 @@ PAST_THEM = frozenset({"raw_begin"})
 
 
 @dataclass(slots=True)
-class Running:
+class ComposedRequest:
     """A running request: key, row, how much of the row is the tree's, and the receipt that protects it."""
 
     key: Key
@@ -42,7 +42,7 @@ class Composed:
         self._adapter = adapter
         self._size = page_size
         self._profile = profile
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, ComposedRequest] = {}
         self._made: list[str] = []
         if hasattr(adapter, "reset"):
             self.reset = self._reset
@@ -77,7 +77,7 @@ class Composed:
             self._call("unlock", "unlock", receipt)
             return None
         row = [*integers(tuple(hit.slots)), *own][: len(key.tokens)]
-        self._running[rid] = Running(key, row, hit.length, receipt)
+        self._running[rid] = ComposedRequest(key, row, hit.length, receipt)
         return Begun(tuple(row), hit.length)
 
     def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
@@ -127,15 +127,15 @@ class Composed:
         self._free(request.row[max(kept, request.cached) :])
         self._call("unlock", "unlock", request.receipt)
 
-    def _whole(self, request: Running, upto: int) -> int:
+    def _whole(self, request: ComposedRequest, upto: int) -> int:
         """How many of so many units fill whole pages."""
         return page_floor(min(upto, request.key.length), self._size)
 
-    def _tokens(self, request: Running, whole: int) -> tuple[int, ...]:
+    def _tokens(self, request: ComposedRequest, whole: int) -> tuple[int, ...]:
         """The tokens of so many units, and more of the request's own where the cache takes no key as short as that."""
         return request.key.tokens[: max(whole + int(request.key.bigram), self._profile.least_key)]
 
-    def _store(self, request: Running, whole: int, *, chunked: bool) -> None:
+    def _store(self, request: ComposedRequest, whole: int, *, chunked: bool) -> None:
         """Insert the first ``whole`` units, and free the slots that the contract leaves to the caller."""
         tokens = self._tokens(request, whole)
         stored = self._call(

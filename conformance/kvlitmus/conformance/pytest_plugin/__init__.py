@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pytest
 
     from kvlitmus.conformance.report.form import Report
-    from kvlitmus.conformance.report.outcomes import Outcome
+    from kvlitmus.conformance.report.outcomes import CaseOutcome
     from kvlitmus.spec.rule import Rule
 
 RUNS = "kvlitmus runs"
@@ -191,7 +191,7 @@ def runs_of(config: pytest.Config) -> Runs:
     return runs
 
 
-def outcome(report: Report, id: str) -> Outcome:
+def outcome(report: Report, id: str) -> CaseOutcome:
     """What the test of a rule, or of the run, says."""
     from kvlitmus.conformance.report.form import rows
     from kvlitmus.conformance.report.outcomes import RUN, of_rule, of_run
@@ -201,7 +201,7 @@ def outcome(report: Report, id: str) -> Outcome:
     return of_rule(report, next(rule for rule in rows(report) if rule["id"] == id))
 
 
-def settle(found: Outcome) -> None:
+def settle(found: CaseOutcome) -> None:
     """Say it as pytest does."""
     import pytest
 
@@ -215,7 +215,7 @@ def settle(found: Outcome) -> None:
         pytest.fail(told(found), pytrace=False)
 
 
-def told(found: Outcome) -> str:
+def told(found: CaseOutcome) -> str:
     """Everything there is to say; the counterexample's first line names the rule, which has been done by then."""
     if found.kind in ("failed", "warned") and found.text:
         return f"{found.message}\n{found.text.partition(chr(10))[2]}"
@@ -274,7 +274,7 @@ class Collect:
                 item.add_marker(pytest.mark.timeout(0))
             yield item
 
-    def found(self, session: pytest.Session, target: str, id: str) -> Outcome:
+    def found(self, session: pytest.Session, target: str, id: str) -> CaseOutcome:
         """What the test of a rule says; the target is judged by all rules that were chosen."""
         tests = (item for item in session.items if isinstance(item, self.rule))
         chosen = {item.name for item in tests if item.nodeid.startswith(f"{target}::")}

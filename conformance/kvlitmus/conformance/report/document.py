@@ -61,7 +61,7 @@ class Run:
     verdicts: list[RuleVerdict] = field(default_factory=list)
     saved: dict[int, Path] = field(default_factory=dict)
     replay: dict[int, str] = field(default_factory=dict)
-    baseline: baselines.Outcome | None = None
+    baseline: baselines.BaselineMatch | None = None
     exit_code: int = 0
 
     @property
@@ -186,7 +186,7 @@ def _finding(run: Run, at: int, group: Group, follows: int | None) -> FindingRow
     return cast("FindingRow", row)
 
 
-def _baseline(outcome: baselines.Outcome | None) -> BaselineRow | None:
+def _baseline(outcome: baselines.BaselineMatch | None) -> BaselineRow | None:
     if outcome is None:
         return None
     return {

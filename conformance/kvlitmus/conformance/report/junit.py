@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from kvlitmus.conformance.report.form import Report, pack_of, rows
-from kvlitmus.conformance.report.outcomes import RUN, Outcome, of_rule, of_run
+from kvlitmus.conformance.report.outcomes import RUN, CaseOutcome, of_rule, of_run
 from kvlitmus.conformance.support.text import harmless
 
 ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped", "known": "skipped"}
@@ -32,7 +32,7 @@ def render(report: Report) -> str:
     """The whole file."""
     target = report["stamps"]["target"]
     name = legal(harmless(f"kvlitmus {target['name']}", 200))
-    packs: dict[str, list[tuple[str, Outcome]]] = {}
+    packs: dict[str, list[tuple[str, CaseOutcome]]] = {}
     for rule in rows(report):
         packs.setdefault(pack_of(rule["id"]), []).append((harmless(rule["id"], 40), of_rule(report, rule)))
     run = of_run(report)
@@ -54,7 +54,7 @@ def render(report: Report) -> str:
 
 
 def _suite(
-    top: ET.Element, name: str, pack: str, cases: Sequence[tuple[str, Outcome]], report: Report, seconds: str
+    top: ET.Element, name: str, pack: str, cases: Sequence[tuple[str, CaseOutcome]], report: Report, seconds: str
 ) -> None:
     counted = Counter(outcome.kind for _, outcome in cases)
     suite = ET.SubElement(
@@ -85,7 +85,7 @@ def _suite(
         _case(suite, f"{name}.{pack}", id, outcome, seconds)
 
 
-def _case(suite: ET.Element, classname: str, id: str, outcome: Outcome, seconds: str) -> None:
+def _case(suite: ET.Element, classname: str, id: str, outcome: CaseOutcome, seconds: str) -> None:
     case = ET.SubElement(suite, "testcase", name=legal(id), classname=legal(classname), time=seconds)
     if outcome.kind in ELEMENTS:
         inner = ET.SubElement(case, ELEMENTS[outcome.kind], message=legal(outcome.message), type=outcome.kind)

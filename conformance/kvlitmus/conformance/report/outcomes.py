@@ -32,7 +32,7 @@ RUN = "RUN"
 """What the test of the run itself is called, beside the ids of rules."""
 
 
-class Outcome(NamedTuple):
+class CaseOutcome(NamedTuple):
     """What a test says: ``kind`` is ``passed``, ``warned``, ``known``, ``skipped``, ``failed`` or ``error``.
 
     ``message`` is one line, ``text`` everything there is to say; both are harmless.
@@ -46,41 +46,41 @@ class Outcome(NamedTuple):
 UNDECIDED = {"not_exercised", "inconclusive", "harness_error"}
 
 
-def of_rule(report: Report, rule: RuleRow) -> Outcome:
+def of_rule(report: Report, rule: RuleRow) -> CaseOutcome:
     """The outcome of one rule of a report."""
     id, verdict = rule["id"], rule["verdict"]
     told = "\n".join(explained(report, rule))
     reason = harmless(f"{verdict.replace('_', ' ')}: {rule['reason']}".rstrip(": "), 2_000)
     baseline = report.get("baseline") or EMPTY
     if id in baseline["stale"]:
-        return Outcome("failed", f"{harmless(id, 40)} is in the baseline, but it holds now: take the entry out")
+        return CaseOutcome("failed", f"{harmless(id, 40)} is in the baseline, but it holds now: take the entry out")
     if id in baseline["expired"]:
-        return Outcome("failed", f"the baseline's entry for {harmless(id, 40)} has expired", told)
+        return CaseOutcome("failed", f"the baseline's entry for {harmless(id, 40)} has expired", told)
     if verdict in ("violated", "warned"):
         known = rule.get("known")
         if known:
-            return Outcome("known", f"known: {harmless(known.get('reason'))} ({harmless(known.get('link'))})", told)
+            return CaseOutcome("known", f"known: {harmless(known.get('reason'))} ({harmless(known.get('link'))})", told)
         kind = "failed" if verdict == "violated" else "warned"
-        return Outcome(kind, f"{harmless(id, 40)} {verdict}: {Stated.by_id(id).title}", told)
+        return CaseOutcome(kind, f"{harmless(id, 40)} {verdict}: {Stated.by_id(id).title}", told)
     if verdict == "passed":
-        return Outcome("passed", f"{rule['evaluations']:,} evaluations")
+        return CaseOutcome("passed", f"{rule['evaluations']:,} evaluations")
     if verdict in UNDECIDED and (verdict != "not_exercised" or report["options"].get("full", True)):
-        return Outcome("error", reason, reason)
+        return CaseOutcome("error", reason, reason)
     if verdict == "blocked" and not any(one["verdict"] in ("violated", "warned") for one in report["rules"]):
-        return Outcome("error", reason, reason)  # what is in the way was not chosen, and fails nowhere else
-    return Outcome("skipped", reason)
+        return CaseOutcome("error", reason, reason)  # what is in the way was not chosen, and fails nowhere else
+    return CaseOutcome("skipped", reason)
 
 
-def of_run(report: Report) -> Outcome:
+def of_run(report: Report) -> CaseOutcome:
     """The outcome of the run itself: whether it came to its end, and every item was judged."""
     totals = report["totals"]
     failed = report["failed"]
     if report["partial"]:
-        return Outcome("error", f"interrupted after {totals['items']} of {totals['items_planned']} items")
+        return CaseOutcome("error", f"interrupted after {totals['items']} of {totals['items_planned']} items")
     if failed:
         lines = [f"{harmless(one['item'])}: {harmless(one['error'], 2_000)}" for one in failed[:20]]
         more = [f"and {len(failed) - 20} more"] if len(failed) > 20 else []
-        return Outcome("error", f"{len(failed)} of {totals['items']} items failed", "\n".join([*lines, *more]))
+        return CaseOutcome("error", f"{len(failed)} of {totals['items']} items failed", "\n".join([*lines, *more]))
     if not report["rules"]:
-        return Outcome("error", "nothing was judged: no rule applies to this target in this run")
-    return Outcome("passed", f"{totals['steps']:,} steps in {totals['items']} items")
+        return CaseOutcome("error", "nothing was judged: no rule applies to this target in this run")
+    return CaseOutcome("passed", f"{totals['steps']:,} steps in {totals['items']} items")

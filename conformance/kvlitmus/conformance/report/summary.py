@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kvlitmus.conformance.report.form import Report, RuleRow, pack_of, rows
 from kvlitmus.conformance.report.markdown import escape, fenced
-from kvlitmus.conformance.report.outcomes import Outcome, of_rule, of_run
+from kvlitmus.conformance.report.outcomes import CaseOutcome, of_rule, of_run
 from kvlitmus.conformance.report.terminal import Stated
 from kvlitmus.conformance.support import files
 
@@ -67,7 +67,7 @@ def write(path: Path, text: str) -> None:
         files.write(path, text)
 
 
-def _head(report: Report, outcomes: list[tuple[RuleRow, Outcome]], run: Outcome) -> Iterator[str]:
+def _head(report: Report, outcomes: list[tuple[RuleRow, CaseOutcome]], run: CaseOutcome) -> Iterator[str]:
     target, totals = report["stamps"]["target"], report["totals"]
     worst = next((kind for kind in MARKS if kind in {run.kind, *(one.kind for _, one in outcomes)}), "passed")
     mark = MARKS[worst if worst in ("failed", "error") else "passed"]
@@ -91,7 +91,7 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _packs(outcomes: list[tuple[RuleRow, Outcome]]) -> Iterator[str]:
+def _packs(outcomes: list[tuple[RuleRow, CaseOutcome]]) -> Iterator[str]:
     """A row per pack with its rules by outcome."""
     names = [kind for kind in reversed(MARKS) if any(one.kind == kind for _, one in outcomes)]
     yield f"| pack | {' | '.join(f'{MARKS[kind]} {kind}' for kind in names)} |"
@@ -103,7 +103,7 @@ def _packs(outcomes: list[tuple[RuleRow, Outcome]]) -> Iterator[str]:
         yield f"| {escape(pack, 80)} | {' | '.join(str(counted[kind] or '') for kind in names)} |"
 
 
-def _noteworthy(outcomes: list[tuple[RuleRow, Outcome]]) -> Iterator[str]:
+def _noteworthy(outcomes: list[tuple[RuleRow, CaseOutcome]]) -> Iterator[str]:
     """A row per rule that failed, warned, or could not be decided."""
     rows = [(rule, one) for rule, one in outcomes if one.kind in ("failed", "error", "warned", "known")]
     if not rows:
@@ -117,7 +117,7 @@ def _noteworthy(outcomes: list[tuple[RuleRow, Outcome]]) -> Iterator[str]:
     yield ""
 
 
-def _skipped(outcomes: list[tuple[RuleRow, Outcome]]) -> Iterator[str]:
+def _skipped(outcomes: list[tuple[RuleRow, CaseOutcome]]) -> Iterator[str]:
     """Why rules were skipped: what was not judged must not read as passed."""
     reasons: dict[str, list[str]] = {}
     for rule, one in outcomes:
@@ -138,7 +138,7 @@ def cut(lines: list[str]) -> list[str]:
     return [line[:1_000] for line in lines]
 
 
-def _examples(outcomes: list[tuple[RuleRow, Outcome]]) -> Iterator[str]:
+def _examples(outcomes: list[tuple[RuleRow, CaseOutcome]]) -> Iterator[str]:
     """The counterexamples, folded away."""
     broken = [(rule, one) for rule, one in outcomes if one.kind in ("failed", "warned") and one.text]
     for rule, one in broken[:MOST_EXAMPLES]:

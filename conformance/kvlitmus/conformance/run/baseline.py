@@ -50,7 +50,7 @@ class Entry:
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class BaselineMatch:
     """What a baseline says about a run: which violations are known, which entries must go."""
 
     known: list[Entry] = field(default_factory=list)
@@ -142,13 +142,13 @@ def _entry(row: Any, where: str, rules: Sequence[str]) -> Entry:
 
 def compare(
     entries: Sequence[Entry], verdicts: Sequence[RuleVerdict], version: str, *, partial: bool = False
-) -> Outcome:
+) -> BaselineMatch:
     """Hold a baseline against a run.
 
     A rule that was not part of the run, or that could not be decided (blocked, inconclusive, not
     exercised, failed), says nothing about its entry; nor does an interrupted run.
     """
-    outcome = Outcome()
+    outcome = BaselineMatch()
     said = {one.rule: one.verdict for one in verdicts}
     release = re.match(r"\d+(\.\d+){0,3}", version)
     now = version_parts(release.group()) if release else (0, 0, 0, 0)

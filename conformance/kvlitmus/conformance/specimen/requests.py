@@ -11,7 +11,7 @@ from kvlitmus.spec.units import Key
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Running:
+class SpecimenRequest:
     """A running request: its key so far, its row, how much of the row is the tree's, and the node it holds.
 
     ``upto``: how many units may be cached now, where the caller has said so.
@@ -34,7 +34,7 @@ class RequestTable:
     def __init__(self, pool: PagedPool, tree: RadixTree) -> None:
         self.pool = pool
         self.tree = tree
-        self.running: dict[int, Running] = {}
+        self.running: dict[int, SpecimenRequest] = {}
 
     def make_room(self, pages: int) -> bool:
         """Evict what is missing for ``pages`` free pages; whether there are that many now."""
@@ -43,7 +43,7 @@ class RequestTable:
             self.tree.evict(short * self.pool.page_size)
         return pages <= len(self.pool.free_list)
 
-    def begin(self, rid: int, key: Key) -> Running | None:
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
         """Match, lock, allocate; or leave everything as it was."""
         size = self.pool.page_size
         pages, node = self.find(key)
@@ -55,7 +55,7 @@ class RequestTable:
         own = self.pool.take(wanted)
         assert own is not None
         row = self.pool.slots(pages + own)[: len(key.tokens)]
-        self.running[rid] = Running(key, row, len(pages) * size, node)
+        self.running[rid] = SpecimenRequest(key, row, len(pages) * size, node)
         return self.running[rid]
 
     def find(self, key: Key) -> tuple[list[int], Node]:
@@ -76,7 +76,7 @@ class RequestTable:
         request.key = request.key._replace(tokens=request.key.tokens + tuple(tokens))
         return new
 
-    def publish(self, rid: int, chunked: bool) -> Running:
+    def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
         """Cache the whole pages computed so far and go on with the tree's slots."""
         request = self.running[rid]
         already, node = self.store(request, chunked)
@@ -88,7 +88,7 @@ class RequestTable:
         request.cached = self.cacheable(request)
         return request
 
-    def publish_upto(self, rid: int, upto: int, chunked: bool) -> Running:
+    def publish_upto(self, rid: int, upto: int, chunked: bool) -> SpecimenRequest:
         """The same for the first ``upto`` units, of which alone something is computed."""
         request = self.running[rid]
         request.upto = upto
@@ -112,24 +112,24 @@ class RequestTable:
         self.free_tail(request, kept)
         self.tree.unlock(request.node)
 
-    def cacheable(self, request: Running) -> int:
+    def cacheable(self, request: SpecimenRequest) -> int:
         """How many of the request's slots fill whole pages of its key, as far as it is computed."""
         length = request.key.length if request.upto is None else min(request.upto, request.key.length)
         return length - length % self.pool.page_size
 
-    def store(self, request: Running, chunked: bool) -> tuple[int, Node]:
+    def store(self, request: SpecimenRequest, chunked: bool) -> tuple[int, Node]:
         """Insert the request's whole pages; returns how many pages were cached already, and the last node."""
         size = self.pool.page_size
         end = self.cacheable(request)
         pages = [slot // size for slot in request.row[:end:size]]
         return self.tree.insert(request.key.namespace, request.key.units[:end], pages, 0, chunked)
 
-    def drop_duplicates(self, request: Running, already: int) -> None:
+    def drop_duplicates(self, request: SpecimenRequest, already: int) -> None:
         """Free the pages that another request had cached first."""
         size = self.pool.page_size
         self.pool.give_back([slot // size for slot in request.row[request.cached : already * size : size]])
 
-    def free_tail(self, request: Running, start: int) -> None:
+    def free_tail(self, request: SpecimenRequest, start: int) -> None:
         """Free the request's own pages from position ``start`` on, the partly filled last one included."""
         size = self.pool.page_size
         self.pool.give_back([slot // size for slot in request.row[start::size]])

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 Unit = int | tuple[int, int]
 
-Told = tuple[str, str, object, object, tuple[Unit, ...], str | None]
+TreeEvent = tuple[str, str, object, object, tuple[Unit, ...], str | None]
 """What is told to the world: what, tier, page, the page before, units, namespace."""
 
-CLEARED: list[Told] = [("cleared", "", None, None, (), None)]
+CLEARED: list[TreeEvent] = [("cleared", "", None, None, (), None)]
 """What a reset tells."""
 
 
@@ -71,7 +71,7 @@ class RadixTree:
         self.protected = 0
         self.clock = 0
         self.serial = 0
-        self.told: list[Told] = []
+        self.told: list[TreeEvent] = []
         self.last_name = 0
 
     def root(self, namespace: str | None) -> Node:

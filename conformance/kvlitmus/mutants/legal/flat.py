@@ -10,7 +10,7 @@ from kvlitmus.conformance.ports import Config, Hit, Stored
 from kvlitmus.conformance.specimen.flat import Receipt, Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.requests import RequestTable, Running
+from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.event import NamedByContent
 from kvlitmus.mutants.evict import ShowsItsTable, TabledTree
@@ -344,7 +344,7 @@ class EvictsWhatItNeeds(RequestTable):
 class LooksBeforeItBegins(RequestTable):
     """A request that can't begin changes nothing at all, as the profile declares: what it needs is counted first."""
 
-    def begin(self, rid: int, key: Key) -> Running | None:
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
         """Count what is cached, and what of it could not be evicted any more."""
         tree, size, units = self.tree, self.pool.page_size, key.units
         node, at, newly = tree.root(key.namespace), 0, 0

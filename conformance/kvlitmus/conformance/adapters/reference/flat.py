@@ -279,7 +279,7 @@ class ReferenceCache(ReferencePorts):
         self.cleared, self.told = False, self.state.tree
         return first + [self.event(told) for told in changes]
 
-    def event(self, told: event.Told) -> Event:
+    def event(self, told: event.PageChange) -> Event:
         """An event as the port tells it."""
         if told.what == event.REMOVED:
             return Event(told.what, told.tier, told.name)

@@ -86,7 +86,7 @@ class TieredReference(ShortMemory, ReferencePorts):
         self.contents.make(event.moves(step.before, step.after))
         self.told += [self.event(told) for told in event.changes(step.before, step.after)]
 
-    def event(self, told: event.Told) -> Event:
+    def event(self, told: event.PageChange) -> Event:
         """An event as the port tells it: pages by the hashes under which they are stored."""
         page = self.hash_of(told.name)
         if told.what == event.REMOVED:

@@ -60,7 +60,7 @@ class Backend(Enum):
     MAMBA2 = "mamba2"
 
 
-class Told:
+class VllmEvent:
     """A KV event: what the block pool says of it; ``what``: what becomes of its blocks."""
 
     what = ""
@@ -69,19 +69,19 @@ class Told:
         vars(self).update(said)
 
 
-class Stored(Told):
+class Stored(VllmEvent):
     """Blocks have got their hashes."""
 
     what = "stored"
 
 
-class Removed(Told):
+class Removed(VllmEvent):
     """Blocks have lost their hashes."""
 
     what = "removed"
 
 
-class Cleared(Told):
+class Cleared(VllmEvent):
     """All of them have."""
 
 

@@ -15,7 +15,7 @@ from kvlitmus.conformance.cli.commands.run import now
 from kvlitmus.conformance.history import verdict
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.lines import Header, Reader, TraceError
-from kvlitmus.conformance.history.state import Located, Misuse, Outcome
+from kvlitmus.conformance.history.state import JudgedTrace, Located, Misuse
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.brief import brief
@@ -117,7 +117,7 @@ class Progress:
             print("\r\x1b[K", end="", file=self.stream, flush=True)
 
 
-def render(run: document.Run, outcome: Outcome, header: Header, style: Style) -> Iterator[str]:
+def render(run: document.Run, outcome: JudgedTrace, header: Header, style: Style) -> Iterator[str]:
     """All lines of the report, after the heading."""
     for at, one in enumerate(outcome.findings[:MOST]):
         yield ""
@@ -173,7 +173,7 @@ def window(lines: list[int], calls: list[str], before: int, style: Style) -> Ite
         yield from (style.paint(row, "bold") if here else row for row in rows)
 
 
-def notes(outcome: Outcome, header: Header) -> Iterator[tuple[str, str]]:
+def notes(outcome: JudgedTrace, header: Header) -> Iterator[tuple[str, str]]:
     """What else there is to say, with a colour."""
     if outcome.error:
         yield f"judging failed: {outcome.error}", "red"
@@ -194,7 +194,7 @@ def notes(outcome: Outcome, header: Header) -> Iterator[tuple[str, str]]:
         yield f"no trace can be judged for the ports {', '.join(sorted(header.unjudged))} yet", "dim"
 
 
-def summary(run: document.Run, outcome: Outcome, style: Style) -> Iterator[str]:
+def summary(run: document.Run, outcome: JudgedTrace, style: Style) -> Iterator[str]:
     """The last lines."""
     *first, last = terminal.summary(replace(run), style)
     yield first[0]

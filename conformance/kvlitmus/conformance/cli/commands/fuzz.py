@@ -86,7 +86,7 @@ def main(args: argparse.Namespace) -> int:
 
 def begin(
     args: argparse.Namespace, name: str, store: Store, seed: int, known: tuple[baselines.Entry, ...] | None
-) -> summary.Outcome:
+) -> summary.CampaignSession:
     """What there is to say before anything was played; refuses the folder of another target."""
     told = list(store.told())
     others = [line["target"] for line in told if line.get("what") == "began" and isinstance(line.get("target"), str)]
@@ -108,7 +108,7 @@ def begin(
         "python": args.python or "",
         "configs": [],
     }
-    return summary.Outcome(
+    return summary.CampaignSession(
         target=name,
         target_version="",
         python="",
@@ -124,7 +124,7 @@ def begin(
 
 
 def play(
-    args: argparse.Namespace, ref: Any, outcome: summary.Outcome, budget: Budget, seed: int, display: Display
+    args: argparse.Namespace, ref: Any, outcome: summary.CampaignSession, budget: Budget, seed: int, display: Display
 ) -> None:
     """The canary, then the target."""
     store = outcome.store
@@ -168,7 +168,7 @@ def kinds_of(found: session.Session, configs: tuple[Config, ...]) -> dict[str, t
     return {one.label: table(has.get(one.label, found.capabilities)) for one in configs if one.label not in refused}
 
 
-def write(args: argparse.Namespace, outcome: summary.Outcome) -> list[str]:
+def write(args: argparse.Namespace, outcome: summary.CampaignSession) -> list[str]:
     """Write the reports that were asked for; what to say of them.  One that can't be written is part of the outcome."""
     told: list[str] = []
     if args.issue and (text := issue.text(outcome)):
@@ -185,7 +185,7 @@ def write(args: argparse.Namespace, outcome: summary.Outcome) -> list[str]:
     return list(dict.fromkeys(told))
 
 
-def put(outcome: summary.Outcome, what: str, path: Path, text: str) -> list[str]:
+def put(outcome: summary.CampaignSession, what: str, path: Path, text: str) -> list[str]:
     """Write a file; what to say of it."""
     try:
         files.write(path, text)

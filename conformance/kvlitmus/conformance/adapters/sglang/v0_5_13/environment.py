@@ -40,19 +40,19 @@ class StorageMedium(enum.StrEnum):
     EXTERNAL = "EXTERNAL"
 
 
-class Told(SimpleNamespace):
+class SglangEvent(SimpleNamespace):
     """One of SGLang's events, which are plain records."""
 
 
-class BlockStored(Told):
+class BlockStored(SglangEvent):
     """A page is on a tier."""
 
 
-class BlockRemoved(Told):
+class BlockRemoved(SglangEvent):
     """A page is no longer on a tier."""
 
 
-class AllBlocksCleared(Told):
+class AllBlocksCleared(SglangEvent):
     """No page is on any tier."""
 
 
