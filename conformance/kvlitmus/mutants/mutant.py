@@ -15,24 +15,26 @@ CRASHES = frozenset({"PORT-01", "PORT-02"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A bug in a correct body of code; a null mutant is a legal variation of it.
-
-    id: a short name, such as ``split-forgets-locks``.  recipe: what goes wrong for a user, or why it is legal.
-    kills: what must notice it, at least one of them: rules, or the names of laws and tests.  target: the body put
-    together with the part that is wrong.  configs: under which configurations it shows.  bugs: ids of the known bugs
-    that it puts back, links: where they were reported.  long_because: why its shortest counterexample needs more than
-    15 steps, where it does.  module: where the part is that is wrong.
-    """
+    """A bug in a correct body of code; a null mutant is a legal variation of it."""
 
     id: str
+    """A short name, such as ``split-forgets-locks``."""
     recipe: str
+    """What goes wrong for a user, or why it is legal."""
     kills: tuple[str, ...] = ()
+    """What must notice it, at least one of them: rules, or the names of laws and tests."""
     target: Any = None
+    """The body put together with the part that is wrong."""
     configs: tuple[Config, ...] = ()
+    """Under which configurations it shows."""
     bugs: tuple[str, ...] = ()
+    """Ids of the known bugs that it puts back, links: where they were reported."""
     links: tuple[str, ...] = ()
+    """Where they were reported."""
     long_because: str = ""
+    """Why its shortest counterexample needs more than 15 steps, where it does."""
     module: str = ""
+    """Where the part is that is wrong."""
 
     @property
     def null(self) -> bool:

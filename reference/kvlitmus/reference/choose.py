@@ -28,56 +28,56 @@ Kept = TypeVar("Kept")
 
 
 class Choice(NamedTuple):
-    """What a call leaves open.  ``None``: the reference decides.
-
-    ``victims``: the names that leave the device, in any order.  ``pages``: the pages that it hands out, in order.
-    ``found``: where the cached prefix is that it found, page by page; how much that is may be open, too.
-    ``host_victims``: the names that leave the host, in any order.  ``host_pages``: where the host's copy of a page
-    goes, by name; those that are not named go to the lowest pages that are left.  ``given_up``: the victims that are
-    lost where write-back can't bring them to the host, with all that is below them there; without it they stay.
-    ``outcome``: how a job went on that asks storage, where the call leaves that to storage; without it storage has,
-    gives and takes everything.
-    ``waiting``: the pages that are left in the release queue of the device, as far as they may be.
-
-    Of copies between the tiers: ``copies``, the runs of pages that are backed up by one copy each, else whole nodes;
-    ``filtered``, whether no others begin; ``postponed``, whether what an insertion makes due beside them is left to the
-    next tick; ``landed``, whether copies that begin have landed at once; ``at_once``, whether they are even taken note
-    of then, so that no job is left; ``chunks``, whether what is inserted as a chunk is backed up, too; ``declined``,
-    whether a load of nothing is.
-
-    Of a tick: ``ended``, the copies that it takes note of, of those that are over; ``again``, what has failed, or was
-    refused by storage, and is begun anew though nothing depends on it.
-
-    ``released``: how many of the host's pages in the hands of work under way are free after the call.  A tick frees
-    those of the release queue first; otherwise it is what the call itself gives back, at once instead of by a tick.
-
-    Of puts: ``late``, whether an insertion leaves what is outstanding to the next tick; ``puts``, the runs of pages
-    whose puts such a tick begins.
-
-    Of prefetches: ``told``, how many units one is said to have added, where it filled some that were cached already.
-    """
+    """What a call leaves open; without a choice the reference decides."""
 
     victims: Names | None = None
+    """The names that leave the device, in any order."""
     pages: tuple[PageNo, ...] | None = None
+    """The pages that it hands out, in order."""
     found: tuple[PageNo, ...] | None = None
+    """Where the cached prefix is that it found, page by page; how much that is may be open, too."""
     host_victims: Names | None = None
+    """The names that leave the host, in any order."""
     host_pages: Mapping[Name, PageNo] | None = None
+    """Where the host's copy of a page goes, by name; those that are not named go to the lowest pages that are left."""
     given_up: Collection[Name] = ()
+    """The victims that are lost where write-back can't bring them to the host, with all that is below them there;
+    without it they stay.
+    """
     outcome: Outcome | None = None
+    """How a job went on that asks storage, where the call leaves that to storage; without it storage has, gives and
+    takes everything.
+    """
     copies: tuple[Names, ...] = ()
+    """The runs of pages that are backed up by one copy each; whole nodes, where there are none."""
     landed: bool = False
+    """Whether copies that begin have landed at once."""
     at_once: bool = False
+    """Whether they are even taken note of then, so that no job is left."""
     chunks: bool = False
+    """Whether what is inserted as a chunk is backed up, too."""
     declined: bool = False
+    """Whether a load of nothing is declined."""
     ended: Collection[int] | None = None
+    """The copies that a tick takes note of, of those that are over."""
     again: Collection[int] = ()
+    """What has failed, or was refused by storage, and is begun anew by a tick though nothing depends on it."""
     released: int | None = None
+    """How many of the host's pages in the hands of work under way are free after the call. A tick frees those of the
+    release queue first; otherwise it is what the call itself gives back, at once instead of by a tick.
+    """
     late: bool = False
+    """Whether an insertion leaves the puts that are outstanding to the next tick."""
     puts: tuple[Names, ...] = ()
+    """The runs of pages whose puts such a tick begins."""
     told: Tokens | None = None
+    """How many units a prefetch is said to have added, where it filled some that were cached already."""
     waiting: frozenset[PageNo] = frozenset()
+    """The pages that are left in the release queue of the device, as far as they may be."""
     filtered: bool = False
+    """Whether no other copies begin."""
     postponed: bool = False
+    """Whether what an insertion makes due beside them is left to the next tick."""
 
 
 NO_CHOICE = Choice()

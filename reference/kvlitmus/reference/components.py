@@ -47,23 +47,28 @@ class Entry(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """What a cache has: free places, cached entries, what each receipt covers, and its prefetches.
-
-    ``ticks``: how often it was asked something.  ``host_free``, ``host_held``: what is free and cached on the host, and
-    ``copies`` those that are under way.  ``attached``: whether storage is there, ``None`` where it doesn't come and go;
-    ``writes``: those to it that are under way.
-    """
+    """What a cache has."""
 
     free: Mapping[str, frozenset[int]]
+    """The free places of each pool."""
     held: Mapping[At, Entry]
+    """The cached entries."""
     receipts: Mapping[int, frozenset[At]]
+    """What each receipt covers."""
     ticks: int
+    """How often it was asked something."""
     fetches: Mapping[int, Fetch] = {}
+    """The prefetches that are under way."""
     host_free: Mapping[str, frozenset[int]] = {}
+    """The free places of each pool of the host."""
     host_held: Mapping[At, Entry] = {}
+    """The entries cached there."""
     copies: Mapping[int, Copy] = {}
+    """The copies that are under way."""
     attached: bool | None = None
+    """Whether storage is there, ``None`` where it doesn't come and go."""
     writes: Mapping[int, Write] = {}
+    """The writes to storage that are under way."""
 
     @property
     def covered(self) -> frozenset[At]:

@@ -112,15 +112,22 @@ def moving(state: State) -> tuple[PageNo, ...]:
 
 
 class Listed(NamedTuple):
-    """A job under way: its pages, the request that it is for, and how many pages of a fetch are completed."""
+    """A job under way."""
 
     id: int
+    """Its number."""
     kind: str
+    """One of :data:`~kvlitmus.spec.interface.tiers.JOB_KINDS`."""
     names: tuple[Name, ...]
+    """Its pages."""
     rid: int = -1
+    """The request that it is for; -1 for none."""
     completed: int = 0
+    """How many pages of a fetch are completed."""
     landed: bool = False
+    """Whether it has reached its end."""
     failed: bool = False
+    """Whether it failed."""
 
 
 def jobs_of(state: State) -> list[Listed]:

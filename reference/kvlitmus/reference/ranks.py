@@ -45,23 +45,28 @@ class Reading(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """One rank.
-
-    ``device``, ``host``: the pages there, the least recently used first.  ``writing``, ``loading``: copies, in the
-    order in which they began.  ``windows``, ``states``: the boundaries with a window, and with a state, the oldest
-    first.  ``own``: what only this rank knows.
-    """
+    """One rank."""
 
     world: World
+    """All ranks, and what they are asked to be."""
     number: int
+    """This one's."""
     device: tuple[Prefix, ...] = ()
+    """The pages on the device, the least recently used first."""
     host: tuple[Prefix, ...] = ()
+    """Those on the host, likewise."""
     writing: tuple[Prefix, ...] = ()
+    """Copies to the host, in the order in which they began."""
     loading: tuple[Prefix, ...] = ()
+    """Copies to the device, likewise."""
     reading: Mapping[int, Reading] = {}
+    """By request the prefetches that are under way."""
     windows: tuple[Prefix, ...] = ()
+    """The boundaries with a window, the oldest first."""
     own: Own = Own()
+    """What only this rank knows."""
     states: tuple[Prefix, ...] = ()
+    """The boundaries with a state, the oldest first."""
 
     @property
     def device_free(self) -> int:

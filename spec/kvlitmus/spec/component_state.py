@@ -38,28 +38,34 @@ Place = tuple[str, int]
 
 @lean
 class Fetch(NamedTuple):
-    """A prefetch that is under way.
-
-    ``start``: where its anchor ends; ``length``: for how many units behind it there is memory; ``threshold``: with how many it
-    is worth it.  ``anchor``: what it protects, the KV of the anchor, until it is over.  ``reserved``: the places that it still has.
-    ``taken``: the components of which it got some.  ``boundary``, ``reads``: up to where it reads, and what into which place.
-    ``answered``: whether storage has said what it has.  ``running``: whether its I/O may still write.  ``over``: it was
-    committed or aborted, and has places that I/O may write.  ``needs``: what may be protected besides, until it is over.
-    """
+    """A prefetch that is under way."""
 
     path: Path
+    """The key."""
     start: int
+    """Where its anchor ends."""
     length: int
+    """For how many units behind it there is memory."""
     threshold: int
+    """With how many it is worth it."""
     anchor: frozenset[At]
+    """What it protects, the KV of the anchor, until it is over."""
     reserved: frozenset[Place]
+    """The places that it still has."""
     taken: frozenset[str]
+    """The components of which it got some."""
     boundary: int
+    """Up to where it reads."""
     reads: Mapping[str, Mapping[int, int]] = {}
+    """Of each component what is read into which place."""
     answered: bool = False
+    """Whether storage has said what it has."""
     running: bool = False
+    """Whether its I/O may still write."""
     over: bool = False
+    """Whether it was committed or aborted, and has places that I/O may write."""
     needs: frozenset[At] = frozenset()
+    """What may be protected besides, until it is over."""
 
 
 class Use(NamedTuple):
@@ -90,22 +96,26 @@ class Uses(NamedTuple):
 
 @lean
 class Copy(NamedTuple):
-    """A copy that is under way, to the host or, of a ``load``, to the device.
-
-    ``places``: what it is written to, by what it brings there, unless that is cached from the beginning.  ``device``,
-    ``host``: what its boundary needs and each tier had when it began, and what it reads and what is cached of it; that is
-    protected until the copy has ended.  ``needs``: what may be protected besides: all that its boundary needs, also what
-    comes to a tier only later, or all that belongs to its path.  ``landing``: what it brings that is cached from the
-    beginning, and is written until the copy has ended.  ``uses``: what was known of the use of what it reads when it began.
-    """
+    """A copy that is under way between the tiers."""
 
     load: bool
+    """Whether it goes to the device; else to the host."""
     places: Mapping[At, int]
+    """What it is written to, by what it brings there, unless that is cached from the beginning."""
     device: frozenset[At]
+    """What its boundary needs and the device had when it began, and what it reads there; protected until the copy has
+    ended.
+    """
     host: frozenset[At]
+    """The same of the host."""
     needs: frozenset[At] = frozenset()
+    """What may be protected besides: all that its boundary needs, also what comes to a tier only later, or all that
+    belongs to its path.
+    """
     landing: frozenset[At] = frozenset()
+    """What it brings that is cached from the beginning, and is written until the copy has ended."""
     uses: Mapping[At, Uses] = {}
+    """What was known of the use of what it reads when it began."""
 
 
 @lean
@@ -136,41 +146,50 @@ class ComponentRequest(NamedTuple):
 
 @lean
 class ComponentState(NamedTuple):
-    """What is known.
-
-    ``places``: everything that may be cached, and where it is if it is.  ``certain``: what is cached for certain.
-    ``owned``: what the caller has.  ``receipts``: by the suite's number what each receipt covers.  ``available``: the
-    free places of each pool as they were last seen; ``None`` where nobody looked.  ``longest``: the most KV that one
-    insert or commit brought, in entries: no node is longer.  ``fetches``: the prefetches that are under way, by the
-    suite's number.  ``running``: likewise the requests.  ``copies``: further places of what may be cached more than
-    once.  ``host``, ``host_certain``, ``host_available``: what may be cached on the host, what is for certain, and what is free
-    there.  ``under_way``: by the suite's number the copies that are under way.  ``used``: with the selective policy
-    the prefixes that an insert has gone through and that have certainly been boundaries since.  ``told``: what all events so far tell.
-    ``attached``: whether storage is there; ``None`` where it doesn't come and go.  ``writes``: by the suite's number the
-    writes to it that are under way.  ``ticks``: how many calls there were.  ``uses``, ``host_uses``: what is known of the use of what
-    is cached on either tier, where evictions go by a policy.
-    """
+    """What is known."""
 
     places: Mapping[At, int] = {}
+    """Everything that may be cached, and where it is if it is."""
     certain: frozenset[At] = frozenset()
+    """What is cached for certain."""
     owned: frozenset[Place] = frozenset()
+    """What the caller has."""
     receipts: Mapping[int, frozenset[At]] = {}
+    """By the suite's number what each receipt covers."""
     available: Mapping[str, int] | None = None
+    """The free places of each pool as they were last seen; ``None`` where nobody looked."""
     longest: int = 0
+    """The most KV that one insert or commit brought, in entries: no node is longer."""
     fetches: Mapping[int, Fetch] = {}
+    """The prefetches that are under way, by the suite's number."""
     running: Mapping[int, ComponentRequest] = {}
+    """The requests that are running, by the suite's number."""
     copies: frozenset[Stored] = frozenset()
+    """Further places of what may be cached more than once."""
     host: Mapping[At, int] = {}
+    """What may be cached on the host, and where."""
     host_certain: frozenset[At] = frozenset()
+    """What is cached there for certain."""
     host_available: Mapping[str, int] | None = None
+    """The free places of each pool of the host as they were last seen; ``None`` where nobody looked."""
     under_way: Mapping[int, Copy] = {}
+    """By the suite's number the copies that are under way."""
     used: frozenset[Name] = frozenset()
+    """With the selective policy the prefixes that an insert has gone through and that have certainly been boundaries
+    since.
+    """
     told: Replayed = Replayed()
+    """What all events so far tell."""
     attached: bool | None = None
+    """Whether storage is there; ``None`` where it doesn't come and go."""
     writes: Mapping[int, Write] = {}
+    """By the suite's number the writes to it that are under way."""
     ticks: int = 0
+    """How many calls there were."""
     uses: Mapping[At, Uses] = {}
+    """What is known of the use of what is cached on the device, where evictions go by a policy."""
     host_uses: Mapping[At, Uses] = {}
+    """The same of the host."""
 
     @property
     def stored(self) -> frozenset[Stored]:

@@ -61,19 +61,22 @@ Facts = dict[str, Any]
 
 
 class Fact(NamedTuple):
-    """What a fact means, from which depth on it is known, and how.
-
-    ``needs``: the facts and inputs that it is worked out from.  ``open``: whether it may be unknown.  ``ports``: the
-    capabilities without which it can't be known.  ``unseen``: whether it is unknown where there is a snapshot.
-    """
+    """What a fact means, from which depth on it is known, and how."""
 
     depth: int
+    """The least depth of observation at which it can be known."""
     meaning: str
+    """What it says, in words."""
     compute: Callable[..., Any]
+    """The function that works it out."""
     needs: tuple[str, ...] = ()
+    """The facts and inputs that it is worked out from."""
     open: bool = False
+    """Whether it may be unknown."""
     ports: frozenset[str] = frozenset()
+    """The capabilities without which it can't be known."""
     unseen: bool = False
+    """Whether it is unknown where there is a snapshot."""
 
 
 FACTS: dict[str, Fact] = {}

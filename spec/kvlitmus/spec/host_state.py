@@ -57,53 +57,59 @@ class Put(NamedTuple):
 
 @lean
 class Operation(NamedTuple):
-    """One prefetch.
-
-    ``job``: the id of the query or fetch under way; ``stage``: see :mod:`kvlitmus.spec.prefetch_life`.  ``anchor``: the
-    last page that was known when it was asked for, or the root of the namespace.  ``names``: the pages it is to read,
-    in order; ``asked`` units of them count against the rate limit.  ``held``: the host pages that it holds, for the
-    first of these names.  ``hit``: how many pages storage has, once it is known; ``completed``: how many were read.
-    ``live``: whether a request waits for it; an operation that isn't live any more ends at its next step.
-    ``since``: when its time began, ``None`` for not yet.  ``counted``: how many of the completed pages the cache knows
-    of, where it takes note of them at ticks.
-    """
+    """One prefetch."""
 
     job: int
+    """The id of the query or fetch under way."""
     rid: RequestId
+    """The request that it is for."""
     stage: str
+    """See :mod:`kvlitmus.spec.prefetch_life`."""
     anchor: Name
+    """The last page that was known when it was asked for, or the root of the namespace."""
     names: tuple[Name, ...]
+    """The pages it is to read, in order."""
     asked: Tokens
+    """How many units of them count against the rate limit."""
     held: tuple[PageNo, ...]
+    """The host pages that it holds, for the first of these names."""
     hit: Pages | None
+    """How many pages storage has, once it is known."""
     completed: Pages
+    """How many were read."""
     live: bool
+    """Whether a request waits for it; an operation that isn't live any more ends at its next step."""
     since: float | None
+    """When its time began, ``None`` for not yet."""
     counted: Pages = Pages(0)
+    """How many of the completed pages the cache knows of, where it takes note of them at ticks."""
 
 
 @lean
 class Host(NamedTuple):
-    """The host's memory, and the work under way.
-
-    ``free``: its free pages.  ``copies``: by the name of the page.  ``transfers``, ``puts`` and ``operations`` are in
-    order of submission.  ``postponed``: the paths that insertions used, of which the next tick begins to back up what is
-    due.  ``release``: host pages that the next tick frees.  ``loaded``: what the prefetch of each request
-    has added, until it is told; ``filled``: to how much of what was cached already it gave copies.  ``serial``: how many jobs there were; their numbers are never used again.
-
-    ``fault``: how many more allocations succeed before one fails whatever is free; ``None`` for no such fault.
-    ``failing``: by kind of copy (backup, load, spill), how many more begin before one can't.
-    """
+    """The host's memory, and the work under way."""
 
     free: frozenset[PageNo]
+    """Its free pages."""
     copies: Mapping[Name, HostCopy] = {}
+    """Its copies, by the name of the page."""
     transfers: tuple[Transfer, ...] = ()
+    """The copies under way, in order of submission."""
     puts: tuple[Put, ...] = ()
+    """Likewise the puts."""
     operations: tuple[Operation, ...] = ()
+    """Likewise the prefetches."""
     postponed: tuple[tuple[Name, ...], ...] = ()
+    """The paths that insertions used, of which the next tick begins to back up what is due."""
     release: tuple[PageNo, ...] = ()
+    """Host pages that the next tick frees."""
     loaded: Mapping[RequestId, Tokens] = {}
+    """What the prefetch of each request has added, until it is told."""
     filled: Mapping[RequestId, Tokens] = {}
+    """To how much of what was cached already it gave copies."""
     serial: int = 0
+    """How many jobs there were; their numbers are never used again."""
     fault: int | None = None
+    """How many more allocations succeed before one fails whatever is free; ``None`` for no such fault."""
     failing: Mapping[str, int] = {}
+    """By kind of copy (backup, load, spill), how many more begin before one can't."""

@@ -44,14 +44,23 @@ class Look:
     """One step, as facts have it (:data:`~kvlitmus.spec.facts.INPUTS`)."""
 
     setting: Setting
+    """What was asked for and declared."""
     state: State
+    """What was known before the call."""
     expected: State
+    """What a correct cache has after it."""
     then: State
+    """What is known after it."""
     call: Any
+    """The call."""
     answer: Any
+    """Its answer."""
     before: Seen
+    """What was seen before it."""
     after: Seen
+    """What was seen after it."""
     _causes: Mapping[What, tuple[Cause, ...]] | None = None
+    """What :attr:`causes` has worked out."""
 
     @property
     def causes(self) -> Mapping[What, tuple[Cause, ...]]:

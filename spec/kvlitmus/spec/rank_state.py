@@ -19,27 +19,34 @@ from kvlitmus.spec.rank_calls import ABSENT, RETURNED, RankAsk, RankLocal, RankS
 
 @lean
 class Own(NamedTuple):
-    """What one rank has by itself.
-
-    ``alive``; ``whole``: whether it has lost nothing since all began together.  ``wrote``, ``loaded``: the pages whose
-    copy has ended.  ``found``: what its storage answered, by request.  ``read``: pages and pages of the window, by
-    request.  ``failed``: the requests whose reading ended early.  ``pinched_states``: entries for states that others occupy.
-    ``states``: for which boundaries its storage has a state, by request.  ``stated``: the requests whose state was read.
-    """
+    """What one rank has by itself."""
 
     alive: bool = True
+    """Whether it is there."""
     whole: bool = True
+    """Whether it has lost nothing since all began together."""
     attached: bool = True
+    """Whether its storage is."""
     clock: int = 0
+    """Its time, in seconds."""
     pinched: int = 0
+    """Pages of its host that others occupy."""
     wrote: frozenset[Prefix] = frozenset()
+    """The pages whose copy to the host has ended."""
     loaded: frozenset[Prefix] = frozenset()
+    """The pages whose copy to the device has ended."""
     found: Mapping[int, frozenset[int]] = {}
+    """What its storage answered, by request."""
     read: Mapping[int, tuple[int, int]] = {}
+    """Pages and pages of the window, by request."""
     failed: frozenset[int] = frozenset()
+    """The requests whose reading ended early."""
     pinched_states: int = 0
+    """Entries for states that others occupy."""
     states: Mapping[int, frozenset[int]] = {}
+    """For which boundaries its storage has a state, by request."""
     stated: frozenset[int] = frozenset()
+    """The requests whose state was read."""
 
 
 @lean

@@ -54,27 +54,39 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule with everything that is known about it.
-
-    ``premise`` names the fact that says when the rule has something to say: where it is false, zero or empty (with
-    ``not`` before it: where it is true) the rule is kept whatever the cache does, or as good as.  It is judged all the
-    same, but that doesn't count as an evaluation, so a rule that never had anything to say doesn't read as passed.
-    """
+    """One rule with everything that is known about it."""
 
     id: str
+    """Like ``TREE-03``; never reused."""
     title: str
+    """Its name, in words."""
     text: str
+    """The normative sentence."""
     strength: Strength
+    """How much is lost when it is broken."""
     kind: Kind
+    """What it is a statement about."""
     pack: str
+    """Which pack of rules it belongs to."""
     on: tuple[On, ...]
+    """The occasions on which a rule of steps is judged."""
     facts: tuple[str, ...]
+    """The facts that it speaks of, by name."""
     needs: frozenset[str]
+    """Capabilities beyond those that its occasions imply."""
     source: str
+    """Where it comes from."""
     reference: str
+    """The function of the reference that shows how one correct cache keeps it."""
     allowed: str
+    """A format string over the facts that says what would have been right."""
     predicate: Callable[..., bool]
+    """Whether the sentence is true of these facts."""
     premise: str = ""
+    """Names the fact that says when the rule has something to say: where it is false, zero or empty (with ``not``
+    before it: where it is true) the rule is kept whatever the cache does, or as good as. It is judged all the same, but
+    that doesn't count as an evaluation, so a rule that never had anything to say doesn't read as passed.
+    """
 
     @property
     def depth(self) -> int:

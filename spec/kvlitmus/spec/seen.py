@@ -19,12 +19,19 @@ class NodeInfo(NamedTuple):
     """One node, named: its pages in order, where it hangs, where it ends, and what is wrong with its form."""
 
     names: tuple[Name, ...]
+    """Its pages, in order, by name."""
     pages: tuple[PageNo, ...]
+    """Where they are."""
     parent: Name
+    """The prefix that it hangs from."""
     end: Name
+    """The prefix that it ends."""
     broken_node: str
+    """What is wrong with its form, in words; empty if nothing is."""
     broken_pages: tuple[str, ...]
+    """Which of its pages aren't whole, in words."""
     items: dict[Name, PageNo]
+    """Where each page is, by name."""
 
 
 class NodeSeen(NamedTuple):
@@ -39,26 +46,30 @@ class NodeSeen(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Seen:
-    """A cache as it was seen.
-
-    ``available``: what the pool says it could hand out; ``sizes``: the tree's own counters; both ``None`` where nobody
-    looked.  ``seen``: whether there was a snapshot; without one the rest is empty.  ``listed``: the free list as it
-    stands; ``free``: the pages on it.  ``cached``: every cached page; ``cached_listed``: the pages of all nodes,
-    repetitions included.  ``parents``: the names of the parents of all nodes, roots left out.  ``broken``: nodes whose
-    form is wrong, in words.  ``events``: what was told since the last look.
-    """
+    """A cache as it was seen."""
 
     available: int | None = None
+    """What the pool says it could hand out."""
     sizes: tuple[int, int] | None = None
+    """The tree's own counters; both ``None`` where nobody looked."""
     seen: bool = False
+    """Whether there was a snapshot; without one the rest is empty."""
     listed: tuple[PageNo, ...] = ()
+    """The free list as it stands."""
     free: frozenset[PageNo] = frozenset()
+    """The pages on it."""
     cached: dict[Name, PageNo] = field(default_factory=dict)
+    """Every cached page."""
     cached_listed: list[PageNo] = field(default_factory=list)
+    """The pages of all nodes, repetitions included."""
     parents: set[Name] = field(default_factory=set)
+    """The names of the parents of all nodes, roots left out."""
     nodes: list[NodeSeen] = field(default_factory=list)
+    """All nodes, in the order of the snapshot."""
     broken: list[str] = field(default_factory=list)
+    """Nodes whose form is wrong, in words."""
     events: tuple[Event, ...] = ()
+    """What was told since the last look."""
 
     def places(self) -> dict[PageNo, Name]:
         """What is found in each cached page: a name may have several places."""
@@ -85,12 +96,19 @@ class TierNodeSeen(NamedTuple):
     """One node: its names, the name before it, where it is, and what it shows of its worth."""
 
     named: Named
+    """Its names."""
     before: Name
+    """The name before it."""
     slots: tuple[int, ...] | None
+    """Where it is on the device."""
     host: tuple[int, ...] | None
+    """Where it is on the host."""
     pins: int | None
+    """How often its host copy is protected; ``None`` where that isn't shown."""
     hits: int | None
+    """How often it was used, where that is shown."""
     priority: int | None
+    """Its priority, where that is shown."""
 
 
 class Asked(NamedTuple):
@@ -135,38 +153,42 @@ class Held(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class TierSeen(Seen):
-    """A hierarchical cache as it was seen.
-
-    ``tier_nodes``: all nodes, those on the host alone too.  ``pinned``: how often a node is protected on the host, by its
-    pages, where it is.  ``hosted``: every page with a host copy; ``host_listed``:
-    their pages, repetitions included.  ``host_free``: the host's free list as it stands; ``moving``: the host pages that
-    work in flight holds, each as often as it is listed.  ``host_broken``: what isn't made of whole pages, in words.
-    ``homeless``: nodes that are on no tier; ``gaps``: nodes on the device below one that isn't.  ``parent_names``: of
-    every page of the tree, the page (or root) before it.  ``jobs``: the work under way, by number.
-
-    ``host_available``, ``occupied``: what the host pool says it could hand out, and what prefetches say they occupy,
-    in units; ``None`` where nobody looked.  ``failing``: the kinds of which a copy is still to fail.  ``odd``: pages
-    that don't hold what belongs there.  ``layers_ready``: how many layers of the load that was advanced may be read.
-    ``record``: what storage saw.
-    """
+    """A hierarchical cache as it was seen."""
 
     tier_nodes: list[TierNodeSeen] = field(default_factory=list)
+    """All nodes, those on the host alone too."""
     pinned: dict[tuple[Name, ...], int] = field(default_factory=dict)
+    """How often a node is protected on the host, by its pages, where it is."""
     hosted: dict[Name, PageNo] = field(default_factory=dict)
+    """Every page with a host copy."""
     host_listed: list[PageNo] = field(default_factory=list)
+    """The pages of all host copies, repetitions included."""
     host_free: tuple[PageNo, ...] = ()
+    """The host's free list as it stands."""
     moving: list[PageNo] = field(default_factory=list)
+    """The host pages that work in flight holds, each as often as it is listed."""
     host_broken: list[str] = field(default_factory=list)
+    """What isn't made of whole pages, in words."""
     homeless: list[Name] = field(default_factory=list)
+    """Nodes that are on no tier."""
     gaps: list[Name] = field(default_factory=list)
+    """Nodes on the device below one that isn't."""
     parent_names: dict[Name, Name] = field(default_factory=dict)
+    """Of every page of the tree, the page (or root) before it."""
     jobs: Mapping[int, Job] = field(default_factory=dict)
+    """The work under way, by number."""
     host_available: int | None = None
+    """The units that the host pool says it could hand out; ``None`` where nobody looked."""
     occupied: int | None = None
+    """The units that prefetches say they occupy; ``None`` where nobody looked."""
     failing: frozenset[str] = frozenset()
+    """The kinds of which a copy is still to fail."""
     odd: tuple[Held, ...] = ()
+    """Pages that don't hold what belongs there."""
     layers_ready: int | None = None
+    """How many layers of the load that was advanced may be read."""
     record: Record = field(default_factory=Record)
+    """What storage saw."""
 
     @property
     def in_tree(self) -> frozenset[Name]:

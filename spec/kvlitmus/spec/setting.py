@@ -16,27 +16,34 @@ SNAPSHOT = 3
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What facts need to know beside the steps.
-
-    ``names``: the table by which prefixes are named; it grows, but a prefix keeps its name.  ``usable``: the pages that the pool may hand out;
-    ``host_usable``: those of the host pool; ``capacity``: the slots of all usable pages.  ``seen``: whether there is a snapshot after each call, so that
-    nothing is doubtful.  ``table``: whether the cache is a block table (:mod:`kvlitmus.spec.tables`).  ``layout``: the components that it keeps,
-    where it is a cache of components.
-    """
+    """What facts need to know beside the steps."""
 
     config: Config
+    """What the cache was asked to be."""
     profile: Profile
+    """The choices that it declares."""
     depth: int
+    """How deeply it is observed."""
     capabilities: frozenset[str]
+    """The ports that it has."""
     names: Names = field(default_factory=Names, compare=False, repr=False)
+    """The table by which prefixes are named; it grows, but a prefix keeps its name."""
     size: int = field(init=False)
+    """Slots in a page."""
     usable: frozenset[PageNo] = field(init=False)
+    """The pages that the pool may hand out."""
     host_usable: frozenset[PageNo] = field(init=False)
+    """Those of the host pool."""
     seen: bool = field(init=False)
+    """Whether there is a snapshot after each call, so that nothing is doubtful."""
     capacity: Tokens = field(init=False)
+    """The slots of all usable pages."""
     renews: bool = field(init=False)
+    """Whether a node that is split counts as created anew."""
     table: bool = field(init=False)
+    """Whether the cache is a block table (:mod:`kvlitmus.spec.tables`)."""
     layout: Layout = field(init=False, compare=False)
+    """The components that it keeps, where it is a cache of components."""
 
     def __post_init__(self) -> None:
         config, profile = self.config, self.profile

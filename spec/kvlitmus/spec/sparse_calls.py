@@ -16,20 +16,22 @@ from kvlitmus.spec.units import Slot, Tokens
 
 
 class SparseRequest(NamedTuple):
-    """Ask for the slots of some tokens of a row; answers :class:`SparseDone`.
-
-    ``staged``: a copy of these tokens from the device to their slots begins with the answer.  ``length``: a step of decoding
-    of a sequence that is so long asks for them; 0 for none.  ``prompt``: how many tokens of the model are staged; 0 if as many
-    as are asked for.  ``peer``: a peer with pages of so many tokens begins to write to these slots; 0 for none.
-    """
+    """Ask for the slots of some tokens of a row; answers :class:`SparseDone`."""
 
     row: int
+    """The row."""
     start: int
+    """Its first token that is asked for."""
     tokens: int
+    """How many tokens are asked for."""
     staged: bool = False
+    """A copy of these tokens from the device to their slots begins with the answer."""
     length: int = 0
+    """A step of decoding of a sequence that is so long asks for them; 0 for none."""
     prompt: int = 0
+    """How many tokens of the model are staged; 0 if as many as are asked for."""
     peer: int = 0
+    """A peer with pages of so many tokens begins to write to these slots; 0 for none."""
 
     @property
     def end(self) -> int:
@@ -143,22 +145,24 @@ class SparseSeen(NamedTuple):
 
 
 class SparseDone(NamedTuple):
-    """What was answered, and what was seen after it.
-
-    ``slots``: those that were granted or read; ``None`` for a request that was refused.  ``accepted``: whether a peer was, or a
-    request was admitted.
-    ``places``: those of a row's buffer.  ``copying``: the copies of staged tokens that have not ended.  ``ready``: the rows
-    that were acknowledged.  ``sending``: the transfers that have not ended.  ``pages``: those that a peer was told to write to.
-    """
+    """What was answered, and what was seen after it."""
 
     slots: tuple[Slot, ...] | None
+    """Those that were granted or read; ``None`` for a request that was refused."""
     seen: SparseSeen
+    """What was seen after it."""
     accepted: bool = True
+    """Whether a peer was, or a request was admitted."""
     places: tuple[int, ...] = ()
+    """Those of a row's buffer."""
     copying: tuple[int, ...] = ()
+    """The copies of staged tokens that have not ended."""
     ready: tuple[int, ...] = ()
+    """The rows that were acknowledged."""
     sending: tuple[int, ...] = ()
+    """The transfers that have not ended."""
     pages: tuple[int, ...] = ()
+    """Those that a peer was told to write to."""
 
 
 SparseCall = (

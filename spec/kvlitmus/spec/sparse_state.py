@@ -98,41 +98,50 @@ class SparseTransfer(NamedTuple):
 
 @lean
 class SparseState(NamedTuple):
-    """What is known of one sparse host pool.
-
-    ``pages``: how many there are; ``width``: how many slots a row has room for; ``rows``: those that have pages.
-    ``room``: how many tokens a row's buffer on the device has room for; ``buffers``: those of rows that decode.
-    ``seen``: what was seen of the pool after the call before.
-    ``begun``: how many copies of staged tokens have begun; ``copies``: those that have not ended, by number; ``waiting``: the
-    rows that are not acknowledged yet, in the order in which they were staged; ``keeps``: the profile's ``sparse_staged``.
-    ``backed``: how many tokens of a row that decodes are on the host; ``reserved``: how many pages an admitted row may have.
-    ``ratio``: how many tokens of the model are one here; ``lengths``: how many tokens of the model rows have that decode.
-    ``sent``: how many transfers have begun; ``transfers``: those that have not ended, by number.
-    ``device``: how many slots the device has for buffers; ``grows``: the profile's ``sparse_grows``; ``places``: for how many
-    tokens the buffers of rows that decode were made; ``held``: their device slots, where a pool keeps them here.
-    """
+    """What is known of one sparse host pool."""
 
     page_size: int
+    """Slots in a page."""
     pages: int
+    """How many pages there are."""
     width: int
+    """How many slots a row has room for."""
     rows: Mapping[int, SparseRow]
+    """The rows that have pages."""
     seen: SparseSeen = SparseSeen()
+    """What was seen of the pool after the call before."""
     room: int = 0
+    """How many tokens a row's buffer on the device has room for."""
     buffers: Mapping[int, SparseBuffer] = MappingProxyType({})
+    """The buffers of rows that decode."""
     begun: int = 0
+    """How many copies of staged tokens have begun."""
     copies: Mapping[int, SparseCopy] = MappingProxyType({})
+    """The copies of staged tokens that have not ended, by number."""
     waiting: tuple[Staged, ...] = ()
+    """The rows that are not acknowledged yet, in the order in which they were staged."""
     keeps: str = "first"
+    """The profile's ``sparse_staged``."""
     backed: Mapping[int, int] = MappingProxyType({})
+    """How many tokens of a row that decodes are on the host."""
     reserved: Mapping[int, Pages] = MappingProxyType({})
+    """How many pages an admitted row may have."""
     ratio: int = 1
+    """How many tokens of the model are one here."""
     lengths: Mapping[int, int] = MappingProxyType({})
+    """How many tokens of the model rows have that decode."""
     sent: int = 0
+    """How many transfers have begun."""
     transfers: Mapping[int, SparseTransfer] = MappingProxyType({})
+    """The transfers that have not ended, by number."""
     device: Tokens | Unknown = Tokens(0)
+    """How many slots the device has for buffers."""
     grows: str = "page"
+    """The profile's ``sparse_grows``."""
     places: Mapping[int, int] = MappingProxyType({})
+    """For how many tokens the buffers of rows that decode were made."""
     held: Mapping[int, tuple[int, ...]] = MappingProxyType({})
+    """The device slots of these buffers, where a pool keeps them here."""
 
     def of(self, row: int) -> SparseRow:
         """A row, empty if it has no pages."""

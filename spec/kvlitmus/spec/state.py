@@ -47,24 +47,26 @@ class RequestState(NamedTuple):
 
 @lean
 class EventMirror(NamedTuple):
-    """What all events so far tell: the names of the pages on each tier, and which page each page id stands for.
-
-    ``roots``: of each page that was told, the root of its namespace.
-
-    Of the last step alone, in words, events: that make no sense (``odd``), of pages that are there already (``twice``),
-    with the id of another page that is there (``renamed``), in another namespace than their parent (``strays``), of
-    pages whose parent is on no tier (``orphans``).
-    """
+    """What all events so far tell; and of the last step alone, in words, what was wrong with its events."""
 
     device: frozenset[Name] = frozenset()
+    """The names of the pages on the device."""
     host: frozenset[Name] = frozenset()
+    """Those of the pages on the host."""
     pages: Mapping[object, Name] = {}
+    """Which page each page id stands for."""
     roots: Mapping[Name, Name] = {}
+    """Of each page that was told, the root of its namespace."""
     odd: tuple[str, ...] = ()
+    """Events that make no sense."""
     twice: tuple[str, ...] = ()
+    """Events of pages that are there already."""
     renamed: tuple[str, ...] = ()
+    """Events with the id of another page that is there."""
     strays: tuple[str, ...] = ()
+    """Events in another namespace than their parent."""
     orphans: tuple[str, ...] = ()
+    """Events of pages whose parent is on no tier."""
 
     @property
     def faultless(self) -> bool:

@@ -30,18 +30,22 @@ BY_AGE = ("fifo", "filo")
 
 @lean
 class Work(NamedTuple):
-    """One job: its pages, where its path ends, the host copies that it reads from, and how far it has come.
-
-    ``landed``, ``failed``: whether its copy has reached its end, or failed; ``layers``: how many it has copied.
-    """
+    """One job, and how far it has come."""
 
     job: Job
+    """The job as it is listed."""
     names: tuple[Name, ...]
+    """Its pages."""
     end: Name
+    """Where its path ends."""
     sources: Mapping[Name, PageNo]
+    """The host copies that it reads from."""
     landed: bool = False
+    """Whether its copy has reached its end."""
     failed: bool = False
+    """Whether its copy failed."""
     layers: int = 0
+    """How many layers it has copied."""
 
     @property
     def over(self) -> bool:
@@ -51,49 +55,57 @@ class Work(NamedTuple):
 
 @lean
 class Prefetched(NamedTuple):
-    """One prefetch that has begun.
-
-    It set out to read ``asked`` units, the pages ``names``, behind ``anchor``, at the time ``begun``; ``polled``: when
-    its request first asked.  ``hit``: how many units storage told it; ``told``: under which names.  ``got``: units of
-    whole pages that storage has given it; ``counted``: those that the cache counts by now.  ``missed``: storage has not
-    given it a page whole.  ``ended``: its fetch has reached its end; ``revoked``: it isn't worth going on; ``over``: its
-    request waits no more.
-    """
+    """One prefetch that has begun."""
 
     rid: int
+    """Its request."""
     names: tuple[Name, ...]
+    """The pages that it set out to read."""
     asked: int
+    """How many units these are."""
     anchor: Name | None
+    """The page behind which they come."""
     begun: float
+    """When it began, in seconds."""
     polled: float | None = None
+    """When its request first asked."""
     hit: int | None = None
+    """How many units storage told it."""
     got: int = 0
+    """Units of whole pages that storage has given it."""
     counted: int = 0
+    """Those that the cache counts by now."""
     told: tuple[str, ...] = ()
+    """The names under which storage told it."""
     ended: bool = False
+    """Whether its fetch has reached its end."""
     revoked: bool = False
+    """Whether it isn't worth going on."""
     over: bool = False
+    """Whether its request waits no more."""
     missed: bool = False
+    """Whether storage has not given it a page whole."""
 
 
 @lean
 class Prefetches(NamedTuple):
-    """All prefetches.
-
-    ``by_number``: those that are under way, or have a job that is.  ``running``: the number of the one of each request.
-    ``of_job``: which one a query or fetch is for.  ``waiting``: the requests that were not told yet that they need not
-    wait; a prefetch may be over before its request is told.  ``added``: the fewest and the most units that the prefetch
-    of a request can have added.  ``ended_lately``: requests of fetches that ended since the last tick.  ``serial``: how
-    many there were.
-    """
+    """All prefetches."""
 
     by_number: Mapping[int, Prefetched] = {}
+    """Those that are under way, or have a job that is."""
     running: Mapping[int, int] = {}
+    """The number of the one of each request."""
     of_job: Mapping[int, int] = {}
+    """Which one a query or fetch is for."""
     waiting: frozenset[int] = frozenset()
+    """The requests that were not told yet that they need not wait; a prefetch may be over before its request is told.
+    """
     added: Mapping[int, tuple[int, int]] = {}
+    """The fewest and the most units that the prefetch of a request can have added."""
     ended_lately: frozenset[int] = frozenset()
+    """Requests of fetches that ended since the last tick."""
     serial: int = 0
+    """How many there were."""
 
     def of(self, rid: int) -> Prefetched | None:
         """The prefetch of a request that is under way."""
@@ -124,33 +136,36 @@ class Misnamed(NamedTuple):
 
 @lean
 class Stored(NamedTuple):
-    """What storage was asked for and given.
-
-    ``names_of``: under which names each prefix; ``prefixes_of``: which prefixes under each name.  ``units_of``: the units
-    of each page that was seen in the tree.
-
-    Of the storage that is attached, or was last: ``pages``: the prefixes that it accepted; ``told``: those that it said
-    it has; ``refused``: those that it refused, or that were to follow one, and that it has not accepted since; ``lost``:
-    those that it lost, or that were cut short, while it was attached; ``gone``: the same before it was attached again.
-
-    The rest is what went wrong: prefixes with ``many_names``, names with ``many_prefixes``, reads in ``disorder``, pages
-    ``put_behind`` one that was refused, ``put_wrong`` contents, pages ``put_missing``.
-    """
+    """What storage was asked for and given, and what went wrong."""
 
     names_of: Mapping[Name, frozenset[str]] = {}
+    """Under which names storage was asked for or given each prefix."""
     prefixes_of: Mapping[str, frozenset[Name]] = {}
+    """Which prefixes under each name."""
     units_of: Mapping[Name, tuple[Name, ...]] = {}
+    """The units of each page that was seen in the tree."""
     pages: frozenset[Name] = frozenset()
+    """The prefixes that the storage which is attached, or was last, has accepted."""
     told: frozenset[Name] = frozenset()
+    """Those that it said it has."""
     refused: frozenset[Name] = frozenset()
+    """Those that it refused, or that were to follow one, and that it has not accepted since."""
     lost: frozenset[Name] = frozenset()
+    """Those that it lost, or that were cut short, while it was attached."""
     gone: frozenset[Name] = frozenset()
+    """Those that were lost before it was attached again."""
     many_names: tuple[Misnamed, ...] = ()
+    """Prefixes with several names."""
     many_prefixes: tuple[Misnamed, ...] = ()
+    """Names of several prefixes."""
     disorder: tuple[tuple[str, int], ...] = ()
+    """Reads out of order."""
     put_behind: tuple[str, ...] = ()
+    """Pages that were put behind one that was refused."""
     put_wrong: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Pages that were put with wrong contents."""
     put_missing: tuple[Name, ...] = ()
+    """Pages that were due and not put."""
 
 
 class Hosted(NamedTuple):
@@ -162,53 +177,54 @@ class Hosted(NamedTuple):
 
 @lean
 class Tiers(NamedTuple):
-    """What is known of the tiers below the device.
-
-    ``work``: the jobs under way.  ``alone``: the records of pages that are on the host alone.  ``unsure``: pages, on
-    either tier, of which nobody knows how recently they were used; ``undated``: of which nobody knows when they were
-    created.  ``backed``: pages whose backup was acknowledged with this storage attached, but for those that it refused
-    since.  ``used``: pages on the host that an insertion has used since the last tick, with storage attached; ``owed``:
-    those that it found missing there, and not on their way.  ``paths``: those that insertions used since the last tick,
-    where backups may wait for it.  ``prefetches``, ``stored``: see there.
-
-    ``attached``: whether storage is; ``storage``: which one, or was last; ``shelves``: what each storage is known to have
-    from before the last reset or exchange.  ``clock``: the time, in seconds.  ``fault``: after how many allocations of
-    host memory one is to fail.  ``failing``: the kinds of which a copy is to fail; ``starved``: whether memory is to run
-    out.
-
-    ``stale``: what prefetches had added before a reset and nobody was told, in units at most, by request.
-
-    ``rests``: whether everything has settled, and nothing was asked for since but room on the host.
-
-    Without a snapshot: ``hosted``, what is known of the host; ``below_once``, the pages that ever were copied, or asked
-    for, further down.
-
-    Of the last step alone: ``ended``, the jobs that ended with it, and ``begun``, those that began.
-    """
+    """What is known of the tiers below the device."""
 
     work: Mapping[int, Work] = {}
+    """The jobs under way."""
     alone: Mapping[Name, Page] = {}
+    """The records of pages that are on the host alone."""
     unsure: frozenset[Name] = frozenset()
+    """Pages, on either tier, of which nobody knows how recently they were used."""
     undated: frozenset[Name] = frozenset()
+    """Pages of which nobody knows when they were created."""
     backed: frozenset[Name] = frozenset()
+    """Pages whose backup was acknowledged with this storage attached, but for those that it refused since."""
     used: frozenset[Name] = frozenset()
+    """Pages on the host that an insertion has used since the last tick, with storage attached."""
     owed: frozenset[Name] = frozenset()
+    """The pages that such an insertion found missing in storage, and not on their way there."""
     paths: tuple[Sequence[Name], ...] = ()
+    """The paths that insertions used since the last tick, where backups may wait for it."""
     prefetches: Prefetches = Prefetches()
+    """The prefetches."""
     stored: Stored = Stored()
+    """What storage was asked for and given."""
     attached: bool = False
+    """Whether storage is attached."""
     storage: int = 0
+    """Which storage is attached, or was last."""
     shelves: Mapping[int, frozenset[Name]] = {}
+    """What each storage is known to have from before the last reset or exchange."""
     clock: float = 0.0
+    """The time, in seconds."""
     fault: int | None = None
+    """After how many allocations of host memory one is to fail."""
     failing: frozenset[str] = frozenset()
+    """The kinds of which a copy is to fail."""
     starved: bool = False
+    """Whether memory is to run out."""
     stale: Mapping[int, int] = {}
+    """What prefetches had added before a reset and nobody was told, in units at most, by request."""
     hosted: Hosted = Hosted()
+    """What is known of the host without a snapshot."""
     below_once: frozenset[Name] = frozenset()
+    """Without a snapshot: the pages that ever were copied, or asked for, further down."""
     rests: bool = False
+    """Whether everything has settled, and nothing was asked for since but room on the host."""
     ended: tuple[Work, ...] = ()
+    """The jobs that ended with the last step."""
     begun: tuple[Work, ...] = ()
+    """Those that began with it."""
 
     def ageless(self, policy: str) -> frozenset[Name]:
         """The pages whose place in the order of a policy nobody knows for certain."""

@@ -68,33 +68,39 @@ class About(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Litmus:
-    """One litmus test: what it is about, what it needs, and the program.
-
-    rules: the rules that it leads to; each must be evaluated in the run.  needs: capabilities.
-    min_page, policies, bigram: the configurations in which it makes sense (empty: all).  once:
-    whether it depends on no configuration, so that one run is enough.  misuse: whether it breaks
-    the contract, so that it runs only where the profile says what happens then.  writes, stops: the
-    write and stop policies of the hierarchies in which it makes sense (empty: all).  page: the page size
-    at which it is played, in a hierarchy with storage, whatever page size that has (0: at that one).
-    profile: values of the profile without which it makes no sense, or sets of them.  layouts: those of components in
-    which it makes sense (empty: all).
-    """
+    """One litmus test: what it is about, what it needs, and the program."""
 
     id: str
+    """``part/name``."""
     sentence: str
+    """What is shown of it."""
     rules: tuple[str, ...]
+    """The rules that it leads to; each must be evaluated in the run."""
     needs: frozenset[str]
+    """Capabilities."""
     program: Callable[[Checker], None]
+    """The calls."""
     min_page: int = 1
+    """The least page size at which it makes sense."""
     policies: tuple[str, ...] = ()
+    """The policies with which it does (empty: all)."""
     bigram: bool | None = None
+    """Whether its keys are bigrams; ``None``: either."""
     misuse: bool = False
+    """Whether it breaks the contract, so that it runs only where the profile says what happens then."""
     once: bool = False
+    """Whether it depends on no configuration, so that one run is enough."""
     writes: tuple[str, ...] = ()
+    """The write policies of the hierarchies in which it makes sense (empty: all)."""
     stops: tuple[str, ...] = ()
+    """Likewise the stop policies."""
     page: int = 0
+    """The page size at which it is played, in a hierarchy with storage, whatever page size that has (0: at that one).
+    """
     profile: Mapping[str, object] = field(default_factory=dict)
+    """Values of the profile without which it makes no sense, or sets of them."""
     layouts: tuple[str, ...] = ()
+    """Those of components in which it makes sense (empty: all)."""
 
 
 LITMUS: dict[str, Litmus] = {}

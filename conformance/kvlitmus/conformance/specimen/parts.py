@@ -33,39 +33,57 @@ PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a specimen is made of; a mutant replaces one or more of them.
-
-    ``host`` to ``puts`` are the parts of a hierarchy, where ``tiers`` takes the place of ``tree``; ``ranked`` is one
-    rank of several.
-    ``component_pools``, ``component_tree``, ``component_journal``, ``component_fetches``, ``component_copies``,
-    ``component_policies`` and ``component_writes`` (to storage) are those of a cache of components,
-    ``component_requests`` that of its requests.  ``cache`` and
-    ``tiered`` take the place of the whole, flat and as a hierarchy; ``None``: the usual one.
-    """
+    """What a specimen is made of; a mutant replaces one or more of them."""
 
     pool: type[PagedPool] = PagedPool
+    """The free list."""
     tree: type[RadixTree] = RadixTree
+    """The prefix tree."""
     requests: type[RequestTable] = RequestTable
+    """The running requests."""
     hashing: type[PageHasher] = PageHasher
+    """The names of pages."""
     prefetch: type[PrefetchPlanner] = PrefetchPlanner
+    """Plans of prefetches."""
     store: type[PageShelf] = PageShelf
+    """A page store, judged alone."""
     sparse: type[RowTable] = RowTable
+    """A sparse host pool, judged alone."""
     host: type[HostPool] = HostPool
+    """Of a hierarchy: the host's pool."""
     copier: type[Copier] = Copier
+    """Of a hierarchy: copies between device and host."""
     works: type[WorkTable] = WorkTable
+    """Of a hierarchy: what is under way."""
     tiers: type[TierTree] = TierTree
+    """Of a hierarchy: the tree, in the place of ``tree``."""
     backups: type[BackupQueue] = BackupQueue
+    """Of a hierarchy: what is backed up."""
     loads: type[Loader] = Loader
+    """Of a hierarchy: what is loaded back."""
     fetches: type[Prefetcher] = Prefetcher
+    """Of a hierarchy: what is read from storage."""
     puts: type[PutQueue] = PutQueue
+    """Of a hierarchy: what is written to storage."""
     component_pools: type[ComponentPools] = ComponentPools
+    """Of a cache of components: the pools."""
     component_tree: type[ComponentTree] = ComponentTree
+    """Of a cache of components: the tree."""
     component_journal: type[ComponentJournal] = ComponentJournal
+    """Of a cache of components: what is told of it."""
     component_fetches: type[ComponentFetcher] = ComponentFetcher
+    """Of a cache of components: prefetches."""
     component_copies: type[ComponentCopier] = ComponentCopier
+    """Of a cache of components: copies between the tiers."""
     component_policies: type[ComponentPolicy] = ComponentPolicy
+    """Of a cache of components: what is backed up by itself."""
     component_writes: type[ComponentWriter] = ComponentWriter
+    """Of a cache of components: writes to storage."""
     component_requests: type[ComponentRequestTable] = ComponentRequestTable
+    """Of a cache of components: its requests."""
     ranked: type[RankCache] = RankCache
+    """One rank of several."""
     cache: type[Any] | None = None
+    """Takes the place of the whole, as a flat cache; ``None``: the usual one."""
     tiered: type[Any] | None = None
+    """Takes the place of the whole, as a hierarchy; ``None``: the usual one."""
