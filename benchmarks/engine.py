@@ -42,9 +42,9 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.facts import INPUTS
+from kvlitmus.spec.law.facts import INPUTS
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.prefix.seen import Seen
 
 BEFORE, AFTER = (list(INPUTS).index(name) for name in ("before", "after"))
 """Where the inputs of facts have what was seen."""

@@ -34,8 +34,8 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.spec.interface.tiers import LOAD
-from kvlitmus.spec.on import On
-from kvlitmus.spec.seen import TierSeen
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.prefix.seen import TierSeen
 
 STEP_GOAL = 3_000
 """Fully checked steps per second of the specimen with the whole hierarchy in play, in the slowest configuration."""

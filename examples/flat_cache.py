@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from kvlitmus.conformance.ports import Unsupported
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface import Hit, NodeView, Sizes, Stored, View
-from kvlitmus.spec.policies import worth
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.policies import worth
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.units import Key, Unit
 
 Units = tuple[Unit, ...]
 

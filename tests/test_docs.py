@@ -16,9 +16,10 @@ import pytest
 
 import kvlitmus.spec
 from kvlitmus.optimized.cores import lacking as lacking_core
-from kvlitmus.spec import job, prefetch_life
-from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.law.facts import FACTS
 from kvlitmus.spec.parts import PARTS, all_rules
+from kvlitmus.spec.prefix.rules import job
+from kvlitmus.spec.words import prefetch_life
 from tests.test_layout import ROOMS, ROOT
 from tools import autodoc, matrix, site
 
@@ -130,7 +131,7 @@ def test_links_to_sources_lead_to_pages_of_the_site() -> None:
     turned = "[a](../reference/pool.md#kvlitmus.reference.pool.allocate) [b](../changelog.md) `tools/setup`"
     assert site.for_site(text, "rules/pool.md") == turned
     assert site.for_site("[a](../reference/kvlitmus/reference/__init__.py)", "index.md") == "[a](reference/index.md)"
-    assert site.for_site("[a](../spec/kvlitmus/spec/pool.py)", "tutorial.md") == "[a](rules/pool.md)"
+    assert site.for_site("[a](../spec/kvlitmus/spec/prefix/rules/pool.py)", "tutorial.md") == "[a](rules/pool.md)"
 
 
 def test_rules_that_are_named_become_links() -> None:
@@ -251,7 +252,7 @@ def dead_roles(root: Path) -> Iterator[str]:
 def test_docstrings_name_what_there_is(tmp_path: Path) -> None:
     assert list(dead_roles(ROOT)) == []
     (tmp_path / "spec").mkdir()
-    planted = '"""See {0}kvlitmus.spec.gone` and {0}kvlitmus.spec.tree`."""'.format(":mod:`")
+    planted = '"""See {0}kvlitmus.spec.gone` and {0}kvlitmus.spec.prefix.rules.tree`."""'.format(":mod:`")
     (tmp_path / "spec" / "planted.py").write_text(planted)
     assert list(dead_roles(tmp_path)) == ["spec/planted.py: kvlitmus.spec.gone"]
 
@@ -264,7 +265,7 @@ def test_the_spec_says_of_each_of_its_modules_what_it_is_for() -> None:
 
 
 def test_roles_become_code() -> None:
-    assert autodoc.markdown("See :mod:`kvlitmus.spec.units` and ``x``.\n* one") == "See `units` and `x`.\n- one"
+    assert autodoc.markdown("See :mod:`kvlitmus.spec.words.units` and ``x``.\n* one") == "See `units` and `x`.\n- one"
 
 
 def test_sources_become_links() -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.reference.perform import DECIDE
-from kvlitmus.spec import calls, effects
 from kvlitmus.spec.interface import CACHE_PORTS
+from kvlitmus.spec.prefix import calls, effects
 from tests.test_layout import ROOT
 from tools import implement_page
 
@@ -105,7 +105,9 @@ def test_the_cache_that_was_written_from_the_page_passes(tmp_path: Path) -> None
     assert report["options"]["full"] and report["options"]["depth"] == 3
     verdicts = {rule["id"]: rule["verdict"] for rule in rows(report)}
     assert set(verdicts.values()) == {"passed", "not_applicable"}
-    unseen = {rule.id for rule in implement_page.rules() if rule.predicate.__module__ == "kvlitmus.spec.unseen"}
+    unseen = {
+        rule.id for rule in implement_page.rules() if rule.predicate.__module__ == "kvlitmus.spec.prefix.rules.unseen"
+    }
     # This cache has a snapshot, so what is known without one isn't asked.
     assert len(unseen) == 10 and {verdicts[rule] for rule in unseen} == {"not_applicable"}
     flat = Counter((rule.pack, verdicts[rule.id]) for rule in implement_page.rules() if rule.id not in unseen)

@@ -419,7 +419,7 @@ def test_a_wrong_import_is_found(house: Path, where: str, text: str) -> None:
     ("where", "text"),
     [
         ("spec", "import math\nfrom kvlitmus.spec import units\nfrom . import units"),
-        ("reference", "import kvlitmus.spec.units\nfrom kvlitmus.reference import pool"),
+        ("reference", "import kvlitmus.spec.words.units\nfrom kvlitmus.reference import pool"),
         ("optimized", "import numpy as np\nfrom numba import njit\nfrom kvlitmus.spec import units"),
         ("optimized/storage", "from kvlitmus.optimized.storage.base import Key\nfrom kvlitmus.spec import units"),
         ("optimized/storage/redis", "import redis\nfrom kvlitmus.optimized.storage.base import Key"),

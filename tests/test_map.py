@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kvlitmus.spec.rule import Rule
+from kvlitmus.spec.law.rule import Rule
 from tests.test_layout import ROOT
 from tools.matrix import PROPOSAL, ordered_rules, sources, with_rules
 

@@ -14,16 +14,17 @@ from tests.test_layout import ROOMS, ROOT
 _REGISTER = "a register: decorators fill it when the modules of its entries are imported, and nothing changes it then"
 _PROCESS = "it belongs to the process, as what it keeps does"
 KNOWN = {
-    "spec/kvlitmus/spec/facts.py FACTS": _REGISTER,
-    "spec/kvlitmus/spec/rule.py RULES": _REGISTER,
+    "spec/kvlitmus/spec/law/facts.py FACTS": _REGISTER,
+    "spec/kvlitmus/spec/law/rule.py RULES": _REGISTER,
     **{
-        f"spec/kvlitmus/spec/occasions.py {name}": _REGISTER for name in ("PLAIN", "REFUSABLE", "BY_ANSWER", "BY_STATE")
+        f"spec/kvlitmus/spec/law/occasions.py {name}": _REGISTER
+        for name in ("PLAIN", "REFUSABLE", "BY_ANSWER", "BY_STATE")
     },
-    "spec/kvlitmus/spec/rule.py RETIRED": "a table without entries yet",
+    "spec/kvlitmus/spec/law/rule.py RETIRED": "a table without entries yet",
     "conformance/kvlitmus/conformance/generate/actions/registry.py ACTIONS": _REGISTER,
     "conformance/kvlitmus/conformance/litmus/registry.py LITMUS": _REGISTER,
     "conformance/kvlitmus/conformance/checker/selection.py PLANS": "a memo: a plan depends on its key alone",
-    "spec/kvlitmus/spec/look.py KNOWN": "a memo: the causes depend on occasions and profile alone",
+    "spec/kvlitmus/spec/prefix/frame/judged_step.py KNOWN": "a memo: the causes depend on occasions and profile alone",
     "conformance/kvlitmus/conformance/support/ending.py Asked": "signals come to the process, whoever runs in it",
     "conformance/kvlitmus/conformance/adapters/stores/scratch.py _pipes": _PROCESS,
     "conformance/kvlitmus/conformance/adapters/sglang/common/steps.py Stream": "as torch.cuda's current stream",

@@ -18,7 +18,7 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.support.text import raised_text
-from kvlitmus.spec.rule import SUCCESSORS
+from kvlitmus.spec.law.rule import SUCCESSORS
 
 NOT_JUDGED, TRUE, FALSE = "not judged", "true", "false"
 END = "the end of the play"

@@ -2,7 +2,7 @@
 
 The page is written by hand; between ``<!-- name -->`` and ``<!-- end -->`` stands what :data:`PARTS` makes.  Each call
 comes with what the reference decides, what the call then amounts to, the elementary effects of that (read from the
-source of :mod:`kvlitmus.spec.advance`), and the rules that are judged after it.
+source of :mod:`kvlitmus.spec.prefix.advance`), and the rules that are judged after it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from kvlitmus.reference.perform import DECIDE, MAKES_ROOM
-from kvlitmus.spec import advance, calls, effects
-from kvlitmus.spec.choices import Values
-from kvlitmus.spec.config import CONFIG_VALUES, Config
 from kvlitmus.spec.interface import cache as interface
-from kvlitmus.spec.on import On
-from kvlitmus.spec.page import Page, Tree
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind, Rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.policies import POLICIES
-from kvlitmus.spec.profile import PROFILE_VALUES, Profile
-from kvlitmus.spec.rule import Kind, Rule
-from kvlitmus.spec.state import RequestState, State
+from kvlitmus.spec.prefix import advance, calls, effects
+from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.state import RequestState, State
+from kvlitmus.spec.words.choices import Values
+from kvlitmus.spec.words.config import CONFIG_VALUES, Config
+from kvlitmus.spec.words.policies import POLICIES
+from kvlitmus.spec.words.profile import PROFILE_VALUES, Profile
 from tools.autodoc import markdown
 
 PACKS = ("pool", "tree", "lock", "evict", "req")

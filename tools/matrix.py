@@ -61,9 +61,9 @@ from kvlitmus.conformance.run.plan import (  # noqa: E402
 from kvlitmus.conformance.run.results import Item, Options  # noqa: E402
 from kvlitmus.conformance.specimen import cache as specimen  # noqa: E402
 from kvlitmus.mutants.registry import all_mutants  # noqa: E402
-from kvlitmus.spec.less import standing_for  # noqa: E402
+from kvlitmus.spec.law.rule import Rule  # noqa: E402
 from kvlitmus.spec.parts import PARTS, all_rules  # noqa: E402
-from kvlitmus.spec.rule import Rule  # noqa: E402
+from kvlitmus.spec.prefix.stand_ins import standing_for  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
 REASONS = ROOT / "docs" / "matrix_reasons.toml"

@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "spec")]
 
-from kvlitmus.spec.fingerprint import digest  # noqa: E402
+from kvlitmus.spec.law.fingerprint import digest  # noqa: E402
+from kvlitmus.spec.law.rule import RETIRED, Rule  # noqa: E402
 from kvlitmus.spec.parts import all_rules  # noqa: E402
-from kvlitmus.spec.rule import RETIRED, Rule  # noqa: E402
 
 FILE = ROOT / "spec" / "kvlitmus" / "spec" / "sentences.json"
 LOGIC = "the logic of all rules"

@@ -37,34 +37,19 @@ from kvlitmus.mutants.disturb_kinds import (  # noqa: E402
     OUTCOMES,
     Cell,
 )
-from kvlitmus.spec import (  # noqa: E402
-    actions,
-    component_layouts,
-    component_shapes,
-    config,
-    facts,
-    interface,
-    job,
-    policies,
-    prefetch_life,
-    profile,
-)
-from kvlitmus.spec.actions import (  # noqa: E402
-    ACTIONS,
-    CAUSES,
-    EFFECTS,
-    ELSEWHERE,
-    FACETS,
-    Because,
-    Group,
-    What,
-)
-from kvlitmus.spec.facts import FACTS, INPUTS  # noqa: E402
-from kvlitmus.spec.less import meant_by, standing_for  # noqa: E402
-from kvlitmus.spec.on import On  # noqa: E402
+from kvlitmus.spec import interface  # noqa: E402
+from kvlitmus.spec.law import actions, facts  # noqa: E402
+from kvlitmus.spec.law.actions import ACTIONS, CAUSES, EFFECTS, ELSEWHERE, FACETS, Because, Group, What  # noqa: E402
+from kvlitmus.spec.law.facts import FACTS, INPUTS  # noqa: E402
+from kvlitmus.spec.law.on import On  # noqa: E402
+from kvlitmus.spec.law.rule import RETIRED, Kind, Rule  # noqa: E402
 from kvlitmus.spec.parts import all_rules  # noqa: E402
-from kvlitmus.spec.rule import RETIRED, Kind, Rule  # noqa: E402
-from kvlitmus.spec.transitions import Table  # noqa: E402
+from kvlitmus.spec.prefix.rules import job  # noqa: E402
+from kvlitmus.spec.prefix.stand_ins import meant_by, standing_for  # noqa: E402
+from kvlitmus.spec.words import config, policies, prefetch_life, profile  # noqa: E402
+from kvlitmus.spec.words import layouts as component_layouts  # noqa: E402
+from kvlitmus.spec.words import shapes as component_shapes  # noqa: E402
+from kvlitmus.spec.words.transitions import Table  # noqa: E402
 from tests.conformance.frame import KINDS, cells_of, kept  # noqa: E402
 from tests.conformance.frame import Kind as Cache  # noqa: E402
 from tools import hazards, implement_page, matrix, results  # noqa: E402
@@ -243,7 +228,8 @@ def states_page() -> str:
     """What jobs and prefetches go through: the states, a diagram for each kind, and what each step means."""
     lines = ["# States of jobs and prefetches", ""]
     lines += ["What is in the background goes through these states and no others. Rendered from the tables of"]
-    lines += ["[job.py](../spec/kvlitmus/spec/job.py) and [prefetch_life.py](../spec/kvlitmus/spec/prefetch_life.py),"]
+    lines += ["[job.py](../spec/kvlitmus/spec/prefix/rules/job.py) and"]
+    lines += ["[prefetch_life.py](../spec/kvlitmus/spec/words/prefetch_life.py),"]
     lines += ["which tests hold against what the reference, the specimen and the optimized cache do."]
     for module, states in ((job, job.JOBS), (prefetch_life, prefetch_life.PREFETCHES)):
         title, body = prose(module)
@@ -355,7 +341,7 @@ GOVERNED: dict[What, tuple[str, ...]] = {
 
 PAGE_SAYS = """Every call may change what is listed here, for these causes, and nothing else. Granted, refused and
 failed calls are rows of their own; a step that is several of them may have what any of its rows allow. Rendered from
-[actions.py](../spec/kvlitmus/spec/actions.py). What isn't explained by a cause breaks the
+[actions.py](../spec/kvlitmus/spec/law/actions.py). What isn't explained by a cause breaks the
 [frame](rules/frame.md)."""
 
 KINDS_SAY = """Calls on these have no row above: rules of their own say what must stay as it is. Each change here is

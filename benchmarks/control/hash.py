@@ -12,7 +12,7 @@ from benchmarks.timing import Call
 def chains(tokens: Tokens, page: int) -> dict[str, Call]:
     """Three ways to the same names; each call answers the list of hex digests."""
     from kvlitmus.optimized import hashing
-    from kvlitmus.spec.schemes import KVLITMUS_2, Domain
+    from kvlitmus.spec.words.schemes import KVLITMUS_2, Domain
 
     seed, tag = KVLITMUS_2.seed(Domain(page)), KVLITMUS_2.page_tag
     units, numbers = native(tokens), tokens.tolist()

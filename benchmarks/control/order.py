@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.control.goals import CORES
 from benchmarks.control.ours import Ours, cores
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
 PAGE = 4

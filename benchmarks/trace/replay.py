@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from benchmarks.trace.mooncake import BLOCK, Request, Trace, TraceError
 from kvlitmus.conformance.ports import Config, Hit, Profile, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.support.text import harmless, raised_text, shown, type_name
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 NEEDED = ("pool", "tree", "locks", "evict")
 """The capabilities without which nothing can be replayed."""

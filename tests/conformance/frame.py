@@ -42,8 +42,8 @@ from kvlitmus.mutants.disturb_kinds import (
     excuse_of,
     showing,
 )
-from kvlitmus.spec.actions import ELSEWHERE
-from kvlitmus.spec.config import Config
+from kvlitmus.spec.law.actions import ELSEWHERE
+from kvlitmus.spec.words.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KEPT = ROOT / "docs" / "frame.json"

@@ -6,9 +6,9 @@ Flat caches are played, or with ``--tiers`` hierarchies.
 
 A mutant is played at random until a rule that it names is broken, or so many steps are spent.  Its names are of rules
 that read a snapshot, for the most part.  Without one, other rules say what they say, of what answers and counters tell:
-the spec declares which (:mod:`kvlitmus.spec.less`).  Such a rule counts only where the same calls, played again with a
-snapshot, have by then broken a rule that the mutant names and that it stands for.  Both counts are printed, with names
-alone and with these rules beside them; then which pairs of the spec's table the mutants have shown.
+the spec declares which (:mod:`kvlitmus.spec.prefix.stand_ins`).  Such a rule counts only where the same calls, played
+again with a snapshot, have by then broken a rule that the mutant names and that it stands for.  Both counts are
+printed, with names alone and with these rules beside them; then which pairs of the spec's table the mutants have shown.
 
 Two denominators.  *All*: every flat mutant that random steps reach, so none of the packs in :data:`NOT_RANDOM`, which
 litmus tests play.  *Those that differ*: mutants that at this depth answer, or show, something that no legal cache could
@@ -39,8 +39,8 @@ from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.less import SAID
-from kvlitmus.spec.setting import SNAPSHOT
+from kvlitmus.spec.prefix.stand_ins import SAID
+from kvlitmus.spec.words.setting import SNAPSHOT
 from tests.spec.support.histories import MOST, OPS, Differs, all_histories, noted
 
 ROOT = Path(__file__).resolve().parent.parent.parent

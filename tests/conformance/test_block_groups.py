@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.spec.component_layouts import layout_of
-from kvlitmus.spec.component_shapes import Component
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.shapes import Component
+from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import CONFIGS, PROFILE, BlockGroups, BlockGroupsTarget
 from tests.conformance.support.block_groups import broken_in
 

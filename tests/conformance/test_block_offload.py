@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.component_layouts import layout_of
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import BlockGroups, BlockKey
 from kvlitmus.zoo.block_offload import CONFIGS, BlockOffload, BlockOffloadTarget, Offload
 from tests.conformance.support.block_groups import broken_in

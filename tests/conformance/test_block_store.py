@@ -11,8 +11,8 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import items
 from kvlitmus.conformance.run.results import Options
-from kvlitmus.spec.component_shapes import Component, Window
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Component, Window
+from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import BlockKey
 from kvlitmus.zoo.block_offload import Offload
 from kvlitmus.zoo.block_store import CONFIGS, BlockStore, BlockStoreTarget, Fetch, Put, target

@@ -8,7 +8,7 @@ import pytest
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.interface.components import ComponentBegun
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import BlockGroups, BlockKey, layout_for
 from kvlitmus.zoo.block_writes import CONFIGS, BlockWrites, BlockWritesTarget
 from tests.conformance.support.block_groups import broken_in

@@ -16,7 +16,7 @@ from kvlitmus.conformance.history.lines import Reader
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.specimen import cache as specimen
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.recorder import call, check, key, logging, record, schedule, written
 from tests.conformance.support.schemas import fits
 

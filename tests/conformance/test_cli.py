@@ -15,7 +15,7 @@ from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.run.plan import CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import target
-from kvlitmus.spec.facts import FACTS, worked_out_from
+from kvlitmus.spec.law.facts import FACTS, worked_out_from
 from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.command_line import BROKEN, ONE, Capture
 from tests.test_layout import ROOT

@@ -54,7 +54,7 @@ def test_every_command_explains_itself(name: str, capsys: Capture) -> None:
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from kvlitmus.conformance.cli import main; main(['--help']); "
-        "print([m for m in sys.modules if m.startswith('kvlitmus.spec.rule') or 'engine' in m or 'hypothesis' in m])"
+        "print([m for m in sys.modules if m.startswith('kvlitmus.spec.law') or 'engine' in m or 'hypothesis' in m])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -13,9 +13,9 @@ from kvlitmus.conformance.run.targets import load_target, resolve_target
 from kvlitmus.conformance.specimen.cache import component_target
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec import component_order_facts as facts
-from kvlitmus.spec.component_advance import advance_components
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components import order_facts as facts
+from kvlitmus.spec.components.advance import advance_components
+from kvlitmus.spec.components.calls import (
     After,
     At,
     ComponentBackUp,
@@ -30,12 +30,12 @@ from kvlitmus.spec.component_calls import (
     Copying,
     View,
 )
-from kvlitmus.spec.component_state import ComponentState, Use, Uses, components_at_first, path_of_units
-from kvlitmus.spec.component_uses import with_uses
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.facts import UNKNOWN
-from kvlitmus.spec.policies import POLICIES
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.state import ComponentState, Use, Uses, components_at_first, path_of_units
+from kvlitmus.spec.components.uses import with_uses
+from kvlitmus.spec.law.facts import UNKNOWN
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.policies import POLICIES
+from kvlitmus.spec.words.setting import Setting
 
 CONFIG = Config(page_size=1, pages=8, components="kv+swa")
 

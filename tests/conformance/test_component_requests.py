@@ -20,9 +20,9 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import items
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.specimen.cache import component_request_target
-from kvlitmus.spec.component_layouts import layout_of
-from kvlitmus.spec.component_shapes import Component, Window
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.shapes import Component, Window
+from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_requests import CONFIGS, PROFILE, BlockRequests, Served, Table
 
 ROOT = Path(__file__).resolve().parents[2]

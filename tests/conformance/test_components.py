@@ -25,7 +25,7 @@ from kvlitmus.conformance.specimen.components import ComponentJournal, Component
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.component_events import EventsForgetAReset, EventsForgetTombstones, EventsOfTheKvAlone
 from kvlitmus.mutants.legal.component_host import BackupForeseesItsRefusal
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 CONFIG = Config(page_size=4, pages=16, components="kv+swa")
 

@@ -17,7 +17,7 @@ from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 PARTIAL = {"publish_upto", "end_upto"}
 HIDDEN = {"begin", "grow", "publish", "end", *PARTIAL}

@@ -17,9 +17,9 @@ from kvlitmus.conformance.history.again import Again
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Options, item_from_json
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec import rule
+from kvlitmus.spec.law import rule
+from kvlitmus.spec.law.rule import RULES, Rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import RULES, Rule
 from tools import corpus, corpus_items, corpus_verdicts
 from tools.corpus import ROOT, Allowed
 from tools.corpus_verdicts import Broken, Change, Verdicts

@@ -23,8 +23,8 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_reques
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Rule
 
 ALL = tuple(WEIGHTS)
 PAGED = Config(page_size=4)
@@ -99,7 +99,7 @@ def test_keys_fit_the_pool_and_know_nothing_of_history(a: int, b: int, c: int, c
 
 def without_a_snapshot(rule: Rule) -> bool:
     """Whether a rule is judged only where there is no snapshot: then tests/conformance/test_depths.py leads to it."""
-    return rule.predicate.__module__ == "kvlitmus.spec.unseen"
+    return rule.predicate.__module__ == "kvlitmus.spec.prefix.rules.unseen"
 
 
 def test_every_litmus_test_exercises_the_rules_that_it_names() -> None:

@@ -18,9 +18,9 @@ from kvlitmus.conformance.checker.explain import (
 from kvlitmus.conformance.cli.commands.smoke import about_page_0
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Finding
-from kvlitmus.spec.facts import FACTS, Facts
-from kvlitmus.spec.names import Names
+from kvlitmus.spec.law.facts import FACTS, Facts
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.words.names import Names
 
 
 def names_of(*keys: tuple[int, ...]) -> tuple[Names, list[int]]:

@@ -32,14 +32,14 @@ from kvlitmus.mutants.disturb import (
 )
 from kvlitmus.mutants.disturb_kinds import Cell
 from kvlitmus.mutants.disturbances import DISTURBANCES, LEFT_OUT, WRONG_SUBJECTS
-from kvlitmus.spec.actions import ACTIONS, ELSEWHERE, What
-from kvlitmus.spec.component_shapes import Shape
-from kvlitmus.spec.component_state import ComponentState
-from kvlitmus.spec.config import Config
+from kvlitmus.spec.components.state import ComponentState
 from kvlitmus.spec.interface.ranks import RankView
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law.actions import ACTIONS, ELSEWHERE, What
+from kvlitmus.spec.law.on import On
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.sparse_state import SparseState
+from kvlitmus.spec.sparse.state import SparseState
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.shapes import Shape
 from tests.conformance import frame
 
 CONFIGS = (Config(page_size=4, pages=8), *plan.TIER_CONFIGS[:2], plan.TIER_CONFIGS[-1])

@@ -13,8 +13,8 @@ from kvlitmus.mutants import registry
 from kvlitmus.mutants.mutant import CRASHES, Mutant
 from kvlitmus.mutants.registry import MODULES, MUTANTS, PAGED, all_mutants, mutant, null_mutant
 from kvlitmus.mutants.run import Effort, run_mutant
+from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Rule
 from tests.support.mutants import Look, aimed, assert_killed, litmus, noticed, schedules, shared
 
 QUICK_SEEDS = (0, 1)
@@ -84,7 +84,7 @@ def test_a_mutant_says_where_it_comes_from(one: Mutant) -> None:
 
 def without_a_snapshot(rule: Rule) -> bool:
     """Whether a rule is judged only where there is no snapshot: tests/conformance/test_depths.py breaks each one."""
-    return rule.predicate.__module__ == "kvlitmus.spec.unseen"
+    return rule.predicate.__module__ == "kvlitmus.spec.prefix.rules.unseen"
 
 
 def test_every_rule_of_these_packs_is_named_by_a_mutant() -> None:

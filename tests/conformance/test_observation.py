@@ -10,8 +10,8 @@ from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.tier_observation import TierObserver
 from kvlitmus.conformance.ports import NodeView, View
 from kvlitmus.spec.interface.tiers import TierNode, TierView
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.seen import Seen, TierSeen
+from kvlitmus.spec.prefix.seen import Seen, TierSeen
+from kvlitmus.spec.words.names import Names
 
 PARENT = NodeView(-1, None, (1, 2), (0, 1), 0, 0, 0)
 CHILD = NodeView(0, None, (3,), (2,), 0, 0, 0)

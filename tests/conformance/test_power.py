@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.less import SAID
+from kvlitmus.spec.prefix.stand_ins import SAID
 from tests.conformance import power
 
 STRANDED = all_mutants()["tail-page-stranded"]

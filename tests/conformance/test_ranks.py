@@ -35,7 +35,7 @@ from kvlitmus.spec.interface.ranks import (
     worlds,
 )
 from kvlitmus.spec.parts import rules_of
-from kvlitmus.spec.rank_calls import ABSENT, LOST, RETURNED, WAITING
+from kvlitmus.spec.ranks.calls import ABSENT, LOST, RETURNED, WAITING
 from tests.conformance.support.gathering_ranks import GatheringRanks
 
 PAIR = Group("tp", (0, 1))

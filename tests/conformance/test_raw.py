@@ -27,7 +27,7 @@ from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.interface.cache import FORMS
-from kvlitmus.spec.limits import unlimited
+from kvlitmus.spec.words.limits import unlimited
 
 FLAT = Config(page_size=4)
 TIERED = next(one for one in TIER_CONFIGS if one.storage == "attached" and one.write == "write_through")

@@ -19,7 +19,7 @@ from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.rule import RULES
+from kvlitmus.spec.law.rule import RULES
 
 CONFIGS = (Config(page_size=4), Config(page_size=1), TIER_CONFIGS[2])
 

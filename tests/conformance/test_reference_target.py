@@ -12,7 +12,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, Unsupported
-from kvlitmus.spec.policies import POLICIES
+from kvlitmus.spec.words.policies import POLICIES
 from tests.support.policies import with_policy
 
 TARGETS = {"page": reference.target, "node": reference.node_target, "capped": reference.capped_target}

@@ -30,9 +30,9 @@ from kvlitmus.conformance.run.plan import (
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.specimen.cache import component_target, target
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.spec import fingerprint
-from kvlitmus.spec.fingerprint import Code
-from kvlitmus.spec.modules import Place, path_of
+from kvlitmus.spec.law import fingerprint
+from kvlitmus.spec.law.fingerprint import Code
+from kvlitmus.spec.law.modules import Place, path_of
 from tests.test_layout import ROOT
 
 SPECIMEN = "kvlitmus.conformance.specimen.cache"
@@ -104,7 +104,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_words_names_and_folders_change_nothing_but_the_pins_of_sentences(tmp_path: Path, here: Any) -> None:
     copy = Copy(tmp_path)
     # Words: of facts, of helpers, of litmus tests, in comments; and of two rules.
-    copy.change("The length of the hit.", "How long the hit is.", "component_facts.py")
+    copy.change("The length of the hit.", "How long the hit is.", "tree_facts.py")
     copy.change(
         r'(?m)^def (node_hits|host_free_before|pages_in_order|backup_place)\b(.*)\n    """',
         r"# A function.\n\g<0>Again: ",
@@ -118,10 +118,10 @@ def test_words_names_and_folders_change_nothing_but_the_pins_of_sentences(tmp_pa
     copy.change(r"\bdata\b", "raw", "schemes.py")
     copy.change(r"\bwanted\b", "chosen", "selection.py")
     # Folders: modules of two rooms, and a function that is in another module.
-    copy.move("kvlitmus.spec", "windows", "known")
+    copy.move("kvlitmus.spec.prefix", "windows", "known")
     copy.move("kvlitmus.conformance.checker", "rendezvous", "several")
     sha256 = re.compile(r"def sha256\((?s:.*?)\n\n\n")
-    schemes, moved = tmp_path / "spec/kvlitmus/spec/schemes.py", tmp_path / "spec/kvlitmus/spec/hashed.py"
+    schemes, moved = tmp_path / "spec/kvlitmus/spec/words/schemes.py", tmp_path / "spec/kvlitmus/spec/hashed.py"
     moved.write_text(f"import hashlib\n\n{sha256.findall(schemes.read_text())[0]}", encoding="utf-8")
     copy.change(sha256.pattern, "from kvlitmus.spec.hashed import sha256\n\n\n", "schemes.py")
     said, sentences = copy.says()
@@ -138,9 +138,9 @@ DECISIVE: dict[str, tuple[list[tuple[str, str, str]], set[str], set[str]]] = {
     ),
     "of one kind: an operator, a fact and a premise": (
         [
-            ("sparse_state.py", r"place >= state\.backed", "place > state.backed"),
-            ("rank_facts.py", r"poll_common\[-1:\]", "poll_common[:1]"),
-            ("ranks.py", r'"window_at_stake"', '"not window_at_stake"'),
+            ("sparse/state.py", r"place >= state\.backed", "place > state.backed"),
+            ("ranks/facts.py", r"poll_common\[-1:\]", "poll_common[:1]"),
+            ("ranks/rules.py", r'"window_at_stake"', '"not window_at_stake"'),
         ],
         {SPARSE, "RANKS-16", "RANKS-27", RANKS},
         {FLAT, f"items of {FLAT}"},
@@ -195,15 +195,23 @@ def forget() -> None:
 
 @pytest.mark.parametrize(
     "part",
-    ["checker/checker.py", "actions/tiers.py", "calls/pool.py", "spec/units.py", "spec/effects.py", "specimen/cache.py",
-     "run/plan.py", "vectors/__init__.py"],
-)  # fmt: skip
+    [
+        "checker/checker.py",
+        "actions/tiers.py",
+        "calls/pool.py",
+        "spec/words/units.py",
+        "spec/prefix/effects.py",
+        "specimen/cache.py",
+        "run/plan.py",
+        "vectors/__init__.py",
+    ],
+)
 def test_what_decides_verdicts_is_part_of_it(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     assert changed(monkeypatch, part)
 
 
 @pytest.mark.parametrize(
-    "part", ["cli/__init__.py", "commands/run.py", "generate/shrink.py", "run/minimise.py", "spec/less.py"]
+    "part", ["cli/__init__.py", "commands/run.py", "generate/shrink.py", "run/minimise.py", "spec/prefix/stand_ins.py"]
 )
 def test_what_decides_none_is_not(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     assert not changed(monkeypatch, part)
@@ -211,13 +219,13 @@ def test_what_decides_none_is_not(monkeypatch: pytest.MonkeyPatch, part: str) ->
 
 OWN = {
     "components": (
-        "spec/component_facts.py",
+        "spec/components/tree_facts.py",
         "calls/component_look.py",
         "actions/components.py",
     ),
-    "sparse": ("spec/sparse_state.py", "calls/sparse.py", "actions/sparse.py"),
-    "ranks": ("spec/rank_facts.py", "calls/ranks.py", "actions/ranks.py"),
-    "store": ("spec/store_state.py", "calls/store.py", "actions/store.py"),
+    "sparse": ("spec/sparse/state.py", "calls/sparse.py", "actions/sparse.py"),
+    "ranks": ("spec/ranks/facts.py", "calls/ranks.py", "actions/ranks.py"),
+    "store": ("spec/stores/state.py", "calls/store.py", "actions/store.py"),
 }
 
 

@@ -16,8 +16,8 @@ from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import HICACHE_PLA
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.run.targets import KNOWN
 from kvlitmus.reference.hashing import page_hashes
-from kvlitmus.spec.schemes import SGLANG_1
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.schemes import SGLANG_1
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.release_python import HOME, run
 
 PYTHON = HOME / HICACHE_PLAN.python

@@ -208,7 +208,7 @@ def test_capabilities_declared_are_those_of_a_real_adapter(name: str) -> None:
 GROUP = (
     "from kvlitmus.conformance.adapters.sglang.{module}.flat import {target} as target\n"
     "from kvlitmus.conformance.ports import Config\n"
-    "from kvlitmus.spec.units import Key\n"
+    "from kvlitmus.spec.words.units import Key\n"
     "cache, key = target.make(Config(page_size=1, pages=8)), Key(None, (1, 2, 3, 4))\n"
     "cache.begin(1, key); cache.begin(2, key); cache.publish(1, chunked=False)\n"
     "cache.free_group_begin(); cache.publish(2, chunked=False); cache.free_group_end()\n"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.adapters.sglang.common import state_commits
-from kvlitmus.spec.component_fetch import Origin, attached, reserved_length
-from kvlitmus.spec.component_layouts import layout_of
+from kvlitmus.spec.components.fetch import Origin, attached, reserved_length
+from kvlitmus.spec.words.layouts import layout_of
 from tests.conformance.support.release_python import HOME, printed, run
 from tests.conformance.support.sglang_state_cache import PAGE, THRESHOLD
 from tests.conformance.support.sglang_state_prefetch import SCENES, SLIPS, TRUNCATIONS

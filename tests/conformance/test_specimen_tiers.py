@@ -9,7 +9,7 @@ import pytest
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.spec.interface.tiers import DONE, Outcome
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.tier_storage import CheckedStore, mark
 
 CONFIG = Config(page_size=2, pages=8, host_pages=8, storage="attached", threshold=2, rate_limit=64)

@@ -20,11 +20,11 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.hashing import Personal, Upstreams
 from kvlitmus.reference.hashing import page_hashes
-from kvlitmus.spec.hash_calls import EMPTY_LEDGER, CompareHashes, PageHashes, noted, prefixes_of
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.plan import value_of
-from kvlitmus.spec.schemes import KVLITMUS_2, SGLANG_1, Domain
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.law.plan import value_of
+from kvlitmus.spec.prefix.hash_calls import EMPTY_LEDGER, CompareHashes, PageHashes, noted, prefixes_of
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.schemes import KVLITMUS_2, SGLANG_1, Domain
+from kvlitmus.spec.words.units import Key
 
 UPSTREAMS = SpecimenTarget(Parts(hashing=Upstreams), replace(PROFILE, hash_scheme="sglang-1"))
 UNDECLARED = SpecimenTarget(Parts(hashing=Upstreams), replace(PROFILE, hash_scheme="another"))

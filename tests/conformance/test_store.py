@@ -25,10 +25,10 @@ from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilitie
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.spec.calls import Raised
-from kvlitmus.spec.facts import UNKNOWN
-from kvlitmus.spec.plan import value_of
-from kvlitmus.spec.store_calls import (
+from kvlitmus.spec.law.facts import UNKNOWN
+from kvlitmus.spec.law.plan import value_of
+from kvlitmus.spec.prefix.calls import Raised
+from kvlitmus.spec.stores.calls import (
     Cleared,
     PutDone,
     StoreCall,
@@ -39,7 +39,7 @@ from kvlitmus.spec.store_calls import (
     StorePut,
     StoreRank,
 )
-from kvlitmus.spec.store_state import EMPTY_STORE, NOTHING, Entry, StoreState, advance_store
+from kvlitmus.spec.stores.state import EMPTY_STORE, NOTHING, Entry, StoreState, advance_store
 from tests.support.processes import eventually
 
 PLAIN = plan.STORE_CONFIGS[0]

@@ -17,7 +17,7 @@ from kvlitmus.conformance.ports import Config, Hit, Stored, Unsupported
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import Parts
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.test_trace import PINNED, SMALL
 
 

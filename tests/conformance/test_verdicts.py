@@ -22,8 +22,8 @@ from kvlitmus.conformance.run.verdicts import (
     missing,
     shortest,
 )
+from kvlitmus.spec.law.rule import Rule, Strength
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Rule, Strength
 
 ALL = frozenset(PORTS) | {"lookup", "reattach", "scheme"}
 RULES = all_rules()

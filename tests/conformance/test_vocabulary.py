@@ -10,7 +10,7 @@ from kvlitmus.conformance.adapters.optimized.target import target as optimized
 from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 TARGETS = {"specimen": specimen, "reference": reference, "optimized": optimized}
 

@@ -17,7 +17,7 @@ from kvlitmus.conformance.run.plan import OPS, configs_of, items
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo import sparse_map
 from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, BlockTable
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap

@@ -16,7 +16,7 @@ from kvlitmus.conformance.litmus.hashing_table import LARGEST, REFUSED, VECTORS,
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.hashing import pack_bigrams, page_hashes
 from kvlitmus.reference import hashing as reference
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 def hashes(key: Key, page_size: int, prior: str | None) -> tuple[str, ...]:

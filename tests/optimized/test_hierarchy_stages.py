@@ -12,7 +12,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.spec.interface.tiers import Outcome
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.optimized.support.hierarchy_pair import Pair
 from tests.optimized.support.hierarchy_sides import ScriptedStore
 

@@ -13,8 +13,8 @@ import pytest
 from kvlitmus.optimized.storage.base import Identity, PageStore
 from kvlitmus.optimized.storage.file import FileStore
 from kvlitmus.reference.hashing import page_hashes
-from kvlitmus.spec.schemes import SGLANG_1
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.schemes import SGLANG_1
+from kvlitmus.spec.words.units import Key
 from tests.optimized.support.fake_redis import serving
 
 PROMPT = Key("tenant", tuple(range(8)))

@@ -17,8 +17,8 @@ from kvlitmus.optimized import backup, fetch, policy, work
 from kvlitmus.optimized.branch import Branch, Place
 from kvlitmus.optimized.fetch import Fetches, FetchSettings
 from kvlitmus.optimized.work import Operation
-from kvlitmus.spec import policies
-from kvlitmus.spec.prefetch_life import ENDED, FETCH, QUERY, REVOKED
+from kvlitmus.spec.words import policies
+from kvlitmus.spec.words.prefetch_life import ENDED, FETCH, QUERY, REVOKED
 from tests.spec.test_policies import BASES, TIMEOUTS, Rated, around, rated
 
 UNITS = np.empty(0, np.int32)

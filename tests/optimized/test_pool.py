@@ -19,7 +19,7 @@ from kvlitmus.optimized import kernels
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.reference import pool as reference
 from kvlitmus.reference.perform import Choice
-from kvlitmus.spec.units import PageNo, Slot
+from kvlitmus.spec.words.units import PageNo, Slot
 
 CALLS = st.lists(
     st.tuples(st.sampled_from(("take", "give", "twice", "foreign", "begin", "end", "extend")), st.integers(0, 9)),

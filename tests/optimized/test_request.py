@@ -16,13 +16,13 @@ from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.view import nodes_of
 from kvlitmus.reference.perform import Choice, free_pages, perform
-from kvlitmus.spec.calls import Begin, End, Evict, Grow, Path, Publish, path_of
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.state import empty_state
-from kvlitmus.spec.units import Key, PageNo, Tokens, pages_in_order
+from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Path, Publish, path_of
+from kvlitmus.spec.prefix.state import empty_state
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
+from kvlitmus.spec.words.units import Key, PageNo, Tokens, pages_in_order
 
 pytestmark = pytest.mark.usefixtures("each_core")
 

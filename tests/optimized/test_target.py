@@ -63,7 +63,7 @@ def test_a_flat_cache_needs_no_torch() -> None:
         "import sys; sys.path[:0] = sys.argv[1:]\n"
         "from kvlitmus.conformance.adapters.optimized.target import target\n"
         "from kvlitmus.conformance.ports import Config\n"
-        "from kvlitmus.spec.units import Key\n"
+        "from kvlitmus.spec.words.units import Key\n"
         "cache = target.make(Config(page_size=4))\n"
         "cache.begin(1, Key(None, tuple(range(9))))\n"
         "cache.end(1, keep=True)\n"

@@ -15,10 +15,10 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
-from kvlitmus.spec.job import JOBS
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.prefetch_life import PREFETCHES
-from kvlitmus.spec.transitions import Step
+from kvlitmus.spec.prefix.rules.job import JOBS
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.prefetch_life import PREFETCHES
+from kvlitmus.spec.words.transitions import Step
 from tests.spec.support.recorder import Recorder
 from tests.spec.test_transitions import MORE, illegal
 

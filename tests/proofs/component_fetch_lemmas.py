@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kvlitmus.spec import component_fetch, component_shapes
-from kvlitmus.spec.component_fetch import Origin
-from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import Component, Derived, Need, Point, Run, Window
-from kvlitmus.spec.component_storage import agreed, least_of_the_largest, window_pages, without_holes
+from kvlitmus.spec.components import fetch as component_fetch
+from kvlitmus.spec.components.fetch import Origin
+from kvlitmus.spec.components.storage import agreed, least_of_the_largest, window_pages, without_holes
+from kvlitmus.spec.words import shapes as component_shapes
+from kvlitmus.spec.words.layouts import Layout
+from kvlitmus.spec.words.shapes import Component, Derived, Need, Point, Run, Window
 from tests.proofs.component_lemmas import SIZES, sized
 
 PAGES = 3

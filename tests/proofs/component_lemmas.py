@@ -6,8 +6,8 @@ has a slip, of which a counterexample must be found.
 
 from __future__ import annotations
 
-from kvlitmus.spec.component_shapes import Component, Point, Window, needed, start_of
-from kvlitmus.spec.component_storage import window_ask, window_pages
+from kvlitmus.spec.components.storage import window_ask, window_pages
+from kvlitmus.spec.words.shapes import Component, Point, Window, needed, start_of
 
 SIZES = (1, 4)
 """The page sizes; that the arithmetic holds for all of them is what division means."""

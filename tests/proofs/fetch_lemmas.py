@@ -10,20 +10,20 @@ from collections.abc import Callable
 
 from kvlitmus.reference.hierarchy import empty_hierarchy, host_of, moving
 from kvlitmus.reference.perform import perform
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface.tiers import FETCH, QUERY, Job, Outcome
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.policies import BEST_EFFORT, TIMEOUT, WAIT_COMPLETE, may_stop
-from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.seen import Asked, Record, TierSeen
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.state import State, empty_state
-from kvlitmus.spec.tier_advance import follow_tiers
-from kvlitmus.spec.tier_calls import Advance
-from kvlitmus.spec.tier_state import Prefetched, Prefetches, Tiers, Work
-from kvlitmus.spec.units import Key, PageNo, Pages, RequestId, Tokens
+from kvlitmus.spec.prefix.host_state import Operation
+from kvlitmus.spec.prefix.seen import Asked, Record, TierSeen
+from kvlitmus.spec.prefix.state import State, empty_state
+from kvlitmus.spec.prefix.tier_advance import follow_tiers
+from kvlitmus.spec.prefix.tier_calls import Advance
+from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.policies import BEST_EFFORT, TIMEOUT, WAIT_COMPLETE, may_stop
+from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, REVOKED
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
+from kvlitmus.spec.words.units import Key, PageNo, Pages, RequestId, Tokens
 from tests.proofs.lemmas import LEMMAS, lemma, plain
 from tests.proofs.support.steps import claim, judged_by
 

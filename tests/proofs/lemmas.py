@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from kvlitmus.reference.perform import perform
-from kvlitmus.spec import step as performed
-from kvlitmus.spec.calls import Alloc, EndGroup, Extend, Free, FreeInGroup, Match, Path
 from kvlitmus.spec.interface import Hit
-from kvlitmus.spec.misuse_calls import Aftermath, DoubleFree, RepeatedFree
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State, empty_tree
-from kvlitmus.spec.units import PageNo, Slot, Tokens, key_length, pages_needed, pages_of
+from kvlitmus.spec.law import step as performed
+from kvlitmus.spec.misuse.calls import Aftermath, DoubleFree, RepeatedFree
+from kvlitmus.spec.prefix.calls import Alloc, EndGroup, Extend, Free, FreeInGroup, Match, Path
+from kvlitmus.spec.prefix.state import State, empty_tree
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import PageNo, Slot, Tokens, key_length, pages_needed, pages_of
 from tests.proofs.support.steps import NO_KEY, ROOT, Acting, Step, claim, keeps, seen, setting_of, state_of, step_of
 
 Function = TypeVar("Function", bound=Callable[..., None])

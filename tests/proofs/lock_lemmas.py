@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kvlitmus.reference.perform import perform
-from kvlitmus.spec import advance, effects
-from kvlitmus.spec import step as performed
-from kvlitmus.spec.calls import Lock, Unlock
-from kvlitmus.spec.misuse_calls import Aftermath, StaleUnlock
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import Page, State, Tree
-from kvlitmus.spec.units import Name, PageNo, Tick
+from kvlitmus.spec.law import step as performed
+from kvlitmus.spec.misuse.calls import Aftermath, StaleUnlock
+from kvlitmus.spec.prefix import advance, effects
+from kvlitmus.spec.prefix.calls import Lock, Unlock
+from kvlitmus.spec.prefix.state import Page, State, Tree
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Tick
 from tests.proofs.lemmas import LEMMAS, lemma, plain
 from tests.proofs.support.steps import Acting, Claim, Step, claim, keeps, seen, setting_of, state_of
 

@@ -21,9 +21,10 @@ from typing import NamedTuple
 
 from kvlitmus.conformance.checker.calls.hashing import Noting, run_hashes, run_two_ways
 from kvlitmus.reference.hashing import page_hashes
-from kvlitmus.spec import hashing
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.hash_calls import (
+from kvlitmus.spec.law.occasions import occasions_of
+from kvlitmus.spec.law.plan import verdicts
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.hash_calls import (
     EMPTY_LEDGER,
     CompareHashes,
     HashCall,
@@ -35,14 +36,13 @@ from kvlitmus.spec.hash_calls import (
     noted,
     prefixes_of,
 )
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.plan import verdicts
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.schemes import Domain, HashFunction, Scheme
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.prefix.rules import hashing
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.schemes import Domain, HashFunction, Scheme
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Key, Unit
 
 Seed = Callable[[Domain], bytes]
 """What makes the message of a seed."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import kvlitmus.spec.prefetch  # noqa: F401 - registers the rules
+import kvlitmus.spec.prefix.rules.prefetch  # noqa: F401 - registers the rules
 from kvlitmus.reference.prefetch import Answer, Call, Conversation, converse, gate, plan_prefetch, reserve, start
 from kvlitmus.spec.interface.plans import NO_MEMORY, PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.plan import verdicts
-from kvlitmus.spec.prefetch_plan import (
+from kvlitmus.spec.law.plan import verdicts
+from kvlitmus.spec.law.rule import RULES
+from kvlitmus.spec.prefix.prefetch_plan import (
     HostCall,
     Planned,
     PlanPrefetch,
@@ -28,8 +29,7 @@ from kvlitmus.spec.prefetch_plan import (
     least_length,
     truncated_length,
 )
-from kvlitmus.spec.rule import RULES
-from kvlitmus.spec.units import page_floor
+from kvlitmus.spec.words.units import page_floor
 
 PROVEN = tuple(rule for rule in RULES.values() if rule.pack == "prefetch" and rule.id != "PREFETCH-17")
 """The rules that the lemmas are about."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvlitmus.reference.ranks import attaches, common_part, least, terminates
-from kvlitmus.spec.rank_state import finished
-from kvlitmus.spec.ranks import (
+from kvlitmus.spec.ranks.rules import (
     a_prefetch_ends_by_agreement,
     a_prefetch_that_all_may_end_ends,
     a_state_is_committed_to_its_own_boundary_or_not_at_all,
@@ -16,6 +15,7 @@ from kvlitmus.spec.ranks import (
     what_is_acknowledged_has_ended_on_every_rank,
     what_is_committed_was_read_on_every_rank,
 )
+from kvlitmus.spec.ranks.state import finished
 from tests.proofs.lemmas import LEMMAS, lemma
 
 __all__ = ["LEMMAS"]

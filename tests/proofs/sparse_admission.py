@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec import sparse_admission
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.sparse_calls import SparseAdmit, SparseCall, SparseDone, SparseFree, SparseRequest, SparseReserve
-from kvlitmus.spec.sparse_state import SparseState, backup
+from kvlitmus.spec.sparse import admission as sparse_admission
+from kvlitmus.spec.sparse.calls import SparseAdmit, SparseCall, SparseDone, SparseFree, SparseRequest, SparseReserve
+from kvlitmus.spec.sparse.state import SparseState, backup
+from kvlitmus.spec.words.profile import Profile
 from tests.proofs.support.sparse_search import RULES, Found, Perform, SparseSearch, seen
 
 OF_ADMISSION = [rule for rule in RULES if rule.predicate.__module__ == sparse_admission.__name__]

@@ -2,7 +2,7 @@
 
 The search goes through all that two rows can do that begin to decode, grow token by token, are refused and are given
 back; once with buffers that grow by the page, and once with whole ones.  The sizes are those of
-:func:`~kvlitmus.spec.sparse_buffer.grown`, run on terms (``support/terms.py``).
+:func:`~kvlitmus.spec.sparse.buffer.grown`, run on terms (``support/terms.py``).
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec import sparse_growth
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.sparse_calls import (
+from kvlitmus.spec.sparse import growth as sparse_growth
+from kvlitmus.spec.sparse.calls import (
     SparseAdmit,
     SparseCall,
     SparseDone,
@@ -21,8 +20,9 @@ from kvlitmus.spec.sparse_calls import (
     SparseRequest,
     SparseSeen,
 )
-from kvlitmus.spec.sparse_state import SparseState
-from kvlitmus.spec.units import Slot, Tokens
+from kvlitmus.spec.sparse.state import SparseState
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.units import Slot, Tokens
 from tests.proofs.support import sparse_search
 from tests.proofs.support.sparse_search import RULES, Found, Perform, SparseSearch
 

@@ -1,15 +1,15 @@
 """What is proven of a request of sparse rows, as functions that CrossHair reads: starts and counts are any integers.
 
 They are about the reference's own request; the algebra of the pages that a row lacks is in ``test_sparse_rows.py``, of
-:func:`~kvlitmus.spec.sparse_state.missing_pages` itself and for all rows.
+:func:`~kvlitmus.spec.sparse.state.missing_pages` itself and for all rows.
 """
 
 from __future__ import annotations
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec import sparse_state
-from kvlitmus.spec.sparse_state import SparseRow, SparseState
-from kvlitmus.spec.units import PageNo, page_floor
+from kvlitmus.spec.sparse import state as sparse_state
+from kvlitmus.spec.sparse.state import SparseRow, SparseState
+from kvlitmus.spec.words.units import PageNo, page_floor
 from tests.proofs.component_fetch_lemmas import plain, slip
 from tests.proofs.component_lemmas import SIZES, sized
 

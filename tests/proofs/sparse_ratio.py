@@ -1,7 +1,7 @@
 """What is proven of compressed tokens: every rule in all states of small pools, and what steps back up for any length.
 
 The search goes through all that two rows can do that stage prompts of any length, take steps and are given back.  The
-arithmetic is that of :func:`~kvlitmus.spec.sparse_state.backup_place`, run on terms (``support/terms.py``).
+arithmetic is that of :func:`~kvlitmus.spec.sparse.state.backup_place`, run on terms (``support/terms.py``).
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec import sparse_ratio
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.sparse_calls import (
+from kvlitmus.spec.sparse import ratio as sparse_ratio
+from kvlitmus.spec.sparse.calls import (
     SparseAdmit,
     SparseCall,
     SparseCopied,
@@ -20,8 +19,9 @@ from kvlitmus.spec.sparse_calls import (
     SparseReady,
     SparseRequest,
 )
-from kvlitmus.spec.sparse_state import SparseState, backup
-from kvlitmus.spec.units import Slot
+from kvlitmus.spec.sparse.state import SparseState, backup
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.units import Slot
 from tests.proofs.support.sparse_search import RULES, Found, Perform, SparseSearch, seen
 
 OF_RATIOS = [rule for rule in RULES if rule.predicate.__module__ == sparse_ratio.__name__]

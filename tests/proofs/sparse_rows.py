@@ -2,7 +2,7 @@
 
 The search goes through every state that two rows can get into, by every request with any start and count around the
 edges, whichever free pages are taken; each step of the reference is judged by all rules, with a snapshot.  The algebra
-is that of :func:`~kvlitmus.spec.sparse_state.missing_pages`, run on terms (``support/terms.py``), for each page size.
+is that of :func:`~kvlitmus.spec.sparse.state.missing_pages`, run on terms (``support/terms.py``), for each page size.
 """
 
 from __future__ import annotations
@@ -12,22 +12,15 @@ from itertools import permutations, product
 from typing import NamedTuple
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec import sparse
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law.on import On
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.sparse_calls import (
-    SparseCall,
-    SparseConnect,
-    SparseDone,
-    SparseFree,
-    SparseRead,
-    SparseRequest,
-)
-from kvlitmus.spec.sparse_state import SparseState
-from kvlitmus.spec.units import PageNo, Slot
+from kvlitmus.spec.sparse import rows as sparse
+from kvlitmus.spec.sparse.calls import SparseCall, SparseConnect, SparseDone, SparseFree, SparseRead, SparseRequest
+from kvlitmus.spec.sparse.state import SparseState
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
+from kvlitmus.spec.words.units import PageNo, Slot
 from tests.proofs.support.sparse_search import CAPABILITIES, Found, seen
 from tests.support.step_judge import StepJudge
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec import sparse_staging
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.sparse_calls import SparseCall, SparseCopied, SparseDone, SparseFree, SparseReady, SparseRequest
-from kvlitmus.spec.sparse_state import SparseState
-from kvlitmus.spec.units import Slot
+from kvlitmus.spec.sparse import staging as sparse_staging
+from kvlitmus.spec.sparse.calls import SparseCall, SparseCopied, SparseDone, SparseFree, SparseReady, SparseRequest
+from kvlitmus.spec.sparse.state import SparseState
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.units import Slot
 from tests.proofs.support.sparse_search import RULES, Found, Perform, SparseSearch, seen
 
 OF_STAGING = [rule for rule in RULES if rule.predicate.__module__ == sparse_staging.__name__]

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations, product
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law.occasions import occasions_of
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.plan import verdicts
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.plan import verdicts
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.sparse_buffer import SparseBuffer, admitted, swapped
-from kvlitmus.spec.sparse_calls import SparseAdmit, SparseDone, SparseMisuse, SparseSwap
-from kvlitmus.spec.sparse_state import SparseState
+from kvlitmus.spec.sparse.buffer import SparseBuffer, admitted, swapped
+from kvlitmus.spec.sparse.calls import SparseAdmit, SparseDone, SparseMisuse, SparseSwap
+from kvlitmus.spec.sparse.state import SparseState
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from tests.proofs.sparse_rows import OF_THE_PACK, SWAPPING
 from tests.proofs.support.sparse_search import CAPABILITIES, Found, seen
 

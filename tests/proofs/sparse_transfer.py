@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec import sparse_transfer
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseRequest, SparseTransferred
-from kvlitmus.spec.sparse_state import SparseState, backup
-from kvlitmus.spec.units import PageNo, Slot
+from kvlitmus.spec.sparse import transfer as sparse_transfer
+from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseRequest, SparseTransferred
+from kvlitmus.spec.sparse.state import SparseState, backup
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.units import PageNo, Slot
 from tests.proofs.support.sparse_search import RULES, Found, Perform, SparseSearch, seen
 
 OF_TRANSFERS = [rule for rule in RULES if rule.predicate.__module__ == sparse_transfer.__name__]

@@ -18,10 +18,10 @@ from kvlitmus.conformance.checker.calls import pool, request, tree
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.reference import choose, perform
 from kvlitmus.reference.perform import Choice
-from kvlitmus.spec.effects import leaves
-from kvlitmus.spec.policies import POLICIES
-from kvlitmus.spec.state import Tree
-from kvlitmus.spec.units import Key, Name, PageNo
+from kvlitmus.spec.prefix.effects import leaves
+from kvlitmus.spec.prefix.state import Tree
+from kvlitmus.spec.words.policies import POLICIES
+from kvlitmus.spec.words.units import Key, Name, PageNo
 from tests.proofs.support.explore import Explorer, Scope, State
 
 pytestmark = pytest.mark.proof

@@ -9,9 +9,9 @@ import pytest
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference import component_host as model
 from kvlitmus.reference.components import Cache
-from kvlitmus.spec.component_calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
-from kvlitmus.spec.component_state import Copy
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
+from kvlitmus.spec.components.state import Copy
+from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 
 

@@ -10,13 +10,13 @@ import pytest
 from kvlitmus.reference import component_host
 from kvlitmus.reference import component_requests as requests
 from kvlitmus.reference import components as model
-from kvlitmus.spec.component_calls import At, ComponentEvict, ComponentEvictHost, ComponentStart
-from kvlitmus.spec.component_order_facts import Order, passed_over
-from kvlitmus.spec.component_state import Use, Uses
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.policies import POLICIES
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.calls import At, ComponentEvict, ComponentEvictHost, ComponentStart
+from kvlitmus.spec.components.order_facts import Order, passed_over
+from kvlitmus.spec.components.state import Use, Uses
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.policies import POLICIES
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support import component_explore, request_explore
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 

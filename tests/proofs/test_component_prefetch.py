@@ -11,8 +11,7 @@ import pytest
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference import component_prefetch as model
 from kvlitmus.reference.components import Cache, Entry, empty
-from kvlitmus.spec.calls import path_of
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     Committed,
     ComponentAbort,
     ComponentCall,
@@ -24,13 +23,14 @@ from kvlitmus.spec.component_calls import (
     Reading,
     Reserved,
 )
-from kvlitmus.spec.component_fetch import Origin, asked, boundaries, fetched, reserved_length, restored
-from kvlitmus.spec.component_layouts import LAYOUTS, layout_of
-from kvlitmus.spec.component_shapes import fits, step_of
-from kvlitmus.spec.component_state import end_name
-from kvlitmus.spec.component_storage import counterexamples
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
+from kvlitmus.spec.components.state import end_name
+from kvlitmus.spec.components.storage import counterexamples
+from kvlitmus.spec.prefix.calls import path_of
+from kvlitmus.spec.words.layouts import LAYOUTS, layout_of
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import fits, step_of
+from kvlitmus.spec.words.units import Key
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.proofs.support.component_fetch_calls import subsets
 

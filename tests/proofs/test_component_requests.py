@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kvlitmus.reference import component_requests as model
-from kvlitmus.spec.component_calls import ComponentFinish, ComponentStart, Holding
-from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run, Window, working
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.calls import ComponentFinish, ComponentStart, Holding
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Run, Window, working
 from tests.proofs.support.request_explore import QUICK, Explorer, quick
 
 SHAPES = (Run(), Window(1), Window(2), Window(3), Chunk(2), Chunk(3), Point(), Derived("kv"))

@@ -10,14 +10,14 @@ from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference import component_host, component_prefetch
 from kvlitmus.reference import component_storing as model
 from kvlitmus.reference.components import Cache
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     ComponentDetach,
     ComponentEvictHost,
     ComponentPrefetch,
     ComponentWrite,
     Writing,
 )
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 
 

@@ -9,11 +9,11 @@ import pytest
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference import component_writes as model
 from kvlitmus.reference.components import Cache
-from kvlitmus.spec.calls import Path
-from kvlitmus.spec.component_calls import ComponentCall, ComponentInsert, ComponentUnlock
-from kvlitmus.spec.component_state import end_name, path_to
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Name
+from kvlitmus.spec.components.calls import ComponentCall, ComponentInsert, ComponentUnlock
+from kvlitmus.spec.components.state import end_name, path_to
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name
 from tests.proofs.support.component_explore import Explorer, Scope
 
 due, losses = model.due, model.losses

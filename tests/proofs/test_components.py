@@ -9,8 +9,18 @@ from itertools import combinations
 import pytest
 
 from kvlitmus.reference import components as model
-from kvlitmus.spec.component_calls import ComponentCall, ComponentHit, ComponentMatch
-from kvlitmus.spec.component_shapes import (
+from kvlitmus.spec.components.calls import ComponentCall, ComponentHit, ComponentMatch
+from kvlitmus.spec.components.storage import (
+    agreed,
+    all_or_nothing,
+    counterexamples,
+    least_of_the_largest,
+    restorable,
+    without_holes,
+)
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import (
     Chunk,
     Component,
     Derived,
@@ -23,16 +33,6 @@ from kvlitmus.spec.component_shapes import (
     step_of,
     valid,
 )
-from kvlitmus.spec.component_storage import (
-    agreed,
-    all_or_nothing,
-    counterexamples,
-    least_of_the_largest,
-    restorable,
-    without_holes,
-)
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.setting import Setting
 from tests.proofs import component_lemmas
 from tests.proofs.support.component_explore import NIGHTLY, QUICK, RULES, Explorer, Scope, quick
 from tests.proofs.support.reader import Ask, confirmed, found_and_real

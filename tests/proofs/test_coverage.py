@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kvlitmus.spec.law.rule import Kind
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Kind
 from tests.proofs.support.coverage import evidence
 from tests.proofs.support.tier_judge import PACKS
 from tests.proofs.test_exhaustive import ALONE, WITHOUT_A_SNAPSHOT

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Kind
 from tests.proofs.support.explore import Counterexample, Explorer
 from tests.proofs.support.planted import PLANTED, Planted
 from tests.proofs.support.scopes import EVERY_RUN, NIGHTLY
@@ -34,7 +34,7 @@ ELSEWHERE = {
 WITHOUT_A_SNAPSHOT = {
     id: "judged only where there is no snapshot: tests/spec/test_windows.py, tests/conformance/test_depths.py"
     for id, rule in all_rules().items()
-    if rule.predicate.__module__ == "kvlitmus.spec.unseen"
+    if rule.predicate.__module__ == "kvlitmus.spec.prefix.rules.unseen"
 }
 """Rules that no search evaluates, for a search looks at everything, and what establishes them instead."""
 

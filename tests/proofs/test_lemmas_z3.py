@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kvlitmus.spec import effects
-from kvlitmus.spec.lock import locking_only_shifts_between_the_counters
-from kvlitmus.spec.observed import locked_count, locked_pages, unlocked_count
-from kvlitmus.spec.state import Tree, empty_state
-from kvlitmus.spec.units import Name, PageNo
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.rules.lock import locking_only_shifts_between_the_counters
+from kvlitmus.spec.prefix.rules.observed import locked_count, locked_pages, unlocked_count
+from kvlitmus.spec.prefix.state import Tree, empty_state
+from kvlitmus.spec.words.units import Name, PageNo
 from tests.proofs.lock_lemmas import Numbers, small_tree
 
 z3 = pytest.importorskip("z3")

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from kvlitmus.spec.interface.plans import PrefetchAsk
-from kvlitmus.spec.prefetch_plan import deficit, least_length, truncated_length
-from kvlitmus.spec.units import page_ceil, page_floor, pages_needed
+from kvlitmus.spec.prefix.prefetch_plan import deficit, least_length, truncated_length
+from kvlitmus.spec.words.units import page_ceil, page_floor, pages_needed
 
 z3 = pytest.importorskip("z3")
 from tests.proofs.support.solving import model_of  # noqa: E402 - needs z3

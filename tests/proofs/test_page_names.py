@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from kvlitmus.spec.schemes import KVLITMUS_2, SGLANG_1, Domain, Scheme, part
-from kvlitmus.spec.units import Unit
+from kvlitmus.spec.words.schemes import KVLITMUS_2, SGLANG_1, Domain, Scheme, part
+from kvlitmus.spec.words.units import Unit
 from tests.proofs import page_names
 
 pytestmark = pytest.mark.proof

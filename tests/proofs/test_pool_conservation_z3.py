@@ -16,12 +16,12 @@ import pytest
 
 from kvlitmus.reference.perform import free_pages, perform
 from kvlitmus.reference.pool import slots_of
-from kvlitmus.spec import calls
-from kvlitmus.spec import state as states
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import CACHED, FREE, REQUEST, Key, PageNo, Tokens, page_floor
+from kvlitmus.spec.prefix import calls
+from kvlitmus.spec.prefix import state as states
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import CACHED, FREE, REQUEST, Key, PageNo, Tokens, page_floor
 
 z3 = pytest.importorskip("z3")
 from tests.proofs.support.solving import can_be  # noqa: E402 - needs z3

@@ -15,17 +15,17 @@ import pytest
 from kvlitmus.reference.hierarchy import empty_hierarchy, host_homes, host_of, moving
 from kvlitmus.reference.perform import perform
 from kvlitmus.reference.prefetch import converse, plan_prefetch
-from kvlitmus.spec.calls import Begin, End, path_of
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, Outcome
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.policies import time_limit
-from kvlitmus.spec.prefetch_plan import truncated_length
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.tier_calls import Abandon, Advance, Attach, Poll, Prefetch, Tick
-from kvlitmus.spec.units import Key, PageNo
+from kvlitmus.spec.prefix.calls import Begin, End, path_of
+from kvlitmus.spec.prefix.prefetch_plan import truncated_length
+from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Attach, Poll, Prefetch, Tick
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.policies import time_limit
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
+from kvlitmus.spec.words.units import Key, PageNo
 from tests.proofs.fetch_lemmas import ways
 from tests.proofs.prefetch_lemmas import Answers
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec.sparse_buffer import grown
-from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseGrow
-from kvlitmus.spec.sparse_state import SparseState
-from kvlitmus.spec.units import Tokens
+from kvlitmus.spec.sparse.buffer import grown
+from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseGrow
+from kvlitmus.spec.sparse.state import SparseState
+from kvlitmus.spec.words.units import Tokens
 from tests.proofs import sparse_growth
 from tests.proofs.sparse_growth import SCOPES, broken_in, perform, seen
 from tests.proofs.support.sparse_search import Perform

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseRequest
-from kvlitmus.spec.sparse_state import SparseState, backup_place, missing_pages
+from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseRequest
+from kvlitmus.spec.sparse.state import SparseState, backup_place, missing_pages
 from tests.proofs import sparse_ratio
 from tests.proofs.sparse_ratio import RATIOS, SCOPES, broken_in, perform
 from tests.proofs.support.sparse_search import Perform

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseRequest
-from kvlitmus.spec.sparse_state import SparseState, missing_pages
-from kvlitmus.spec.units import PageNo, page_ceil
+from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseRequest
+from kvlitmus.spec.sparse.state import SparseState, missing_pages
+from kvlitmus.spec.words.units import PageNo, page_ceil
 from tests.proofs import sparse_lemmas, sparse_rows
 from tests.proofs.sparse_rows import SCOPES, broken_in, perform
 from tests.proofs.support.reader import Ask, confirmed, found_and_real

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseReady
-from kvlitmus.spec.sparse_state import SparseState
+from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseReady
+from kvlitmus.spec.sparse.state import SparseState
 from tests.proofs import sparse_staging
 from tests.proofs.sparse_staging import SIZES, broken_in, one_by_one, perform, waiting
 from tests.proofs.support.sparse_search import Perform, seen

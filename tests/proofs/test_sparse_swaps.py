@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec.sparse_buffer import SparseBuffer, swapped
+from kvlitmus.spec.sparse.buffer import SparseBuffer, swapped
 from tests.proofs import sparse_swaps
 from tests.proofs.sparse_swaps import ROOMS, broken_in, other_than_by_stamps
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseRequest, SparseTransferred
-from kvlitmus.spec.sparse_state import SparseState
+from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseRequest, SparseTransferred
+from kvlitmus.spec.sparse.state import SparseState
 from tests.proofs import sparse_transfer
 from tests.proofs.sparse_transfer import SIZES, breaking_off, broken_in, perform
 from tests.proofs.support.sparse_search import Perform, seen

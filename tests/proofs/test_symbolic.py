@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 
 from kvlitmus.reference.perform import perform
-from kvlitmus.spec.calls import Alloc
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.units import Tokens
+from kvlitmus.spec.prefix.calls import Alloc
+from kvlitmus.spec.words.units import Tokens
 from tests.proofs import fetch_lemmas, lemmas, lock_lemmas, rank_lemmas, tree_lemmas
 from tests.proofs.lemmas import LEMMAS, SETTINGS, small_state
 from tests.proofs.support.reader import Ask, confirmed, found_and_real

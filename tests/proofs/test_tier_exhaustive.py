@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kvlitmus.reference import event
+from kvlitmus.spec.law.rule import Kind
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Kind
 from tests.proofs.support.searches import tiered as explore
 from tests.proofs.support.tier_explore import Counterexample, Explorer
 from tests.proofs.support.tier_judge import PACKS

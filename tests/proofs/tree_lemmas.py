@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kvlitmus.reference.perform import perform
-from kvlitmus.spec import effects
-from kvlitmus.spec import step as performed
-from kvlitmus.spec.calls import Begin, End, Evict, Grow, Insert, Match, PlayedAgain, Publish
 from kvlitmus.spec.interface import Stored
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import Page, State, Tree, empty_state
-from kvlitmus.spec.units import Name, PageNo, Pages, Slot, Tick, Tokens, pages_of
+from kvlitmus.spec.law import step as performed
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Insert, Match, PlayedAgain, Publish
+from kvlitmus.spec.prefix.state import Page, State, Tree, empty_state
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Pages, Slot, Tick, Tokens, pages_of
 from tests.proofs.lemmas import LEMMAS, lemma, plain
 from tests.proofs.lock_lemmas import SETTING, Numbers, shape, small_tree
 from tests.proofs.support.steps import (

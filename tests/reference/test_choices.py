@@ -16,11 +16,11 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.reference.choose import Choice
 from kvlitmus.reference.hierarchy import host_of, moving
 from kvlitmus.reference.perform import perform
-from kvlitmus.spec import effects
-from kvlitmus.spec.calls import Evict, Insert
 from kvlitmus.spec.interface.tiers import Outcome
-from kvlitmus.spec.tier_calls import Advance, FailCopy, LoadBack, Poll, TellLoaded, Tick
-from kvlitmus.spec.units import Key, PageNo, Slot, Tokens
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.calls import Evict, Insert
+from kvlitmus.spec.prefix.tier_calls import Advance, FailCopy, LoadBack, Poll, TellLoaded, Tick
+from kvlitmus.spec.words.units import Key, PageNo, Slot, Tokens
 from tests.reference.support.desk import Desk
 
 NOT_SO = "no correct cache chooses so"

@@ -21,9 +21,9 @@ from kvlitmus.conformance.litmus.hashing_table import (
 )
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.reference.hashing import chain_start, event_number, page_hashes
-from kvlitmus.spec.hash_calls import HashPair, split_key
-from kvlitmus.spec.schemes import KVLITMUS_2, SCHEMES, SGLANG_1, Domain, Scheme, encode
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.hash_calls import HashPair, split_key
+from kvlitmus.spec.words.schemes import KVLITMUS_2, SCHEMES, SGLANG_1, Domain, Scheme, encode
+from kvlitmus.spec.words.units import Key
 from tests.reference.support import known_names
 
 Hasher = Callable[[Key, int, str | None], Sequence[str]]

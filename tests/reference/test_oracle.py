@@ -18,7 +18,7 @@ from kvlitmus.conformance.run.plan import TIER_CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.names import Names
+from kvlitmus.spec.words.names import Names
 from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.oracle import Differs, Oracle
 from tests.support.tier_oracle import TieredOracle

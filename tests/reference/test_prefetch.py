@@ -13,11 +13,11 @@ from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost
 from kvlitmus.conformance.litmus.prefetch_table import CASES, PlanCase
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.reference.prefetch import Answer, Call, converse, plan_prefetch
-from kvlitmus.spec import prefetch
 from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.plan import verdicts
-from kvlitmus.spec.prefetch_plan import PlanPrefetch, full_length
-from kvlitmus.spec.rule import RULES
+from kvlitmus.spec.law.plan import verdicts
+from kvlitmus.spec.law.rule import RULES
+from kvlitmus.spec.prefix.prefetch_plan import PlanPrefetch, full_length
+from kvlitmus.spec.prefix.rules import prefetch
 
 PLAN_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == prefetch.__name__]
 

@@ -9,11 +9,11 @@ import pytest
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.reference.hierarchy import alone_of, host_homes, host_of, pin
 from kvlitmus.reference.perform import Choice, perform
-from kvlitmus.spec.calls import Begin, End, Evict, Reset
 from kvlitmus.spec.interface.tiers import DONE
-from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.tier_calls import Tick
-from kvlitmus.spec.units import PageNo, Tokens
+from kvlitmus.spec.prefix.calls import Begin, End, Evict, Reset
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.tier_calls import Tick
+from kvlitmus.spec.words.units import PageNo, Tokens
 from tests.reference.support.desk import Desk
 
 

@@ -42,13 +42,13 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec import look
-from kvlitmus.spec.actions import ACTIONS, Group
-from kvlitmus.spec.explain import REACH
-from kvlitmus.spec.facts import FACTS
-from kvlitmus.spec.job import JOBS
+from kvlitmus.spec.law.actions import ACTIONS, Group
+from kvlitmus.spec.law.facts import FACTS
+from kvlitmus.spec.law.rule import RULES
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import RULES
+from kvlitmus.spec.prefix.frame import judged_step as look
+from kvlitmus.spec.prefix.frame.explain import REACH
+from kvlitmus.spec.prefix.rules.job import JOBS
 from tests.spec.support.edges import ALL_ROWS
 from tests.spec.support.functions import FUNCTIONS
 from tests.spec.support.wrong import TOLD, TellingChecker, Told, Wrong, WrongChecker
@@ -64,20 +64,20 @@ JUDGE = "kvlitmus.conformance.checker"
 """Where the functions of the spec are called by their names: in itself, and by the judge."""
 
 LEFT_OUT = {
-    "choices": "what a profile may declare; its tests say what is refused",
-    "config": "what a cache may be asked to be; the same",
-    "profile": "the same",
-    "text": "how refusals are worded",
-    "facts": "how facts are registered; every fact is tested by being there",
-    "rule": "how rules are registered",
+    "words.choices": "what a profile may declare; its tests say what is refused",
+    "words.config": "what a cache may be asked to be; the same",
+    "words.profile": "the same",
+    "words.text": "how refusals are worded",
+    "law.facts": "how facts are registered; every fact is tested by being there",
+    "law.rule": "how rules are registered",
     "parts": "which modules there are",
-    "plan": "how rules are compiled; each plan is compared with rules judged one by one",
-    "inline": "the same",
-    "names": "numbers that stand for prefixes; any are as good",
-    "host_state": "what the reference alone knows",
-    "on": "which occasions there are",
-    "actions": "the table itself, and how it is joined: changed as a table",
-    "transitions": "how a table of states is made: changed as a table",
+    "law.plan": "how rules are compiled; each plan is compared with rules judged one by one",
+    "law.inline": "the same",
+    "words.names": "numbers that stand for prefixes; any are as good",
+    "prefix.host_state": "what the reference alone knows",
+    "law.on": "which occasions there are",
+    "law.actions": "the table itself, and how it is joined: changed as a table",
+    "words.transitions": "how a table of states is made: changed as a table",
 }
 """Modules whose functions aren't changed, each with the reason."""
 
@@ -113,8 +113,10 @@ class Helper(NamedTuple):
 
 def modules() -> list[str]:
     """The modules of the spec whose functions are changed."""
-    names = sorted(path.stem for path in (ROOT / "spec" / "kvlitmus" / "spec").glob("*.py"))
-    return [name for name in names if name not in LEFT_OUT and name != "__init__"]
+    top = ROOT / "spec" / "kvlitmus" / "spec"
+    paths = [path.relative_to(top) for path in sorted(top.rglob("*.py")) if path.stem != "__init__"]
+    names = [".".join(path.with_suffix("").parts) for path in paths if path.parts[0] != "interface"]
+    return [name for name in names if name not in LEFT_OUT]
 
 
 def sites(names: Sequence[str]) -> Iterator[Site]:

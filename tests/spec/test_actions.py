@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kvlitmus.spec import facts
-from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
-from kvlitmus.spec import rule as register
-from kvlitmus.spec.actions import (
+from kvlitmus.spec.law import facts
+from kvlitmus.spec.law import rule as register
+from kvlitmus.spec.law.actions import (
     ACTIONS,
     CAUSES,
     EFFECTS,
@@ -24,10 +23,11 @@ from kvlitmus.spec.actions import (
     occasions_of_rule,
     occasions_with,
 )
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import rule
+from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec.words.profile import Profile
 from tools.site import GOVERNED, frame_page
 
 

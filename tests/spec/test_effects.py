@@ -1,8 +1,8 @@
 """A bug in a shared effect would be shared by the judge and the reference: something else must notice each.
 
-The judge, the reference and the proofs fold the same effects (``spec/effects.py``).  So each effect is given mutants
-here, one at a time, and it is shown what notices: the specimen, which shares none of them, under the judge or in lock
-step with the reference; or a law that is stated here once more.
+The judge, the reference and the proofs fold the same effects (``spec/prefix/effects.py``).  So each effect is given
+mutants here, one at a time, and it is shown what notices: the specimen, which shares none of them, under the judge or
+in lock step with the reference; or a law that is stated here once more.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec import effects
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.state import Page, Tree
-from kvlitmus.spec.units import Name, PageNo, Slot, Tick
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.state import Page, Tree
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick
 from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.lockstep import kinds_of, lockstep
 from tests.support.mutants import Change, Patched, assert_killed, fails, found_at

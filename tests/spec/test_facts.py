@@ -11,19 +11,20 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from kvlitmus.spec import calls, facts, occasions, plan
-from kvlitmus.spec import rule as register
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, Fact, Unknown, fact
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law import facts, occasions, plan
+from kvlitmus.spec.law import rule as register
+from kvlitmus.spec.law.facts import FACTS, INPUTS, UNKNOWN, Fact, Unknown, fact
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import Kind, rule
-from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State, empty_state
-from kvlitmus.spec.units import Name
-from kvlitmus.spec.windows import Doubt
+from kvlitmus.spec.prefix import calls
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import State, empty_state
+from kvlitmus.spec.prefix.windows import Doubt
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name
 
 RULES = all_rules()
 ROOM = Path(__file__).resolve().parent.parent.parent

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.spec import fingerprint, modules
-from kvlitmus.spec.fingerprint import Source, everything
-from kvlitmus.spec.modules import ROOT, Place
+from kvlitmus.spec.law import fingerprint, modules
+from kvlitmus.spec.law.fingerprint import Source, everything
+from kvlitmus.spec.law.modules import ROOT, Place
 from kvlitmus.spec.parts import all_rules
 
 NUMBERS = itertools.count()
@@ -60,7 +60,7 @@ ALIKE = {
     "parameters renamed, by name too": LOOP.replace("most", "limit").replace("state", "held"),
     "an order of definitions": LOOP.replace("DEPTH = 3\n", "") + "DEPTH = 3\n",
     "an import of what is not used": "import re\n" + LOOP,
-    "what is for type checkers": "if TYPE_CHECKING:\n    from kvlitmus.spec.state import State\n" + LOOP,
+    "what is for type checkers": "if TYPE_CHECKING:\n    from kvlitmus.spec.prefix.state import State\n" + LOOP,
 }
 OTHER = {
     "a constant": LOOP.replace("DEPTH = 3", "DEPTH = 4"),
@@ -211,10 +211,10 @@ def changed_by(monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str)
 
 
 def test_a_helper_that_a_fact_calls_decides_the_rules_that_speak_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    hashed = changed_by(monkeypatch, "kvlitmus.spec.schemes", "hashlib.sha256(data)", "hashlib.sha512(data)")
+    hashed = changed_by(monkeypatch, "kvlitmus.spec.words.schemes", "hashlib.sha256(data)", "hashlib.sha512(data)")
     assert {"HASH-01"} <= hashed and not {id for id in hashed if id.startswith(("LOCK", "SPARSE", "RANKS"))}
 
 
 def test_a_fact_that_is_told_otherwise_changes_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "kvlitmus.spec.component_facts"
+    module = "kvlitmus.spec.components.tree_facts"
     assert not changed_by(monkeypatch, module, '"""The length of the hit."""', '"""How long the hit is."""')

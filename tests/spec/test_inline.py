@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from kvlitmus.spec import plan
-from kvlitmus.spec.facts import FACTS, UNKNOWN, Unknown
-from kvlitmus.spec.inline import expression
+from kvlitmus.spec.law import plan
+from kvlitmus.spec.law.facts import FACTS, UNKNOWN, Unknown
+from kvlitmus.spec.law.inline import expression
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.units import Tokens
+from kvlitmus.spec.words.units import Tokens
 
 RULES = all_rules()
 TWO = 2

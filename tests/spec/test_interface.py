@@ -7,10 +7,10 @@ from types import ModuleType
 
 from kvlitmus.conformance import ports
 from kvlitmus.spec import interface
-from kvlitmus.spec.config import CONFIG_VALUES, Config
 from kvlitmus.spec.interface import PORTS, cache, capabilities_of, components, plans, ranks, sparse, stores, tiers
 from kvlitmus.spec.interface import ports as table
-from kvlitmus.spec.profile import PROFILE_VALUES, Profile
+from kvlitmus.spec.words.config import CONFIG_VALUES, Config
+from kvlitmus.spec.words.profile import PROFILE_VALUES, Profile
 
 PARTS = (cache, plans, tiers, stores, sparse, components, ranks, table)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kvlitmus.spec import windows
-from kvlitmus.spec.late import Contents, Late, followed
-from kvlitmus.spec.order import passed_over_by
-from kvlitmus.spec.page import Page, Tree
-from kvlitmus.spec.policies import POLICIES, SLRU_HITS, later, worth
-from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.units import Name, PageNo, Tick
+from kvlitmus.spec.prefix import windows
+from kvlitmus.spec.prefix.late_events import Contents, Late, followed
+from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.rules.order import passed_over_by
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.words.policies import POLICIES, SLRU_HITS, later, worth
+from kvlitmus.spec.words.units import Name, PageNo, Tick
 
 ROOT, OLD, NEWER, NEWEST = map(Name, range(4))
 

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from kvlitmus.spec.less import SAID, Said, meant_by, standing_for
+from kvlitmus.spec.law.rule import RULES
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import RULES
-from kvlitmus.spec.setting import SNAPSHOT
+from kvlitmus.spec.prefix.stand_ins import SAID, Said, meant_by, standing_for
+from kvlitmus.spec.words.setting import SNAPSHOT
 
 all_rules()
 
@@ -36,7 +36,7 @@ def test_the_table_is_read_both_ways() -> None:
 
 def test_what_is_judged_without_a_snapshot_alone_stands_for_something() -> None:
     """Such a rule is there for no other reason."""
-    from kvlitmus.spec.plan import unseen
+    from kvlitmus.spec.law.plan import unseen
 
     alone = {id for id, one in RULES.items() if unseen(one.facts)}
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.spec.names import Names, page_names
-from kvlitmus.spec.units import Key, Slot, Unit, page_ceil, page_floor, pages_in_order, pages_needed, pages_of, same
+from kvlitmus.spec.words.names import Names, page_names
+from kvlitmus.spec.words.units import (
+    Key,
+    Slot,
+    Unit,
+    page_ceil,
+    page_floor,
+    pages_in_order,
+    pages_needed,
+    pages_of,
+    same,
+)
 
 NAMESPACES = st.sampled_from([None, "a", "b", ""])
 UNITS = st.lists(st.one_of(st.integers(0, 3), st.tuples(st.integers(0, 2), st.integers(0, 2))), max_size=8)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from kvlitmus.spec.law.rule import RETIRED
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import RETIRED
 from tools import pins
 
 RULES = all_rules()

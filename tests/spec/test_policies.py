@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from kvlitmus.conformance.specimen import backup, works
 from kvlitmus.conformance.specimen import tree as specimen
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
-from kvlitmus.spec import policies
-from kvlitmus.spec.config import CONFIG_VALUES, Config
-from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED, STAGES
-from kvlitmus.spec.profile import PROFILE_VALUES, Profile
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words import policies
+from kvlitmus.spec.words.config import CONFIG_VALUES, Config
+from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED, STAGES
+from kvlitmus.spec.words.profile import PROFILE_VALUES, Profile
+from kvlitmus.spec.words.units import Key
 
 TIMEOUTS = ((2.0, 0.1, 30.0), (1.0, 1024.0, 0.0), (0.0, 8.0, 0.5), (0.0, 0.0, 0.0))
 BASES, ORIGINS = ("hit", "requested"), ("submit", "first_poll")

@@ -20,10 +20,12 @@ from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.mutants import prefetch as prefetch_mutants
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import ALONE, all_mutants
-from kvlitmus.spec import hashing, prefetch
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.facts import FACTS
-from kvlitmus.spec.hash_calls import (
+from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.law.facts import FACTS
+from kvlitmus.spec.law.occasions import occasions_of
+from kvlitmus.spec.law.plan import verdicts
+from kvlitmus.spec.law.rule import RULES, Strength
+from kvlitmus.spec.prefix.hash_calls import (
     EMPTY_LEDGER,
     CompareHashes,
     HashCall,
@@ -34,16 +36,14 @@ from kvlitmus.spec.hash_calls import (
     noted,
     prefixes_of,
 )
-from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.plan import verdicts
-from kvlitmus.spec.prefetch_plan import PlanPrefetch
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import RULES, Strength
-from kvlitmus.spec.schemes import SCHEMES
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.prefetch_plan import PlanPrefetch
+from kvlitmus.spec.prefix.rules import hashing, prefetch
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.schemes import SCHEMES
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Key
 from tests.support.mutants import Look, assert_killed, noticed
 from tests.support.step_judge import StepJudge
 

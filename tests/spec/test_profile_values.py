@@ -36,7 +36,7 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.profile import PROFILE_VALUES
+from kvlitmus.spec.words.profile import PROFILE_VALUES
 from kvlitmus.zoo import ZOO, target_of
 
 SPEC = Path(__file__).parents[2] / "spec" / "kvlitmus" / "spec"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.spec.calls import End, Free, Insert, Reset
-from kvlitmus.spec.release import queued, waiting_in
-from kvlitmus.spec.state import State, empty_state
-from kvlitmus.spec.units import PageNo, Slot
+from kvlitmus.spec.prefix.calls import End, Free, Insert, Reset
+from kvlitmus.spec.prefix.release import queued, waiting_in
+from kvlitmus.spec.prefix.state import State, empty_state
+from kvlitmus.spec.words.units import PageNo, Slot
 from tests.spec.support.boundaries import PATH, setting
 
 FREED, KEPT, ABORTED = Free((Slot(4),)), End(1, keep=True), End(1, keep=False)

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from kvlitmus.spec import facts
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law import facts
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import RETIRED, RULES, Kind, Rule, Strength, rule
 from kvlitmus.spec.parts import all_rules, rules_of
-from kvlitmus.spec.rule import RETIRED, RULES, Kind, Rule, Strength, rule
 
 EVERY = list(all_rules().values())
 

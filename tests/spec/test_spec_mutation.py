@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.spec.actions import ACTIONS, Cause, What
-from kvlitmus.spec.facts import FACTS
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law.actions import ACTIONS, Cause, What
+from kvlitmus.spec.law.facts import FACTS
+from kvlitmus.spec.law.on import On
 from kvlitmus.spec.parts import all_rules
 from tests.spec import mutation as spec_mutation
 from tests.spec.support.edges import ALL_ROWS
@@ -24,7 +24,9 @@ def known() -> frozenset[str]:
 
 def test_changes_to_functions_that_facts_call_are_told_apart_by_rows() -> None:
     changes = [
-        *spec_mutation.helpers([one for one in spec_mutation.sites(["backup"]) if one.name == "backup._has_room"])
+        *spec_mutation.helpers(
+            [one for one in spec_mutation.sites(["prefix.rules.backup"]) if one.name == "prefix.rules.backup._has_room"]
+        )
     ]
 
     assert len(changes) >= 4
@@ -33,10 +35,15 @@ def test_changes_to_functions_that_facts_call_are_told_apart_by_rows() -> None:
 
 
 def test_each_change_has_a_name_of_its_own() -> None:
-    changes = [*spec_mutation.helpers([*spec_mutation.sites(["room", "order", "tier_state"])]), *spec_mutation.tables()]
+    changes = [
+        *spec_mutation.helpers(
+            [*spec_mutation.sites(["prefix.memory_needed", "prefix.rules.order", "prefix.tier_state"])]
+        ),
+        *spec_mutation.tables(),
+    ]
 
     assert len({one.id for one in changes}) == len(changes)
-    assert any(one.name == "tier_state.Tiers.shelf" for one in changes)
+    assert any(one.name == "prefix.tier_state.Tiers.shelf" for one in changes)
     on, what, cause = On.TICK, What.DEMOTE, Cause.FAILED
     assert any(one.id.endswith(f"{on} {what.value}: {cause.value}  → left out") for one in changes)
     assert cause in {one.cause for one in ACTIONS[on][what]}  # nothing is put in place before it is tried
@@ -44,22 +51,26 @@ def test_each_change_has_a_name_of_its_own() -> None:
 
 def test_functions_are_called_by_the_names_that_are_replaced() -> None:
     called: set[str] = set()
-    found = [one for one in spec_mutation.sites(["backup"]) if one.name in ("backup._has_room", "backup.hot_among")]
-    before = [one.value for one in spec_mutation.sites(["backup"])]
+    found = [
+        one
+        for one in spec_mutation.sites(["prefix.rules.backup"])
+        if one.name in ("prefix.rules.backup._has_room", "prefix.rules.backup.hot_among")
+    ]
+    before = [one.value for one in spec_mutation.sites(["prefix.rules.backup"])]
 
     with spec_mutation.noting(found, called):
         for row in ALL_ROWS:
             if row.name == "due_missed":
                 row.function(**row.values)
 
-    assert called == {"backup._has_room"}
-    assert [one.value for one in spec_mutation.sites(["backup"])] == before
+    assert called == {"prefix.rules.backup._has_room"}
+    assert [one.value for one in spec_mutation.sites(["prefix.rules.backup"])] == before
 
 
 def sample() -> list[spec_mutation.Helper]:
     """The changes that were told apart; some may be gone with the operator that they change."""
     names = {id.removeprefix(spec_mutation.SPEC).partition(": ")[0] for id in known()}
-    modules = sorted({name.split(".")[0] for name in names} & {*spec_mutation.modules()})
+    modules = [one for one in spec_mutation.modules() if any(name.startswith(f"{one}.") for name in names)]
     named = [one for one in spec_mutation.sites(modules) if one.name in names]
     return [one for one in spec_mutation.helpers(named) if one.id in known()]
 
@@ -70,7 +81,7 @@ def of_rules() -> set[object]:
 
 
 def test_a_predicate_and_a_fact_are_told_apart_by_rows_and_plays() -> None:
-    one, two = "backup.a_put_stops_where_storage_refuses", "fetch.reservable"
+    one, two = "prefix.rules.backup.a_put_stops_where_storage_refuses", "prefix.rules.fetch.reservable"
     changes = [change for change in sample() if change.name in (one, two)]
     assert {change.name for change in changes} == {one, two}
     found = spec_mutation.outcomes(changes, seed=0, plays=40, seconds=60.0, jobs=2)

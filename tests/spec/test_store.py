@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvlitmus.reference.store import damage, empty_store, exists, get, put
-from kvlitmus.spec import store
-from kvlitmus.spec.store_facts import STRANGE
+from kvlitmus.spec.stores import rules as store
+from kvlitmus.spec.stores.facts import STRANGE
 
 ONE, TWO = b"one", b"two"
 KEYS = st.sampled_from("abc")

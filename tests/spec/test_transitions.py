@@ -23,10 +23,10 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.reference.hierarchy import host_of
 from kvlitmus.spec.interface import JOB_KINDS, Outcome
-from kvlitmus.spec.job import ADVANCES, GONE, JOBS, LANDED, UNDER_WAY
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.prefetch_life import ENDED, ENDS, FETCH, KIND, PREFETCHES, QUERY, REVOKED, STAGES
-from kvlitmus.spec.transitions import NONE, Step, Table, Transition
+from kvlitmus.spec.prefix.rules.job import ADVANCES, GONE, JOBS, LANDED, UNDER_WAY
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.prefetch_life import ENDED, ENDS, FETCH, KIND, PREFETCHES, QUERY, REVOKED, STAGES
+from kvlitmus.spec.words.transitions import NONE, Step, Table, Transition
 from tests.spec.support.recorder import Recorder, Stages
 
 TABLES = {"jobs": JOBS, "prefetches": PREFETCHES}

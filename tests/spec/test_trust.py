@@ -11,15 +11,15 @@ from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.run.engine import Scheduled, make_checker, play, run_item
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.page import Page
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State, Tree, empty_state
-from kvlitmus.spec.trust import CACHED, LOCKS, OWNERS, DistrustedError, contradicted, distrusting, parted
-from kvlitmus.spec.units import PageNo, Tick
+from kvlitmus.spec.prefix.frame.trust import CACHED, LOCKS, OWNERS, DistrustedError, contradicted, distrusting, parted
+from kvlitmus.spec.prefix.page import Page
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import State, Tree, empty_state
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import PageNo, Tick
 
 SETTING = Setting(Config(), Profile(), 3, frozenset())
 (FIRST, SECOND) = SETTING.names.of(None, (1, 2))

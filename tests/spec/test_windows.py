@@ -10,8 +10,8 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.legal.flat import EvictsAhead, WholeNodesGo
-from kvlitmus.spec import calls
-from kvlitmus.spec.policies import POLICIES
+from kvlitmus.spec.prefix import calls
+from kvlitmus.spec.words.policies import POLICIES
 from tests.spec.support.histories import all_histories, noted
 
 SMALL = Config(page_size=1, pages=8)

@@ -23,7 +23,7 @@ from typing import Any
 from kvlitmus.conformance.ports import PORTS, Begun, Hit, Stored
 from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.interface.tiers import Event, Job, Loaded, Outcome, PageStore, Prefetched
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.support.differential_store import Recorder, Replayer
 
 DEVICE, HOST = "device", "host"

@@ -21,7 +21,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.works import TieredNode
-from kvlitmus.spec.names import Names
+from kvlitmus.spec.words.names import Names
 from tests.support.differential import Difference, DifferentialAdapter
 
 SHOWN = 12

@@ -12,14 +12,14 @@ from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.reference.perform import choice_of, free_pages, perform, sizes
-from kvlitmus.spec.advance import follow
-from kvlitmus.spec.calls import Insert, Lock
 from kvlitmus.spec.interface import Begun, Hit
-from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.step import Step
-from kvlitmus.spec.tree import left_to_caller
+from kvlitmus.spec.law.step import Step
+from kvlitmus.spec.prefix.advance import follow
+from kvlitmus.spec.prefix.calls import Insert, Lock
+from kvlitmus.spec.prefix.rules.tree import left_to_caller
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.setting import Setting
 
 GROUPS = tuple(name for name in State._fields if name not in ("told", "late"))
 """The groups of the state that are compared: all, save those of events, which are asked for after the call."""

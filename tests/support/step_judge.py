@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from kvlitmus.spec.facts import INPUTS, UNKNOWN
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.plan import Plan, compile_plan
-from kvlitmus.spec.rule import Rule
-from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.law.facts import INPUTS, UNKNOWN
+from kvlitmus.spec.law.occasions import occasions_of
+from kvlitmus.spec.law.plan import Plan, compile_plan
+from kvlitmus.spec.law.rule import Rule
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 
 GIVEN = ("setting", "state", "call", "answer")
 """What is known of such a step; no fact is worked out from anything else."""

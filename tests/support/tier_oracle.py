@@ -16,18 +16,18 @@ from typing import Any
 from kvlitmus.reference.choose import Choice
 from kvlitmus.reference.hierarchy import alone_of, empty_hierarchy, host_of, jobs_of, moving, occupied
 from kvlitmus.reference.perform import choice_of, free_pages, perform, sizes
-from kvlitmus.spec.calls import Compute
-from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import FETCH, Job, Loaded, Prefetched
-from kvlitmus.spec.names import page_names
-from kvlitmus.spec.release import waiting_in
-from kvlitmus.spec.seen import TierSeen
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.step import Step
-from kvlitmus.spec.tier_calls import Advance, Attach, Settled
-from kvlitmus.spec.units import PageNo
+from kvlitmus.spec.law.step import Step
+from kvlitmus.spec.prefix.calls import Compute
+from kvlitmus.spec.prefix.host_state import Operation
+from kvlitmus.spec.prefix.release import waiting_in
+from kvlitmus.spec.prefix.seen import TierSeen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import Advance, Attach, Settled
+from kvlitmus.spec.words.names import page_names
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import PageNo
 from tests.support.oracle import Differs, Oracle, said
 
 

@@ -14,7 +14,7 @@ from kvlitmus.conformance.specimen.tree import Node
 from kvlitmus.conformance.specimen.works import TieredNode, Work
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SELECTIVE, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.units import Unit
+from kvlitmus.spec.words.units import Unit
 
 
 @mutant(

@@ -17,7 +17,7 @@ from kvlitmus.mutants.legal.components import (
     ReplacingTree,
 )
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 @mutant("component-eviction-goes-on", kills=("COMP-13",), profile=BY_NODE, configs=PAIRS)

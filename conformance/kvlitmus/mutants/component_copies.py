@@ -17,7 +17,7 @@ from kvlitmus.mutants.legal.component_copies import (
     path_to,
 )
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.component_shapes import Component
+from kvlitmus.spec.words.shapes import Component
 
 # Cached from the beginning
 

@@ -8,8 +8,8 @@ from typing import Any
 from kvlitmus.conformance.specimen.components import ComponentEvictor, ComponentNode
 from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
 from kvlitmus.mutants.disturbances import FOREIGN
-from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run, Shape, Window
-from kvlitmus.spec.policies import SELECTIVE
+from kvlitmus.spec.words.policies import SELECTIVE
+from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Run, Shape, Window
 
 OnTier = Callable[[Any, ComponentEvictor], bool]
 """Change one tier of a cache; whether that could be done."""
@@ -340,7 +340,7 @@ GROUPS: Mapping[str, str] = {
     "uses": "device: the order of use",
     "host_uses": "host: the order of use",
 }
-"""By which ways each part of what is known (:class:`~kvlitmus.spec.component_state.ComponentState`) is disturbed."""
+"""By which ways each part of what is known (:class:`~kvlitmus.spec.components.state.ComponentState`) is disturbed."""
 
 NOT_DISTURBED: Mapping[str, str] = {
     "fetches": "whoever asked for it has it, with its places: COMP-17 notices where one of these gets another home",

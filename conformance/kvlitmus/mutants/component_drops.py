@@ -8,7 +8,7 @@ from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import mutant, null_mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 _VLLM = "https://github.com/vllm-project/vllm/"
 DROPPING = replace(PROFILE, component_drop="last")

@@ -8,7 +8,7 @@ from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, Pinned
 from kvlitmus.conformance.specimen.components import ComponentNode
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 HOSTS = COMPONENT_HOST_CONFIGS[:2]
 BIGRAM = tuple(config for config in COMPONENT_HOST_CONFIGS if config.bigram)

@@ -21,8 +21,8 @@ from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTre
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.component_order import EVERY_POLICY, MATCHES
 from kvlitmus.mutants.registry import mutant, null_mutant
-from kvlitmus.spec.component_shapes import Component
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Component
+from kvlitmus.spec.words.units import Key
 
 CAPPED = replace(PROFILE, match_cap="len-1")
 PAGED = COMPONENT_CONFIGS[:3]

@@ -8,8 +8,8 @@ from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, Com
 from kvlitmus.conformance.specimen.components import ComponentNode
 from kvlitmus.mutants.components import HYBRID, SHARED, STATED, WINDOWED, at
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.component_shapes import Component, Derived, Point, Run, Window
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Component, Derived, Point, Run, Window
+from kvlitmus.spec.words.units import Key
 
 _SGLANG = "https://github.com/sgl-project/sglang/"
 INDEXED = at("kv+index")

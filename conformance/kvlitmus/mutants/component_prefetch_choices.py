@@ -16,8 +16,8 @@ from kvlitmus.mutants.legal.component_prefetch import (
     ShortFetcher,
 )
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.component_shapes import Component, Window
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Component, Window
+from kvlitmus.spec.words.units import Key
 
 _SGLANG = "https://github.com/sgl-project/sglang/"
 

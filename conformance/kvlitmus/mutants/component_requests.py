@@ -12,8 +12,8 @@ from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPoo
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components import NodeTree
 from kvlitmus.mutants.registry import mutant, null_mutant
-from kvlitmus.spec.component_shapes import Component, Point, Window
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Component, Point, Window
+from kvlitmus.spec.words.units import Key
 
 _SGLANG = "https://github.com/sgl-project/sglang/"
 _VLLM = "https://github.com/vllm-project/vllm/"

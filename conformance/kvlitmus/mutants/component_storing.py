@@ -11,7 +11,7 @@ from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, Pla
 from kvlitmus.conformance.specimen.component_storing import ComponentWrite, ComponentWriter
 from kvlitmus.conformance.specimen.components import ComponentNode
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 STORED = COMPONENT_STORAGE_CONFIGS[:1]
 LATER = COMPONENT_STORAGE_CONFIGS[1:2]

@@ -10,7 +10,7 @@ from kvlitmus.conformance.specimen.component_writes import ComponentPolicy
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.interface.components import ComponentBegun
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 _SGLANG = "https://github.com/sgl-project/sglang/"
 THROUGH = tuple(config for config in COMPONENT_WRITE_CONFIGS if config.write == "write_through")

@@ -10,8 +10,8 @@ from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree, WindowWalk
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import mutant, null_mutant
-from kvlitmus.spec.component_shapes import Component, Run
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Component, Run
+from kvlitmus.spec.words.units import Key
 
 _SGLANG = "https://github.com/sgl-project/sglang/"
 _VLLM = "https://github.com/vllm-project/vllm/"

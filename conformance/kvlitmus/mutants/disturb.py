@@ -1,7 +1,7 @@
 """Disturbances: foreign effects, done to a specimen behind a call that it has just answered.
 
-They are the self-test of the table of actions (:mod:`kvlitmus.spec.actions`).  :mod:`kvlitmus.mutants.disturbances` has
-ways to bring about each effect.  A :class:`DisturbingChecker` plays as usual; behind each call
+They are the self-test of the table of actions (:mod:`kvlitmus.spec.law.actions`).  :mod:`kvlitmus.mutants.disturbances`
+has ways to bring about each effect.  A :class:`DisturbingChecker` plays as usual; behind each call
 it takes copies of the specimen, disturbs each in one way, and has the step judged as if the call had done that.  In a
 cell that is *unchanged* the frame must be broken.  In a cell that is governed it depends: an effect without its cause,
 too much of it, on the wrong subject.
@@ -30,12 +30,12 @@ from kvlitmus.mutants.disturbances import (
     drop_newest,
     drop_oldest,
 )
-from kvlitmus.spec.actions import ACTIONS, Group, What
-from kvlitmus.spec.explain import changes, explain
-from kvlitmus.spec.look import Look, causes_in
-from kvlitmus.spec.on import On
-from kvlitmus.spec.seen import Seen, TierSeen
-from kvlitmus.spec.state import State
+from kvlitmus.spec.law.actions import ACTIONS, Group, What
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.prefix.frame.explain import changes, explain
+from kvlitmus.spec.prefix.frame.judged_step import Look, causes_in
+from kvlitmus.spec.prefix.seen import Seen, TierSeen
+from kvlitmus.spec.prefix.state import State
 
 UNREACHED: dict[On, str] = {
     On.GROUP_CLOSED: "it is the end of a free group in a recorded trace; no cache is there to be disturbed",

@@ -1,9 +1,10 @@
 """Disturbances of caches of components, of sparse host pools and of ranks, which the table of actions has no rows for.
 
-Their calls are exempt from the frame (:data:`kvlitmus.spec.actions.ELSEWHERE`): rules of their own say what must stay
-as it is.  Whether these see every change is asked here.  A :class:`Way` is one change that nobody asked for.  It is
-done to a copy of the specimen behind a call, which is then looked at and judged anew.  What can't show at once, such as
-a pin that is lost, is *lasting*.  That, and what did not show at once, is done to the specimen itself, which plays on.
+Their calls are exempt from the frame (:data:`kvlitmus.spec.law.actions.ELSEWHERE`): rules of their own say what must
+stay as it is.  Whether these see every change is asked here.  A :class:`Way` is one change that nobody asked for.  It
+is done to a copy of the specimen behind a call, which is then looked at and judged anew.  What can't show at once, such
+as a pin that is lost, is *lasting*.  That, and what did not show at once, is done to the specimen itself, which plays
+on.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any, NamedTuple
 from kvlitmus.conformance.checker.calls import component_look, ranks, sparse
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.spec.actions import ELSEWHERE
-from kvlitmus.spec.component_calls import After
-from kvlitmus.spec.on import On
-from kvlitmus.spec.rank_calls import Together
-from kvlitmus.spec.sparse_calls import SparseDone
+from kvlitmus.spec.components.calls import After
+from kvlitmus.spec.law.actions import ELSEWHERE
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.ranks.calls import Together
+from kvlitmus.spec.sparse.calls import SparseDone
 
 KINDS = ("component", "sparse", "ranks")
 """The kinds of caches, as the names of their calls begin."""

@@ -12,8 +12,8 @@ from typing import Any
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.tree import Node
 from kvlitmus.conformance.specimen.works import TieredNode
-from kvlitmus.spec.actions import What
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.law.actions import What
+from kvlitmus.spec.words.units import Key
 
 FOREIGN = 77_777
 """A token that no schedule draws."""

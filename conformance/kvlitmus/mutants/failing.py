@@ -12,7 +12,7 @@ from kvlitmus.conformance.specimen.tree import Node
 from kvlitmus.conformance.specimen.works import TieredNode, Work
 from kvlitmus.mutants.hosted import SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant, null_mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 LOST = VLLM + "issues/19329"
 """A load that fails isn't noticed: what comes out is wrong, or nothing does."""

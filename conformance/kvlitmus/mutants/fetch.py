@@ -25,7 +25,7 @@ from kvlitmus.mutants.prefetch import (
 )
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface import PageStore
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 ADAPTIVE, MAMBA = SGLANG + "pull/16370", SGLANG + "pull/26945"
 TIGHT = tuple(replace(config, host_pages=min(config.host_pages, 8)) for config in HOSTED)

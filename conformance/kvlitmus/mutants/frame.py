@@ -12,7 +12,7 @@ from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface import Hit
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 EVERYTHING = 1 << 20
 """More slots than any cache has."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import mutant, null_mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 _GITHUB = "https://github.com/"
 

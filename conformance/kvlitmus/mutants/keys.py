@@ -11,7 +11,7 @@ from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.registry import PAGED, PLAIN, mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 BIGRAM = (replace(PAGED, bigram=True), replace(PLAIN, bigram=True))
 CAPPED = replace(PROFILE, match_cap="len-1")

@@ -10,7 +10,7 @@ from kvlitmus.conformance.specimen.works import Fetch, TieredNode
 from kvlitmus.mutants.hosted import SGLANG, BelievingHost
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface.tiers import PageStore
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 @mutant(

@@ -12,7 +12,7 @@ from kvlitmus.conformance.specimen.tree import Unit
 from kvlitmus.conformance.specimen.works import TieredNode, Work, key_of
 from kvlitmus.mutants.hosted import HOSTED, LMCACHE, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 LOCKS = ("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06")
 

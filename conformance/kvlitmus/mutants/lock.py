@@ -8,7 +8,7 @@ from kvlitmus.conformance.ports import Hit, Stored
 from kvlitmus.conformance.specimen.flat import Receipt, Specimen
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.registry import PAGED, mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 @mutant(

@@ -18,7 +18,7 @@ from kvlitmus.mutants.hosted import HOSTED
 from kvlitmus.mutants.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, PLAIN, mutant
 from kvlitmus.spec.interface import Outcome, Prefetched, Stored
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 @mutant(

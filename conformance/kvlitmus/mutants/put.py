@@ -15,7 +15,7 @@ from kvlitmus.mutants.hashing import Personal, Upstreams
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, VLLM
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.interface import PageStore
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 
 
 @mutant(

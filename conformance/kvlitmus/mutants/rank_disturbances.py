@@ -9,7 +9,7 @@ from typing import Any
 from kvlitmus.conformance.specimen.ranked import RankCache, Read
 from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
 from kvlitmus.mutants.disturbances import FOREIGN
-from kvlitmus.spec.rank_calls import RankAsk, RankLocal
+from kvlitmus.spec.ranks.calls import RankAsk, RankLocal
 
 OnRank = Callable[[RankCache], bool]
 """Change one rank; whether that could be done."""

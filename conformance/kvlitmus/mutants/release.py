@@ -11,7 +11,7 @@ from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tree import RadixTree
 from kvlitmus.mutants.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 @mutant(

@@ -9,7 +9,7 @@ from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.mutants.registry import PAGED, mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 CROWDED = (Config(page_size=4, pages=8), Config(page_size=1, pages=8))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kvlitmus.conformance.specimen.sparse import NO_SLOT, RowTable
 from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law.on import On
 
 OnRow = Callable[[RowTable, int], bool]
 """Change a row; whether that could be done."""
@@ -270,7 +270,7 @@ GROUPS: Mapping[str, str] = {
     "places": "its row: a slot of the buffer",
     "held": "its row: a slot of the buffer",
 }
-"""By which ways each part of what is known (:class:`~kvlitmus.spec.sparse_state.SparseState`) is disturbed."""
+"""By which ways each part of what is known (:class:`~kvlitmus.spec.sparse.state.SparseState`) is disturbed."""
 
 FIXED = "it is a size or a choice that a pool has from the start; no call has it change"
 COUNTED = "it is worked out from the calls that were made"

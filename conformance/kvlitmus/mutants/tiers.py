@@ -14,7 +14,7 @@ from kvlitmus.conformance.specimen.works import TieredNode
 from kvlitmus.mutants.disturbances import nodes
 from kvlitmus.mutants.hosted import NOT_BACK, SELECTIVE, SGLANG, VLLM
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 @mutant(

@@ -9,7 +9,7 @@ from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 BY_HITS = (Config(page_size=4, policy="lfu"), Config(page_size=1, policy="slru"))
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 NONE = -1
 COLUMNS = ("parent", "page", "used", "locks", "live")

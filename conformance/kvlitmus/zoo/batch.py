@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from kvlitmus.conformance.ports import Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 
 
 class Branch:

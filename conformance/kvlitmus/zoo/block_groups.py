@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.spec.component_layouts import Layout, layout_of
-from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Window
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.layouts import Layout, layout_of
+from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Window
+from kvlitmus.spec.words.units import Key
 
 PROFILE = replace(Profile(), component_cascade="none")
 CONFIGS = (

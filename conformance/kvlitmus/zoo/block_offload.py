@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.component_shapes import Component
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Component
+from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import BlockGroups, BlockGroupsTarget, BlockKey, beginning, key_of, layout_for
 
 CONFIGS = (

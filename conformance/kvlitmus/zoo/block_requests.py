@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.spec.component_layouts import layout_of
-from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Window
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Window
+from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import BlockGroups, BlockKey
 
 PROFILE = replace(Profile(), component_cascade="none", component_copies="kept", match_cap="len-1")

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.component_shapes import Chunk, Component, Point, Window
-from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
+from kvlitmus.spec.words.shapes import Chunk, Component, Point, Window
+from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import BlockGroups, BlockKey, beginning, key_of, layout_for
 from kvlitmus.zoo.block_offload import Offload
 from kvlitmus.zoo.block_writes import BlockWrites, BlockWritesTarget

@@ -20,8 +20,8 @@ from hashlib import sha256
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Unsupported, View
 from kvlitmus.spec.interface import Event
-from kvlitmus.spec.schemes import KVLITMUS_2, Domain
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.schemes import KVLITMUS_2, Domain
+from kvlitmus.spec.words.units import Key, Unit
 
 BlockKey = tuple[object, tuple[Unit, ...]]
 """The key of the block before (or the namespace), and the block's own units."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.component_shapes import Component
 from kvlitmus.spec.interface.components import ComponentBegun
-from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
+from kvlitmus.spec.words.shapes import Component
+from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import BlockGroups, BlockKey, beginning, key_of, layout_for
 from kvlitmus.zoo.block_offload import BlockOffload, BlockOffloadTarget, told
 

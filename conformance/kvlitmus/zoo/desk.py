@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvlitmus.conformance.ports import Begun, Config, NodeView, Profile, Unsupported, View
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 
 
 @dataclass(slots=True)

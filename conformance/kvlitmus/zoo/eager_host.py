@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from kvlitmus.conformance.ports import Config, Hit, Profile, Sizes, Stored, Unsupported
 from kvlitmus.spec.interface import Loaded, TierNode, TierView
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 
 
 @dataclass(eq=False)

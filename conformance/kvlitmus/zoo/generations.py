@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from kvlitmus.conformance.ports import Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
 from kvlitmus.spec.interface.tiers import Event
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 
 USES = 4
 """So many uses are of one age."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvlitmus.conformance.ports import Config, Hit, NodeView, Profile, Stored, Unsupported, View
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 
 
 class Run:

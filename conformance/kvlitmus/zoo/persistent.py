@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvlitmus.conformance.ports import Config, Hit, NodeView, Profile, Stored, Unsupported, View
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 
 Page = tuple[Unit, ...]
 Path = tuple[str | None, tuple[Page, ...]]

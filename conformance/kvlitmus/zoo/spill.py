@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.ports import Config, Hit, Profile, Stored, Unsupported
 from kvlitmus.spec.interface import Loaded, TierNode, TierView
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 
 NOWHERE = -1
 

@@ -1,8 +1,8 @@
-"""Storage names: under what a page is kept outside of the machine (see :mod:`kvlitmus.spec.hashing`).
+"""Storage names: under what a page is kept outside of the machine (see :mod:`kvlitmus.spec.prefix.rules.hashing`).
 
 The name of a page is the SHA-256 of the page before it and of its own tokens, so names form a chain; the scheme is
-``kvlitmus-2`` (:mod:`kvlitmus.spec.schemes`).  A key's whole pages are brought into the bytes that are hashed at once,
-and then hashed in one go (:mod:`kvlitmus.optimized.sha`).
+``kvlitmus-2`` (:mod:`kvlitmus.spec.words.schemes`).  A key's whole pages are brought into the bytes that are hashed at
+once, and then hashed in one go (:mod:`kvlitmus.optimized.sha`).
 
 What is cached keeps its digests: each branch has those of its first pages, as many as somebody asked for.  So the names
 of a path cost what is new about it.  The seed of a namespace is kept with its root, and ends with it.
@@ -20,8 +20,8 @@ import numpy as np
 
 from kvlitmus.optimized.arrays import IntArray
 from kvlitmus.optimized.branch import DIGEST_BYTES, Branch, Place
-from kvlitmus.spec.hashing import raw
-from kvlitmus.spec.schemes import HASH_DIGITS, KVLITMUS_2, TOKEN_LIMIT, Domain
+from kvlitmus.spec.prefix.rules.hashing import raw
+from kvlitmus.spec.words.schemes import HASH_DIGITS, KVLITMUS_2, TOKEN_LIMIT, Domain
 
 if TYPE_CHECKING:
     from kvlitmus.optimized.paths import Paths

@@ -18,7 +18,7 @@ from kvlitmus.spec.interface.plans import (
     PrefetchAsk,
     PrefetchPlan,
 )
-from kvlitmus.spec.prefetch_plan import deficit, full_length, least_length, truncated_length
+from kvlitmus.spec.prefix.prefetch_plan import deficit, full_length, least_length, truncated_length
 
 
 class PrefetchPlanner:

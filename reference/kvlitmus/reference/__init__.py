@@ -1,12 +1,12 @@
 """How one correct cache behaves: frozen values and pure transition functions.
 
 All of it is :func:`kvlitmus.reference.perform.perform`: for each call, what a correct cache chooses
-(:mod:`~kvlitmus.reference.choose`) and answers.  What the call then amounts to is said in :mod:`kvlitmus.spec.advance`,
-on the state of :mod:`kvlitmus.spec.state`.  The parts of a hierarchy are named in
-:mod:`~kvlitmus.reference.hierarchy`.
+(:mod:`~kvlitmus.reference.choose`) and answers.  What the call then amounts to is said in
+:mod:`kvlitmus.spec.prefix.advance`, on the state of :mod:`kvlitmus.spec.prefix.state`.  The parts of a hierarchy are
+named in :mod:`~kvlitmus.reference.hierarchy`.
 
 What is worth keeping, when pages are backed up and how long requests wait is decided in
-:mod:`kvlitmus.spec.policies`.
+:mod:`kvlitmus.spec.words.policies`.
 Nothing here keeps time, draws lots, or talks to anybody.  Where a correct cache has a choice
 (which free page, which of two equal victims), the function takes the choice as an argument:
 left out, the reference decides; given, it is what an implementation was seen to do.

@@ -23,19 +23,19 @@ from kvlitmus.reference import tier
 from kvlitmus.reference.choose import Choice, Names
 from kvlitmus.reference.hierarchy import begins, host_of, lock, pin, record, unlock
 from kvlitmus.reference.put import start_puts
-from kvlitmus.spec import policies
-from kvlitmus.spec.host_state import Transfer
 from kvlitmus.spec.interface.tiers import BACKUP
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Name
+from kvlitmus.spec.prefix.host_state import Transfer
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words import policies
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name
 
 
 def due(state: State, setting: Setting, names: Sequence[Name]) -> tuple[Names, ...]:
     """The nodes of this path, all resident, that are to be backed up now, parents first.
 
-    What isn't backed is the end of the path; how much of it is due is the policy's: :func:`kvlitmus.spec.policies.due`.
-    Where nobody counts uses, only this one is known.
+    What isn't backed is the end of the path; how much of it is due is the policy's:
+    :func:`kvlitmus.spec.words.policies.due`. Where nobody counts uses, only this one is known.
     """
     copies, resident = host_of(state).copies, state.tree.pages
     nodes: list[list[Name]] = []

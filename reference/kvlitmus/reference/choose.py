@@ -14,14 +14,14 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import takewhile
 from typing import NamedTuple, TypeVar
 
-from kvlitmus.spec import effects
 from kvlitmus.spec.interface.tiers import Outcome
-from kvlitmus.spec.order import passed_over_by
-from kvlitmus.spec.policies import later, worth
-from kvlitmus.spec.release import waiting_in
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State, Tree
-from kvlitmus.spec.units import Name, PageNo, Tokens
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.release import waiting_in
+from kvlitmus.spec.prefix.rules.order import passed_over_by
+from kvlitmus.spec.prefix.state import State, Tree
+from kvlitmus.spec.words.policies import later, worth
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
 Names = tuple[Name, ...]
 Kept = TypeVar("Kept")

@@ -6,17 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kvlitmus.reference.choose import NO_CHOICE, Choice, Names, ends_at_nodes
-from kvlitmus.spec import calls, tier_calls
 from kvlitmus.spec.interface.tiers import BACKUP, PUT, Job, Outcome
-from kvlitmus.spec.names import page_names
-from kvlitmus.spec.policies import WRITE_BACK
-from kvlitmus.spec.seen import Record, TierSeen
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.step import Step
-from kvlitmus.spec.storage_advance import query_told
-from kvlitmus.spec.tier_state import COPIES
-from kvlitmus.spec.units import Name, PageNo, Slot, pages_in_order
+from kvlitmus.spec.law.step import Step
+from kvlitmus.spec.prefix import calls, tier_calls
+from kvlitmus.spec.prefix.seen import Record, TierSeen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.storage_advance import query_told
+from kvlitmus.spec.prefix.tier_state import COPIES
+from kvlitmus.spec.words.names import page_names
+from kvlitmus.spec.words.policies import WRITE_BACK
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_in_order
 
 MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow})
 """The calls that may evict; the profile says whether an allocation does."""
@@ -36,8 +36,8 @@ GIVES_BACK = frozenset({tier_calls.Advance, tier_calls.Poll, tier_calls.Abandon,
 def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     """The choice that a cache was seen to make: what vanished, the pages that it granted, where the host has what.
 
-    The step is between two snapshots (:class:`~kvlitmus.spec.seen.Seen`, of a hierarchy
-    :class:`~kvlitmus.spec.seen.TierSeen`).  ``state``: what was known before it.
+    The step is between two snapshots (:class:`~kvlitmus.spec.prefix.seen.Seen`, of a hierarchy
+    :class:`~kvlitmus.spec.prefix.seen.TierSeen`).  ``state``: what was known before it.
     """
     call, answer, size = step.call, step.answer, setting.size
     before, after = step.before, step.after

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from kvlitmus.reference.components import Cache
-from kvlitmus.spec.component_calls import At
+from kvlitmus.spec.components.calls import At
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.words.setting import Setting
 
 
 def changes(before: Cache, after: Cache, setting: Setting) -> list[ComponentEvent]:

@@ -11,8 +11,7 @@ from typing import cast
 
 from kvlitmus.reference.component_prefetch import FETCHES, by_component
 from kvlitmus.reference.components import CALLS, Cache, Entry, evict, give
-from kvlitmus.spec.calls import Path
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     At,
     ComponentBackUp,
     ComponentCall,
@@ -23,10 +22,11 @@ from kvlitmus.spec.component_calls import (
     Copying,
     Entries,
 )
-from kvlitmus.spec.component_copies import by_pool, counted
-from kvlitmus.spec.component_shapes import largest
-from kvlitmus.spec.component_state import Copy, at_places, end_name, ends_at, needed_by, on_path
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.copies import by_pool, counted
+from kvlitmus.spec.components.state import Copy, at_places, end_name, ends_at, needed_by, on_path
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import largest
 
 
 def host_of(cache: Cache) -> Cache:

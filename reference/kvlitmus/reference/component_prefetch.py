@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from kvlitmus.reference.components import CALLS, Cache, evict, give, insert
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     At,
     Committed,
     ComponentAbort,
@@ -25,11 +25,8 @@ from kvlitmus.spec.component_calls import (
     Reading,
     Reserved,
 )
-from kvlitmus.spec.component_facts import fetch_whole
-from kvlitmus.spec.component_fetch import Origin, asked, fetched, least_length, reserved_length, restored
-from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import fits, summed
-from kvlitmus.spec.component_state import (
+from kvlitmus.spec.components.fetch import Origin, asked, fetched, least_length, reserved_length, restored
+from kvlitmus.spec.components.state import (
     Fetch,
     Place,
     anchor_of,
@@ -39,7 +36,10 @@ from kvlitmus.spec.component_state import (
     pool_places,
     written,
 )
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.tree_facts import fetch_whole
+from kvlitmus.spec.words.layouts import Layout
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import fits, summed
 
 
 def counts(cache: Cache) -> Mapping[str, int]:

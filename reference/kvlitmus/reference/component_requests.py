@@ -11,8 +11,7 @@ from typing import NamedTuple, cast
 
 from kvlitmus.reference import components
 from kvlitmus.reference.components import Cache
-from kvlitmus.spec.calls import Path
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     At,
     ComponentAlloc,
     ComponentEvict,
@@ -25,9 +24,10 @@ from kvlitmus.spec.component_calls import (
     ComponentStart,
     Holding,
 )
-from kvlitmus.spec.component_shapes import Need, fits, working
-from kvlitmus.spec.component_state import end_name, needed_at
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.state import end_name, needed_at
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import Need, fits, working
 
 Held = Mapping[str, Mapping[int, int]]
 """Of each component places, by where they end."""

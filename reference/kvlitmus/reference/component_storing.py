@@ -13,7 +13,7 @@ from kvlitmus.reference import component_prefetch
 from kvlitmus.reference.component_host import COPIES
 from kvlitmus.reference.component_prefetch import FETCHES
 from kvlitmus.reference.components import CALLS, Cache
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     ComponentAbort,
     ComponentAttach,
     ComponentCall,
@@ -25,8 +25,8 @@ from kvlitmus.spec.component_calls import (
     Reserved,
     Writing,
 )
-from kvlitmus.spec.component_state import Write, end_name, ends_at, landing_on_host, needed_by
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.state import Write, end_name, ends_at, landing_on_host, needed_by
+from kvlitmus.spec.words.setting import Setting
 
 
 def attach(cache: Cache, setting: Setting, call: ComponentAttach) -> tuple[Cache, None]:  # noqa: ARG001

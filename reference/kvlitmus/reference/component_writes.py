@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kvlitmus.reference import component_host, component_storing
 from kvlitmus.reference.component_host import reach_of, together
 from kvlitmus.reference.components import Cache
-from kvlitmus.spec.calls import Path
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     At,
     Begun,
     ComponentBackUp,
@@ -23,11 +22,12 @@ from kvlitmus.spec.component_calls import (
     ComponentLoad,
     ComponentReset,
 )
-from kvlitmus.spec.component_shapes import largest, step_of
-from kvlitmus.spec.component_state import Copy, end_name, ends_at, lacking_at, path_to
-from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Name
+from kvlitmus.spec.components.state import Copy, end_name, ends_at, lacking_at, path_to
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import largest, step_of
+from kvlitmus.spec.words.units import Name
 
 
 def perform(

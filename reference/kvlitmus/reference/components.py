@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, cast
 
-from kvlitmus.spec import policies
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     At,
     ComponentAlloc,
     ComponentCall,
@@ -25,11 +24,12 @@ from kvlitmus.spec.component_calls import (
     ComponentUnlock,
     Entries,
 )
-from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Need, Run, fits, largest
-from kvlitmus.spec.component_state import Copy, Fetch, Use, Write, end_name, ends_at, needed_at, storage_at_first
-from kvlitmus.spec.policies import Worth
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Name
+from kvlitmus.spec.components.state import Copy, Fetch, Use, Write, end_name, ends_at, needed_at, storage_at_first
+from kvlitmus.spec.words import policies
+from kvlitmus.spec.words.policies import Worth
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Need, Run, fits, largest
+from kvlitmus.spec.words.units import Name
 
 
 class Entry(NamedTuple):

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from kvlitmus.reference.hierarchy import DEVICE, HOST, host_of, record
 from kvlitmus.spec.interface.tiers import BACKUP
-from kvlitmus.spec.state import State, Tree
-from kvlitmus.spec.units import Name, PageNo
+from kvlitmus.spec.prefix.state import State, Tree
+from kvlitmus.spec.words.units import Name, PageNo
 
 STORED, REMOVED = "stored", "removed"
 

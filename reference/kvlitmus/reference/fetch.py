@@ -1,7 +1,7 @@
 """Storage to host: reading ahead while a request waits.
 
-A prefetch is an :class:`~kvlitmus.spec.host_state.Operation` that goes through the stages of
-:mod:`kvlitmus.spec.prefetch_life`: ``query``, ``answered``, ``revoked``, ``fetch``, ``ended``.
+A prefetch is an :class:`~kvlitmus.spec.prefix.host_state.Operation` that goes through the stages of
+:mod:`kvlitmus.spec.words.prefetch_life`: ``query``, ``answered``, ``revoked``, ``fetch``, ``ended``.
 
 In every stage a poll may find that the request need not wait any more (:func:`may_stop`), or the request may be
 aborted.  Either ends the operation for the request at once: pin and quota are given back, what was read is committed or
@@ -26,18 +26,19 @@ from kvlitmus.reference.choose import NO_CHOICE, Choice, Names, refuse
 from kvlitmus.reference.hierarchy import alone_of, alone_tree, host_of, moving, occupied, pin, record, with_alone
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.reference.prefetch import Answer, Call, converse, gate, plan_prefetch
-from kvlitmus.spec import effects, policies
-from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.interface.tiers import Prefetched
-from kvlitmus.spec.policies import WRITE_BACK
-from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED
-from kvlitmus.spec.prefetch_plan import full_length
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_calls import Abandon, Poll, Prefetch
-from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.host_state import Operation
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.prefetch_plan import full_length
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import Abandon, Poll, Prefetch
+from kvlitmus.spec.words import policies
+from kvlitmus.spec.words.policies import WRITE_BACK
+from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Pages, RequestId, Tokens
 
 NO_PAGES = Pages(0)
 

@@ -7,9 +7,9 @@ which nothing is known but that it is a function, and injective.
 
 from __future__ import annotations
 
-from kvlitmus.spec.hashing import event_number, raw
-from kvlitmus.spec.schemes import HASH_DIGITS, KVLITMUS_2, Domain, HashFunction, Scheme, sha256
-from kvlitmus.spec.units import Key, Unit, page_floor
+from kvlitmus.spec.prefix.rules.hashing import event_number, raw
+from kvlitmus.spec.words.schemes import HASH_DIGITS, KVLITMUS_2, Domain, HashFunction, Scheme, sha256
+from kvlitmus.spec.words.units import Key, Unit, page_floor
 
 __all__ = ["chain_start", "event_number", "page_hash", "page_hashes", "pages_of_key"]
 

@@ -1,9 +1,9 @@
 """A hierarchy: device and host, and everything under way between them and storage.
 
 A **page** of the cache is on the device, on the host, or on both; nowhere else, for a page that is on
-neither is not cached.  The state is a flat cache's :class:`~kvlitmus.spec.state.State`, with two groups more: ``tiers``
-has what is known of pages that are on the host **alone** (what the device's tree has forgotten: parent, recency, hits,
-priority), of storage and of time; ``host`` has the host's memory and the **work under way**.
+neither is not cached.  The state is a flat cache's :class:`~kvlitmus.spec.prefix.state.State`, with two groups more:
+``tiers`` has what is known of pages that are on the host **alone** (what the device's tree has forgotten: parent,
+recency, hits, priority), of storage and of time; ``host`` has the host's memory and the **work under way**.
 
 Nothing here moves by itself.  That a copy has landed, what the store answered, how late it is: all of it comes in as
 calls.  **Contents** are outside: a list of numbers per pool, kept by whoever drives the reference.  Which copies are to
@@ -22,16 +22,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kvlitmus.spec import effects
-from kvlitmus.spec.host_state import Host, HostCopy
 from kvlitmus.spec.interface.tiers import FETCH, PUT, QUERY
-from kvlitmus.spec.page import Page, Tree
-from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State, empty_state
-from kvlitmus.spec.tier_state import Tiers
-from kvlitmus.spec.units import FREE, Name, PageNo, Tokens
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.host_state import Host, HostCopy
+from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.state import State, empty_state
+from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, REVOKED
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import FREE, Name, PageNo, Tokens
 
 DEVICE, HOST = "device", "host"
 """The tiers that have slots."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from kvlitmus.reference import backup, fetch, load, put, tier
 from kvlitmus.reference.choose import Choice
 from kvlitmus.reference.hierarchy import empty_hierarchy, host_of
-from kvlitmus.spec.calls import Reset
-from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_calls import Tick
+from kvlitmus.spec.prefix.calls import Reset
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import Tick
+from kvlitmus.spec.words.setting import Setting
 
 
 def tick(state: State, setting: Setting, call: Tick, choice: Choice) -> tuple[State, None]:

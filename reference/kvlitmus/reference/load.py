@@ -21,12 +21,12 @@ from kvlitmus.reference.backup import change, land, let_go, over, submit
 from kvlitmus.reference.choose import Choice, Names, free_pages, hand_out
 from kvlitmus.reference.hierarchy import alone_of, begins, host_of, lock, pin, unlock, with_alone
 from kvlitmus.reference.pool import slots_of
-from kvlitmus.spec import effects
 from kvlitmus.spec.interface.tiers import LOAD, Loaded
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_calls import LoadBack
-from kvlitmus.spec.units import Name, PageNo, Tokens
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import LoadBack
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
 LAYERS = 3
 """How many layers a load copies, one after the other."""

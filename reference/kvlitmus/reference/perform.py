@@ -1,7 +1,7 @@
 """What a correct cache does when it is called: it chooses, answers, and goes on.
 
-What a call and its answer amount to is said in :mod:`kvlitmus.spec.advance`, for every cache.  Here is what is left to
-the cache: whether there is memory enough, which free pages it hands out, and what it evicts to make room.
+What a call and its answer amount to is said in :mod:`kvlitmus.spec.prefix.advance`, for every cache.  Here is what is
+left to the cache: whether there is memory enough, which free pages it hands out, and what it evicts to make room.
 
 :func:`perform` makes these choices itself, or is **given the choice** that another cache was seen to make
 (:func:`~kvlitmus.reference.chosen.choice_of`); see :mod:`kvlitmus.reference.choose` for both.  Its answer, and the
@@ -34,18 +34,18 @@ from kvlitmus.reference.chosen import MAKES_ROOM, choice_of, dropped
 from kvlitmus.reference.hierarchy import alone_of, host_of
 from kvlitmus.reference.hierarchy import lock as lock_path
 from kvlitmus.reference.pool import slots_of, whole_pages
-from kvlitmus.spec import calls, effects, tier_calls
-from kvlitmus.spec.advance import brought_in_vain, computed_pages, expect, offered_by_request, opened_needed_by
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
-from kvlitmus.spec.limits import beyond_vocabulary
-from kvlitmus.spec.order import needless_victims
-from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.release import waiting_in, without
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import RequestState, State, Tree
-from kvlitmus.spec.step import Step
-from kvlitmus.spec.units import PageNo, Pages, RequestId, Slot, Tokens, pages_needed
+from kvlitmus.spec.law.step import Step
+from kvlitmus.spec.prefix import calls, effects, tier_calls
+from kvlitmus.spec.prefix.advance import brought_in_vain, computed_pages, expect, offered_by_request, opened_needed_by
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.release import waiting_in, without
+from kvlitmus.spec.prefix.rules.order import needless_victims
+from kvlitmus.spec.prefix.state import RequestState, State, Tree
+from kvlitmus.spec.words.limits import beyond_vocabulary
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import PageNo, Pages, RequestId, Slot, Tokens, pages_needed
 
 __all__ = [
     "DECIDE",

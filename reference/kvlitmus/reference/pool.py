@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.spec.units import PageNo, Slot, page_slots
+from kvlitmus.spec.words.units import PageNo, Slot, page_slots
 
 
 def whole_pages(slots: Sequence[Slot], page_size: int) -> tuple[PageNo, ...]:

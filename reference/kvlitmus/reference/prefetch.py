@@ -12,11 +12,13 @@ from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.plans import NO_MEMORY, RATE_LIMITED, STORAGE_OFF, TOO_SHORT, PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.prefetch_plan import deficit, full_length, least_length, truncated_length
+from kvlitmus.spec.prefix.prefetch_plan import deficit, full_length, least_length, truncated_length
 
 
 class Call(NamedTuple):
-    """A call that the plan wants made: see :class:`~kvlitmus.spec.prefetch_plan.HostCall` for names and answers."""
+    """A call that the plan wants made: see :class:`~kvlitmus.spec.prefix.prefetch_plan.HostCall` for names and
+    answers.
+    """
 
     name: str
     amount: int = 0

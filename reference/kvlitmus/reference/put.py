@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 from kvlitmus.reference.choose import Choice
 from kvlitmus.reference.hierarchy import host_of, pin
-from kvlitmus.spec.host_state import Put
 from kvlitmus.spec.interface.tiers import BACKUP
-from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Name, Pages
+from kvlitmus.spec.prefix.host_state import Put
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.units import Name, Pages
 
 
 def start_puts(state: State, names: Sequence[Name]) -> State:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple
 
-from kvlitmus.spec import policies
 from kvlitmus.spec.interface.ranks import (
     Ask,
     Collective,
@@ -25,8 +24,9 @@ from kvlitmus.spec.interface.ranks import (
     StatesView,
     World,
 )
-from kvlitmus.spec.prefetch_life import ENDED, FETCH
-from kvlitmus.spec.rank_state import Own, emptied, finished, forgotten, noted
+from kvlitmus.spec.ranks.state import Own, emptied, finished, forgotten, noted
+from kvlitmus.spec.words import policies
+from kvlitmus.spec.words.prefetch_life import ENDED, FETCH
 
 ROOM = ("attached", "device", "device evictable", "host", "host evictable", "window", "state", "state evictable")
 """What ranks compare before memory is granted."""

@@ -1,6 +1,6 @@
 """A sparse host pool that is correct: each row a tuple of pages, and every call a function of the state.
 
-The state is that of the spec (:mod:`kvlitmus.spec.sparse_state`); what was seen of the pool is no part of it here.  A
+The state is that of the spec (:mod:`kvlitmus.spec.sparse.state`); what was seen of the pool is no part of it here.  A
 request is looked at as a whole first (:func:`refusal`), so that there is nothing to undo when it can't be granted.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.spec.sparse_buffer import admitted, may_be_wanted, swapped
-from kvlitmus.spec.sparse_state import (
+from kvlitmus.spec.sparse.buffer import admitted, may_be_wanted, swapped
+from kvlitmus.spec.sparse.state import (
     SparseCopy,
     SparseRow,
     SparseState,
@@ -19,7 +19,7 @@ from kvlitmus.spec.sparse_state import (
     first_buffer,
     missing_pages,
 )
-from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens
+from kvlitmus.spec.words.units import PageNo, Pages, Slot, Tokens
 
 
 def empty_pool(

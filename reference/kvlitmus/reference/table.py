@@ -1,15 +1,15 @@
 """A block table: where a prefix is found that has several places, and what is lost when pages are handed out.
 
-The effects are those of :mod:`kvlitmus.spec.tables`.  What is left to the cache is which of the free pages it hands
-out, whatever is found in them, and which place of a prefix it answers with.
+The effects are those of :mod:`kvlitmus.spec.prefix.tables`.  What is left to the cache is which of the free pages it
+hands out, whatever is found in them, and which place of a prefix it answers with.
 """
 
 from __future__ import annotations
 
 from kvlitmus.reference.choose import Choice, Names, refuse
-from kvlitmus.spec import effects
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Name, PageNo
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.units import Name, PageNo
 
 
 def places(state: State) -> dict[Name, list[PageNo]]:

@@ -26,14 +26,14 @@ from kvlitmus.reference.hierarchy import (
     with_alone,
 )
 from kvlitmus.reference.put import start_puts
-from kvlitmus.spec import effects
-from kvlitmus.spec.advance import matched, used
-from kvlitmus.spec.host_state import HostCopy, Transfer
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
-from kvlitmus.spec.policies import WRITE_BACK
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Name, PageNo, Pages
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.advance import matched, used
+from kvlitmus.spec.prefix.host_state import HostCopy, Transfer
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.policies import WRITE_BACK
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Pages
 
 # -- looking ----------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ def use_alone(state: State, setting: Setting, names: Sequence[Name], *, hits: in
 
 
 def cut(state: State, name: Name) -> State:
-    """End a node at this page, on whichever tier it is: see :func:`kvlitmus.spec.effects.split`."""
+    """End a node at this page, on whichever tier it is: see :func:`kvlitmus.spec.prefix.effects.split`."""
     alone = alone_tree(state)
     marked = effects.split(alone, name)
     if marked is not alone:

@@ -6,52 +6,52 @@ import functools
 import importlib
 from collections.abc import Iterator
 
-from kvlitmus.spec.rule import RULES, Rule
+from kvlitmus.spec.law.rule import RULES, Rule
 
 PARTS = (
-    "observed",
-    "pool",
-    "tree",
-    "lock",
-    "evict",
-    "request",
-    "unseen",
-    "hashing",
-    "prefetch",
-    "tier",
-    "backup",
-    "host_room",
-    "host_count",
-    "job",
-    "host_copies",
-    "load",
-    "fetch",
-    "storage_use",
-    "life",
-    "event",
-    "frame",
-    "store",
-    "sparse",
-    "sparse_staging",
-    "sparse_admission",
-    "sparse_ratio",
-    "sparse_transfer",
-    "sparse_growth",
-    "sparse_transfer_others",
-    "sparse_misuse",
-    "components",
-    "component_prefetch",
-    "component_host",
-    "component_events",
-    "component_policies",
-    "component_storing",
-    "component_order",
-    "component_requests",
-    "ranks",
-    "port",
-    "misuse",
+    "prefix.rules.observed",
+    "prefix.rules.pool",
+    "prefix.rules.tree",
+    "prefix.rules.lock",
+    "prefix.rules.evict",
+    "prefix.rules.request",
+    "prefix.rules.unseen",
+    "prefix.rules.hashing",
+    "prefix.rules.prefetch",
+    "prefix.rules.tier",
+    "prefix.rules.backup",
+    "prefix.rules.host_room",
+    "prefix.rules.host_count",
+    "prefix.rules.job",
+    "prefix.rules.host_copies",
+    "prefix.rules.load",
+    "prefix.rules.fetch",
+    "prefix.rules.storage_use",
+    "prefix.rules.life",
+    "prefix.rules.event",
+    "prefix.frame.rules",
+    "stores.rules",
+    "sparse.rows",
+    "sparse.staging",
+    "sparse.admission",
+    "sparse.ratio",
+    "sparse.transfer",
+    "sparse.growth",
+    "sparse.transfer_others",
+    "sparse.misuse",
+    "components.tree",
+    "components.prefetch",
+    "components.host",
+    "components.events",
+    "components.policies",
+    "components.storing",
+    "components.order",
+    "components.requests",
+    "ranks.rules",
+    "law.port",
+    "misuse.rules",
 )
-"""One module each; a rule's declared order is this order, then the order within the module."""
+"""One module each, by its place in this room; a rule's declared order is this order, then the order within the module."""
 
 
 @functools.cache
@@ -64,7 +64,7 @@ def load() -> None:
 @functools.cache
 def place(module: str) -> int:
     """Where a module stands in the order of the parts; modules that are none come last."""
-    part = module.rpartition(".")[2]
+    part = module.removeprefix("kvlitmus.spec.")
     return PARTS.index(part) if part in PARTS else len(PARTS)
 
 

@@ -24,9 +24,9 @@ from kvlitmus.conformance.run import results as results_of
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec import lock
-from kvlitmus.spec.plan import Plan
-from kvlitmus.spec.rule import RULES
+from kvlitmus.spec.law.plan import Plan
+from kvlitmus.spec.law.rule import RULES
+from kvlitmus.spec.prefix.rules import lock
 
 BROKEN = all_mutants()["lookup-pins"].target
 RULE = "LOCK-02"
@@ -159,7 +159,7 @@ def name_in_front_of_a_builtin() -> None:
 
 
 def other_modules() -> None:
-    sys.modules["kvlitmus.spec.lock"] = ModuleType("kvlitmus.spec.lock")
+    sys.modules["kvlitmus.spec.prefix.rules.lock"] = ModuleType("kvlitmus.spec.prefix.rules.lock")
     assert lock is not None
 
 

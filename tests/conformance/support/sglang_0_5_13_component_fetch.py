@@ -25,7 +25,7 @@ from kvlitmus.conformance.adapters.sglang.v0_5_13.components import COMPONENT_PL
 from kvlitmus.conformance.adapters.sglang.v0_5_13.components import Hybrid
 from kvlitmus.conformance.adapters.sglang.v0_5_23.component_prefetch import Storage
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.sglang_component_fetch import stored_of
 
 WIDEST = "kv+swa"

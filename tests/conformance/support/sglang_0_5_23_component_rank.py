@@ -12,7 +12,7 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, install
 from kvlitmus.conformance.adapters.sglang.v0_5_23.component_host import PLAN
 from kvlitmus.conformance.adapters.sglang.v0_5_23.component_prefetch import ComponentPrefetch
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.sglang_component_fetch import prefetch
 
 WIDEST = "kv+swa+state"

@@ -22,7 +22,7 @@ from kvlitmus.conformance.adapters.sglang.v0_5_13 import environment
 from kvlitmus.conformance.adapters.sglang.v0_5_13.hicache import hiradix
 from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.interface.tiers import BACKUP, PUT, Outcome
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.sglang_hicache_scene import Scene
 
 CONFIG = Config(page_size=4, pages=24, host_pages=32, storage="attached", threshold=4, rate_limit=1000)

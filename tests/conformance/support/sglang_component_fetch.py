@@ -16,7 +16,7 @@ from typing import Any
 
 from kvlitmus.conformance.adapters.sglang.v0_5_23.component_prefetch import ComponentPrefetch
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 SIZE = 4
 

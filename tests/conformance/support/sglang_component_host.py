@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.sglang_hosted import Hosted
 
 SIZE = 4

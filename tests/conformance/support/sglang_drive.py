@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 from kvlitmus.conformance.ports import Config, View
-from kvlitmus.spec.units import Key, page_floor, pages_needed
+from kvlitmus.spec.words.units import Key, page_floor, pages_needed
 
 PAGES = 24
 

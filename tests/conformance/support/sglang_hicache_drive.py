@@ -19,7 +19,7 @@ from typing import Any
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.interface.tiers import DONE, FETCH, PUT, QUERY, Outcome
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.sglang_hicache_scene import Scene
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.spec.interface.tiers import FETCH, QUERY, Outcome
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.sglang_hicache_scene import Scene
 
 Pages = dict[str, tuple[int, ...]]

@@ -12,7 +12,7 @@ from typing import Any
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config, Hit
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, LOAD, Job, Outcome
-from kvlitmus.spec.units import Key, page_floor
+from kvlitmus.spec.words.units import Key, page_floor
 
 Units = tuple[Any, ...]
 

@@ -13,7 +13,7 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import Peer
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import component_host
 from kvlitmus.conformance.adapters.sglang.v0_5_23.component_host import PLAN
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.sglang_hosted_slips import plant
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support import sglang_hosted_slips as slips
 from tests.conformance.support.sglang_hosted import Hosted
 

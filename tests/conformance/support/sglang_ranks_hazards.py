@@ -23,7 +23,7 @@ from kvlitmus.conformance.checker.rendezvous import together
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.spec.interface.ranks import Ask, Exchange, Local, worlds
-from kvlitmus.spec.rank_calls import Trace
+from kvlitmus.spec.ranks.calls import Trace
 
 KEY = (1, 2, 3, 4)
 ALIKE = ("tp2", "tp4", "cp2", "tp2cp2", "attn2")

@@ -13,7 +13,7 @@ from typing import Any
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.spec.interface.tiers import DONE, Job, Outcome
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 from tests.conformance.support.tier_storage import CheckedStore, Path, mark
 
 CHANCES = {

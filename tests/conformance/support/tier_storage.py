@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.checker.harness_store import HarnessStore
-from kvlitmus.spec.units import Unit
+from kvlitmus.spec.words.units import Unit
 
 Path = tuple[str | None, tuple[Unit, ...]]
 """A namespace, and all units from the root to the end of a node."""

@@ -14,7 +14,7 @@ from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.tree import Place
 from kvlitmus.reference.hierarchy import alone_of, host_homes, host_of
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore
 from tests.optimized.support.homes import assert_one_home_each
 

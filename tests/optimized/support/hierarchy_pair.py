@@ -31,7 +31,7 @@ from kvlitmus.optimized.testing import (
 )
 from kvlitmus.reference.hierarchy import alone_of
 from kvlitmus.spec.interface.tiers import Job, Outcome
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 from tests.optimized.support.hierarchy_look import Look
 from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore, fingerprint
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.prefetch_plan import full_length
+from kvlitmus.spec.prefix.prefetch_plan import full_length
 from tests.optimized.support.mutants import mutant, without
 from tests.support.mutants import Change, Original
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.spec.units import Name
+from kvlitmus.spec.words.units import Name
 from tests.proofs.support.explore import Explorer, Report, Scope, State
 from tests.support.differential import Difference, DifferentialAdapter
 

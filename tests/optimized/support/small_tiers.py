@@ -21,10 +21,10 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config
 from kvlitmus.reference.hierarchy import host_of
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, QUERY, Event, Job, Outcome
-from kvlitmus.spec.policies import TIMEOUT
-from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.policies import TIMEOUT
+from kvlitmus.spec.words.units import Key
 from tests.optimized.support.small_states import Called, Log, Logged
 from tests.proofs.support.tier_bench import Scope
 from tests.proofs.support.tier_explore import Explorer, identity, within

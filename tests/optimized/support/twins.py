@@ -25,15 +25,15 @@ from kvlitmus.reference.choose import NO_CHOICE, Choice, free_pages, sizes
 from kvlitmus.reference.hierarchy import alone_of, empty_hierarchy, host_of, pin
 from kvlitmus.reference.perform import flat, perform
 from kvlitmus.reference.pool import slots_of
-from kvlitmus.spec.calls import Alloc, Evict, Free, Insert, path_of
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface.tiers import LOAD
-from kvlitmus.spec.names import Names, page_names
-from kvlitmus.spec.prefetch_life import ENDED
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.units import Key, Name, Pages, RequestId, Tokens
+from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, path_of
+from kvlitmus.spec.prefix.host_state import Operation
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.names import Names, page_names
+from kvlitmus.spec.words.prefetch_life import ENDED
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
+from kvlitmus.spec.words.units import Key, Name, Pages, RequestId, Tokens
 
 NAMESPACES = (None, "lora")
 

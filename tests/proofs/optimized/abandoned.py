@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kvlitmus.spec.tier import a_host_page_has_one_home, no_host_page_is_lost
-from kvlitmus.spec.units import PageNo
+from kvlitmus.spec.prefix.rules.tier import a_host_page_has_one_home, no_host_page_is_lost
+from kvlitmus.spec.words.units import PageNo
 from tests.proofs.optimized.claims import proof
 from tests.proofs.support.search import Run, alike, every, some
 from tests.proofs.support.source import Slip, Source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations, product
 from typing import Any
 
-from kvlitmus.spec.units import continues_pages, pages_in_order, pages_needed
+from kvlitmus.spec.words.units import continues_pages, pages_in_order, pages_needed
 from tests.proofs.optimized.claims import proof
 from tests.proofs.support.machine import LIMITS, Cells, Numpy, counting, numbered, word
 from tests.proofs.support.search import Run, every, implies, some
@@ -155,7 +155,7 @@ def requests_grow_into_their_last_page_and_open_others_in_order(
         run.assume(after[one] - before[one] <= grown)
     pages = Cells(run, "int32", [word(run, f"page{one}", "int32") for one in range(sum(most))])
     slots = kernels_of(source, run).extend(before, after, last, pages, size).cells
-    units = source.module("kvlitmus.spec.units", enumerate=numbered)
+    units = source.module("kvlitmus.spec.words.units", enumerate=numbered)
     claims: list[object] = []
     at = opened = 0
     for one in range(len(most)):

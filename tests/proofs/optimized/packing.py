@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import z3
 
-from kvlitmus.spec.schemes import KVLITMUS_2, TOKEN_LIMIT, Domain, sha256
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.schemes import KVLITMUS_2, TOKEN_LIMIT, Domain, sha256
+from kvlitmus.spec.words.units import Key
 from tests.proofs.optimized.claims import proof
 from tests.proofs.support.search import Run, alike, every
 from tests.proofs.support.source import Slip, Source
@@ -33,7 +33,7 @@ def known(tokens: Vector) -> list[Any]:
 
 
 def little(half: Any) -> list[Any]:
-    """The four bytes of a token, the lowest first (:func:`kvlitmus.spec.schemes.encode`)."""
+    """The four bytes of a token, the lowest first (:func:`kvlitmus.spec.words.schemes.encode`)."""
     return [z3.Extract(at + 7, at, half) for at in range(0, 32, 8)]
 
 

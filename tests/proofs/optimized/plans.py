@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from kvlitmus.reference.prefetch import Call
-from kvlitmus.spec import policies
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.prefetch_life import ENDED, REVOKED
+from kvlitmus.spec.words import policies
+from kvlitmus.spec.words.prefetch_life import ENDED, REVOKED
 from tests.proofs.optimized.claims import proof
 from tests.proofs.support.search import Run, alike, every
 from tests.proofs.support.source import Slip, Source

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvlitmus.reference import components as model
-from kvlitmus.spec.calls import Path
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     ComponentBackUp,
     ComponentCall,
     ComponentCopied,
@@ -14,8 +13,9 @@ from kvlitmus.spec.component_calls import (
     ComponentLoad,
     ComponentMatch,
 )
-from kvlitmus.spec.component_state import Copy
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.state import Copy
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.words.setting import Setting
 
 
 def copy_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[ComponentCall]:

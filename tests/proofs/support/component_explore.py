@@ -13,9 +13,8 @@ from kvlitmus.conformance.adapters.reference.components import target
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference import component_events, component_storing, component_writes
 from kvlitmus.reference import components as model
-from kvlitmus.spec.calls import Path, path_of
-from kvlitmus.spec.component_advance import advance_components
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.advance import advance_components
+from kvlitmus.spec.components.calls import (
     After,
     At,
     Begun,
@@ -32,12 +31,13 @@ from kvlitmus.spec.component_calls import (
     Telling,
     View,
 )
-from kvlitmus.spec.component_state import ComponentState, Use, Uses, end_name
-from kvlitmus.spec.component_steps import component_steps
-from kvlitmus.spec.component_told import Replayed
+from kvlitmus.spec.components.replay import Replayed
+from kvlitmus.spec.components.state import ComponentState, Use, Uses, end_name
+from kvlitmus.spec.components.steps import component_steps
 from kvlitmus.spec.parts import rules_of
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.prefix.calls import Path, path_of
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Key, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
 from tests.proofs.support.component_fetch_calls import fetch_calls, fetch_identity
 from tests.proofs.support.component_search import ComponentSearch, Report

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 
 from kvlitmus.reference import components as model
-from kvlitmus.spec.calls import Path
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     ComponentAbort,
     ComponentCall,
     ComponentCommit,
@@ -16,8 +15,9 @@ from kvlitmus.spec.component_calls import (
     ComponentPrefetch,
     ComponentSettled,
 )
-from kvlitmus.spec.component_state import Fetch
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.state import Fetch
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.words.setting import Setting
 
 
 def subsets(some: Sequence[int]) -> list[frozenset[int]]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeVar
 
-from kvlitmus.spec.component_calls import After
-from kvlitmus.spec.component_state import ComponentState
-from kvlitmus.spec.rule import Rule
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.components.calls import After
+from kvlitmus.spec.components.state import ComponentState
+from kvlitmus.spec.law.rule import Rule
+from kvlitmus.spec.words.setting import Setting
 from tests.support.step_judge import StepJudge
 
 Model = TypeVar("Model")

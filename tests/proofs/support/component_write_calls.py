@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvlitmus.reference import components as model
-from kvlitmus.spec.calls import Path
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     ComponentAttach,
     ComponentCall,
     ComponentDetach,
@@ -14,7 +13,8 @@ from kvlitmus.spec.component_calls import (
     ComponentWrite,
     ComponentWritten,
 )
-from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.words.setting import Setting
 
 
 def write_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[ComponentCall]:

@@ -30,13 +30,13 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.perform import free_pages
-from kvlitmus.spec.effects import path
-from kvlitmus.spec.names import NO_NAME, Names
-from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.state import EventMirror, Page, RequestState, Tree
-from kvlitmus.spec.state import State as Known
-from kvlitmus.spec.units import Key, Name, PageNo, Pages, Slot, Tick, page_slots
-from kvlitmus.spec.windows import NO_DOUBT
+from kvlitmus.spec.prefix.effects import path
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import EventMirror, Page, RequestState, Tree
+from kvlitmus.spec.prefix.state import State as Known
+from kvlitmus.spec.prefix.windows import NO_DOUBT
+from kvlitmus.spec.words.names import NO_NAME, Names
+from kvlitmus.spec.words.units import Key, Name, PageNo, Pages, Slot, Tick, page_slots
 
 BY_RECENCY = ("lru", "mru", "lfu", "priority", "slru")
 BY_AGE = ("fifo", "filo")

@@ -9,9 +9,9 @@ from kvlitmus.conformance.adapters.reference.flat import ReferenceCache
 from kvlitmus.conformance.ports import Begun, Hit, Sizes, Stored
 from kvlitmus.mutants.mutant import Mutant, recipe_of
 from kvlitmus.reference.perform import free_pages
-from kvlitmus.spec import effects
-from kvlitmus.spec.state import Tree
-from kvlitmus.spec.units import Key, PageNo, pages_in_order
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.state import Tree
+from kvlitmus.spec.words.units import Key, PageNo, pages_in_order
 from tests.proofs.support.explore import Scope
 
 ONE_REQUEST = Scope(requests=1)

@@ -19,7 +19,7 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.ranks import Rank
 from kvlitmus.spec.interface.ranks import Local
-from kvlitmus.spec.rank_state import RanksState
+from kvlitmus.spec.ranks.state import RanksState
 
 Make = Callable[[], RankedReference]
 

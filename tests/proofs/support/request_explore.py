@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference import component_requests as model
-from kvlitmus.spec.calls import Path, path_of
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     After,
     ComponentFinish,
     ComponentGrow,
@@ -19,12 +18,13 @@ from kvlitmus.spec.component_calls import (
     ComponentStart,
     View,
 )
-from kvlitmus.spec.component_shapes import step_of
-from kvlitmus.spec.component_state import ComponentRequest, ComponentState
-from kvlitmus.spec.component_told import Replayed
+from kvlitmus.spec.components.replay import Replayed
+from kvlitmus.spec.components.state import ComponentRequest, ComponentState
 from kvlitmus.spec.parts import rules_of
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.calls import Path, path_of
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import step_of
+from kvlitmus.spec.words.units import Key
 from tests.proofs.support.component_explore import tellings, uses_of
 from tests.proofs.support.component_search import ComponentSearch, Report
 

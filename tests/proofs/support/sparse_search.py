@@ -11,13 +11,13 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from kvlitmus.reference import sparse as reference
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseView
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseSeen
-from kvlitmus.spec.sparse_state import SparseState, advance_sparse
+from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseSeen
+from kvlitmus.spec.sparse.state import SparseState, advance_sparse
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from tests.support.step_judge import StepJudge
 
 CAPABILITIES = frozenset(SPARSE_PORTS)

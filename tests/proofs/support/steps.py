@@ -17,21 +17,21 @@ from typing import Any, NamedTuple
 from kvlitmus.conformance.adapters.reference.target import target
 from kvlitmus.conformance.ports import capabilities_of
 from kvlitmus.reference.perform import sizes
-from kvlitmus.spec import advance
-from kvlitmus.spec import step as performed
-from kvlitmus.spec.calls import Path
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.facts import FACTS, worked_out_from
-from kvlitmus.spec.names import page_names
-from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.law import step as performed
+from kvlitmus.spec.law.facts import FACTS, worked_out_from
+from kvlitmus.spec.law.occasions import occasions_of
+from kvlitmus.spec.law.plan import Judged, compile_plan
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.plan import Judged, compile_plan
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.seen import NodeInfo, NodeSeen, Seen
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.state import State, Tree
-from kvlitmus.spec.units import Key, Name, PageNo, Tokens
-from kvlitmus.spec.windows import NO_DOUBT
+from kvlitmus.spec.prefix import advance
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
+from kvlitmus.spec.prefix.state import State, Tree
+from kvlitmus.spec.prefix.windows import NO_DOUBT
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.names import page_names
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
+from kvlitmus.spec.words.units import Key, Name, PageNo, Tokens
 
 RULES = all_rules()
 ROOT = Name(0)
@@ -107,7 +107,7 @@ def step_of(act: Acting, state: State, setting: Setting, call: Any) -> Step:
 class Claim(NamedTuple):
     """Rules that are claimed after calls that are alike.
 
-    ``run``: works out their facts and judges, as for any cache (:mod:`kvlitmus.spec.plan`).  ``follows``: whether a
+    ``run``: works out their facts and judges, as for any cache (:mod:`kvlitmus.spec.law.plan`).  ``follows``: whether a
     fact looks at what was expected; where none does, a lemma need not follow it.
     """
 

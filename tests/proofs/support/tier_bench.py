@@ -9,18 +9,18 @@ from typing import Any
 from kvlitmus.reference import event
 from kvlitmus.reference.hierarchy import DEVICE, HOST, empty_hierarchy, host_of
 from kvlitmus.reference.perform import perform
-from kvlitmus.spec.calls import Begin, End, path_of
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
-from kvlitmus.spec.names import Names, page_names
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.seen import Record
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.step import Step as Made
-from kvlitmus.spec.tier_calls import Advance, Attach, Poll, Tick
-from kvlitmus.spec.units import Key, Name, PageNo, RequestId
+from kvlitmus.spec.law.step import Step as Made
+from kvlitmus.spec.prefix.calls import Begin, End, path_of
+from kvlitmus.spec.prefix.host_state import Operation
+from kvlitmus.spec.prefix.seen import Record
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import Advance, Attach, Poll, Tick
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.names import Names, page_names
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
+from kvlitmus.spec.words.units import Key, Name, PageNo, RequestId
 from tests.proofs.support.tier_judge import Judge
 from tests.proofs.support.tier_shown import Shower
 

@@ -27,12 +27,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvlitmus.reference.hierarchy import alone_of, host_of, host_pages, moving
-from kvlitmus.spec.calls import End
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
-from kvlitmus.spec.policies import TICKS_TO_REST, USES
-from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.state import Page, RequestState, State, Tree
-from kvlitmus.spec.units import PageNo, Slot, Tick
+from kvlitmus.spec.prefix.calls import End
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.state import Page, RequestState, State, Tree
+from kvlitmus.spec.words.policies import TICKS_TO_REST, USES
+from kvlitmus.spec.words.units import PageNo, Slot, Tick
 from tests.proofs.support import tier_laws, tier_moves
 from tests.proofs.support.tier_bench import HOLDER, Bench, Model, Scope
 from tests.proofs.support.tier_judge import Broken

@@ -10,19 +10,19 @@ from collections import Counter
 from typing import Any
 
 from kvlitmus.reference.hierarchy import host_of
-from kvlitmus.spec.advance import EXPECT, expect
-from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.interface.tiers import Event
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law.occasions import occasions_of
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.plan import Judged, Plan, compile_plan
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.plan import Judged, Plan, compile_plan
-from kvlitmus.spec.replay import replay
-from kvlitmus.spec.seen import Record, TierSeen
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_advance import follow_tiers
-from kvlitmus.spec.tier_calls import Advance, Settled
+from kvlitmus.spec.prefix.advance import EXPECT, expect
+from kvlitmus.spec.prefix.calls import Reset
+from kvlitmus.spec.prefix.replay import replay
+from kvlitmus.spec.prefix.seen import Record, TierSeen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_advance import follow_tiers
+from kvlitmus.spec.prefix.tier_calls import Advance, Settled
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from tests.proofs.support.tier_shown import Contents, Shower
 
 RULES = all_rules()

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from kvlitmus.reference.choose import free_pages
 from kvlitmus.reference.hierarchy import HOST, alone_of, host_of
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Name, PageNo
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo
 from tests.proofs.support.tier_shown import Contents
 
 

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from kvlitmus.reference import fetch
 from kvlitmus.reference.hierarchy import host_of
 from kvlitmus.reference.load import LAYERS
-from kvlitmus.spec.calls import End, Evict, Match, Reset
-from kvlitmus.spec.host_state import Operation, Transfer
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, QUERY, SPILL, Outcome
-from kvlitmus.spec.policies import TIMEOUT, WRITE_BACK
-from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.seen import Asked, Got, Record
-from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_calls import (
+from kvlitmus.spec.prefix.calls import End, Evict, Match, Reset
+from kvlitmus.spec.prefix.host_state import Operation, Transfer
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.seen import Asked, Got, Record
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import (
     Abandon,
     Advance,
     Attach,
@@ -28,7 +27,8 @@ from kvlitmus.spec.tier_calls import (
     TellLoaded,
     Tick,
 )
-from kvlitmus.spec.units import RequestId, Tokens
+from kvlitmus.spec.words.policies import TIMEOUT, WRITE_BACK
+from kvlitmus.spec.words.units import RequestId, Tokens
 from tests.proofs.support.tier_bench import HOLDER, Bench, Step
 from tests.proofs.support.tier_shown import in_storage
 

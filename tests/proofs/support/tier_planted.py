@@ -8,16 +8,16 @@ from typing import Any
 from kvlitmus.mutants.mutant import Mutant, recipe_of
 from kvlitmus.reference import fetch, tier
 from kvlitmus.reference.hierarchy import alone_of, host_of, pin, with_alone
-from kvlitmus.spec import calls
-from kvlitmus.spec.host_state import Host, Operation
 from kvlitmus.spec.interface.tiers import Outcome
-from kvlitmus.spec.policies import WRITE_BACK
-from kvlitmus.spec.prefetch_life import ENDED, FETCH, QUERY, REVOKED
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.step import Step
-from kvlitmus.spec.tier_calls import Abandon, Advance, Attach, EvictHost, LoadBack, Poll, Tick
-from kvlitmus.spec.units import RequestId
+from kvlitmus.spec.law.step import Step
+from kvlitmus.spec.prefix import calls
+from kvlitmus.spec.prefix.host_state import Host, Operation
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Attach, EvictHost, LoadBack, Poll, Tick
+from kvlitmus.spec.words.policies import WRITE_BACK
+from kvlitmus.spec.words.prefetch_life import ENDED, FETCH, QUERY, REVOKED
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import RequestId
 from tests.proofs.support.tier_bench import Model, Scope
 from tests.proofs.support.tier_scopes import ONE, ONE_PATH
 

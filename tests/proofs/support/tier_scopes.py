@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvlitmus.spec.policies import SELECTIVE, TIMEOUT, WAIT_COMPLETE, WRITE_BACK
-from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.words.policies import SELECTIVE, TIMEOUT, WAIT_COMPLETE, WRITE_BACK
+from kvlitmus.spec.words.profile import Profile
 from tests.proofs.support.tier_bench import ASKED, Scope
 
 LATE = Profile(reserve="hit")

@@ -11,15 +11,15 @@ from typing import NamedTuple
 from kvlitmus.reference import event
 from kvlitmus.reference.choose import free_pages, sizes
 from kvlitmus.reference.hierarchy import DEVICE, HOST, Listed, alone_of, host_of, jobs_of, moving, occupied
-from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface.tiers import LOAD, Event, Job
-from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
-from kvlitmus.spec.seen import Held, Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import EventMirror, State
-from kvlitmus.spec.tier_state import Prefetched, Prefetches, Stored, Work
-from kvlitmus.spec.units import Key, Name, PageNo, Slot, page_slots
+from kvlitmus.spec.prefix.host_state import Operation
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.seen import Held, Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
+from kvlitmus.spec.prefix.state import EventMirror, State
+from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Stored, Work
+from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, REVOKED
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, page_slots
 
 Contents = dict[str, dict[PageNo, Name]]
 NOTHING = Name(-1)

@@ -11,8 +11,8 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore, StorageDown
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.hierarchy import host_homes, host_of
 from kvlitmus.spec.interface.tiers import DONE, Job, Outcome
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.units import Key
 
 
 class FaultyStore(HarnessStore):

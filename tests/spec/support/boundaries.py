@@ -8,37 +8,36 @@ and ``tests/spec/mutation.py`` asks of each change that no step has told apart w
 from __future__ import annotations
 
 import hashlib
-import importlib
-import operator
+import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kvlitmus.spec import effects
-from kvlitmus.spec.calls import Begin, Evict, Insert, Match, Publish, Raised, Reset, path_of
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.evict import Choosing
-from kvlitmus.spec.facts import FACTS, UNKNOWN
 from kvlitmus.spec.interface import Hit, tiers
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.late import Contents, Late
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.observed import NodeCounts
-from kvlitmus.spec.page import Block, Page, Tree
+from kvlitmus.spec.law.facts import FACTS, UNKNOWN
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.prefetch_facts import Fallback
-from kvlitmus.spec.prefetch_plan import HostCall, Planned, PlanPrefetch
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.schemes import SCHEMES
-from kvlitmus.spec.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import EventMirror, RequestState, State, empty_state
-from kvlitmus.spec.store_calls import Crashed, Filled, PutDone, Raced, StoreCrash, StoreExists, StoreGet, StorePut
-from kvlitmus.spec.store_state import EMPTY_STORE, Entry
-from kvlitmus.spec.tier import HostCounts
-from kvlitmus.spec.tier_calls import Advance, EvictHost, LoadBack, OutOfMemory, Prefetch, Settled, TellLoaded
-from kvlitmus.spec.tier_state import Hosted, Prefetched, Prefetches, Tiers, Work
-from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tick, Tokens
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.calls import Begin, Evict, Insert, Match, Publish, Raised, Reset, path_of
+from kvlitmus.spec.prefix.late_events import Contents, Late
+from kvlitmus.spec.prefix.page import Block, Page, Tree
+from kvlitmus.spec.prefix.prefetch_plan import HostCall, Planned, PlanPrefetch
+from kvlitmus.spec.prefix.rules.evict import Choosing
+from kvlitmus.spec.prefix.rules.observed import NodeCounts
+from kvlitmus.spec.prefix.rules.prefetch_facts import Fallback
+from kvlitmus.spec.prefix.rules.tier import HostCounts
+from kvlitmus.spec.prefix.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
+from kvlitmus.spec.prefix.state import EventMirror, RequestState, State, empty_state
+from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, LoadBack, OutOfMemory, Prefetch, Settled, TellLoaded
+from kvlitmus.spec.prefix.tier_state import Hosted, Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.stores.calls import Crashed, Filled, PutDone, Raced, StoreCrash, StoreExists, StoreGet, StorePut
+from kvlitmus.spec.stores.state import EMPTY_STORE, Entry
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.schemes import SCHEMES
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, Tick, Tokens
 
 
 class Row(NamedTuple):
@@ -52,11 +51,8 @@ class Row(NamedTuple):
     def function(self) -> Callable[..., Any]:
         """The fact, the predicate, or the function of a module that facts call."""
         rules = all_rules()  # which defines the facts as well
-        module, *path = self.name.split(".")
-        if path:
-            found: Callable[..., Any] = operator.attrgetter(".".join(path))(
-                importlib.import_module(f"kvlitmus.spec.{module}")
-            )
+        if "." in self.name:
+            found: Callable[..., Any] = pkgutil.resolve_name(f"kvlitmus.spec.{self.name}")
             return found
         return FACTS[self.name].compute if self.name in FACTS else rules[self.name].predicate
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kvlitmus.spec.actions import What
-from kvlitmus.spec.calls import Begin, Evict, Reset
-from kvlitmus.spec.evict import Choosing
-from kvlitmus.spec.explain import Effect
-from kvlitmus.spec.facts import UNKNOWN
-from kvlitmus.spec.look import Look
-from kvlitmus.spec.page import Block, Page, Tree
-from kvlitmus.spec.seen import Asked, Got, Put, Record, Seen, TierSeen
-from kvlitmus.spec.state import RequestState
-from kvlitmus.spec.tier_state import Tiers
-from kvlitmus.spec.units import Name, PageNo, Slot, Tick, Tokens
-from kvlitmus.spec.windows import Doubt, Rank, Window
+from kvlitmus.spec.law.actions import What
+from kvlitmus.spec.law.facts import UNKNOWN
+from kvlitmus.spec.prefix.calls import Begin, Evict, Reset
+from kvlitmus.spec.prefix.frame.explain import Effect
+from kvlitmus.spec.prefix.frame.judged_step import Look
+from kvlitmus.spec.prefix.page import Block, Page, Tree
+from kvlitmus.spec.prefix.rules.evict import Choosing
+from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen, TierSeen
+from kvlitmus.spec.prefix.state import RequestState
+from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.windows import Doubt, Rank, Window
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, Tokens
 from tests.spec.support.boundaries import (
     CACHED,
     EMPTY,
@@ -56,7 +56,7 @@ DOUBTED = CACHED._replace(doubt=Doubt(frozenset({TWO}), (Window(0, 1, {TWO: Rank
 def has_room(says: bool, names: tuple[Name, ...], free: int) -> Row:
     """Whether the host has room for these pages, with so many free ones and one that can be dropped."""
     return row(
-        "backup._has_room",
+        "prefix.rules.backup._has_room",
         says,
         names=names,
         below_before=Tiers(),

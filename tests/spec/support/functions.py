@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvlitmus.spec.actions import What
-from kvlitmus.spec.explain import Effect
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.plans import PrefetchAsk
-from kvlitmus.spec.late import Late
-from kvlitmus.spec.on import On
-from kvlitmus.spec.page import Page, Tree
-from kvlitmus.spec.seen import Seen, TierSeen
-from kvlitmus.spec.store_state import VAGUE, Entry, StoreState
-from kvlitmus.spec.tier_calls import Prefetch
-from kvlitmus.spec.tier_state import Prefetched, Prefetches, Stored, Tiers
-from kvlitmus.spec.units import Name, PageNo, Tick
+from kvlitmus.spec.law.actions import What
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.prefix.frame.explain import Effect
+from kvlitmus.spec.prefix.late_events import Late
+from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.seen import Seen, TierSeen
+from kvlitmus.spec.prefix.tier_calls import Prefetch
+from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Stored, Tiers
+from kvlitmus.spec.stores.state import VAGUE, Entry, StoreState
+from kvlitmus.spec.words.units import Name, PageNo, Tick
 from tests.spec.support.boundaries import (
     CACHED,
     EMPTY,
@@ -46,29 +46,31 @@ TORN_OFF = Tree({B: TREE.pages[B]}, Tick(5))
 def followed(says: Late, *, forgets: bool) -> Row:
     """What is remembered where events may lag by two calls, and page 5 was found in the last one."""
     late = Late(found=(frozenset({A}),))
-    return row("late.followed", says, late=late, delay=2, after=Seen(), busy=False, found=(B,), forgets=forgets)
+    return row(
+        "prefix.late_events.followed", says, late=late, delay=2, after=Seen(), busy=False, found=(B,), forgets=forgets
+    )
 
 
 EFFECTS = (
-    row("effects.take", {PageNo(3): 2, PageNo(4): 1}, owners={PageNo(3): 1}, pages=[PageNo(3), PageNo(4)]),
-    row("effects.release", {PageNo(3): 1}, owners={PageNo(3): 2, PageNo(4): 1}, pages=[PageNo(3), PageNo(4)]),
-    row("effects.release", {PageNo(3): 1}, owners={PageNo(3): 1}, pages=[PageNo(5)]),
-    row("effects.cached_prefix", 1, tree=TREE, names=(A, Name(9), B)),
-    row("effects.whole_nodes", 2, tree=TREE, names=(A, B)),
-    row("effects.whole_nodes", 0, tree=TREE, names=(A,)),
-    Row("effects.path", (A, B), {"tree": TREE, "name": B}),
-    row("effects.leaves", [B, C], tree=TREE),
-    row("effects.node_of", (B, A), tree=TREE, leaf=B),
-    row("effects.nodes", [((A, B), Name(1)), ((C,), Name(1))], tree=TREE),
-    row("effects.nodes", [((B,), A)], tree=TORN_OFF),
-    row("effects.below", {A, B}, tree=TREE, names=[A]),
-    row("effects.below", {C}, tree=TREE, names=[C]),
-    row("policies.later", (3, 7), worth=(3, 5), ticks=2),
-    row("policies.later", (3, 5), worth=(3, 5), ticks=0),
-    row("policies.later", (), worth=(), ticks=2),
+    row("prefix.effects.take", {PageNo(3): 2, PageNo(4): 1}, owners={PageNo(3): 1}, pages=[PageNo(3), PageNo(4)]),
+    row("prefix.effects.release", {PageNo(3): 1}, owners={PageNo(3): 2, PageNo(4): 1}, pages=[PageNo(3), PageNo(4)]),
+    row("prefix.effects.release", {PageNo(3): 1}, owners={PageNo(3): 1}, pages=[PageNo(5)]),
+    row("prefix.effects.cached_prefix", 1, tree=TREE, names=(A, Name(9), B)),
+    row("prefix.effects.whole_nodes", 2, tree=TREE, names=(A, B)),
+    row("prefix.effects.whole_nodes", 0, tree=TREE, names=(A,)),
+    Row("prefix.effects.path", (A, B), {"tree": TREE, "name": B}),
+    row("prefix.effects.leaves", [B, C], tree=TREE),
+    row("prefix.effects.node_of", (B, A), tree=TREE, leaf=B),
+    row("prefix.effects.nodes", [((A, B), Name(1)), ((C,), Name(1))], tree=TREE),
+    row("prefix.effects.nodes", [((B,), A)], tree=TORN_OFF),
+    row("prefix.effects.below", {A, B}, tree=TREE, names=[A]),
+    row("prefix.effects.below", {C}, tree=TREE, names=[C]),
+    row("words.policies.later", (3, 7), worth=(3, 5), ticks=2),
+    row("words.policies.later", (3, 5), worth=(3, 5), ticks=0),
+    row("words.policies.later", (), worth=(), ticks=2),
     followed(Late(found=(frozenset({B}),)), forgets=True),
     followed(Late(found=(frozenset({B}),), due=frozenset({A})), forgets=False),
-    row("prefetch_plan.plan_occasions", (On.PLAN_PREFETCH, On.RAISED), _=None, answer=plan_of()),
+    row("prefix.prefetch_plan.plan_occasions", (On.PLAN_PREFETCH, On.RAISED), _=None, answer=plan_of()),
 )
 
 # -- tiers -------------------------------------------------------------------------------------------------
@@ -83,13 +85,13 @@ def commits(missing: list[Name], after: TierSeen) -> Row:
     """What is missing of two pages that were read, by what the fetch says."""
     state = EMPTY._replace(tiers=FETCHING)
     values = {"state": state, "setting": setting(3, host_pages=4), "number": 0, "one": READING, "before": TierSeen()}
-    return row("prefetch_advance.committed", (frozenset({A, B}), missing), after=after, **values)
+    return row("prefix.prefetch_advance.committed", (frozenset({A, B}), missing), after=after, **values)
 
 
 def gate(says: Any, units: int = 8, below: Tiers | None = None, occupied: int | None = None, **config: Any) -> Row:
     """Why a prefetch must be refused."""
     return row(
-        "prefetch_advance.gate_of",
+        "prefix.prefetch_advance.gate_of",
         says,
         tiers=Tiers(attached=True) if below is None else below,
         before=TierSeen(occupied=occupied),
@@ -103,7 +105,7 @@ def gate(says: Any, units: int = 8, below: Tiers | None = None, occupied: int | 
 def doubtful(says: Tiers, then: Tree, now: Tree) -> Row:
     """What is doubtful of page 5, of which nobody knew when it was used."""
     unsure = Tiers(unsure=frozenset({A}))
-    return row("tier_advance.in_doubt", says, before=unsure, tiers=unsure, then=then, now=now, fresh=())
+    return row("prefix.tier_advance.in_doubt", says, before=unsure, tiers=unsure, then=then, now=now, fresh=())
 
 
 def used_at(tick: int) -> Tree:
@@ -128,39 +130,41 @@ BELOW = (
     gate("no storage is attached", below=Tiers()),
     gate("one of this request is under way", below=waiting(4)._replace(attached=True)),
     gate(None, below=waiting(4, revoked=True)._replace(attached=True)),
-    row("prefetch_plan.truncated_length", 8, ask=PrefetchAsk(8, 4, 4), available=9),
-    row("prefetch_plan.truncated_length", 4, ask=PrefetchAsk(8, 4, 4), available=7),
-    row("prefetch_plan.truncated_length", 0, ask=PrefetchAsk(8, 4, 4), available=3),
-    row("prefetch_plan.truncated_length", 0, ask=PrefetchAsk(8, 4, 8), available=7),
+    row("prefix.prefetch_plan.truncated_length", 8, ask=PrefetchAsk(8, 4, 4), available=9),
+    row("prefix.prefetch_plan.truncated_length", 4, ask=PrefetchAsk(8, 4, 4), available=7),
+    row("prefix.prefetch_plan.truncated_length", 0, ask=PrefetchAsk(8, 4, 4), available=3),
+    row("prefix.prefetch_plan.truncated_length", 0, ask=PrefetchAsk(8, 4, 8), available=7),
     doubtful(Tiers(), EMPTY.tree, EMPTY.tree),
     doubtful(Tiers(), used_at(1), used_at(2)),
     doubtful(Tiers(unsure=frozenset({A})), used_at(1), used_at(1)),
-    row("tier_unseen.failed", FAILED, state=FAILED, setting=setting(1, host_pages=4)),
+    row("prefix.tier_unseen.failed", FAILED, state=FAILED, setting=setting(1, host_pages=4)),
     row(
-        "storage_advance.cut_off",
+        "prefix.storage_advance.cut_off",
         Tiers(backed=frozenset({A, C}), stored=Stored(pages=frozenset({A}), refused=frozenset({B}))),
         tiers=Tiers(backed=frozenset({A, B, C}), stored=Stored(pages=frozenset({A}))),
         names=(A, B),
     ),
     row(
-        "storage_advance.owing",
+        "prefix.storage_advance.owing",
         Tiers(attached=True, used=frozenset({A}), owed=frozenset({A})),
         tiers=Tiers(attached=True),
         path=(A, B),
         after=TierSeen(hosted={A: PageNo(0)}),
     ),
     row(
-        "storage_advance.owing",
+        "prefix.storage_advance.owing",
         Tiers(attached=True, used=frozenset({A}), starved=True),
         tiers=Tiers(attached=True, starved=True),
         path=(A, B),
         after=TierSeen(hosted={A: PageNo(0)}),
     ),
-    row("storage_advance.owing", Tiers(), tiers=Tiers(), path=(A,), after=TierSeen(hosted={A: PageNo(0)})),
-    row("host_room.used_by", (ONE,), call=Prefetch(1, LONG), before=TierSeen(parent_names={ONE: LONG.root})),
-    row("host_room.used_by", (), call=MATCH, before=TierSeen()),
+    row("prefix.storage_advance.owing", Tiers(), tiers=Tiers(), path=(A,), after=TierSeen(hosted={A: PageNo(0)})),
     row(
-        "host_known.hosted_then",
+        "prefix.rules.host_room.used_by", (ONE,), call=Prefetch(1, LONG), before=TierSeen(parent_names={ONE: LONG.root})
+    ),
+    row("prefix.rules.host_room.used_by", (), call=MATCH, before=TierSeen()),
+    row(
+        "prefix.host_known.hosted_then",
         Tiers().hosted,
         state=TIERED,
         then=TIERED,
@@ -181,7 +185,7 @@ BROKEN = Entry(None, (OLD,), damage="flip")
 
 def put(says: Entry, entry: Entry, policy: str = "last", value: bytes = NEW, *, accepted: bool = True) -> Row:
     """What is known of an object after a put."""
-    return row("store_state.Entry.put", says, self=entry, value=value, accepted=accepted, policy=policy)
+    return row("stores.state.Entry.put", says, self=entry, value=value, accepted=accepted, policy=policy)
 
 
 STORES = (
@@ -207,7 +211,7 @@ STORES = (
         "either",
     ),
     row(
-        "store_state.StoreState.known",
+        "stores.state.StoreState.known",
         ["x", "u"],
         self=StoreState(
             0, {(0, "x"): HAS, (1, "y"): HAS, (0, "z"): Entry(), (0, "u"): Entry(None, (OLD,))}, frozenset()

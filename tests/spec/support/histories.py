@@ -20,13 +20,13 @@ from kvlitmus.conformance.generate.schedule import WEIGHTS, draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.reference.choose import Choice, available, free_pages, least_valuable, sizes
 from kvlitmus.reference.perform import DECIDE, perform
-from kvlitmus.spec import calls, effects
-from kvlitmus.spec.advance import expect, opened_by
-from kvlitmus.spec.page import Tree
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State, empty_state
-from kvlitmus.spec.units import Name, PageNo, pages_in_order, pages_of
+from kvlitmus.spec.prefix import calls, effects
+from kvlitmus.spec.prefix.advance import expect, opened_by
+from kvlitmus.spec.prefix.page import Tree
+from kvlitmus.spec.prefix.state import State, empty_state
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, pages_in_order, pages_of
 
 KINDS = frozenset(WEIGHTS) - {"extend", "decode", "hashes", "plan"}
 """The operations of which the reference knows every choice."""

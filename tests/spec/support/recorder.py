@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kvlitmus.spec import prefetch_life
 from kvlitmus.spec.interface import PORTS, Job
-from kvlitmus.spec.job import GONE, state_of
-from kvlitmus.spec.prefetch_life import ABORTED, COMMITTED, CUT_OFF, DROPPED
-from kvlitmus.spec.transitions import NONE, Step
+from kvlitmus.spec.prefix.rules.job import GONE, state_of
+from kvlitmus.spec.words import prefetch_life
+from kvlitmus.spec.words.prefetch_life import ABORTED, COMMITTED, CUT_OFF, DROPPED
+from kvlitmus.spec.words.transitions import NONE, Step
 
 METHODS = frozenset(method for methods in PORTS.values() for method in methods)
 OWN = ("prefetch", "poll", "abandon")

@@ -21,9 +21,9 @@ from typing import Any
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
-from kvlitmus.spec.misuse_calls import Aftermath, Lookups, MisuseCall
-from kvlitmus.spec.seen import Record, Seen, TierSeen
-from kvlitmus.spec.state import State
+from kvlitmus.spec.misuse.calls import Aftermath, Lookups, MisuseCall
+from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
+from kvlitmus.spec.prefix.state import State
 
 TIMES = ((200, 8), (1_000, 4), (5_000, 1))
 """How often a step is judged once more: the fewer were on its occasions at its depth, the more often."""

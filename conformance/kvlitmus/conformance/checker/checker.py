@@ -2,11 +2,11 @@
 
 A :class:`Checker` owns one adapter for one run.  For each call it notes what is known before,
 makes the call behind its guard (:mod:`kvlitmus.conformance.checker.guard`), observes the cache as deeply as
-the run allows, and evaluates every rule whose facts can be known (:mod:`kvlitmus.spec.plan`).  The first
+the run allows, and evaluates every rule whose facts can be known (:mod:`kvlitmus.spec.law.plan`).  The first
 broken rule ends the run with a ``Violation`` that carries the facts, so that it can be explained.
 
-What is known is a :class:`~kvlitmus.spec.state.State`.  After each call it is what the call and its answer amount to
-(:mod:`kvlitmus.spec.advance`), and at depth 3 what the snapshot shows.
+What is known is a :class:`~kvlitmus.spec.prefix.state.State`.  After each call it is what the call and its answer
+amount to (:mod:`kvlitmus.spec.prefix.advance`), and at depth 3 what the snapshot shows.
 
 The calls themselves are in :mod:`kvlitmus.conformance.checker.calls`, part by part.
 """
@@ -27,37 +27,37 @@ from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, Unsupported, 
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.integers import EXACT, integers, is_integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
-from kvlitmus.spec import effects
-from kvlitmus.spec.advance import EXPECT, expect, follow, written_by
-from kvlitmus.spec.calls import Compute, Insert, Path, Reset, path_of
-from kvlitmus.spec.component_state import components_at_first
-from kvlitmus.spec.event import remembered
-from kvlitmus.spec.facts import INPUTS, UNKNOWN, Facts
-from kvlitmus.spec.hash_calls import EMPTY_LEDGER, HashLedger
+from kvlitmus.spec.components.state import components_at_first
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import COPY_FAILURES, LOAD, Event
-from kvlitmus.spec.limits import beyond_limits, unlimited
-from kvlitmus.spec.misuse_calls import Aftermath, Lookups, MisuseCall
-from kvlitmus.spec.names import Names, page_names
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.partial import counted, told
+from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
+from kvlitmus.spec.law.occasions import occasions_of
+from kvlitmus.spec.law.plan import Judged, Plan, value_of
+from kvlitmus.spec.misuse.calls import Aftermath, Lookups, MisuseCall
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.plan import Judged, Plan, value_of
-from kvlitmus.spec.rank_state import NO_RANKS, RanksState
-from kvlitmus.spec.replay import replay
-from kvlitmus.spec.request import computed_slots
-from kvlitmus.spec.schemes import SCHEMES
-from kvlitmus.spec.seen import Held, Seen, TierSeen
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.sparse_state import SparseState
-from kvlitmus.spec.state import EventMirror, State, Tree, empty_state
-from kvlitmus.spec.store_state import EMPTY_STORE, StoreState
-from kvlitmus.spec.tier_advance import follow_tiers
-from kvlitmus.spec.tier_calls import Advance
-from kvlitmus.spec.tier_state import Tiers
-from kvlitmus.spec.tier_unseen import filling, follow_unseen
-from kvlitmus.spec.trust import blocked, contradicted, parted
-from kvlitmus.spec.units import Key, Name, PageNo, Slot, pages_in_order
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.advance import EXPECT, expect, follow, written_by
+from kvlitmus.spec.prefix.calls import Compute, Insert, Path, Reset, path_of
+from kvlitmus.spec.prefix.frame.trust import blocked, contradicted, parted
+from kvlitmus.spec.prefix.hash_calls import EMPTY_LEDGER, HashLedger
+from kvlitmus.spec.prefix.partial import counted, told
+from kvlitmus.spec.prefix.replay import replay
+from kvlitmus.spec.prefix.rules.event import remembered
+from kvlitmus.spec.prefix.rules.request import computed_slots
+from kvlitmus.spec.prefix.seen import Held, Seen, TierSeen
+from kvlitmus.spec.prefix.state import EventMirror, State, Tree, empty_state
+from kvlitmus.spec.prefix.tier_advance import follow_tiers
+from kvlitmus.spec.prefix.tier_calls import Advance
+from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.tier_unseen import filling, follow_unseen
+from kvlitmus.spec.ranks.state import NO_RANKS, RanksState
+from kvlitmus.spec.sparse.state import SparseState
+from kvlitmus.spec.stores.state import EMPTY_STORE, StoreState
+from kvlitmus.spec.words.limits import beyond_limits, unlimited
+from kvlitmus.spec.words.names import Names, page_names
+from kvlitmus.spec.words.schemes import SCHEMES
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, pages_in_order
 
 DEEPEST = 3
 """The depth of a full snapshot."""
@@ -380,10 +380,9 @@ class Checker(Guard):
     # -- evaluation ----------------------------------------------------------------------------
 
     def answered(self, call: Any, answer: Any, state: Any = None) -> None:
-        """Judge a call by its answer alone; there is no look at a tree or a pool before or after it.
+        """Judge a call by its answer, which brings along all that was seen, or the cache is left alone by it.
 
-        Either the call leaves the cache alone (a plan, page hashes), or the answer brings along what was seen (of
-        components, ranks, sparse rows and page stores).  ``state``: what was known before it, of what it is about.
+        ``state``: what was known before it, of what it is about.
         """
         inputs = (self.setting, state, None, None, call, answer, None, None, None, None)
         self.judge(occasions_of(call, answer, self.state, self.setting, self.before), inputs, UNSEEN)

@@ -15,15 +15,15 @@ from typing import Any
 
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless, page_text
-from kvlitmus.spec.actions import Group
-from kvlitmus.spec.explain import Effect
-from kvlitmus.spec.facts import FACTS, Facts
 from kvlitmus.spec.interface.tiers import Job
-from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.law.actions import Group
+from kvlitmus.spec.law.facts import FACTS, Facts
+from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Rule
-from kvlitmus.spec.seen import Held
-from kvlitmus.spec.tier_state import Misnamed
+from kvlitmus.spec.prefix.frame.explain import Effect
+from kvlitmus.spec.prefix.seen import Held
+from kvlitmus.spec.prefix.tier_state import Misnamed
+from kvlitmus.spec.words.names import NO_NAME, Names
 
 __all__ = ["allowed_text", "fact_text", "harmless", "name_text", "seen_texts"]
 

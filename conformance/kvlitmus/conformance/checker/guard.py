@@ -15,8 +15,8 @@ from typing import Any, cast
 from kvlitmus.conformance.ports import Begun, Hit, Stored
 from kvlitmus.conformance.support.integers import integer, integers, is_integer, whether
 from kvlitmus.conformance.support.text import raised_text, shown, type_name
-from kvlitmus.spec.facts import Facts
-from kvlitmus.spec.units import Slot
+from kvlitmus.spec.law.facts import Facts
+from kvlitmus.spec.words.units import Slot
 
 SPARE = 1_000
 """So many slots more than four times the capacity are read of an answer, and no more."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.spec.interface.tiers import Outcome
-from kvlitmus.spec.seen import Asked, Got, Put, Record
+from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record
 
 
 class StorageDownError(OSError):

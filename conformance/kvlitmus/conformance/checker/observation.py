@@ -1,6 +1,6 @@
 """Seen: from what an adapter shows to what rules speak of.
 
-An :class:`Observer` reads a snapshot into a :class:`~kvlitmus.spec.seen.Seen`: free pages, cached pages by
+An :class:`Observer` reads a snapshot into a :class:`~kvlitmus.spec.prefix.seen.Seen`: free pages, cached pages by
 name, and what the nodes say of themselves.  Naming is remembered by content, so an unchanged
 node costs one look-up; where a look shows the very nodes of the look before, what was read of them then is shared.
 """
@@ -15,9 +15,9 @@ from kvlitmus.conformance.ports import NodeView, View
 from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.seen import NodeInfo, NodeSeen, Seen
-from kvlitmus.spec.units import Name, PageNo, page_slots, pages_in_order
+from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.units import Name, PageNo, page_slots, pages_in_order
 
 PLAIN = frozenset({int, type(None)})
 """Types of what a node says of itself, in most caches."""

@@ -26,7 +26,7 @@ from kvlitmus.spec.interface.ranks import (
     Send,
     Turns,
 )
-from kvlitmus.spec.rank_calls import ABSENT, LOST, RAISED, RETURNED, WAITING, Trace
+from kvlitmus.spec.ranks.calls import ABSENT, LOST, RAISED, RETURNED, WAITING, Trace
 
 MOST = 1_000
 """A rank that enters, or decides, more than so many things in one call is taken to go on for ever."""

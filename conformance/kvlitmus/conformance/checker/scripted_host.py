@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvlitmus.spec.prefetch_plan import HostCall
+from kvlitmus.spec.prefix.prefetch_plan import HostCall
 
 FIRST_SLOT = 1024
 """Where the scripted slots begin: numbers that nobody guesses by counting from 0."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kvlitmus.spec.plan import Plan, compile_plan
-from kvlitmus.spec.rule import Rule
+from kvlitmus.spec.law.plan import Plan, compile_plan
+from kvlitmus.spec.law.rule import Rule
 
 FLAT_CALL = "flat_call"
 """What every call to a cache without a host tier is as well: nothing is under way after it."""

@@ -15,9 +15,9 @@ from kvlitmus.conformance.support.integers import EXACT, integer, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
 from kvlitmus.spec.interface.tiers import JOB_KINDS, Job, TierNode
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.seen import Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
-from kvlitmus.spec.units import Key, Name, PageNo
+from kvlitmus.spec.prefix.seen import Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.units import Key, Name, PageNo
 
 MANY = 200_000
 """Maximum number of nodes that are remembered by content."""

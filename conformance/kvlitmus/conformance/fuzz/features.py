@@ -17,7 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.spec.facts import Facts
+from kvlitmus.spec.law.facts import Facts
 
 FAMILIES = ("call", "then", "fact", "state")
 

@@ -21,8 +21,8 @@ from kvlitmus.conformance.run.minimise import Short
 from kvlitmus.conformance.run.verdicts import causes
 from kvlitmus.conformance.support import ending
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.spec.law.rule import Strength
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Strength
 
 FORMAT = 1
 

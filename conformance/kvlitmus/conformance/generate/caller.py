@@ -22,8 +22,8 @@ from kvlitmus.conformance.checker.calls import (
 )
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
-from kvlitmus.spec.component_calls import At, Entries
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.components.calls import At, Entries
+from kvlitmus.spec.words.units import Key
 
 PAST = 24
 """Maximum number of keys that are remembered as computed before."""

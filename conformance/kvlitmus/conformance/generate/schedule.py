@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.spec.limits import unlimited
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.limits import unlimited
+from kvlitmus.spec.words.units import Key
 
 OP_BYTES = 4
 """How many bytes one operation is decoded from."""
@@ -235,7 +235,7 @@ def make_key(config: Config, a: int, b: int, c: int) -> Key:
 
 
 def fitted(profile: Profile, key: Key) -> Key:
-    """The key within the limits of a profile, as like it as they allow (:mod:`kvlitmus.spec.limits`)."""
+    """The key within the limits of a profile, as like it as they allow (:mod:`kvlitmus.spec.words.limits`)."""
     if unlimited(profile):
         return key
     tokens = tuple([token % profile.vocabulary for token in key.tokens])

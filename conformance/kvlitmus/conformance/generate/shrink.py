@@ -24,7 +24,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from kvlitmus.conformance.generate.schedule import Op, draw
-from kvlitmus.spec.config import Config
+from kvlitmus.spec.words.config import Config
 
 
 class Case(NamedTuple):

@@ -19,10 +19,10 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.generate.actions.tiers import AGAIN, ANEW, FAULTY, LIMITED, MAX_WAITING, STARTING, STEERED
 from kvlitmus.conformance.generate.caller import PAST
 from kvlitmus.conformance.generate.schedule import NAMESPACES, Op, fitted, make_key
-from kvlitmus.spec.calls import Begin, Compute
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, QUERY, SPILL, SPILLED, Outcome
-from kvlitmus.spec.tier_state import COPIES
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.calls import Begin, Compute
+from kvlitmus.spec.prefix.tier_state import COPIES
+from kvlitmus.spec.words.units import Key
 
 COMPOSITE = frozenset({"call_back", "deliver", "fail", "flush"})
 """Operations of a schedule that are worth writing down call by call."""

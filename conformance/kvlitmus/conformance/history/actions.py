@@ -14,9 +14,9 @@ from kvlitmus.conformance.history import contract, plain
 from kvlitmus.conformance.history.contract import Breach
 from kvlitmus.conformance.history.lines import Call
 from kvlitmus.conformance.history.places import REMEMBERED, Handle, Places
-from kvlitmus.spec.calls import CloseGroup, FreeInGroup
-from kvlitmus.spec.names import page_names
-from kvlitmus.spec.units import Slot, page_ceil
+from kvlitmus.spec.prefix.calls import CloseGroup, FreeInGroup
+from kvlitmus.spec.words.names import page_names
+from kvlitmus.spec.words.units import Slot, page_ceil
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.history.playback import RecordedChecker

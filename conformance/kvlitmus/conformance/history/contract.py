@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.spec.units import Key, PageNo, page_floor
+from kvlitmus.spec.words.units import Key, PageNo, page_floor
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.history.playback import RecordedChecker

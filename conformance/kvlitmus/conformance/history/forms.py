@@ -12,8 +12,8 @@ from typing import Any, TypedDict, cast
 
 from kvlitmus.conformance.ports import PORTS, Begun, Hit, NodeView, Sizes, Stored, View
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.prefetch_plan import HostCall
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.prefetch_plan import HostCall
+from kvlitmus.spec.words.units import Key
 
 MAX_NUMBER = 1 << 62
 """A number beyond this is nonsense."""

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from kvlitmus.conformance.ports import Hit
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 REMEMBERED = 10_000
 """Maximum number of handles of matches, and receipts given back, that are remembered."""

@@ -12,8 +12,16 @@ from kvlitmus.conformance.history.contract import Contradiction
 from kvlitmus.conformance.history.forms import answer_of
 from kvlitmus.conformance.history.lines import Call
 from kvlitmus.conformance.support.text import harmless, shown
-from kvlitmus.spec.hash_calls import HashCall, HashNamespaces, HashPair, HashPieces, PageHashes, TwoHashes, split_key
-from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch
+from kvlitmus.spec.prefix.hash_calls import (
+    HashCall,
+    HashNamespaces,
+    HashPair,
+    HashPieces,
+    PageHashes,
+    TwoHashes,
+    split_key,
+)
+from kvlitmus.spec.prefix.prefetch_plan import Planned, PlanPrefetch
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.history.state import TraceState

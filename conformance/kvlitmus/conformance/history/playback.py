@@ -18,12 +18,12 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history.forms import LOOKS, answer_of
 from kvlitmus.conformance.history.lines import Call, Header
 from kvlitmus.conformance.ports import PORTS, capabilities_of
-from kvlitmus.spec import effects
-from kvlitmus.spec.facts import INPUTS
-from kvlitmus.spec.names import NO_NAME, Names
-from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Key, Name, PageNo, Slot, Unit, pages_of
+from kvlitmus.spec.law.facts import INPUTS
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.names import NO_NAME, Names
+from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, Unit, pages_of
 
 CONTENT_FACTS = frozenset({"found_names", "row_names"})
 """What is in slots: known only if the trace says what was written."""

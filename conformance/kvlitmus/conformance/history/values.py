@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kvlitmus.spec.interface import cache, components, plans, ranks, sparse, stores, tiers
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 Row = Any
 """A scalar, or a list as above."""

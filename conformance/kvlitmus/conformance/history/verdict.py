@@ -14,7 +14,7 @@ from kvlitmus.conformance.history.state import JudgedTrace
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.run.results import ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, conclude, exit_code
-from kvlitmus.spec.rule import Rule
+from kvlitmus.spec.law.rule import Rule
 
 ABSENT = {
     "PORT-02": "a call that never came back has no line in a trace",

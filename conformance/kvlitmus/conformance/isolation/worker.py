@@ -51,8 +51,8 @@ from kvlitmus.conformance.run.results import (
 from kvlitmus.conformance.run.targets import TargetRef, UnknownTarget, _targets_in, load_target
 from kvlitmus.conformance.support.text import harmless, raised_text, type_name
 from kvlitmus.mutants.registry import mutant_of
-from kvlitmus.spec.choices import verify
-from kvlitmus.spec.profile import PROFILE_VALUES
+from kvlitmus.spec.words.choices import verify
+from kvlitmus.spec.words.profile import PROFILE_VALUES
 
 BEAT_SECONDS = 0.1
 """How often progress is reported."""

@@ -11,7 +11,7 @@ from kvlitmus.conformance.generate.actions.components import together, use
 from kvlitmus.conformance.litmus.components import ALL, ANY_ENTRIES, STATES, WINDOWS, bring, evict_all, locked
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 NEEDS = ("components", "component_host")
 HYBRID = ("kv+swa+state",)

@@ -9,7 +9,7 @@ from kvlitmus.conformance.litmus.component_host import NEEDS, back_up, backed, b
 from kvlitmus.conformance.litmus.components import ALL, evict_all
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 def parting(checker: Checker, key: Key, pages: int, ways: str) -> Key:

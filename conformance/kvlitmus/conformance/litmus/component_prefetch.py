@@ -10,7 +10,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.components import STATES, WINDOWS, bring, evict_all, locked, store
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 NEEDS = ("components", "component_prefetch")
 EACH = {"component_grants": "each"}

@@ -7,7 +7,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.actions.component_requests import begin, go_on, left_of, serve
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 NEEDS = ("component_requests",)
 WHOLE = 99

@@ -15,8 +15,8 @@ from kvlitmus.conformance.litmus.component_prefetch import EACH, begin, everythi
 from kvlitmus.conformance.litmus.components import ALL, ANY_ENTRIES, evict_all
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.component_state import ends_at
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.components.state import ends_at
+from kvlitmus.spec.words.units import Key
 
 NEEDS = ("components", "component_host", "component_prefetch", "component_storage")
 HYBRID = ("kv+swa+state",)

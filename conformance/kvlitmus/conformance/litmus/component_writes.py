@@ -10,7 +10,7 @@ from kvlitmus.conformance.litmus.component_host import end, evict_host, load
 from kvlitmus.conformance.litmus.components import ALL, ANY_ENTRIES, STATES, WINDOWS, evict_all
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 NEEDS = ("components", "component_host", "component_writes")
 THROUGH = ("write_through",)

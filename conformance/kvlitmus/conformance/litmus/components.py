@@ -9,8 +9,8 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.actions.components import give_left, together, use
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.component_shapes import Point, Run, Window
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Point, Run, Window
+from kvlitmus.spec.words.units import Key
 
 NEEDS = ("components",)
 ALL = 0xFF

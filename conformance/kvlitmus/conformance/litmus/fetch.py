@@ -26,10 +26,10 @@ from kvlitmus.conformance.litmus.scenes import (
     written_back,
 )
 from kvlitmus.spec.interface.tiers import Outcome
-from kvlitmus.spec.names import page_names
-from kvlitmus.spec.policies import time_limit
-from kvlitmus.spec.prefetch_advance import time_of
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.prefetch_advance import time_of
+from kvlitmus.spec.words.names import page_names
+from kvlitmus.spec.words.policies import time_limit
+from kvlitmus.spec.words.units import Key
 
 SUBMIT = ("FETCH-06", "FETCH-07")
 

@@ -7,7 +7,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import READS, TIERS, backed, brought, computed, letters, step, stored
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 def held_for_a_while(checker: Checker, key: Key) -> None:

@@ -7,8 +7,8 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.hashing_table import FOREIGN, LARGEST, PAIRS, REFUSED, VECTORS, Vector
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.spelling import across, within
-from kvlitmus.spec.schemes import KVLITMUS_2
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.schemes import KVLITMUS_2
+from kvlitmus.spec.words.units import Key
 
 HASHES = ("hashes",)
 EIGHT = Key(None, tuple(range(1, 9)))

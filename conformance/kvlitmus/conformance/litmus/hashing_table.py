@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kvlitmus.spec.schemes import TOKEN_LIMIT
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.schemes import TOKEN_LIMIT
+from kvlitmus.spec.words.units import Key
 
 FIRST = "cf97adeedb59e05bfd73a2b4c2a8885708c4f4f70c84c64b27120e72ab733b72"
 SECOND = "4ebfa8a1f3c341517621838c6e1b9aa350307e3f00b3cbd1a07ef740f54396d6"

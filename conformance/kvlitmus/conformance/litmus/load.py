@@ -9,7 +9,7 @@ from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.request import end
 from kvlitmus.conformance.litmus.scenes import FAILING, TIERS, backed, computed, step, too_many
 from kvlitmus.spec.interface.tiers import FAILED, LOAD, Outcome
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 def long_key(checker: Checker, first: str = "a") -> Key:

@@ -14,8 +14,8 @@ from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import READS, least_pages, letters, step, storage, stored
 from kvlitmus.conformance.litmus.tree import store
 from kvlitmus.spec.interface.cache import FORMS
-from kvlitmus.spec.limits import ALL_TOKENS
-from kvlitmus.spec.units import Key, Slot
+from kvlitmus.spec.words.limits import ALL_TOKENS
+from kvlitmus.spec.words.units import Key, Slot
 
 
 @litmus(rules=("MISUSE-01", "MISUSE-02"), needs=("pool",), misuse=True)

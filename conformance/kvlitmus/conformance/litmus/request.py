@@ -8,7 +8,7 @@ from kvlitmus.conformance.checker.calls import request, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 REQUESTS = ("requests",)
 SEEN = ("requests", "inspect")

@@ -6,7 +6,7 @@ from kvlitmus.conformance.checker.calls import fetch, request, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.spec.interface.tiers import DONE, Outcome
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 TIERS = ("tiers", "host", "steps", "requests", "evict", "tree")
 FAILING = (*TIERS, "copy_faults")

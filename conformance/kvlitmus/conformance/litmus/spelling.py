@@ -12,8 +12,8 @@ import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvlitmus.spec.schemes import SCHEMES, Domain, Scheme, sha256
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.schemes import SCHEMES, Domain, Scheme, sha256
+from kvlitmus.spec.words.units import Key
 
 PAGES = (9, 12, 16, 32, 64)
 """Page sizes that are tried: below 9 tokens nothing is as short as a seed's message."""

@@ -6,7 +6,7 @@ from kvlitmus.conformance.checker.calls import pool, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.units import Key, Slot, page_floor
+from kvlitmus.spec.words.units import Key, Slot, page_floor
 
 TREE = ("pool", "tree")
 

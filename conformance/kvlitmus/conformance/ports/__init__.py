@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.cache import (
     Begun,
     Counters,
@@ -62,7 +61,8 @@ from kvlitmus.spec.interface.ports import (
     capabilities_in,
     capabilities_of,
 )
-from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
 
 __all__ = [
     "HOST_OF_COMPONENTS",

@@ -6,9 +6,9 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface import Begun, Hit, Pool, PrefixTree, Requests, Stored
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.units import Key
 
 
 def whole_numbers(given: object) -> tuple[int, ...]:

@@ -1,11 +1,11 @@
-"""Which values configurations and profiles may have: :mod:`kvlitmus.spec.config`, :mod:`kvlitmus.spec.profile`."""
+"""Which values may be given: :mod:`kvlitmus.spec.words.config`, :mod:`kvlitmus.spec.words.profile`."""
 
 from __future__ import annotations
 
-from kvlitmus.spec.choices import LONGEST_TEXT, checked, fault, is_seconds, verify
-from kvlitmus.spec.config import CONFIG_VALUES as CONFIG
-from kvlitmus.spec.policies import POLICIES as EVICTION
-from kvlitmus.spec.profile import PROFILE_VALUES as PROFILE
+from kvlitmus.spec.words.choices import LONGEST_TEXT, checked, fault, is_seconds, verify
+from kvlitmus.spec.words.config import CONFIG_VALUES as CONFIG
+from kvlitmus.spec.words.policies import POLICIES as EVICTION
+from kvlitmus.spec.words.profile import PROFILE_VALUES as PROFILE
 
 POLICIES = tuple(EVICTION)
 

@@ -5,7 +5,7 @@ does it in the plainest lawful way: match, lock, make room, allocate; insert, fr
 brought in vain, match again and move the lock; free the rest and unlock.
 
 That second match is a use like any other: the capability ``composed`` says that publications have one
-(:func:`kvlitmus.spec.advance.publish`).  Which calls a request was made of is noted, for whoever shows it.
+(:func:`kvlitmus.spec.prefix.advance.publish`).  Which calls a request was made of is noted, for whoever shows it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Profile, capabilities_of
 from kvlitmus.conformance.support.integers import integers
-from kvlitmus.spec.units import Key, page_floor
+from kvlitmus.spec.words.units import Key, page_floor
 
 PARTS = frozenset({"pool", "tree", "locks", "evict"})
 """What it takes to compose requests."""

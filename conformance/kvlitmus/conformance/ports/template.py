@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from kvlitmus.conformance import ports
 from kvlitmus.conformance.ports.template_words import WIDTH, comment, literal, meanings_of, prose, quoted, wrapped
 from kvlitmus.spec import interface
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface import PORTS, cache, components, plans, ranks, sparse, stores, tiers
-from kvlitmus.spec.policies import POLICIES
-from kvlitmus.spec.profile import PROFILE_VALUES, Profile
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.policies import POLICIES
+from kvlitmus.spec.words.profile import PROFILE_VALUES, Profile
 
 USUAL = ("pool", "tree", "locks", "evict")
 """The ports of a prefix cache, when none are named."""

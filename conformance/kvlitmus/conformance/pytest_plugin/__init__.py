@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from kvlitmus.conformance.report.form import Report
     from kvlitmus.conformance.report.outcomes import CaseOutcome
-    from kvlitmus.spec.rule import Rule
+    from kvlitmus.spec.law.rule import Rule
 
 RUNS = "kvlitmus runs"
 SHARED = "kvlitmus"

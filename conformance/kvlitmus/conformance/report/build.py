@@ -1,8 +1,8 @@
 """The build of a report: a digest of everything that decides its verdicts, so that a stale report can be told.
 
 Two trees that have the same build for a target say the same of it.  What counts, by its fingerprint
-(:mod:`kvlitmus.spec.fingerprint`), so without words and names: the rules with their facts; what judges, and what makes
-the calls (engine, calls, actions, plan); and the target's adapter.  What only shrinks counterexamples or watches
+(:mod:`kvlitmus.spec.law.fingerprint`), so without words and names: the rules with their facts; what judges, and what
+makes the calls (engine, calls, actions, plan); and the target's adapter.  What only shrinks counterexamples or watches
 processes doesn't count, nor the command line, nor what is about another kind of cache than the target.  The items of a
 run, the programs of litmus tests among them, have a digest of their own.
 """
@@ -20,11 +20,11 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine, plan, verdicts
 from kvlitmus.conformance.run.results import Item, Options, to_json
 from kvlitmus.conformance.run.verdicts import Scope
-from kvlitmus.spec.facts import Fact
-from kvlitmus.spec.fingerprint import Source, digest, place_of
-from kvlitmus.spec.modules import EFFECTS, WHOLE, Place, module_of
+from kvlitmus.spec.law.facts import Fact
+from kvlitmus.spec.law.fingerprint import Source, digest, place_of
+from kvlitmus.spec.law.modules import EFFECTS, WHOLE, Place, module_of
+from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Rule
 
 JUDGE: tuple[Callable[..., Any], ...] = (
     *(engine.run_item, plan.items, plan.configs_of, verdicts.conclude),
@@ -35,8 +35,8 @@ JUDGE: tuple[Callable[..., Any], ...] = (
 LEFT_OUT = frozenset(
     f"kvlitmus.{name}"
     for name in (
-        "spec.fingerprint",
-        "spec.modules",
+        "spec.law.fingerprint",
+        "spec.law.modules",
         "spec.parts",
         "conformance.generate.shrink",
         "conformance.run.minimise",

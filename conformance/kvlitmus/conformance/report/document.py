@@ -30,7 +30,7 @@ from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run.minimise import Short
 from kvlitmus.conformance.run.results import REPORT_FORMAT, ItemResult, RuleVerdict, Verdict, to_json
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, causes
-from kvlitmus.spec.rule import Rule
+from kvlitmus.spec.law.rule import Rule
 
 MAX_ITEMS = 50
 """How many of the items that show the same finding are named."""

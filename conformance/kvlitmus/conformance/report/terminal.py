@@ -13,9 +13,9 @@ from kvlitmus.conformance.run.results import Finding, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, shortest
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
-from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.law.facts import FACTS
+from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Rule
 
 LOOK: dict[str, tuple[str, str]] = {
     "passed": ("good", "green"),

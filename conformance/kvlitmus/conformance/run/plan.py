@@ -15,8 +15,8 @@ from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run.results import Item
 from kvlitmus.conformance.vectors import Vector, all_vectors
-from kvlitmus.spec.component_layouts import LAYOUTS
-from kvlitmus.spec.policies import POLICIES
+from kvlitmus.spec.words.layouts import LAYOUTS
+from kvlitmus.spec.words.policies import POLICIES
 
 OPS = 250
 """Operations in one schedule."""

@@ -24,10 +24,10 @@ from kvlitmus.conformance.checker.selection import FLAT_CALL
 from kvlitmus.conformance.run.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.support import ending
-from kvlitmus.spec.facts import FACTS
-from kvlitmus.spec.on import On
+from kvlitmus.spec.law.facts import FACTS
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Rule, Strength
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Rule, Strength
 
 FLAT = "a cache without a host tier"
 """What the rules on calls to flat caches need; no adapter declares it."""

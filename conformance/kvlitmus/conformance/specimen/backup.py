@@ -8,7 +8,7 @@ from kvlitmus.conformance.specimen.copies import CopyQueue
 from kvlitmus.conformance.specimen.host import Copier, CopyFailed, HostPool
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.works import TieredNode, Work, WorkTable, key_of
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 
 USES = {"write_through": 1, "write_through_selective": 2}
 """After how many uses a page is backed up."""

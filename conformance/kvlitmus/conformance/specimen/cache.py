@@ -18,8 +18,8 @@ from kvlitmus.conformance.specimen.ranked import RankedSpecimen
 from kvlitmus.conformance.specimen.sparse import SparseSpecimen
 from kvlitmus.conformance.specimen.store import StoreSpecimen
 from kvlitmus.conformance.specimen.tree import POLICIES
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
 
 PLACES: dict[type, str] = {
     **{part.default: part.name for part in fields(Parts) if isinstance(part.default, type)},

@@ -18,8 +18,8 @@ from kvlitmus.conformance.specimen.components import (
     ComponentTier,
     ComponentTree,
 )
-from kvlitmus.spec.component_layouts import layout_of
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.units import Key
 
 Pinned = list[tuple[str, ComponentNode]]
 Buffers = list[tuple[str, ComponentNode, int]]

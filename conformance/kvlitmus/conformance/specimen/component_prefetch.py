@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
-from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run, Window
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Run, Window
+from kvlitmus.spec.words.units import Key
 
 Places = dict[str, list[int]]
 

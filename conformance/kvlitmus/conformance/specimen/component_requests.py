@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentPorts, ComponentTree
-from kvlitmus.spec.component_shapes import Chunk, Component, Point, Window
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Chunk, Component, Point, Window
+from kvlitmus.spec.words.units import Key
 
 Rows = dict[str, dict[int, int]]
 """Of each component places, by where they end."""

@@ -13,7 +13,7 @@ from typing import Any
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentHierarchy, Pinned
 from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, ComponentFetcher, Places
 from kvlitmus.conformance.specimen.components import ComponentNode
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 @dataclass(eq=False)

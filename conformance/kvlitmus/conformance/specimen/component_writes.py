@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, placed
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
 from kvlitmus.spec.interface.components import ComponentBegun
-from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
+from kvlitmus.spec.words.units import Key
 
 
 class ComponentPolicy:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kvlitmus.spec.component_layouts import Layout, layout_of
-from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run, Window
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.layouts import Layout, layout_of
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Run, Window
+from kvlitmus.spec.words.units import Key
 
 
 @dataclass(eq=False)

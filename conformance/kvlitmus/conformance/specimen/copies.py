@@ -9,7 +9,7 @@ from typing import ClassVar
 from kvlitmus.conformance.specimen.host import Copier, CopyFailed
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.works import TieredNode, Work, WorkTable
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 class CopyQueue:

@@ -22,7 +22,7 @@ from kvlitmus.conformance.specimen.works import (
 )
 from kvlitmus.spec.interface import PageStore
 from kvlitmus.spec.interface.plans import PrefetchAsk
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 class FetchSettings(NamedTuple):

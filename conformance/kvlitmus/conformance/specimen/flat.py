@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from kvlitmus.conformance.ports.arrays import PlainArrays
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.tree import CLEARED, Node
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface import Begun, Event, Hit, NodeView, Sizes, Stored, View
 from kvlitmus.spec.interface.plans import HostPool as PlannedPool
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.limits import beyond_vocabulary
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.limits import beyond_vocabulary
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.units import Key
 
 
 @dataclass(slots=True, eq=False, repr=False)

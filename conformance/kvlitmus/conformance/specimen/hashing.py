@@ -2,7 +2,7 @@
 
 Written the way engines write it, and independently of the reference: all tokens are packed at
 once, and pages are slices of that buffer.  (Feeding a hash token by token costs twelve times as
-much.)  The scheme is ``kvlitmus-2`` (:mod:`kvlitmus.spec.schemes`).
+much.)  The scheme is ``kvlitmus-2`` (:mod:`kvlitmus.spec.words.schemes`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 class PageHasher:

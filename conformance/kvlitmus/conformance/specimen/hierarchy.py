@@ -14,10 +14,10 @@ from kvlitmus.conformance.specimen.loading import LAYERS
 from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.tree import CLEARED
 from kvlitmus.conformance.specimen.works import TieredNode, Work
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface import Begun, Hit, Job, Loaded, Outcome, PageStore, Prefetched, TierNode, TierView
-from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.units import Key, Unit
 
 
 class TieredSpecimen(ShortMemory, Specimen):

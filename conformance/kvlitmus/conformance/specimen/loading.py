@@ -8,7 +8,7 @@ from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node
 from kvlitmus.conformance.specimen.works import TieredNode, Work, WorkTable, cut
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 LAYERS = 3
 """How many layers a load copies, one after the other."""

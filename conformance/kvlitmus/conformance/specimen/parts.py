@@ -26,7 +26,7 @@ from kvlitmus.conformance.specimen.store import PageShelf
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import RadixTree
 from kvlitmus.conformance.specimen.works import WorkTable
-from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.words.profile import Profile
 
 PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first", component_order="policy")
 

@@ -9,7 +9,7 @@ from kvlitmus.conformance.specimen.host import STORED, UNDER_WAY, UNSTORED, Copi
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.works import TieredNode, Work, WorkTable, key_of
 from kvlitmus.spec.interface import PageStore
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Unit
 
 
 class PutQueue:

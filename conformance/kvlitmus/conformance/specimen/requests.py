@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.sparse import SparseShape, SparseView
-from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
 
 ROWS = 4
 ROW_PAGES = 5

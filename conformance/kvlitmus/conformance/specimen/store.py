@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from posixpath import normpath
 
-from kvlitmus.spec.store_facts import STRANGE
+from kvlitmus.spec.stores.facts import STRANGE
 
 PLACE = "yard/store"
 KEY_LIMIT = 512

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.specimen.tree import Node
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 QUERYING, FETCHING, ENDED, REVOKED = "querying", "fetching", "ended", "revoked"
 """How far a prefetch is."""

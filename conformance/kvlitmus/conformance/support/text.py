@@ -1,8 +1,8 @@
-"""Text from strangers, made harmless (:mod:`kvlitmus.spec.text`), and the pages of page stores as text."""
+"""Text from strangers, made harmless (:mod:`kvlitmus.spec.words.text`), and the pages of page stores as text."""
 
 from __future__ import annotations
 
-from kvlitmus.spec.text import LONGEST, closest, harmless, raised_text, shown, type_name
+from kvlitmus.spec.words.text import LONGEST, closest, harmless, raised_text, shown, type_name
 
 __all__ = ["LONGEST", "closest", "harmless", "page_text", "raised_text", "shown", "type_name"]
 

@@ -21,8 +21,8 @@ from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
 from kvlitmus.mutants.legal.flat import BOTH, EVERYWHERE
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.interface.tiers import Event
-from kvlitmus.spec.limits import PARTS
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.limits import PARTS
+from kvlitmus.spec.words.units import Key
 
 
 def coarsely(policy: str, uses: int) -> Callable[[Node], tuple[int, ...]]:

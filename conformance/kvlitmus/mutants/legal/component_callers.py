@@ -15,7 +15,7 @@ from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPoo
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.component_prefetch import KnowsItsLeast
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 SMALL = tuple(
     Config(page_size=4, pages=pages, components=name)

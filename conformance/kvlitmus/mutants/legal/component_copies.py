@@ -12,7 +12,7 @@ from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPoo
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components import NodeTree, ReplacingTree, WholeNodes
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.spec.component_shapes import Component
+from kvlitmus.spec.words.shapes import Component
 
 BEGUN = replace(PROFILE, component_landing="begun")
 BY_PATH = replace(PROFILE, component_extent="path")

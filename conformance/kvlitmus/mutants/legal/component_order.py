@@ -12,8 +12,8 @@ from kvlitmus.conformance.specimen.components import ORDERS, ComponentEvictor, C
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components import REPLACING, ReplacingTree
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.spec.component_shapes import Component
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Component
+from kvlitmus.spec.words.units import Key
 
 MATCHES = replace(PROFILE, hit_counts="match")
 EVERY_POLICY = COMPONENT_CONFIGS[:3] + COMPONENT_POLICY_CONFIGS

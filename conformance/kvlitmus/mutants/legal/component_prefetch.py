@@ -11,8 +11,8 @@ from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, Com
 from kvlitmus.conformance.specimen.components import ComponentNode
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.spec.component_shapes import Component, Window
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import Component, Window
+from kvlitmus.spec.words.units import Key
 
 DROPPED = replace(PROFILE, component_shortfall="dropped")
 SHORTER = replace(PROFILE, component_fetch_window="root")

@@ -11,9 +11,9 @@ from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
 from kvlitmus.conformance.specimen.components import ComponentEvictor, ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import Component, Point, Run, Window
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.layouts import Layout
+from kvlitmus.spec.words.shapes import Component, Point, Run, Window
+from kvlitmus.spec.words.units import Key
 
 BY_NODE = replace(PROFILE, evict_granularity="node", component_cascade="leaf")
 PAIRED = replace(PROFILE, component_grants="paired")

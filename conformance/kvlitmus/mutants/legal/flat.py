@@ -19,8 +19,8 @@ from kvlitmus.mutants.pool import AllocationEvictsUnasked
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.mutants.release import WAITING, EvictsAtOnce, QueuedPool
 from kvlitmus.mutants.tree import DuplicatesFreedByBoth
-from kvlitmus.spec.policies import POLICIES
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.policies import POLICIES
+from kvlitmus.spec.words.units import Key
 
 EVERYWHERE = tuple(Config(page_size=size, policy=policy) for policy in POLICIES for size in (1, 4))
 BOTH = (Config(page_size=1), Config(page_size=4), Config(page_size=4, bigram=True), Config(page_size=4, pages=8))

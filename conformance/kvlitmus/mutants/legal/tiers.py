@@ -22,8 +22,8 @@ from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.mutants.release import WAITING as WAITING_FREES
 from kvlitmus.mutants.release import QueuedPool
 from kvlitmus.spec.interface import Job, PageStore, Prefetched
-from kvlitmus.spec.prefetch_plan import truncated_length
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.prefetch_plan import truncated_length
+from kvlitmus.spec.words.units import Key
 
 
 @null_mutant("acks-a-tick-later")

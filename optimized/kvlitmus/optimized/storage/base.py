@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from kvlitmus.spec.schemes import KVLITMUS_2
+from kvlitmus.spec.words.schemes import KVLITMUS_2
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """What a page can be read from; a tensor in host memory gives one by ``memoryview(tensor.numpy()).cast("B")``."""
@@ -23,9 +23,9 @@ class Identity:
     model: the model and its revision.  layout: element type and order of the bytes, as any text that
     tells two layouts apart.  page_size: tokens per page.  rank, ranks: which share of each page is
     stored; data that all ranks have alike (such as latent KV) are stored with ``rank=0, ranks=1`` by one of
-    them, for all.  names: the scheme by which the keys are made (:mod:`kvlitmus.spec.schemes`), for what a key stands
-    for is part of what the page is.  Stores with different identities never find each other's objects: those that were
-    written before schemes had names, with upstream's, are misses.
+    them, for all.  names: the scheme by which the keys are made (:mod:`kvlitmus.spec.words.schemes`), for what a key
+    stands for is part of what the page is.  Stores with different identities never find each other's objects: those
+    that were written before schemes had names, with upstream's, are misses.
     """
 
     model: str = ""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 class Hit(NamedTuple):

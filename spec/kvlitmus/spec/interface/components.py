@@ -1,7 +1,7 @@
 """The interface of a cache of components: several kinds of state for one prefix, each in a pool.
 
 It is asked for with ``Config(components=NAME)``, the name of a layout
-(:data:`~kvlitmus.spec.component_layouts.LAYOUTS`), which says the components and the places of each pool.  An **entry** is a place
+(:data:`~kvlitmus.spec.words.layouts.LAYOUTS`), which says the components and the places of each pool.  An **entry** is a place
 of its component's pool, a plain integer; it stands for ``unit`` tokens, and belongs to the prefix that ends with it.
 The caller owns what it allocated until an insert takes it, or it is given back.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 class ComponentLookup(Protocol):

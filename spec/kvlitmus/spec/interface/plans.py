@@ -1,6 +1,6 @@
 """A prefetch plan: what is asked, what the planner may ask the host for, and what it decides.
 
-What must hold of it is in :mod:`kvlitmus.spec.prefetch`.
+What must hold of it is in :mod:`kvlitmus.spec.prefix.rules.prefetch`.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.cache import CACHE_PORTS
 from kvlitmus.spec.interface.components import COMPONENT_PORTS
 from kvlitmus.spec.interface.ranks import RANK_PORTS, RANK_STATE_PORTS
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS
 from kvlitmus.spec.interface.stores import STORE_PORTS
 from kvlitmus.spec.interface.tiers import EVENT_PORTS, TIER_PORTS
+from kvlitmus.spec.words.config import Config
 
 PORTS: dict[str, tuple[str, ...]] = {
     **CACHE_PORTS,

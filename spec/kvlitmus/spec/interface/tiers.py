@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 BACKUP, LOAD, QUERY, FETCH, PUT = JOB_KINDS = ("backup", "load", "query", "fetch", "put")
 """Device to host, host to device, what does storage have, storage to host, host to storage."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, View
 from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.units import Key, Unit, key_length
+from kvlitmus.spec.words.units import Key, Unit, key_length
 
 if TYPE_CHECKING:
     from kvlitmus.optimized.cache import CacheConfig, Parts

@@ -26,7 +26,7 @@ from kvlitmus.spec.interface.tiers import (
     TierNode,
     TierView,
 )
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.optimized.cache import Parts

@@ -23,7 +23,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from kvlitmus.conformance.ports import Unsupported
-from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.ports import capabilities_of
 from kvlitmus.spec.interface.ranks import (
     Ask,
@@ -36,6 +35,7 @@ from kvlitmus.spec.interface.ranks import (
     StatesView,
     World,
 )
+from kvlitmus.spec.words.config import Config
 
 SILENT = 20.0
 """Seconds after which a rank that says nothing is reported."""

@@ -9,8 +9,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.component_configs import refuse_others
 from kvlitmus.reference import component_events
 from kvlitmus.reference import component_requests as model
-from kvlitmus.spec.calls import Path, path_of
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     ComponentFinish,
     ComponentGrow,
     ComponentHit,
@@ -21,8 +20,9 @@ from kvlitmus.spec.component_calls import (
     Holding,
 )
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.calls import Path, path_of
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Key
 
 Held = dict[str, dict[int, int]]
 

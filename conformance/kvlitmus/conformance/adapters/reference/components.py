@@ -10,8 +10,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.component_configs import refuse_others
 from kvlitmus.reference import component_events, component_writes
 from kvlitmus.reference import components as model
-from kvlitmus.spec.calls import Path, path_of
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     Begun,
     Committed,
     ComponentAbort,
@@ -43,10 +42,11 @@ from kvlitmus.spec.component_calls import (
     Reserved,
     Writing,
 )
-from kvlitmus.spec.component_state import end_name
+from kvlitmus.spec.components.state import end_name
 from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
-from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.calls import Path, path_of
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Key
 
 
 class ReferenceComponents:

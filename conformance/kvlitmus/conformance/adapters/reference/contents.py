@@ -14,10 +14,10 @@ from typing import TypeVar
 
 from kvlitmus.reference.event import Moved
 from kvlitmus.reference.hierarchy import DEVICE, HOST, host_of
-from kvlitmus.spec.host_state import Operation, Put, Transfer
 from kvlitmus.spec.interface.tiers import LOAD, Outcome, PageStore
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Name, PageNo
+from kvlitmus.spec.prefix.host_state import Operation, Put, Transfer
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.units import Name, PageNo
 
 One = TypeVar("One")
 Hash = Callable[[Name], str]

@@ -17,7 +17,7 @@ Targets:
 With a host tier below (a configuration says so) the adapter is
 :class:`~kvlitmus.conformance.adapters.reference.tiers.TieredReference`.
 
-An adapter keeps one :class:`~kvlitmus.spec.state.State` and replaces it with each call by what
+An adapter keeps one :class:`~kvlitmus.spec.prefix.state.State` and replaces it with each call by what
 :func:`~kvlitmus.reference.perform.perform` says.  What it adds to the reference is names for keys, numbers for
 receipts, and :attr:`~ReferencePorts.choice` for tests that let the reference choose other pages or victims.
 """
@@ -34,8 +34,11 @@ from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.reference.perform import NO_CHOICE, available, free_pages, perform, sizes
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.reference.prefetch import Answer, Call, converse, plan_prefetch
-from kvlitmus.spec import effects
-from kvlitmus.spec.calls import (
+from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.interface.tiers import Event
+from kvlitmus.spec.law.step import Step
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.calls import (
     Alloc,
     Begin,
     End,
@@ -53,13 +56,10 @@ from kvlitmus.spec.calls import (
     Unlock,
     path_of,
 )
-from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.interface.tiers import Event
-from kvlitmus.spec.names import NO_NAME, Names
-from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.state import State, Tree, empty_state
-from kvlitmus.spec.step import Step
-from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tokens
+from kvlitmus.spec.prefix.state import State, Tree, empty_state
+from kvlitmus.spec.words.names import NO_NAME, Names
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
+from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, Tokens
 
 PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2")
 

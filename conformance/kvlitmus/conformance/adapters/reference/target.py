@@ -8,7 +8,7 @@ from kvlitmus.conformance.adapters.reference.flat import PROFILE, ReferenceCache
 from kvlitmus.conformance.adapters.reference.ranks import RankedReference
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.spec.policies import POLICIES
+from kvlitmus.spec.words.policies import POLICIES
 
 
 class ReferenceTarget:

@@ -19,7 +19,6 @@ from kvlitmus.reference.hashing import chain_start, page_hash
 from kvlitmus.reference.hierarchy import Listed, alone_of, empty_hierarchy, host_of, jobs_of, moving, occupied, record
 from kvlitmus.reference.perform import free_pages, perform
 from kvlitmus.reference.pool import slots_of
-from kvlitmus.spec.calls import Alloc, EndGroup, Extend, Free, FreeInGroup, Lock, Reset, Unlock
 from kvlitmus.spec.interface.tiers import (
     FETCH,
     QUERY,
@@ -32,11 +31,10 @@ from kvlitmus.spec.interface.tiers import (
     TierNode,
     TierView,
 )
-from kvlitmus.spec.names import Names
-from kvlitmus.spec.schemes import Domain
-from kvlitmus.spec.state import State
-from kvlitmus.spec.step import Step
-from kvlitmus.spec.tier_calls import (
+from kvlitmus.spec.law.step import Step
+from kvlitmus.spec.prefix.calls import Alloc, EndGroup, Extend, Free, FreeInGroup, Lock, Reset, Unlock
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import (
     Abandon,
     Advance,
     Attach,
@@ -50,7 +48,9 @@ from kvlitmus.spec.tier_calls import (
     TellLoaded,
     Tick,
 )
-from kvlitmus.spec.units import Key, Name
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.schemes import Domain
+from kvlitmus.spec.words.units import Key, Name
 
 WITHOUT_MEMORY = frozenset(
     {Alloc, Extend, Free, FreeInGroup, EndGroup, Lock, Unlock, TellLoaded, SetClock, FailHostAlloc, FailCopy}

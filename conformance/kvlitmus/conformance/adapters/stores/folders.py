@@ -15,7 +15,7 @@ from typing import Any
 
 from kvlitmus.conformance.adapters.stores import scratch
 from kvlitmus.conformance.adapters.stores.dying import die_while
-from kvlitmus.spec.store_facts import STRANGE
+from kvlitmus.spec.stores.facts import STRANGE
 
 STORE = "store"
 """The name of the store's folder."""

@@ -34,7 +34,7 @@ from kvlitmus.conformance.adapters.stores import scratch
 from kvlitmus.conformance.adapters.stores.folders import cut_or_changed
 from kvlitmus.conformance.adapters.stores.target import LAST, WITHOUT_YARD, StoreTarget
 from kvlitmus.conformance.ports import Unsupported
-from kvlitmus.spec.store_facts import STRANGE
+from kvlitmus.spec.stores.facts import STRANGE
 
 VARIABLE = "KVLITMUS_REDIS_URL"
 SERVERS = ("valkey-server", "redis-server")

@@ -24,10 +24,10 @@ from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Plan, install, torch_module
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.spec.component_layouts import layout_of
-from kvlitmus.spec.component_shapes import Chunk, Component, Point, Run, Window, step_of
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.shapes import Chunk, Component, Point, Run, Window, step_of
+from kvlitmus.spec.words.units import Key
 
 CORE = "vllm.v1.core"
 INTERFACE = "vllm.v1.kv_cache_interface"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kvlitmus.conformance.support.integers import integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
-from kvlitmus.spec.component_calls import Copying, Entries
-from kvlitmus.spec.units import Unit
+from kvlitmus.spec.components.calls import Copying, Entries
+from kvlitmus.spec.words.units import Unit
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.component_answers import listed, named, read_copying, read_counts, read_entries
 from kvlitmus.conformance.support.text import shown
-from kvlitmus.spec.component_calls import (
-    After,
-    At,
-    Begun,
-    ComponentBackUp,
-    ComponentCall,
-    Telling,
-    View,
-)
-from kvlitmus.spec.component_state import path_to
-from kvlitmus.spec.component_steps import component_steps
+from kvlitmus.spec.components.calls import After, At, Begun, ComponentBackUp, ComponentCall, Telling, View
+from kvlitmus.spec.components.state import path_to
+from kvlitmus.spec.components.steps import component_steps
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

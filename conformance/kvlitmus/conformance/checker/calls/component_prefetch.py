@@ -15,7 +15,7 @@ from kvlitmus.conformance.checker.calls.component_answers import (
 )
 from kvlitmus.conformance.checker.calls.component_look import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     Committed,
     ComponentAbort,
     ComponentCommit,
@@ -25,7 +25,7 @@ from kvlitmus.spec.component_calls import (
     Reading,
     Reserved,
 )
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

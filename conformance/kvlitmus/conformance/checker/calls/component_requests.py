@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.component_answers import mapping
 from kvlitmus.conformance.checker.calls.component_look import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.component_calls import ComponentFinish, ComponentGrow, ComponentStart, Holding
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

@@ -8,14 +8,8 @@ from kvlitmus.conformance.checker.calls.component_answers import entries_text, n
 from kvlitmus.conformance.checker.calls.component_look import judge
 from kvlitmus.conformance.checker.calls.component_prefetch import Ends, ends_text, forget, plain, sets
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.component_calls import (
-    ComponentAttach,
-    ComponentDetach,
-    ComponentWrite,
-    ComponentWritten,
-    Writing,
-)
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.components.calls import ComponentAttach, ComponentDetach, ComponentWrite, ComponentWritten, Writing
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

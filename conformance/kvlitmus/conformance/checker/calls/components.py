@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.component_answers import entries_text, read_counts, read_entries
 from kvlitmus.conformance.checker.calls.component_look import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.component_calls import (
+from kvlitmus.spec.components.calls import (
     ComponentAlloc,
     ComponentEvict,
     ComponentFree,
@@ -20,8 +20,8 @@ from kvlitmus.spec.component_calls import (
     ComponentUnlock,
     Entries,
 )
-from kvlitmus.spec.component_state import end_name
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.components.state import end_name
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

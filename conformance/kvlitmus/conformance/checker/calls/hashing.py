@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from kvlitmus.conformance.ports import Hashes
 from kvlitmus.conformance.support.text import raised_text
-from kvlitmus.spec.calls import Raised
-from kvlitmus.spec.hash_calls import HashPair, HashPieces, HashTwoWays, PageHashes, TwoHashes, split_key
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.calls import Raised
+from kvlitmus.spec.prefix.hash_calls import HashPair, HashPieces, HashTwoWays, PageHashes, TwoHashes, split_key
+from kvlitmus.spec.words.units import Key
 
 
 class Answered(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.guard import OutOfMemory
-from kvlitmus.spec import tier_calls
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix import tier_calls
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

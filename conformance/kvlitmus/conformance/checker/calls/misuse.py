@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.spec.misuse import taken_after
-from kvlitmus.spec.misuse_calls import (
+from kvlitmus.spec.misuse.calls import (
     Aftermath,
     DoubleFree,
     Forbidden,
@@ -23,9 +22,10 @@ from kvlitmus.spec.misuse_calls import (
     StaleUnlock,
     page_granted,
 )
-from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Slot, Tokens
+from kvlitmus.spec.misuse.rules import taken_after
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.units import Slot, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.spec.calls import Alloc, EndGroup, Extend, ExtendBatch, ExtendOne, Free, FreeInGroup, Reset
-from kvlitmus.spec.units import Slot, Tokens
+from kvlitmus.spec.prefix.calls import Alloc, EndGroup, Extend, ExtendBatch, ExtendOne, Free, FreeInGroup, Reset
+from kvlitmus.spec.words.units import Slot, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

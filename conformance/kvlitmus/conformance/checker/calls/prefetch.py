@@ -10,8 +10,8 @@ from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost
 from kvlitmus.conformance.ports import Prefetch
 from kvlitmus.conformance.support.integers import integer, integers, is_integer
 from kvlitmus.spec.interface.plans import PrefetchPlan
-from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch
-from kvlitmus.spec.units import Slot
+from kvlitmus.spec.prefix.prefetch_plan import Planned, PlanPrefetch
+from kvlitmus.spec.words.units import Slot
 
 
 def run_plan(planner: Prefetch, call: PlanPrefetch, script: HostScript) -> tuple[Planned, Exception | None]:

@@ -14,7 +14,8 @@ from kvlitmus.conformance.checker.calls.prefetch import run_plan
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.scripted_host import HostScript
 from kvlitmus.conformance.support.text import harmless, raised_text
-from kvlitmus.spec.hash_calls import (
+from kvlitmus.spec.interface.plans import PrefetchAsk
+from kvlitmus.spec.prefix.hash_calls import (
     CompareHashes,
     HashNamespaces,
     HashPair,
@@ -24,9 +25,8 @@ from kvlitmus.spec.hash_calls import (
     noted,
     prefixes_of,
 )
-from kvlitmus.spec.interface.plans import PrefetchAsk
-from kvlitmus.spec.prefetch_plan import PlanPrefetch
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.prefetch_plan import PlanPrefetch
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

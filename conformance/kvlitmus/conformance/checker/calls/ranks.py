@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.rendezvous import OddAnswer, prefix_of, together
 from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, StatesView, Turns, worlds
-from kvlitmus.spec.rank_calls import RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views
-from kvlitmus.spec.rank_state import Agreed, advance_ranks, decided
+from kvlitmus.spec.ranks.calls import RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views
+from kvlitmus.spec.ranks.state import Agreed, advance_ranks, decided
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.checker.calls import fetch, request, tree
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.calls import Insert, Match
 from kvlitmus.spec.interface import Hit
-from kvlitmus.spec.misuse_calls import Beyond, Found, Lookups, OtherWidth
-from kvlitmus.spec.units import Key, Slot, Tokens
+from kvlitmus.spec.misuse.calls import Beyond, Found, Lookups, OtherWidth
+from kvlitmus.spec.prefix.calls import Insert, Match
+from kvlitmus.spec.words.units import Key, Slot, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.calls import Begin, Compute, End, Grow, Publish
 from kvlitmus.spec.interface import Begun
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.calls import Begin, Compute, End, Grow, Publish
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

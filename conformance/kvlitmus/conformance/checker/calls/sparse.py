@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.support.text import raised_text, shown
-from kvlitmus.spec.facts import UNKNOWN, Unknown
 from kvlitmus.spec.interface.sparse import SparseShape, SparseView
-from kvlitmus.spec.setting import SNAPSHOT
-from kvlitmus.spec.sparse_calls import (
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown
+from kvlitmus.spec.sparse.calls import (
     SparseAdmit,
     SparseCall,
     SparseConnect,
@@ -30,8 +29,9 @@ from kvlitmus.spec.sparse_calls import (
     SparseSwap,
     SparseTransferred,
 )
-from kvlitmus.spec.sparse_state import SparseState, advance_sparse, as_seen, backup
-from kvlitmus.spec.units import Slot, Tokens
+from kvlitmus.spec.sparse.state import SparseState, advance_sparse, as_seen, backup
+from kvlitmus.spec.words.setting import SNAPSHOT
+from kvlitmus.spec.words.units import Slot, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.support.text import LONGEST, harmless, page_text, raised_text, shown, type_name
-from kvlitmus.spec.calls import Raised
-from kvlitmus.spec.store_calls import (
+from kvlitmus.spec.prefix.calls import Raised
+from kvlitmus.spec.stores.calls import (
     DIGITS,
     Cleared,
     Crashed,
@@ -32,7 +32,7 @@ from kvlitmus.spec.store_calls import (
     StoreRank,
     ordinary,
 )
-from kvlitmus.spec.store_state import advance_store
+from kvlitmus.spec.stores.state import advance_store
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

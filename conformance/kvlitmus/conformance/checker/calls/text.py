@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 def key_text(key: Key) -> str:

@@ -8,12 +8,12 @@ from kvlitmus.conformance.checker.calls import fetch
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.spec.interface.tiers import DONE, LOAD, Loaded, Outcome
-from kvlitmus.spec.names import page_names
-from kvlitmus.spec.policies import DELIVERIES, TICKS_AFTER_POLLS, TICKS_TO_REST
-from kvlitmus.spec.seen import TierSeen
-from kvlitmus.spec.storage_advance import lose
-from kvlitmus.spec.tier_calls import Advance, Attach, EvictHost, FailCopy, LoadBack, Settled, Tick
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.prefix.seen import TierSeen
+from kvlitmus.spec.prefix.storage_advance import lose
+from kvlitmus.spec.prefix.tier_calls import Advance, Attach, EvictHost, FailCopy, LoadBack, Settled, Tick
+from kvlitmus.spec.words.names import page_names
+from kvlitmus.spec.words.policies import DELIVERIES, TICKS_AFTER_POLLS, TICKS_TO_REST
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.calls import Evict, Insert, Lock, Match, PlayedAgain, Unlock
 from kvlitmus.spec.interface import Hit, Stored
-from kvlitmus.spec.tree import left_to_caller
-from kvlitmus.spec.units import Key, Slot, Tokens
+from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, PlayedAgain, Unlock
+from kvlitmus.spec.prefix.rules.tree import left_to_caller
+from kvlitmus.spec.words.units import Key, Slot, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

@@ -15,7 +15,7 @@ from kvlitmus.conformance.support.text import closest
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.ports import Config
-    from kvlitmus.spec.rule import Rule
+    from kvlitmus.spec.law.rule import Rule
 
 
 class UsageError(Exception):
@@ -28,8 +28,8 @@ class TargetFailed(Exception):
 
 def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = None) -> dict[str, Rule]:
     """The rules that were asked for (all, if none were named); unknown names get a hint."""
+    from kvlitmus.spec.law.rule import RETIRED, Strength
     from kvlitmus.spec.parts import all_rules
-    from kvlitmus.spec.rule import RETIRED, Strength
 
     rules = all_rules()
     known_packs = list(dict.fromkeys(rule.pack for rule in rules.values()))

@@ -17,8 +17,8 @@ from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import closest, harmless
 from kvlitmus.conformance.support.version import version
+from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Rule
 
 STILL, GONE = 1, 0
 

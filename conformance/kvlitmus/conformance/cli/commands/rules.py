@@ -15,10 +15,10 @@ from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.markdown import escape
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.text import closest
-from kvlitmus.spec.facts import FACTS, INPUTS, worked_out_from
-from kvlitmus.spec.less import meant_by, standing_for
+from kvlitmus.spec.law.facts import FACTS, INPUTS, worked_out_from
+from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Rule
+from kvlitmus.spec.prefix.stand_ins import meant_by, standing_for
 
 
 def main(args: argparse.Namespace) -> int:

@@ -34,8 +34,8 @@ from kvlitmus.conformance.run.verdicts import Scope, conclude, exit_code, group
 from kvlitmus.conformance.support import ending
 from kvlitmus.conformance.support.version import version
 from kvlitmus.conformance.vectors import Vector, VectorError, all_vectors, load_all
+from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.rule import Rule
 
 MAX_SAVED = 200
 """How many failures one run saves at most."""

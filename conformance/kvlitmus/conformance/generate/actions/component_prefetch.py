@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls import component_prefetch as calls
 from kvlitmus.conformance.checker.calls import components
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
-from kvlitmus.spec.component_shapes import Run
-from kvlitmus.spec.component_state import Fetch, ends_at
+from kvlitmus.spec.components.state import Fetch, ends_at
+from kvlitmus.spec.words.shapes import Run
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import component_requests, components
 from kvlitmus.conformance.generate.actions.registry import action, pick
-from kvlitmus.spec.component_shapes import step_of
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import step_of
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

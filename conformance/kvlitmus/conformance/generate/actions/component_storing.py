@@ -8,11 +8,11 @@ from kvlitmus.conformance.checker.calls import component_host, component_storing
 from kvlitmus.conformance.generate.actions.component_host import EVERYTHING
 from kvlitmus.conformance.generate.actions.components import use
 from kvlitmus.conformance.generate.actions.registry import ACTIONS, MAX_REQUESTS, action, pick
-from kvlitmus.spec.component_state import ends_at
+from kvlitmus.spec.components.state import ends_at
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller
-    from kvlitmus.spec.units import Key
+    from kvlitmus.spec.words.units import Key
 
 
 @action("component_attach")

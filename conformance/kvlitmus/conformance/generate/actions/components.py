@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import components
 from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, MAX_RECEIPTS, action, pick
-from kvlitmus.spec.component_calls import Entries
-from kvlitmus.spec.component_shapes import Component, Point, Run, Window, needed
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.components.calls import Entries
+from kvlitmus.spec.words.shapes import Component, Point, Run, Window, needed
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

@@ -18,8 +18,8 @@ from kvlitmus.conformance.checker.checker import Checker, Loan
 from kvlitmus.conformance.generate.actions.registry import action, pick
 from kvlitmus.conformance.generate.actions.tiers import below, flush
 from kvlitmus.spec.interface.cache import FORMS
-from kvlitmus.spec.limits import ALL_TOKENS
-from kvlitmus.spec.units import Key, PageNo, page_slots
+from kvlitmus.spec.words.limits import ALL_TOKENS
+from kvlitmus.spec.words.units import Key, PageNo, page_slots
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls import pool
 from kvlitmus.conformance.checker.checker import Loan
 from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, action, pick
-from kvlitmus.spec.units import PageNo, Slot, page_slots
+from kvlitmus.spec.words.units import PageNo, Slot, page_slots
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls import pure
 from kvlitmus.conformance.generate.actions.registry import action
 from kvlitmus.conformance.litmus import hashing_table, prefetch_table
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls import store
 from kvlitmus.conformance.generate.actions.registry import action
 from kvlitmus.conformance.litmus.store import HOSTILE
-from kvlitmus.spec.store_facts import DAMAGES
+from kvlitmus.spec.stores.facts import DAMAGES
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls import fetch, memory, request, tiers, tree
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
 from kvlitmus.conformance.generate.schedule import evict_size
-from kvlitmus.spec.host_known import on_device
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
-from kvlitmus.spec.names import page_names
-from kvlitmus.spec.policies import time_limit
-from kvlitmus.spec.prefetch_advance import time_of
-from kvlitmus.spec.tier_state import COPIES
-from kvlitmus.spec.units import Key, Name
+from kvlitmus.spec.prefix.host_known import on_device
+from kvlitmus.spec.prefix.prefetch_advance import time_of
+from kvlitmus.spec.prefix.tier_state import COPIES
+from kvlitmus.spec.words.names import page_names
+from kvlitmus.spec.words.policies import time_limit
+from kvlitmus.spec.words.units import Key, Name
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller

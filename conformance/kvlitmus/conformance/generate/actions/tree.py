@@ -8,7 +8,7 @@ from kvlitmus.conformance.checker.calls import pool, tree
 from kvlitmus.conformance.generate.actions.pool import keep
 from kvlitmus.conformance.generate.actions.registry import MAX_RECEIPTS, action, pick
 from kvlitmus.conformance.generate.schedule import evict_size
-from kvlitmus.spec.units import Slot, page_floor
+from kvlitmus.spec.words.units import Slot, page_floor
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller

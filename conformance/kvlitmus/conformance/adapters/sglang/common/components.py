@@ -30,9 +30,9 @@ from dataclasses import replace
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Plan, install, torch_module
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.spec.component_layouts import layout_of
-from kvlitmus.spec.component_shapes import Window, needed
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.shapes import Window, needed
+from kvlitmus.spec.words.units import Key
 
 LAYOUTS = ("kv+swa", "kv+state", "kv+swa+state")
 TYPES = {"kv": "FULL", "swa": "SWA", "state": "MAMBA"}

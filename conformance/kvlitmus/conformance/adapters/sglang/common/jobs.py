@@ -17,7 +17,7 @@ from kvlitmus.conformance.adapters.sglang.common import steps
 from kvlitmus.conformance.adapters.sglang.common.hicache import Backend
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, LOAD, PUT, Job, Outcome
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 class Known(NamedTuple):

@@ -11,7 +11,7 @@ from functools import partial
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Plan, install, torch_module
 from kvlitmus.conformance.ports import Config, Profile, View
-from kvlitmus.spec.units import pages_needed
+from kvlitmus.spec.words.units import pages_needed
 
 MEM = "sglang.srt.mem_cache"
 

@@ -24,9 +24,9 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, ins
 from kvlitmus.conformance.adapters.sglang.v0_5_13.components import COMPONENT_PLAN
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.component_prefetch import landed
-from kvlitmus.spec.component_calls import ComponentCommit, Entries
-from kvlitmus.spec.component_fetch import committed
-from kvlitmus.spec.component_state import end_name
+from kvlitmus.spec.components.calls import ComponentCommit, Entries
+from kvlitmus.spec.components.fetch import committed
+from kvlitmus.spec.components.state import end_name
 
 PLAN = replace(COMPONENT_PLAN, real=COMPONENT_PLAN.real | {f"{MEM}.hi_mamba_radix_cache", f"{MEM}.mamba_radix_cache"})
 PROFILE = Profile()

@@ -25,10 +25,10 @@ from kvlitmus.conformance.adapters.sglang.common.file import PLAN_13, PLAN_23
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Plan, install
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.spec.component_fetch import Origin, fetched, least_length
-from kvlitmus.spec.component_shapes import Window
-from kvlitmus.spec.component_state import Fetch
-from kvlitmus.spec.component_storage import window_pages
+from kvlitmus.spec.components.fetch import Origin, fetched, least_length
+from kvlitmus.spec.components.state import Fetch
+from kvlitmus.spec.components.storage import window_pages
+from kvlitmus.spec.words.shapes import Window
 
 PROFILE = Profile()
 CAPABILITIES = frozenset(

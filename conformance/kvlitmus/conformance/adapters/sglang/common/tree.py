@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM, DevicePool, ExtendPool, Rows
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Plan, install
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Sizes, View
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 def walk(root: Foreign) -> Iterator[tuple[int, Foreign]]:

@@ -66,7 +66,7 @@ from kvlitmus.conformance.adapters.sglang.common.pools import (
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Plan, install
 from kvlitmus.conformance.adapters.sglang.common.tree import Requests, Tree, node_view, walk
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Stored
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 PLAN = Plan(
     release="0.5.13.post1",

@@ -32,7 +32,7 @@ from kvlitmus.conformance.adapters.sglang.common.tiers import Hierarchy, require
 from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN, device_pool, modules, server_args
 from kvlitmus.conformance.ports import Config, Hit, Stored, Unsupported
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Job, Loaded, Prefetched
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 QUEUES = ("prefetch_queue", "prefetch_buffer", "backup_queue")
 """What the controller's threads take their operations from."""

@@ -60,7 +60,7 @@ from kvlitmus.spec.interface.ranks import (
     RankView,
     World,
 )
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 WAITED = {"write": "wrote", "load": "loaded"}
 CONFIGS = tuple(Config(pool="ranks", pages=8, stop=stop) for stop in ("wait_complete", "timeout", "best_effort"))

@@ -33,7 +33,7 @@ from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN
 from kvlitmus.conformance.adapters.sglang.v0_5_13.hicache import HICACHE_PROFILE, hicache_configs
 from kvlitmus.conformance.adapters.sglang.v0_5_13.jobs import Stepped
 from kvlitmus.conformance.ports import Config, Stored, Unsupported
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 class Unified(Stepped):

@@ -53,8 +53,8 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, ins
 from kvlitmus.conformance.adapters.sglang.v0_5_23.components import COMPONENT_PLAN, RUNTIME, Hybrid
 from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import HICACHE_PLAN, MEMORY, PARALLEL, KVPool, Queue
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.spec.component_layouts import layout_of
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.units import Key
 
 ASSEMBLER = f"{MEM}.hybrid_cache.hybrid_pool_assembler"
 OPTIONS = SimpleNamespace(**vars(MEMORY), hicache_ratio=1.0, hicache_size=0, hicache_mem_layout="page_first_direct")

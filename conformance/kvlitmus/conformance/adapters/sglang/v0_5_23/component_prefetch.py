@@ -58,7 +58,7 @@ from kvlitmus.conformance.adapters.sglang.v0_5_23.component_host import NEVER, P
 from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import BACKEND, Hasher
 from kvlitmus.conformance.adapters.sglang.v0_5_23.host_tree import CONTROL, HostTree, Places
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 @dataclass(eq=False)

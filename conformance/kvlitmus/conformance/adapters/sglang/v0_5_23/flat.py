@@ -62,7 +62,7 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Pla
 from kvlitmus.conformance.adapters.sglang.common.tree import Requests, Tree, node_view, walk
 from kvlitmus.conformance.adapters.sglang.v0_5_23.probe import Probe
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Stored, Unsupported, View
-from kvlitmus.spec.units import Key, page_floor
+from kvlitmus.spec.words.units import Key, page_floor
 
 PLATFORM = SimpleNamespace(capabilities=SimpleNamespace(supports_triton=False))
 

@@ -57,7 +57,7 @@ from kvlitmus.conformance.adapters.sglang.v0_5_23.jobs import Background
 from kvlitmus.conformance.adapters.sglang.v0_5_23.native_snapshot import NativeSnapshot
 from kvlitmus.conformance.ports import Config, Hit, Stored
 from kvlitmus.spec.interface.tiers import Loaded, Prefetched, TierNode
-from kvlitmus.spec.units import Key, page_floor
+from kvlitmus.spec.words.units import Key, page_floor
 
 HICACHE_PROFILE = replace(
     PROFILE,

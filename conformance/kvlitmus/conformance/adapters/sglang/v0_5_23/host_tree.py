@@ -12,8 +12,8 @@ from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, install
 from kvlitmus.conformance.adapters.sglang.v0_5_23.component_host import PLAN, Hosted
 from kvlitmus.conformance.ports import Config, Unsupported
-from kvlitmus.spec.component_shapes import needed
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import needed
+from kvlitmus.spec.words.units import Key
 
 CONTROL = f"{MEM}.hybrid_cache.hybrid_cache_controller"
 Places = dict[str, list[int]]

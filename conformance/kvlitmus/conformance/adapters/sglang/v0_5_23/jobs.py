@@ -22,7 +22,7 @@ from kvlitmus.conformance.adapters.sglang.common.jobs import About, Jobs, Known,
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign
 from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Job, Outcome
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 class Stage(NamedTuple):

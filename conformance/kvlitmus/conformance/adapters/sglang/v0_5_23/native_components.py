@@ -31,8 +31,8 @@ from kvlitmus.conformance.adapters.sglang.v0_5_23 import component_host, compone
 from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import UNIFIED
 from kvlitmus.conformance.adapters.sglang.v0_5_23.native_snapshot import NativeSnapshot, Seen
 from kvlitmus.conformance.ports import Config
-from kvlitmus.spec.component_shapes import needed
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.shapes import needed
+from kvlitmus.spec.words.units import Key
 
 
 class Native(HybridCache):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign
 from kvlitmus.spec.interface.tiers import TierNode
-from kvlitmus.spec.units import Unit
+from kvlitmus.spec.words.units import Unit
 
 GAP = 48
 """Maximum number of ids in a row that nobody has before the search for new nodes ends."""

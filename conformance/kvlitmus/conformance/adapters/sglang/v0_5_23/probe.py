@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign
 from kvlitmus.conformance.ports import NodeView
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.words.units import Key
 
 
 class Probe:

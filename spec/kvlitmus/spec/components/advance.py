@@ -1,0 +1,449 @@
+"""How what is known of a cache of components follows from a call and its answer, and from a look where somebody looked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import cast
+
+from kvlitmus.spec.components.calls import (
+    After,
+    At,
+    Committed,
+    ComponentAbort,
+    ComponentAlloc,
+    ComponentAttach,
+    ComponentBackUp,
+    ComponentCall,
+    ComponentCommit,
+    ComponentCopied,
+    ComponentDetach,
+    ComponentEvict,
+    ComponentEvictHost,
+    ComponentFinish,
+    ComponentFound,
+    ComponentFree,
+    ComponentGrow,
+    ComponentHit,
+    ComponentInsert,
+    ComponentLoad,
+    ComponentLock,
+    ComponentMatch,
+    ComponentPrefetch,
+    ComponentReset,
+    ComponentSettled,
+    ComponentStart,
+    ComponentUnlock,
+    ComponentWrite,
+    ComponentWritten,
+    Copying,
+    Entries,
+    Holding,
+    Reading,
+    Reserved,
+    Writing,
+)
+from kvlitmus.spec.components.fetch import asked
+from kvlitmus.spec.components.replay import replayed
+from kvlitmus.spec.components.state import (
+    EMPTY_COMPONENTS,
+    ComponentRequest,
+    ComponentState,
+    Copy,
+    Fetch,
+    Place,
+    Stored,
+    Write,
+    anchor_of,
+    asked_components,
+    at_places,
+    commit_brings,
+    copied_to,
+    end_name,
+    fresh_places,
+    grown,
+    held_by,
+    needed_at,
+    needed_by,
+    not_in,
+    origin_of,
+    path_to,
+    pool_places,
+    published,
+    spared_for,
+    started,
+    stored_by,
+    written,
+    written_from,
+)
+from kvlitmus.spec.components.uses import with_uses
+from kvlitmus.spec.words.policies import SELECTIVE
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name
+
+
+def advance_components(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentState:
+    """What is known after a call that was answered so, and after a look where somebody looked.
+
+    What the cache has begun by itself (``after.begun``) are calls of their own.
+    """
+    then = FOLLOW[type(call)](state, setting, call, after.answer)
+    told = state.told if after.events is None else replayed(state.told, setting, after.events)
+    then = then._replace(available=after.available, host_available=after.host_available, told=told)
+    if after.view is not None:
+        held, host = after.view.held, after.view.host_held
+        then = then._replace(places=held, certain=frozenset(held), copies=after.view.copies)
+        then = then if host is None else then._replace(host=host, host_certain=frozenset(host))
+    then = then._replace(used=used_after(then, setting, call))
+    return with_uses(state, then, setting, call, after.answer)
+
+
+def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> frozenset[Name]:
+    """The prefixes that inserts have gone through and that have been boundaries for certain since, after this call."""
+    if setting.config.write != SELECTIVE or not setting.config.tiered:
+        return frozenset()  # only there it is of use
+    through = then.used.union(call.path.names) if isinstance(call, ComponentInsert) else then.used
+    base = setting.layout.base.name
+    return frozenset(name for name in through if (base, name) in then.certain and whole(then, setting, name))
+
+
+def whole(state: ComponentState, setting: Setting, name: Name) -> bool:
+    """Whether the device certainly has all that a prefix needs as a boundary."""
+    path = path_to(setting, name)
+    return needed_by(setting, path, len(path.names)) <= state.certain
+
+
+def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> ComponentState:
+    if answer is None:
+        return state
+    taken = pool_places(setting.layout, answer)
+    return _without(state, setting, taken)._replace(owned=state.owned | taken)
+
+
+def _without(state: ComponentState, setting: Setting, taken: frozenset[Place]) -> ComponentState:
+    """What was granted is cached no more."""
+    places = not_in(setting.layout, state.places, taken)
+    return state._replace(places=places, certain=state.certain & places.keys())
+
+
+def _free(state: ComponentState, setting: Setting, call: ComponentFree, _: object) -> ComponentState:
+    return state._replace(owned=state.owned - pool_places(setting.layout, call.given))
+
+
+def _match(state: ComponentState, setting: Setting, call: ComponentMatch, answer: ComponentHit) -> ComponentState:
+    root = setting.profile.window_root
+    found = {at for one in setting.layout.components for at in needed_at(call.path, one, answer.length, root)}
+    return state._replace(certain=state.certain | (found & state.places.keys()))
+
+
+def _insert(state: ComponentState, setting: Setting, call: ComponentInsert, answer: Entries) -> ComponentState:
+    left = pool_places(setting.layout, answer)
+    pools = {one.name: one.pool for one in setting.layout.components}
+    gone = frozenset((pools[at[0]], entry) for at, entry in call.brought.items())
+    if setting.profile.duplicates != "cache_frees":
+        gone -= left
+    return _with(state, setting, call.brought, left)._replace(owned=state.owned - gone)
+
+
+def _with(state: ComponentState, setting: Setting, brought: Mapping[At, int], left: frozenset[Place]) -> ComponentState:
+    """What was brought is cached, but for what was left, which was there."""
+    pools = {one.name: one.pool for one in setting.layout.components}
+    taken = {at: entry for at, entry in brought.items() if (pools[at[0]], entry) not in left}
+    certain = state.certain | {at for at in brought if at in state.places or at in taken}
+    longest = max(state.longest, sum(at[0] == setting.layout.base.name for at in brought))
+    return state._replace(places={**state.places, **taken}, certain=certain, longest=longest)
+
+
+def _lock(
+    state: ComponentState,
+    _: Setting,
+    call: ComponentLock,
+    answer: Mapping[str, Sequence[int]],
+) -> ComponentState:
+    covered = {
+        (name, end_name(call.path, end)) for name, ends in answer.items() for end in ends if end <= len(call.path.names)
+    }
+    kept = frozenset(covered & state.places.keys())
+    return state._replace(receipts={**state.receipts, call.receipt: kept}, certain=state.certain | kept)
+
+
+def _unlock(state: ComponentState, _setting: Setting, call: ComponentUnlock, _: object) -> ComponentState:
+    return state._replace(receipts={number: at for number, at in state.receipts.items() if number != call.receipt})
+
+
+def _evict(
+    state: ComponentState,
+    setting: Setting,
+    call: ComponentEvict,
+    answer: Mapping[str, int],
+) -> ComponentState:
+    touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade)
+    return _doubted(state, touched & {name for name, freed in answer.items() if freed})
+
+
+def _doubted(state: ComponentState, touched: Collection[str]) -> ComponentState:
+    """Of these components anything may have gone that nothing protects."""
+    covered = state.covered
+    return state._replace(certain=frozenset(at for at in state.certain if at[0] not in touched or at in covered))
+
+
+def _reset(state: ComponentState, _setting: Setting, _: ComponentReset, _answer: object) -> ComponentState:
+    return EMPTY_COMPONENTS._replace(attached=state.attached)
+
+
+# Prefetches
+
+
+def _prefetch(state: ComponentState, setting: Setting, call: ComponentPrefetch, answer: Reserved) -> ComponentState:
+    then = made_room(state, setting, call, answer)
+    if answer.places is None:
+        return then
+    fetch = _begun(setting, call, answer.places)
+    return _without(then, setting, fetch.reserved)._replace(fetches={**state.fetches, call.number: fetch})
+
+
+def made_room(state: ComponentState, setting: Setting, call: ComponentPrefetch, answer: Reserved) -> ComponentState:
+    """What is known after the eviction for a prefetch, whose anchor is protected already."""
+    guarded = state._replace(fetches={**state.fetches, call.number: _begun(setting, call, {})})
+    doubted = _doubted(guarded, {name for name, freed in answer.freed.items() if freed})
+    return doubted._replace(fetches=state.fetches)
+
+
+def _begun(setting: Setting, call: ComponentPrefetch, places: Entries) -> Fetch:
+    """A prefetch that has these places."""
+    layout = setting.layout
+    length = len(places.get(layout.base.name, ())) * layout.base.unit
+    needs = asked(layout, origin_of(setting, call.start), length)
+    taken = frozenset(need.component.name for need in needs if need.entries)
+    anchor = anchor_of(layout, call.path, call.start)
+    reserved = pool_places(layout, places)
+    held = held_by(setting, call.path, call.start)
+    return Fetch(call.path, call.start, length, call.threshold, anchor, reserved, taken, call.start, needs=held)
+
+
+def _found(state: ComponentState, setting: Setting, call: ComponentFound, answer: Reading) -> ComponentState:
+    fetch = state.fetches[call.number]
+    reserved = fetch.reserved - pool_places(setting.layout, answer.returned)
+    running = any(answer.reads.values())
+    then = fetch._replace(
+        boundary=answer.boundary, reads=answer.reads, answered=True, running=running, reserved=reserved
+    )
+    return state._replace(fetches={**state.fetches, call.number: then})
+
+
+def _settled(state: ComponentState, _: Setting, call: ComponentSettled, _answer: Entries) -> ComponentState:
+    fetch = state.fetches[call.number]._replace(running=False)
+    return _kept(state, call.number, fetch)
+
+
+def _commit(state: ComponentState, setting: Setting, call: ComponentCommit, answer: Committed) -> ComponentState:
+    fetch, layout = state.fetches[call.number], setting.layout
+    left = written(layout, fetch, call.came)
+    brought = commit_brings(setting, fetch, call.came)
+    then = _with(state, setting, brought, pool_places(layout, answer.returned))
+    return _kept(then, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
+
+
+def _abort(state: ComponentState, setting: Setting, call: ComponentAbort, _: Entries) -> ComponentState:
+    fetch = state.fetches[call.number]
+    left = written(setting.layout, fetch, {})
+    return _kept(state, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
+
+
+def _kept(state: ComponentState, number: int, fetch: Fetch) -> ComponentState:
+    """A prefetch is forgotten when it is over and its I/O has ended."""
+    rest = {at: one for at, one in state.fetches.items() if at != number}
+    return state._replace(fetches=rest if fetch.over and not fetch.running else {**rest, number: fetch})
+
+
+# Copies between host and device
+
+
+def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, answer: Copying) -> ComponentState:
+    needs, brought = needed_by(setting, call.path, call.length), copied_to(call.path, answer)
+    touched = {name for name, freed in answer.freed.items() if freed}
+    then = _doubted_host(state, touched, needs)
+    if answer.places is None:
+        return then
+    host = not_in(setting.layout, then.host, at_places(setting.layout, brought))
+    by_path = setting.profile.component_extent == "path"
+    if not needs <= brought.keys() | (then.host_certain & host.keys() if by_path else host.keys()):
+        needs = frozenset(brought)  # it may have stopped earlier, and is answerable for what it brings alone
+    kept = (needs - brought.keys()) & host.keys()
+    read = (needs | brought.keys()) & state.places.keys()
+    spared = spared_for(setting, call.path, call.length)
+    one = Copy(load=False, places=brought, device=read, host=kept, needs=spared)
+    if setting.profile.component_landing == "begun":
+        host, kept = {**host, **brought}, kept | brought.keys()
+        one = one._replace(places={}, host=kept, landing=frozenset(brought))
+        then = _new_on_host(then, brought)
+    certain = (then.host_certain & host.keys()) | kept
+    return then._replace(host=host, host_certain=certain, under_way={**then.under_way, call.number: one})
+
+
+def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> ComponentState:
+    touched = {name for name, freed in answer.freed.items() if freed}
+    if answer.places is None:
+        # Which boundary it was refused for is not told; what the hit needs was found just now, and may have gone since.
+        return _doubted(state, touched)
+    needs, brought = needed_by(setting, call.path, answer.boundary), copied_to(call.path, answer)
+    kept = (needs - brought.keys()) & state.places.keys()
+    read = (needs | brought.keys()) & state.host.keys()
+    spared = spared_for(setting, call.path, answer.boundary)
+    one = Copy(load=True, places=brought, device=kept, host=read, needs=spared)
+    then = _doubted(state._replace(under_way={**state.under_way, call.number: one}), touched)
+    then = _without(then, setting, at_places(setting.layout, brought))
+    sources = frozenset(brought) & state.host.keys()
+    then = then._replace(certain=(then.certain | kept) & then.places.keys(), host_certain=then.host_certain | sources)
+    if setting.profile.component_landing == "ended":
+        return then
+    one = one._replace(places={}, device=kept | brought.keys())
+    then = then._replace(under_way={**state.under_way, call.number: one})
+    return then._replace(places={**then.places, **brought}, certain=then.certain | brought.keys())
+
+
+def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answer: Entries) -> ComponentState:
+    one = state.under_way[call.number]
+    rest = {number: other for number, other in state.under_way.items() if number != call.number}
+    state = state._replace(under_way=rest)
+    if not call.ok:
+        return state
+    returned = pool_places(setting.layout, answer)
+    if one.load:
+        return _with(state, setting, one.places, returned)
+    landed = not_in(setting.layout, one.places, returned)
+    certain = state.host_certain | {at for at in one.places if at in state.host or at in landed}
+    state = _new_on_host(state, landed)
+    return state._replace(host={**state.host, **landed}, host_certain=certain)
+
+
+def _new_on_host(state: ComponentState, landed: Collection[At]) -> ComponentState:
+    """What comes only now wasn't there when other copies and writes began: it would have stayed for them."""
+    copies = {number: one._replace(host=one.host - set(landed)) for number, one in state.under_way.items()}
+    writes = {number: one._replace(host=one.host - set(landed)) for number, one in state.writes.items()}
+    return state._replace(under_way=copies, writes=writes)
+
+
+def _evict_host(
+    state: ComponentState, setting: Setting, call: ComponentEvictHost, answer: Mapping[str, int]
+) -> ComponentState:
+    touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade)
+    return _doubted_host(state, touched & {name for name, freed in answer.items() if freed}, frozenset())
+
+
+def _doubted_host(state: ComponentState, touched: Collection[str], spared: frozenset[At]) -> ComponentState:
+    """On the host anything of these components may have gone that nothing protects."""
+    covered = state.host_covered | spared
+    certain = frozenset(at for at in state.host_certain if at[0] not in touched or at in covered)
+    return state._replace(host_certain=certain)
+
+
+# Storage behind the host
+
+
+def _attach(state: ComponentState, _setting: Setting, _: ComponentAttach, _answer: object) -> ComponentState:
+    return state._replace(attached=True)
+
+
+def _detach(state: ComponentState, setting: Setting, _: ComponentDetach, _answer: Entries) -> ComponentState:
+    for number in [number for number, fetch in state.fetches.items() if not fetch.over]:
+        state = _abort(state, setting, ComponentAbort(number), {})
+    return state._replace(attached=False)
+
+
+def _write(state: ComponentState, setting: Setting, call: ComponentWrite, answer: Writing) -> ComponentState:
+    if answer.ends is None:
+        return state
+    takes = written_from(call.path, answer) & state.host.keys()
+    needs = needed_by(setting, call.path, call.length) & state.host.keys()
+    spared = spared_for(setting, call.path, call.length)
+    writes = {**state.writes, call.number: Write(takes, needs | takes, spared)}
+    return state._replace(host_certain=state.host_certain | takes, writes=writes)
+
+
+def _written(state: ComponentState, _setting: Setting, call: ComponentWritten, _: object) -> ComponentState:
+    return state._replace(writes={number: one for number, one in state.writes.items() if number != call.number})
+
+
+# Requests
+
+
+def _start(state: ComponentState, setting: Setting, call: ComponentStart, answer: Holding | None) -> ComponentState:
+    if answer is None:
+        return state
+    return _holds(state, setting, call.receipt, started(call, answer), fresh_places(setting.layout, {}, answer))
+
+
+def _grow(state: ComponentState, setting: Setting, call: ComponentGrow, answer: Holding) -> ComponentState:
+    fresh = fresh_places(setting.layout, state.running[call.receipt].held, answer)
+    then = _holds(state, setting, call.receipt, grown(state, call, answer), fresh)
+    # Who is refused has computed nothing, and publishes nothing again.
+    return then if answer.granted else then._replace(certain=then.certain & state.certain)
+
+
+def _holds(
+    state: ComponentState, setting: Setting, receipt: int, one: ComponentRequest, fresh: Sequence[Place]
+) -> ComponentState:
+    """A request holds this: what was cached in fresh places is gone, and unseen more may be than was told."""
+    layout, taken = setting.layout, frozenset(fresh)
+    pools = {each.name: each.pool for each in layout.components}
+    running = {**state.running, receipt: one}
+    stored = {(at, place) for at, place in state.stored if (pools[at[0]], place) not in taken} | stored_by(one)
+    held = frozenset[Stored]().union(*[stored_by(each) for each in running.values()])
+    # Whichever of its places an entry is cached in: it can't go if requests hold them all.
+    loose = {at for at, _ in stored - held}
+    # What was granted anew may have been the one that was cached, while a request holds another that never was: where
+    # equal entries are all kept, that is one behind the request's last boundary.
+    kept_all = setting.profile.component_copies == "kept"
+    sure = frozenset[At]().union(*[published(layout, each) for each in running.values()]) if kept_all else frozenset()
+    loose |= {at for at, place in state.stored if (pools[at[0]], place) in taken and at not in sure}
+    kept = frozenset(at for at in state.certain if at not in loose) if taken else state.certain
+    then = with_stored(state, frozenset(stored))
+    longest = max(state.longest, one.units // layout.base.unit)
+    certain = (kept | published(layout, one)) & then.places.keys()
+    return then._replace(certain=certain, running=running, longest=longest)
+
+
+def with_stored(state: ComponentState, stored: frozenset[Stored]) -> ComponentState:
+    """What may be cached is this; where it is there more than once, the least place comes first."""
+    places: dict[At, int] = {}
+    for at, place in sorted(stored, key=lambda one: one[1]):
+        places.setdefault(at, place)
+    return state._replace(places=places, copies=stored - places.items(), certain=state.certain & places.keys())
+
+
+def _finish(state: ComponentState, _setting: Setting, call: ComponentFinish, _: object) -> ComponentState:
+    return state._replace(running={number: one for number, one in state.running.items() if number != call.receipt})
+
+
+Follow = Callable[[ComponentState, Setting, object, object], ComponentState]
+
+FOLLOW: Mapping[type, Follow] = cast(
+    "Mapping[type, Follow]",
+    {
+        ComponentAlloc: _alloc,
+        ComponentFree: _free,
+        ComponentMatch: _match,
+        ComponentInsert: _insert,
+        ComponentLock: _lock,
+        ComponentUnlock: _unlock,
+        ComponentEvict: _evict,
+        ComponentReset: _reset,
+        ComponentPrefetch: _prefetch,
+        ComponentFound: _found,
+        ComponentSettled: _settled,
+        ComponentCommit: _commit,
+        ComponentAbort: _abort,
+        ComponentBackUp: _back_up,
+        ComponentLoad: _load,
+        ComponentCopied: _copied,
+        ComponentEvictHost: _evict_host,
+        ComponentAttach: _attach,
+        ComponentDetach: _detach,
+        ComponentWrite: _write,
+        ComponentWritten: _written,
+        ComponentStart: _start,
+        ComponentGrow: _grow,
+        ComponentFinish: _finish,
+    },
+)
+"""Of each call what is known after it."""

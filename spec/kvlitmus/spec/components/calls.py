@@ -1,0 +1,392 @@
+"""The calls on a cache of components, as values, and what they answer.
+
+An entry is a place of its component's pool, a plain integer.  Of each call the answer comes with what was seen of the
+cache afterwards (:class:`After`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kvlitmus.spec.law.occasions import occasion, occasions_by_answer
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.words.units import Name
+
+Entries = Mapping[str, tuple[int, ...]]
+"""For each component some entries."""
+
+At = tuple[str, Name]
+"""Where an entry belongs: its component, and the prefix that ends with it."""
+
+
+class View(NamedTuple):
+    """A snapshot: the free places of each pool, and every cached entry by where it belongs.
+
+    ``copies``: further places of what is cached more than once, where the profile says that this may be.  ``host_free``,
+    ``host_held``: the same of the host's pools; ``None`` where nobody looked there.
+    """
+
+    free: Mapping[str, tuple[int, ...]]
+    held: Mapping[At, int]
+    copies: frozenset[tuple[At, int]] = frozenset()
+    host_free: Mapping[str, tuple[int, ...]] = {}
+    host_held: Mapping[At, int] | None = None
+
+
+class Telling(NamedTuple):
+    """An event: ``what`` became of the entry ``at`` on a ``tier``, ``stored`` or ``removed``; or all was ``cleared``."""
+
+    what: str
+    tier: str
+    at: At | None
+
+
+class After(NamedTuple):
+    """An answer, and what was seen after it: the free places of each pool, and a snapshot; ``None`` where nobody looked.
+
+    ``host_available``: the free places of each pool of the host.  ``events``: what was told since the call before; ``None``
+    where nobody has listened yet.  ``begun``: the backups that the cache has begun by itself.
+    """
+
+    answer: object
+    available: Mapping[str, int] | None = None
+    view: View | None = None
+    host_available: Mapping[str, int] | None = None
+    events: tuple[Telling, ...] | None = ()
+    begun: tuple[Begun, ...] = ()
+
+
+class ComponentAlloc(NamedTuple):
+    """Allocate so many entries of each of these components; answers :data:`Entries`, or ``None`` when refused."""
+
+    wants: Mapping[str, int]
+
+
+@occasion(On.COMPONENT_FREE)
+class ComponentFree(NamedTuple):
+    """Give entries back that the caller owns."""
+
+    given: Entries
+
+
+@occasion(On.COMPONENT_MATCH)
+class ComponentMatch(NamedTuple):
+    """Ask for the longest usable prefix of a key; answers :class:`ComponentHit`."""
+
+    path: Path
+
+
+class ComponentHit(NamedTuple):
+    """The ``length`` of a hit, in units, and of each component the entries that it needs, in the order of the prefix."""
+
+    length: int
+    entries: Entries
+
+
+@occasion(On.COMPONENT_INSERT)
+class ComponentInsert(NamedTuple):
+    """Cache these entries of a key, by where they belong; answers those that are left to the caller, by component."""
+
+    path: Path
+    brought: Mapping[At, int]
+
+
+@occasion(On.COMPONENT_LOCK)
+class ComponentLock(NamedTuple):
+    """Protect what a hit of this length needs; answers of each component the ends of the entries that are covered."""
+
+    path: Path
+    length: int
+    receipt: int
+
+
+@occasion(On.COMPONENT_UNLOCK)
+class ComponentUnlock(NamedTuple):
+    """Give a receipt back; answers nothing."""
+
+    receipt: int
+
+
+@occasion(On.COMPONENT_EVICT)
+class ComponentEvict(NamedTuple):
+    """Free so many entries of each of these components; answers how many were freed of each component."""
+
+    wants: Mapping[str, int]
+
+
+@occasion(On.COMPONENT_RESET)
+class ComponentReset(NamedTuple):
+    """Forget everything."""
+
+
+class ComponentPrefetch(NamedTuple):
+    """Reserve memory to fetch what storage may have of a key behind a hit, the anchor; answers :class:`Reserved`.
+
+    ``start``: where the anchor ends, in units.  ``threshold``: with fewer units than that nothing is fetched.
+    ``number``: the suite's for this prefetch.
+    """
+
+    path: Path
+    start: int
+    threshold: int
+    number: int
+
+
+class Reserved(NamedTuple):
+    """The places that a prefetch reserved, ``None`` where it is refused; and how many entries were evicted for it."""
+
+    places: Entries | None
+    freed: Mapping[str, int]
+
+
+@occasion(On.COMPONENT_FOUND)
+class ComponentFound(NamedTuple):
+    """Of each component the ends, in units, of what storage has of the key; answers :class:`Reading`."""
+
+    number: int
+    stored: Mapping[str, frozenset[int]]
+
+
+class Reading(NamedTuple):
+    """Up to which ``boundary`` a prefetch reads, which entry into which place, and the places that it gives back already."""
+
+    boundary: int
+    reads: Mapping[str, Mapping[int, int]]
+    returned: Entries
+
+
+@occasion(On.COMPONENT_SETTLED)
+class ComponentSettled(NamedTuple):
+    """The I/O of a prefetch has ended and writes no more; answers the places that are given back now."""
+
+    number: int
+
+
+@occasion(On.COMPONENT_COMMIT)
+class ComponentCommit(NamedTuple):
+    """Cache what came: of each component the ends of the entries that were read; answers :class:`Committed`."""
+
+    number: int
+    came: Mapping[str, frozenset[int]]
+
+
+class Committed(NamedTuple):
+    """Where the KV ends that a prefetch has cached, in units, and the places that it gave back."""
+
+    end: int
+    returned: Entries
+
+
+@occasion(On.COMPONENT_ABORT)
+class ComponentAbort(NamedTuple):
+    """Give a prefetch up; answers the places that were given back."""
+
+    number: int
+
+
+class ComponentBackUp(NamedTuple):
+    """Copy to the host what a hit of this length needs and the host lacks; answers :class:`Copying`."""
+
+    path: Path
+    length: int
+    number: int
+
+
+class ComponentLoad(NamedTuple):
+    """Copy to the device what the longest prefix needs that both tiers have together, behind a hit; answers :class:`Copying`.
+
+    ``start``: where the hit ends, in units.
+    """
+
+    path: Path
+    start: int
+    number: int
+
+
+class Copying(NamedTuple):
+    """What a copy takes: of each component the places that it is written to, by where the entries end.
+
+    ``places``: ``None`` where the copy is refused.  ``boundary``: the one that it is for, in units.  ``freed``: how many
+    entries were evicted for it, on the tier that it goes to.
+    """
+
+    places: Mapping[str, Mapping[int, int]] | None
+    boundary: int
+    freed: Mapping[str, int]
+
+
+class Begun(NamedTuple):
+    """A backup that the cache has begun by itself.  ``ended``: it was waited for, so that it has ended too."""
+
+    call: ComponentBackUp
+    answer: Copying
+    ended: bool
+
+
+@occasion(On.COMPONENT_COPIED)
+class ComponentCopied(NamedTuple):
+    """A copy has ended, ``ok`` or not; answers the places that it gave back."""
+
+    number: int
+    ok: bool
+
+
+@occasion(On.COMPONENT_EVICT_HOST)
+class ComponentEvictHost(NamedTuple):
+    """Free so many entries of each of these components on the host; answers how many were freed of each component."""
+
+    wants: Mapping[str, int]
+
+
+@occasion(On.COMPONENT_ATTACH)
+class ComponentAttach(NamedTuple):
+    """Storage is there from now on; answers nothing."""
+
+
+@occasion(On.COMPONENT_DETACH)
+class ComponentDetach(NamedTuple):
+    """Storage goes away, and running prefetches are given up; answers the places that were given back."""
+
+
+class ComponentWrite(NamedTuple):
+    """Write to storage what a hit of this length needs and storage lacks; answers :class:`Writing`.
+
+    ``stored``: of each component the ends, in units, of what storage has of the key.
+    """
+
+    path: Path
+    length: int
+    stored: Mapping[str, frozenset[int]]
+    number: int
+
+
+class Writing(NamedTuple):
+    """Of each component where the entries end that are written; ``None`` where the write is refused."""
+
+    ends: Mapping[str, frozenset[int]] | None
+
+
+@occasion(On.COMPONENT_WRITTEN)
+class ComponentWritten(NamedTuple):
+    """A write has ended, ``ok`` or not; answers nothing."""
+
+    number: int
+    ok: bool
+
+
+class Holding(NamedTuple):
+    """What a request has after a call: the ``length`` of its hit, and of each component its places by where they end.
+
+    ``granted``: whether it got what it asked for.
+    """
+
+    length: int
+    held: Mapping[str, Mapping[int, int]]
+    granted: bool = True
+
+
+class ComponentStart(NamedTuple):
+    """A request for a key begins: its hit, and room for so many units behind it; answers :class:`Holding`, or ``None``."""
+
+    path: Path
+    chunk: int
+    receipt: int
+
+
+class ComponentGrow(NamedTuple):
+    """A running request goes on with so many units more; answers :class:`Holding`."""
+
+    receipt: int
+    chunk: int
+
+
+@occasion(On.COMPONENT_FINISH)
+class ComponentFinish(NamedTuple):
+    """A request ends; answers nothing."""
+
+    receipt: int
+
+
+RequestCall = ComponentStart | ComponentGrow | ComponentFinish
+"""The calls of a cache that serves requests."""
+
+ComponentCall = (
+    ComponentAlloc
+    | ComponentFree
+    | ComponentMatch
+    | ComponentInsert
+    | ComponentLock
+    | ComponentUnlock
+    | ComponentEvict
+    | ComponentReset
+    | ComponentPrefetch
+    | ComponentFound
+    | ComponentSettled
+    | ComponentCommit
+    | ComponentAbort
+    | ComponentBackUp
+    | ComponentLoad
+    | ComponentCopied
+    | ComponentEvictHost
+    | ComponentAttach
+    | ComponentDetach
+    | ComponentWrite
+    | ComponentWritten
+    | ComponentStart
+    | ComponentGrow
+    | ComponentFinish
+)
+
+
+@occasions_by_answer(ComponentAlloc)
+def component_alloc_occasions(_: ComponentAlloc, answer: After) -> tuple[On, ...]:
+    """Entries of several components are granted or refused."""
+    return (On.REFUSED_COMPONENT_ALLOC,) if answer.answer is None else (On.COMPONENT_ALLOC,)
+
+
+@occasions_by_answer(ComponentPrefetch)
+def component_prefetch_occasions(_: ComponentPrefetch, answer: After) -> tuple[On, ...]:
+    """Memory for a prefetch of several components is reserved or refused."""
+    given = answer.answer
+    refused = isinstance(given, Reserved) and given.places is None
+    return (On.REFUSED_COMPONENT_PREFETCH,) if refused else (On.COMPONENT_PREFETCH,)
+
+
+@occasions_by_answer(ComponentBackUp)
+def component_back_up_occasions(_: ComponentBackUp, answer: After) -> tuple[On, ...]:
+    """A backup of several components begins, or is refused."""
+    given = answer.answer
+    refused = isinstance(given, Copying) and given.places is None
+    return (On.REFUSED_COMPONENT_BACK_UP,) if refused else (On.COMPONENT_BACK_UP,)
+
+
+@occasions_by_answer(ComponentLoad)
+def component_load_occasions(_: ComponentLoad, answer: After) -> tuple[On, ...]:
+    """A load back of several components begins, or is refused."""
+    given = answer.answer
+    refused = isinstance(given, Copying) and given.places is None
+    return (On.REFUSED_COMPONENT_LOAD,) if refused else (On.COMPONENT_LOAD,)
+
+
+@occasions_by_answer(ComponentWrite)
+def component_write_occasions(_: ComponentWrite, answer: After) -> tuple[On, ...]:
+    """A write to storage begins, or is refused."""
+    given = answer.answer
+    refused = isinstance(given, Writing) and given.ends is None
+    return (On.REFUSED_COMPONENT_WRITE,) if refused else (On.COMPONENT_WRITE,)
+
+
+@occasions_by_answer(ComponentStart)
+def component_start_occasions(_: ComponentStart, answer: After) -> tuple[On, ...]:
+    """A request begins, or is refused."""
+    return (On.REFUSED_COMPONENT_START,) if answer.answer is None else (On.COMPONENT_START,)
+
+
+@occasions_by_answer(ComponentGrow)
+def component_grow_occasions(_: ComponentGrow, answer: After) -> tuple[On, ...]:
+    """A request goes on, or is refused to."""
+    held = answer.answer
+    assert isinstance(held, Holding)
+    return (On.COMPONENT_GROW,) if held.granted else (On.REFUSED_COMPONENT_GROW,)

@@ -1,0 +1,156 @@
+"""The facts that the rules on the order of evictions of components speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from kvlitmus.spec.components import tree_facts as _facts  # noqa: F401 - what these are worked out from
+from kvlitmus.spec.components.advance import advance_components
+from kvlitmus.spec.components.calls import (
+    After,
+    At,
+    ComponentCall,
+    ComponentEvict,
+    ComponentEvictHost,
+    ComponentGrow,
+    ComponentStart,
+    Holding,
+)
+from kvlitmus.spec.components.evictions import prefixes
+from kvlitmus.spec.components.state import ComponentState, Uses
+from kvlitmus.spec.components.uses import come_again, is_ordered, on_path_of
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.words.layouts import Layout
+from kvlitmus.spec.words.policies import WRITE_BACK, Worth, later
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Run
+
+Worths = Mapping[At, tuple[Worth, Worth]]
+
+
+class Order(NamedTuple):
+    """Of what an eviction took, and of what it could have taken instead, the least and the most that it can be worth."""
+
+    taken: Worths
+    left: Worths
+
+    def pairs(self) -> Iterator[tuple[At, At]]:
+        """Each entry that was taken with each of its component that could have gone instead."""
+        yield from ((one, other) for one in self.taken for other in self.left if one[0] == other[0])
+
+
+@fact(3, ports=("component_view",))
+def component_choosing(
+    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_held: Mapping[At, int]
+) -> Order | Unknown:
+    """What an eviction from the device could choose between, and what that can be worth."""
+    if not judged(setting):
+        return UNKNOWN
+    if isinstance(call, ComponentStart | ComponentGrow) and not isinstance(answer.answer, Holding):
+        return Order({}, {})
+    doubled = {at for at, _ in state.copies} | ({at for at, _ in answer.view.copies} if answer.view else set())
+    gone = state.certain - component_held.keys() - doubled
+    stayed = (state.places.keys() & component_held.keys()) - state.needed - doubled
+    then = advance_components(state, setting, call, answer)
+    again = come_again(setting, state, then, call, answer.answer) & state.places.keys()
+    return ordered(setting, state, call, gone, stayed, state.places.keys(), state.uses, again)
+
+
+@fact(3, ports=("component_view", "component_host_view"))
+def component_host_choosing(
+    setting: Setting, state: ComponentState, call: ComponentCall, answer: After
+) -> Order | Unknown:
+    """What an eviction from the host could choose between, and what that can be worth."""
+    if not judged(setting) or answer.view is None or answer.view.host_held is None:
+        return UNKNOWN
+    gone = state.host_certain - answer.view.host_held.keys()
+    stayed = (state.host.keys() & answer.view.host_held.keys()) - state.host_needed
+    if setting.profile.component_host_spares == "device":
+        stayed -= state.places.keys()
+    return ordered(setting, state, call, gone, stayed, state.host.keys(), state.host_uses)
+
+
+def judged(setting: Setting) -> bool:
+    """Whether the order is judged: not where entries stay because they could not be written back."""
+    return is_ordered(setting) and not (setting.config.tiered and setting.config.write == WRITE_BACK)
+
+
+def ordered(
+    setting: Setting,
+    state: ComponentState,
+    call: ComponentCall,
+    gone: AbstractSet[At],
+    stayed: AbstractSet[At],
+    there: AbstractSet[At],
+    uses: Mapping[At, Uses],
+    again: AbstractSet[At] = frozenset(),
+) -> Order:
+    """What went by itself, and what could have gone all the time, of what was there and something is known of.
+
+    ``again``: what may have gone, too, and has come again with the same call.
+    """
+    inner = extended(setting, setting.layout, there)
+    busy = on_path_of(state, call).union(*[one.path.names for one in state.running.values()])
+    left = {at for at in stayed if at not in inner and at[1] not in busy}
+    policy, slru_hits = setting.config.policy, setting.profile.slru_hits
+    return Order(
+        {at: uses[at].worth(policy, slru_hits) for at in by_itself(setting, call, gone, again) if at in uses},
+        {at: uses[at].worth(policy, slru_hits) for at in left if at in uses},
+    )
+
+
+def extended(setting: Setting, layout: Layout, there: AbstractSet[At]) -> frozenset[At]:
+    """The entries of runs that some other one goes on from: these can't go before it."""
+    units = {one.name: one.unit for one in layout.components if isinstance(one.shape, Run)}
+    return frozenset(
+        (name, before) for name, end in there if name in units for before in prefixes(setting, end, units[name])
+    )
+
+
+def by_itself(setting: Setting, call: ComponentCall, gone: AbstractSet[At], again: AbstractSet[At]) -> frozenset[At]:
+    """What went because it was chosen, and not perhaps with another entry of its prefix that was."""
+    cascade, base = setting.profile.component_cascade, setting.layout.base.name
+    if cascade == "none":
+        return frozenset(gone)
+    asked: Collection[str] = setting.layout.components_by_name
+    if isinstance(call, ComponentEvict | ComponentEvictHost):
+        asked = {name for name, many in call.wants.items() if many > 0}
+    whole = cascade in WHOLE_LEAVES
+    takers: dict[object, set[str]] = {}
+    for name, end in gone | again:
+        if name in asked and (whole or name == base):
+            takers.setdefault(end, set()).add(name)
+    return frozenset(at for at in gone if at[0] in asked and not takers.get(at[1], set()) - {at[0]})
+
+
+@fact(3, ports=("component_view",))
+def component_choice(component_choosing: Order) -> bool:
+    """Whether an eviction from the device had a choice that can be judged."""
+    return any(True for _ in component_choosing.pairs())
+
+
+@fact(3, ports=("component_view",))
+def component_passed_over(setting: Setting, component_choosing: Order) -> Collection[At]:
+    """What is worth less for certain than an entry of its component that was evicted from the device."""
+    return passed_over(setting, component_choosing)
+
+
+@fact(3, ports=("component_view", "component_host_view"))
+def component_host_choice(component_host_choosing: Order) -> bool:
+    """Whether an eviction from the host had a choice that can be judged."""
+    return any(True for _ in component_host_choosing.pairs())
+
+
+@fact(3, ports=("component_view", "component_host_view"))
+def component_host_passed_over(setting: Setting, component_host_choosing: Order) -> Collection[At]:
+    """What is worth less for certain than an entry of its component that was evicted from the host."""
+    return passed_over(setting, component_host_choosing)
+
+
+def passed_over(setting: Setting, order: Order) -> frozenset[At]:
+    """What stayed though its most is less than the least of what went."""
+    return frozenset(
+        other for one, other in order.pairs() if later(order.left[other][1], setting.ties) < order.taken[one][0]
+    )

@@ -1,0 +1,60 @@
+"""What somebody knows who replays the events of a cache of components from the beginning.
+
+An event names an entry by its component and its prefix, in full.  Where equal entries are all kept
+(``component_copies``), each may be told; what is known is then how many of them there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kvlitmus.spec.components.calls import At, Telling
+from kvlitmus.spec.words.quick_replace import lean
+from kvlitmus.spec.words.setting import Setting
+
+DEVICE, HOST = "device", "host"
+
+
+@lean
+class Replayed(NamedTuple):
+    """What is on each tier by all events so far, and how often; ``odd``, ``twice``: what is wrong with the last call's, in words."""
+
+    device: Mapping[At, int] = {}
+    host: Mapping[At, int] = {}
+    odd: tuple[str, ...] = ()
+    twice: tuple[str, ...] = ()
+
+
+def replayed(told: Replayed, setting: Setting, events: Iterable[Telling]) -> Replayed:
+    """What is known after these events too."""
+    events = tuple(events)
+    if not events:
+        return told._replace(odd=(), twice=())
+    tiers = {DEVICE: dict(told.device)} | ({HOST: dict(told.host)} if setting.layout.host else {})
+    odd, twice = list[str](), list[str]()
+    for one in events:
+        if one.what == "cleared":
+            tiers = {tier: {} for tier in tiers}
+            continue
+        there = tiers.get(one.tier)
+        if there is None or one.what not in ("stored", "removed") or one.at is None:
+            odd.append("an event of another kind, or of a tier that there is not")
+            continue
+        had = there.get(one.at, 0)
+        if one.what == "stored":
+            if had:
+                twice.append(f"stored on the {one.tier}, where it is already: {text_of(setting, one.at)}")
+            there[one.at] = had + 1
+        elif had:
+            there[one.at] = had - 1
+            if had == 1:
+                del there[one.at]
+        else:
+            odd.append(f"removed from the {one.tier} without being there: {text_of(setting, one.at)}")
+    return Replayed(tiers[DEVICE], tiers.get(HOST, {}), tuple(odd), tuple(twice))
+
+
+def text_of(setting: Setting, at: At) -> str:
+    """An entry in words; its units may be too many or too large to be told."""
+    return f"{at[0]} that ends after {len(setting.names.prefix(at[1])[1])} units"

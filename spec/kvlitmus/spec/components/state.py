@@ -1,0 +1,494 @@
+"""What is known of a cache of components; how it follows from calls and answers is in :mod:`~kvlitmus.spec.components.advance`.
+
+Below a snapshot evictions are not seen: of what may have gone it is known that it *may* be there, and no more.  So there
+are two sets, what may be there (``places``) and what is (``certain``), and hence two sets of boundaries: a hit must end
+at one that is possible, and not before the largest one that is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Mapping, Sequence
+from typing import NamedTuple
+
+from kvlitmus.spec.components.calls import (
+    At,
+    ComponentGrow,
+    ComponentInsert,
+    ComponentStart,
+    Copying,
+    Entries,
+    Holding,
+    Writing,
+)
+from kvlitmus.spec.components.fetch import Origin, attached, committed
+from kvlitmus.spec.components.replay import Replayed
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.words import policies
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.layouts import Layout
+from kvlitmus.spec.words.policies import Worth
+from kvlitmus.spec.words.quick_replace import lean
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Component, Window, followed, needed, step_of, valid
+from kvlitmus.spec.words.units import Key, Name, Unit
+
+Place = tuple[str, int]
+"""A place of a pool."""
+
+
+@lean
+class Fetch(NamedTuple):
+    """A prefetch that is under way."""
+
+    path: Path
+    """The key."""
+    start: int
+    """Where its anchor ends."""
+    length: int
+    """For how many units behind it there is memory."""
+    threshold: int
+    """With how many it is worth it."""
+    anchor: frozenset[At]
+    """What it protects, the KV of the anchor, until it is over."""
+    reserved: frozenset[Place]
+    """The places that it still has."""
+    taken: frozenset[str]
+    """The components of which it got some."""
+    boundary: int
+    """Up to where it reads."""
+    reads: Mapping[str, Mapping[int, int]] = {}
+    """Of each component what is read into which place."""
+    answered: bool = False
+    """Whether storage has said what it has."""
+    running: bool = False
+    """Whether its I/O may still write."""
+    over: bool = False
+    """Whether it was committed or aborted, and has places that I/O may write."""
+    needs: frozenset[At] = frozenset()
+    """What may be protected besides, until it is over."""
+
+
+class Use(NamedTuple):
+    """When an entry was used last, and when it came, in ticks; and how often it was used."""
+
+    touched: int = 0
+    created: int = 0
+    hits: int = 0
+
+    @property
+    def priority(self) -> int:
+        """Nobody gives an entry of a component a priority."""
+        return 0
+
+
+class Uses(NamedTuple):
+    """Two bounds: what is certain of the use of an entry, and what is possible."""
+
+    least: Use
+    most: Use
+
+    def worth(self, policy: str, slru_hits: int) -> tuple[Worth, Worth]:
+        """The least and the most that the entry can be worth: of all that a policy looks at it wants more, or of all less."""
+        worth = policies.worth(policy, slru_hits)
+        low, high = worth(self.least), worth(self.most)
+        return min(low, high), max(low, high)
+
+
+@lean
+class Copy(NamedTuple):
+    """A copy that is under way between the tiers."""
+
+    load: bool
+    """Whether it goes to the device; else to the host."""
+    places: Mapping[At, int]
+    """What it is written to, by what it brings there, unless that is cached from the beginning."""
+    device: frozenset[At]
+    """What its boundary needs and the device had when it began, and what it reads there; protected until the copy has
+    ended.
+    """
+    host: frozenset[At]
+    """The same of the host."""
+    needs: frozenset[At] = frozenset()
+    """What may be protected besides: all that its boundary needs, also what comes to a tier only later, or all that
+    belongs to its path.
+    """
+    landing: frozenset[At] = frozenset()
+    """What it brings that is cached from the beginning, and is written until the copy has ended."""
+    uses: Mapping[At, Uses] = {}
+    """What was known of the use of what it reads when it began."""
+
+
+@lean
+class Write(NamedTuple):
+    """A write to storage that is under way.
+
+    ``takes``: what is written.  ``host``: what its boundary needs and the host had when it began; that is protected until
+    the write has ended.  ``needs``: as of a copy.
+    """
+
+    takes: frozenset[At]
+    host: frozenset[At]
+    needs: frozenset[At] = frozenset()
+
+
+Stored = tuple[At, int]
+"""A cached entry: where it belongs, and its place."""
+
+
+@lean
+class ComponentRequest(NamedTuple):
+    """A request: its key, how many ``units`` of it are computed, and of each component its places by where they end."""
+
+    path: Path
+    units: int
+    held: Mapping[str, Mapping[int, int]]
+
+
+@lean
+class ComponentState(NamedTuple):
+    """What is known."""
+
+    places: Mapping[At, int] = {}
+    """Everything that may be cached, and where it is if it is."""
+    certain: frozenset[At] = frozenset()
+    """What is cached for certain."""
+    owned: frozenset[Place] = frozenset()
+    """What the caller has."""
+    receipts: Mapping[int, frozenset[At]] = {}
+    """By the suite's number what each receipt covers."""
+    available: Mapping[str, int] | None = None
+    """The free places of each pool as they were last seen; ``None`` where nobody looked."""
+    longest: int = 0
+    """The most KV that one insert or commit brought, in entries: no node is longer."""
+    fetches: Mapping[int, Fetch] = {}
+    """The prefetches that are under way, by the suite's number."""
+    running: Mapping[int, ComponentRequest] = {}
+    """The requests that are running, by the suite's number."""
+    copies: frozenset[Stored] = frozenset()
+    """Further places of what may be cached more than once."""
+    host: Mapping[At, int] = {}
+    """What may be cached on the host, and where."""
+    host_certain: frozenset[At] = frozenset()
+    """What is cached there for certain."""
+    host_available: Mapping[str, int] | None = None
+    """The free places of each pool of the host as they were last seen; ``None`` where nobody looked."""
+    under_way: Mapping[int, Copy] = {}
+    """By the suite's number the copies that are under way."""
+    used: frozenset[Name] = frozenset()
+    """With the selective policy the prefixes that an insert has gone through and that have certainly been boundaries
+    since.
+    """
+    told: Replayed = Replayed()
+    """What all events so far tell."""
+    attached: bool | None = None
+    """Whether storage is there; ``None`` where it doesn't come and go."""
+    writes: Mapping[int, Write] = {}
+    """By the suite's number the writes to it that are under way."""
+    ticks: int = 0
+    """How many calls there were."""
+    uses: Mapping[At, Uses] = {}
+    """What is known of the use of what is cached on the device, where evictions go by a policy."""
+    host_uses: Mapping[At, Uses] = {}
+    """The same of the host."""
+
+    @property
+    def stored(self) -> frozenset[Stored]:
+        """Everything that may be cached, with its places."""
+        return frozenset(self.places.items()) | self.copies
+
+    @property
+    def covered(self) -> frozenset[At]:
+        """Everything that some receipt covers, that is the anchor of a prefetch, or that the boundary of a copy needs."""
+        anchors = [one.anchor for one in self.fetches.values()]
+        copies = [one.device for one in self.under_way.values()]
+        return frozenset[At]().union(*self.receipts.values(), *anchors, *copies)
+
+    @property
+    def host_covered(self) -> frozenset[At]:
+        """Everything on the host that the boundary of a copy needs, or that of a write to storage."""
+        copies = [one.host for one in self.under_way.values()]
+        return frozenset[At]().union(*copies, *[one.host for one in self.writes.values()])
+
+    @property
+    def needed(self) -> frozenset[At]:
+        """What is covered, and what a copy needs that has come to the device since it began, or a prefetch holds besides: that may be spared too."""
+        anchors = [one.needs for one in self.fetches.values()]
+        return self.covered.union(*anchors, *[one.needs for one in self.under_way.values()])
+
+    @property
+    def host_needed(self) -> frozenset[At]:
+        """What is covered there, and what has come to the host since: that may be spared too."""
+        copies = [one.needs for one in self.under_way.values()]
+        return self.host_covered.union(*copies, *[one.needs for one in self.writes.values()])
+
+    @property
+    def fetching(self) -> frozenset[Place]:
+        """The places that prefetches have."""
+        return frozenset[Place]().union(*[one.reserved for one in self.fetches.values()])
+
+
+EMPTY_COMPONENTS = ComponentState()
+
+
+def storage_at_first(config: Config) -> bool | None:
+    """Whether storage is there in the beginning; ``None`` where it doesn't come and go."""
+    return None if config.storage == "none" else config.storage == "attached"
+
+
+def components_at_first(setting: Setting) -> ComponentState:
+    """What is known in the beginning: nothing is cached, and all places are free."""
+    attached = storage_at_first(setting.config) if "component_storage" in setting.capabilities else None
+    return ComponentState(available=setting.layout.places, host_available=setting.layout.host, attached=attached)
+
+
+def end_name(path: Path, end: int) -> Name:
+    """The name of the prefix of a key that has so many units."""
+    return path.names[end - 1] if end else path.root
+
+
+def path_to(setting: Setting, name: Name) -> Path:
+    """The path to a prefix, as of a key that ends there."""
+    namespace, units = setting.names.prefix(name)
+    return path_of_units(setting, namespace, units)
+
+
+def path_of_units(setting: Setting, namespace: str | None, units: Sequence[Unit]) -> Path:
+    """The path of a key that has these units."""
+    names = setting.names.of(namespace, units)
+    tokens = tuple([one[0] if isinstance(one, tuple) else one for one in units])
+    if units and isinstance(units[-1], tuple):
+        tokens = (*tokens, units[-1][1])
+    return Path(Key(namespace, tokens, setting.config.bigram), setting.names.root(namespace), names, (), names)
+
+
+def ends_at(path: Path, component: str, places: Mapping[At, object] | frozenset[At]) -> frozenset[int]:
+    """Where entries of a component end along a key, among these."""
+    return frozenset(end for end, name in enumerate(path.names, 1) if (component, name) in places)
+
+
+def needed_at(path: Path, component: Component, boundary: int, root: str) -> tuple[At, ...]:
+    """The entries of a component that a boundary of a key needs, in the order of the prefix; none where it can't be valid."""
+    ends = needed(component, boundary, root) or ()
+    # A boundary beyond the key is an answer too, however large.
+    within = range(ends.start, min(ends.stop, len(path.names) + 1), ends.step) if ends else ()
+    return tuple((component.name, end_name(path, end)) for end in within)
+
+
+def lacking_at(
+    layout: Layout, path: Path, boundary: int, places: Mapping[At, object] | frozenset[At], root: str
+) -> list[str]:
+    """The components for which a boundary of a key isn't valid by these entries."""
+    return [one.name for one in layout.components if not valid(one, boundary, ends_at(path, one.name, places), root)]
+
+
+def unfollowed_at(
+    setting: Setting, path: Path, boundary: int, places: Mapping[At, object] | frozenset[At]
+) -> list[str]:
+    """The components that by these entries don't go on behind a hit, where the profile drops its last entries."""
+    if setting.profile.component_drop == "none":
+        return []
+    return [
+        one.name for one in setting.layout.components if not followed(one, boundary, ends_at(path, one.name, places))
+    ]
+
+
+def pool_places(layout: Layout, entries: Entries) -> frozenset[Place]:
+    """Entries as places of their pools."""
+    return frozenset((layout.named(name).pool, entry) for name, some in entries.items() for entry in some)
+
+
+def places_of(layout: Layout, held: Mapping[str, Mapping[int, int]]) -> frozenset[Place]:
+    """What a request holds, as places of pools."""
+    return frozenset((layout.named(name).pool, place) for name, some in held.items() for place in some.values())
+
+
+def stored_by(one: ComponentRequest) -> frozenset[Stored]:
+    """The whole entries that a request holds, by where they belong: what of them is cached is in use."""
+    return frozenset(
+        ((name, end_name(one.path, end)), place)
+        for name, some in one.held.items()
+        for end, place in some.items()
+        if end <= one.units
+    )
+
+
+def fresh_places(layout: Layout, before: Mapping[str, Mapping[int, int]], answer: Holding) -> tuple[Place, ...]:
+    """The places that a request got by a call, as often as it was told: neither had before nor of its hit."""
+    return tuple(
+        (layout.named(name).pool, place)
+        for name, some in answer.held.items()
+        for end, place in some.items()
+        if before.get(name, {}).get(end) != place and (before or end > answer.length)
+    )
+
+
+def started(call: ComponentStart, answer: Holding) -> ComponentRequest:
+    """The request that a call has begun."""
+    return ComponentRequest(call.path, min(answer.length + call.chunk, len(call.path.names)), answer.held)
+
+
+def grown(state: ComponentState, call: ComponentGrow, answer: Holding) -> ComponentRequest:
+    """A request after it went on, or was refused to."""
+    one = state.running[call.receipt]
+    units = min(one.units + call.chunk, len(one.path.names)) if answer.granted else one.units
+    return one._replace(units=units, held=answer.held)
+
+
+def published(layout: Layout, one: ComponentRequest) -> frozenset[At]:
+    """What the largest boundary needs that a request has computed."""
+    boundary = one.units - one.units % step_of(layout.components)
+    return frozenset(at for each in layout.components for at in needed_at(one.path, each, boundary, "shorter"))
+
+
+def asked_components(layout: Layout, wants: Mapping[str, int], cascade: str) -> frozenset[str]:
+    """The components of which an eviction may take something: those that are asked for, and what goes with them."""
+    asked = {name for name, many in wants.items() if many > 0}
+    if cascade == "none" or not asked:
+        return frozenset(asked)
+    if cascade in WHOLE_LEAVES or layout.base.name in asked:
+        return frozenset(one.name for one in layout.components)
+    return frozenset(asked)
+
+
+def refilled(
+    state: ComponentState,
+    setting: Setting,
+    call: ComponentInsert,
+    gone: Container[At],
+    protected: Container[At] | None = None,
+) -> frozenset[At]:
+    """The KV that an insert brings to take the place of what is cached, by the profile.
+
+    ``gone``: the windows' entries that are missing.  ``protected``: what stays, else what is covered.
+    """
+    if setting.profile.component_refill == "fills":
+        return frozenset()
+    protected = state.covered if protected is None else protected
+    base = setting.layout.base.name
+    windows = [one.name for one in setting.layout.components if isinstance(one.shape, Window)]
+    return frozenset(
+        (base, name)
+        for component, name in call.brought
+        if component in windows
+        and (component, name) in gone
+        and (base, name) in call.brought
+        and (base, name) not in protected
+    )
+
+
+def not_in(layout: Layout, held: Mapping[At, int], taken: frozenset[Place]) -> Mapping[At, int]:
+    """What is cached in other places than these."""
+    pools = {one.name: one.pool for one in layout.components}
+    return {at: entry for at, entry in held.items() if (pools[at[0]], entry) not in taken}
+
+
+# Prefetches
+
+
+def anchor_of(layout: Layout, path: Path, start: int) -> frozenset[At]:
+    """What a prefetch protects: the KV of its anchor, and of no other component anything."""
+    base = layout.base
+    return frozenset(
+        (base.name, end_name(path, end)) for end in range(base.unit, min(start, len(path.names)) + 1, base.unit)
+    )
+
+
+def origin_of(setting: Setting, start: int) -> Origin:
+    """Where a prefetch starts: whether it takes a window there that is shorter, from the root or from anywhere, the profile says."""
+    window = setting.profile.component_fetch_window
+    return Origin(start, window == "anchor" or (window == "root" and start == 0))
+
+
+def held_by(setting: Setting, path: Path, start: int) -> frozenset[At]:
+    """What a prefetch may protect at its anchor: its KV, or whatever there is on its path, by the profile."""
+    if setting.profile.component_extent == "boundary":
+        return anchor_of(setting.layout, path, start)
+    return on_path(setting.layout, path, start)
+
+
+def written(layout: Layout, fetch: Fetch, came: Mapping[str, Collection[int]]) -> frozenset[Place]:
+    """The places that the I/O of a prefetch may still write, if these entries came."""
+    if not fetch.running:
+        return frozenset()
+    return frozenset(
+        (layout.named(name).pool, place)
+        for name, some in fetch.reads.items()
+        for end, place in some.items()
+        if end not in came.get(name, ())
+    )
+
+
+def commit_end(setting: Setting, fetch: Fetch, came: Mapping[str, Collection[int]]) -> int:
+    """Where the KV ends that a commit caches; nowhere, if something is missing and the profile drops all then."""
+    lacking = any(end not in came.get(name, ()) for name, some in fetch.reads.items() for end in some)
+    if lacking and setting.profile.component_shortfall == "dropped":
+        return fetch.start
+    return committed(setting.layout, fetch.start, fetch.boundary, came)
+
+
+def commit_brings(setting: Setting, fetch: Fetch, came: Mapping[str, Collection[int]]) -> Mapping[At, int]:
+    """The entries that a commit has for the cache, by where they belong."""
+    end = commit_end(setting, fetch, came)
+    ends = attached(setting.layout, origin_of(setting, fetch.start), fetch.boundary, end, came)
+    return {
+        (name, end_name(fetch.path, at)): fetch.reads[name][at]
+        for name, some in ends.items()
+        for at in some
+        if at in fetch.reads.get(name, ()) and at <= len(fetch.path.names)
+    }
+
+
+# Copies between host and device
+
+
+def needed_by(setting: Setting, path: Path, boundary: int) -> frozenset[At]:
+    """The entries of all components that a boundary of a key needs."""
+    root = setting.profile.window_root
+    return frozenset(at for one in setting.layout.components for at in needed_at(path, one, boundary, root))
+
+
+def spared_for(setting: Setting, path: Path, boundary: int) -> frozenset[At]:
+    """What may be protected for a copy or a write until it ends: what its boundary needs, or all on its path, by the profile."""
+    if setting.profile.component_extent == "boundary":
+        return needed_by(setting, path, boundary)
+    return on_path(setting.layout, path, boundary)
+
+
+def on_path(layout: Layout, path: Path, boundary: int) -> frozenset[At]:
+    """Every entry that there can be of the prefixes of a key up to a boundary."""
+    ends = range(1, min(boundary, len(path.names)) + 1)
+    return frozenset((one.name, end_name(path, end)) for one in layout.components for end in ends)
+
+
+def copied_to(path: Path, answer: Copying) -> Mapping[At, int]:
+    """What a copy is written to, by what it brings there."""
+    return {
+        (name, end_name(path, end)): place
+        for name, some in (answer.places or {}).items()
+        for end, place in some.items()
+        if 0 < end <= len(path.names)
+    }
+
+
+def written_from(path: Path, answer: Writing) -> frozenset[At]:
+    """What a write reads on the host, by where it belongs."""
+    units = len(path.names)
+    ends = answer.ends or {}
+    return frozenset((name, end_name(path, end)) for name, some in ends.items() for end in some if 0 < end <= units)
+
+
+def at_places(layout: Layout, held: Mapping[At, int]) -> frozenset[Place]:
+    """Entries by where they belong, as places of their pools."""
+    return frozenset((layout.named(at[0]).pool, place) for at, place in held.items())
+
+
+def landing_on_host(copies: Collection[Copy]) -> frozenset[At]:
+    """What is cached on the host, and still being written there by one of these copies."""
+    return frozenset[At]().union(*[one.landing for one in copies if not one.load])
+
+
+def copying(layout: Layout, state: ComponentState, *, load: bool) -> frozenset[Place]:
+    """The places that running copies are written to: of loads on the device, or of backups on the host."""
+    return frozenset[Place]().union(
+        *[at_places(layout, one.places) for one in state.under_way.values() if one.load == load]
+    )

@@ -1,0 +1,342 @@
+"""Components: what a cache owes that keeps several kinds of state for a prefix.
+
+A prefix is of use only as far as **every** component has what it needs there.  A cache that reports more lets a model
+read what nobody wrote; one that reports less computes again what it has.  So a hit ends at the largest admitted
+boundary that is valid for all components (COMP-01 to COMP-03), and names exactly the entries that this boundary needs
+(COMP-04).
+
+Memory is granted for all components at once or for none (COMP-05 to COMP-08).  An insert fills what is missing,
+**tombstones** (prefixes whose KV is cached while another component's entry is gone) included, and leaves the rest to the
+caller (COMP-09).  A receipt says of each component which entries it covers, and covers what its boundary needs
+(COMP-10, COMP-11).  Components are evicted one by one; what goes with what is a choice of the profile (COMP-12 to COMP-14).
+
+A cache of components has no tree that is looked at by the other parts, so the frame's laws are said here for it:
+COMP-15 to COMP-19, of snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kvlitmus.spec.components import tree_facts as _facts  # noqa: F401 - what the rules speak of
+from kvlitmus.spec.components.calls import At
+from kvlitmus.spec.components.request_facts import REQUEST_CALLS
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import rule
+
+LOOKED_AT = ("component_view",)
+HITS = (On.COMPONENT_MATCH, On.COMPONENT_START)
+"""What finds a prefix: a match, and a request that begins."""
+CALLS = (
+    On.COMPONENT_ALLOC,
+    On.REFUSED_COMPONENT_ALLOC,
+    On.COMPONENT_FREE,
+    On.COMPONENT_MATCH,
+    On.COMPONENT_INSERT,
+    On.COMPONENT_LOCK,
+    On.COMPONENT_UNLOCK,
+    On.COMPONENT_EVICT,
+    On.COMPONENT_RESET,
+    On.COMPONENT_PREFETCH,
+    On.REFUSED_COMPONENT_PREFETCH,
+    On.COMPONENT_FOUND,
+    On.COMPONENT_SETTLED,
+    On.COMPONENT_COMMIT,
+    On.COMPONENT_ABORT,
+    On.COMPONENT_BACK_UP,
+    On.REFUSED_COMPONENT_BACK_UP,
+    On.COMPONENT_LOAD,
+    On.REFUSED_COMPONENT_LOAD,
+    On.COMPONENT_COPIED,
+    On.COMPONENT_EVICT_HOST,
+    On.COMPONENT_ATTACH,
+    On.COMPONENT_DETACH,
+    On.COMPONENT_WRITE,
+    On.REFUSED_COMPONENT_WRITE,
+    On.COMPONENT_WRITTEN,
+)
+"""All calls on a cache of components but those of requests."""
+EVERY = (*CALLS, *REQUEST_CALLS)
+"""All of them."""
+
+
+@rule(
+    "COMP-01",
+    on=HITS,
+    source="R-SWA-01, R-MA-01; vllm#46281",
+    reference="components.match",
+    allowed="a multiple of the common alignment, within the key and the cap of the profile",
+)
+def a_hit_ends_at_an_admitted_boundary(component_admitted: bool) -> bool:
+    """A hit MUST end at a common multiple of what the components are aligned to, within the key and below the profile's cap."""
+    return component_admitted
+
+
+@rule(
+    "COMP-02",
+    on=HITS,
+    source="R-SWA-01, R-MA-01, R-L3-05, R-L3-06",
+    reference="components.match",
+    allowed="a boundary that may be valid for every component; at this one {component_lacking} lack what it needs",
+)
+def a_hit_is_valid_for_every_component(component_lacking: Sequence[str]) -> bool:
+    """Every component MUST have what the end of a hit needs: the run all of the prefix, a window its reach, a point its state at this very boundary."""
+    return not component_lacking
+
+
+@rule(
+    "COMP-03",
+    on=HITS,
+    source="R-SWA-01, R-MA-01, R-L3-05",
+    reference="components.match",
+    allowed="no less than {component_least}",
+    premise="component_least",
+)
+def a_hit_is_as_long_as_it_can_be(component_length: int, component_least: int) -> bool:
+    """A hit MUST NOT end before the largest admitted boundary that is valid for all components."""
+    return component_length >= component_least
+
+
+@rule(
+    "COMP-04",
+    on=HITS,
+    source="R-MA-01, R-MA-06; sglang#34760",
+    reference="components.match",
+    allowed="{component_hit_due}",
+    premise="component_hit_due",
+)
+def a_hit_names_what_was_stored_for_its_end(
+    component_hit_entries: Mapping[str, Sequence[int]],
+    component_hit_due: Mapping[str, Sequence[Collection[int]]],
+) -> bool:
+    """A hit MUST name, for each component, exactly the entries that its end needs, each the one stored for that very prefix."""
+    if component_hit_entries.keys() - component_hit_due.keys():
+        return False
+    return all(
+        len(component_hit_entries.get(name, ())) == len(due)
+        and all(
+            not places or entry in places
+            for entry, places in zip(component_hit_entries.get(name, ()), due, strict=True)
+        )
+        for name, due in component_hit_due.items()
+    )
+
+
+@rule(
+    "COMP-05",
+    on=On.COMPONENT_ALLOC,
+    source="R-SC-02, R-MA-05, R-DEV-09",
+    reference="components.alloc",
+    allowed="{component_wants}",
+)
+def a_grant_is_whole(component_wants: Mapping[str, int], component_granted: Mapping[str, Sequence[int]]) -> bool:
+    """An allocation MUST grant of every component as many entries as were asked for, or be refused as a whole."""
+    if component_granted.keys() - component_wants.keys():
+        return False
+    return all(len(component_granted.get(name, ())) == many for name, many in component_wants.items())
+
+
+@rule(
+    "COMP-06",
+    on=(On.COMPONENT_ALLOC, On.COMPONENT_PREFETCH),
+    source="R-SWA-05, R-MA-04; sglang#27586",
+    reference="components.alloc",
+    allowed="places that are neither the caller's nor cached nor written by a copy, each once",
+)
+def a_grant_takes_nothing_that_is_in_use(component_in_use: Collection[tuple[str, int]]) -> bool:
+    """The places of a grant MUST be distinct within a pool, and neither owned by the caller nor cached, nor written by a copy that has not ended."""
+    return not component_in_use
+
+
+@rule(
+    "COMP-07",
+    on=On.REFUSED_COMPONENT_ALLOC,
+    needs=("component_counters",),
+    source="R-SC-02, R-DEV-09",
+    reference="components.alloc",
+    allowed="a grant: every pool has enough for what is asked of it",
+)
+def a_refusal_has_a_pool_that_is_short(component_short: bool) -> bool:
+    """An allocation MUST be refused only if some pool has fewer free places than all components together ask of it."""
+    return component_short
+
+
+@rule(
+    "COMP-08",
+    on=CALLS,
+    needs=("component_counters",),
+    source="R-SC-02, R-SWA-05, R-DEV-10",
+    reference="components.perform",
+    allowed="{component_available_due} free places",
+)
+def every_pool_counts_what_is_free(
+    component_available: Mapping[str, int], component_available_due: Mapping[str, int]
+) -> bool:
+    """After each call every pool MUST have as many free places as before it, less what was granted, plus what was given back or evicted; a refusal takes none."""
+    return component_available == component_available_due
+
+
+@rule(
+    "COMP-09",
+    on=On.COMPONENT_INSERT,
+    source="R-SWA-06, R-SWA-04; sglang#27586",
+    reference="components.insert",
+    allowed="to the caller what was brought for entries that are cached; what is missing is filled",
+)
+def an_insert_fills_what_is_missing_and_leaves_the_rest(
+    component_left: Collection[tuple[str, int]],
+    component_duplicates: Collection[tuple[str, int]],
+    component_perhaps: Collection[tuple[str, int]],
+) -> bool:
+    """An insert MUST take every entry that is missing, of tombstones too, and MUST leave to the caller exactly those that were brought for what is cached already."""
+    return set(component_duplicates) <= set(component_left) <= set(component_perhaps)
+
+
+@rule(
+    "COMP-10",
+    on=On.COMPONENT_LOCK,
+    source="R-SWA-01, R-MA-01, R-LK-07; design",
+    reference="components.lock",
+    allowed="at least {component_cover_due}",
+)
+def a_receipt_covers_what_its_boundary_needs(
+    component_cover: Mapping[str, Collection[int]], component_cover_due: Mapping[str, Collection[int]]
+) -> bool:
+    """A receipt MUST cover, of every component, all entries that the locked boundary needs."""
+    return all(set(due) <= set(component_cover.get(name, ())) for name, due in component_cover_due.items())
+
+
+@rule(
+    "COMP-11",
+    on=On.COMPONENT_LOCK,
+    source="R-SWA-01, R-LK-07; design; sglang#28161",
+    reference="components.lock",
+    allowed="nothing of {component_cover_beyond}",
+)
+def a_receipt_covers_no_more(component_cover_beyond: Mapping[str, Collection[int]]) -> bool:
+    """A receipt MUST NOT cover entries that its boundary doesn't need: what a window has left behind can be evicted while the path is locked. By node it may cover the rest of a node of which the boundary needs something."""
+    return not component_cover_beyond
+
+
+@rule(
+    "COMP-12",
+    on=On.COMPONENT_EVICT,
+    source="R-MA-03; design",
+    reference="components.evict",
+    allowed="of each component what was asked for, as far as {component_evictable} are there unprotected",
+)
+def an_eviction_frees_what_is_asked_for(
+    component_asked: Mapping[str, int],
+    component_freed: Mapping[str, int],
+    component_evictable: Mapping[str, int],
+) -> bool:
+    """An eviction MUST free of each component as many entries as were asked for, or all that no receipt covers."""
+    return all(
+        component_freed.get(name, 0) >= min(many, component_evictable.get(name, 0))
+        for name, many in component_asked.items()
+    )
+
+
+@rule(
+    "COMP-13",
+    on=On.COMPONENT_EVICT,
+    source="R-MA-03, R-EV-08",
+    reference="components.evict",
+    allowed="no more than {component_freed_most}, and than {component_most} unprotected entries",
+)
+def an_eviction_frees_no_more(
+    component_freed: Mapping[str, int],
+    component_freed_most: Mapping[str, int],
+    component_most: Mapping[str, int],
+) -> bool:
+    """An eviction MUST free of each component no more than was asked for, or by node than the last node makes it, beside one entry, or by node those of one node, for each of another component that it goes with by the profile; and no more than is unprotected."""
+    return all(
+        freed <= min(component_freed_most.get(name, 0), component_most.get(name, 0))
+        for name, freed in component_freed.items()
+    )
+
+
+@rule(
+    "COMP-14",
+    on=(
+        On.COMPONENT_EVICT,
+        On.COMPONENT_PREFETCH,
+        On.REFUSED_COMPONENT_PREFETCH,
+        On.COMPONENT_LOAD,
+        On.REFUSED_COMPONENT_LOAD,
+        On.COMPONENT_START,
+        On.COMPONENT_GROW,
+    ),
+    needs=LOOKED_AT,
+    source="R-MA-03; design",
+    reference="components.evict",
+    allowed="entries that no receipt covers and no request holds",
+)
+def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) -> bool:
+    """An eviction MUST NOT take an entry that a receipt covers or a running request holds, or KV of a prefetch's anchor, or what the boundary of a running copy needs, also where it is for a prefetch, a load back or a request."""
+    return not component_unprotected
+
+
+@rule(
+    "COMP-15",
+    on=EVERY,
+    needs=LOOKED_AT,
+    source="R-SWA-04, R-MA-02, R-MA-06",
+    reference="components.insert",
+    allowed="only what an insert, a commit, a load back or a request brings, where it brings it",
+)
+def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) -> bool:
+    """An entry MUST come into the cache only by an insert, a commit or a load back that brings it for that very prefix and has landed, or begun where that is when the profile says that it counts, or by a request that holds it for that, and MUST NOT move."""
+    return not component_appeared
+
+
+@rule(
+    "COMP-16",
+    on=EVERY,
+    needs=LOOKED_AT,
+    source="R-SWA-04, R-MA-02, R-EV-08",
+    reference="components.evict",
+    allowed="entries leave by evictions that may take them, to requests that get their places, and by resets",
+)
+def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool:
+    """An entry MUST leave the cache only by an eviction of its component, for a prefetch or a load back too, with an evicted entry of its own prefix that it goes with by the profile, by node of its node, by a request that gets its place, or by a reset."""
+    return not component_vanished
+
+
+@rule(
+    "COMP-17",
+    on=EVERY,
+    needs=LOOKED_AT,
+    source="R-SWA-05, R-MA-04, R-DEV-10; sglang#27586",
+    reference="components.perform",
+    allowed="each place of a pool free, cached, the caller's, a prefetch's, a load's, or a request's: one of these",
+)
+def every_place_has_one_home(component_homes: Mapping[str, Sequence[int]]) -> bool:
+    """Each place of a pool MUST be free, cached for one prefix of one component, the caller's, a prefetch's, a running load's, or not cached and a request's: exactly one of these."""
+    return not component_homes
+
+
+@rule(
+    "COMP-18",
+    on=EVERY,
+    needs=LOOKED_AT,
+    source="R-SWA-01; design",
+    reference="components.evict",
+    allowed="KV whose prefix is cached too",
+)
+def a_run_is_closed_towards_the_root(component_gaps: Collection[At]) -> bool:
+    """An entry of a run MUST be cached only while the entry before it is: what no boundary can use any more MUST NOT be kept."""
+    return not component_gaps
+
+
+@rule(
+    "COMP-19",
+    on=EVERY,
+    needs=LOOKED_AT,
+    source="R-SWA-07, R-MA-03, R-DEV-10, R-EV-08",
+    reference="components.evict",
+    allowed="entries of other components only beside KV",
+)
+def other_components_go_with_the_kv(component_orphans: Collection[At]) -> bool:
+    """Unless the profile says that components are evicted each alone, an entry MUST be cached only while the KV of its prefix is."""
+    return not component_orphans

@@ -1,0 +1,532 @@
+"""Actions and effects: what each call may change, for which cause.  Everything else is unchanged.
+
+An **effect** (:class:`What`) is one way in which a cache can be seen to change: a page leaves the device, a host copy
+appears, a job begins.  Each changes one **group** of the state.  A **cause** (:class:`Cause`) is why it may happen.
+
+:data:`ACTIONS` is the table: for each **occasion** the effects that it may have, each with its causes.  Granted, refused
+and failed calls are occasions of their own, so they are rows of their own.  A cell that isn't there means *unchanged*.
+A step that is several occasions may have what any of their rows allow.  Some occasions have no row: :data:`FACETS` come
+always with another one, which has the row, and :data:`ELSEWHERE` are no calls on a cache that is looked at.
+
+Rules attach to effects: ``rule(on=What.EVICT)`` is judged on every occasion whose row has that effect
+(:func:`occasions_with`).  How much of an effect is allowed, and of which pages first, is said by these rules; the table
+says that it may be there at all.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kvlitmus.spec.law.on import On
+
+
+class Group(enum.Enum):
+    """A part of the state that changes by effects of its own."""
+
+    DEVICE = "device tree"
+    POOL = "device free list"
+    NODES = "nodes"
+    USES = "uses"
+    LOCKS = "locks"
+    HOST = "host copies"
+    HOST_POOL = "host free list"
+    PINS = "pins"
+    JOBS = "jobs"
+    STORAGE = "storage"
+    EVENTS = "events"
+
+
+class What(enum.Enum):
+    """An effect: one way in which a cache can be seen to change."""
+
+    PLACE = "place"
+    RESTORE = "restore"
+    EVICT = "evict"
+    DEMOTE = "demote"
+    MOVE = "move"
+    TAKE = "take"
+    RELEASE = "release"
+    SPLIT = "split"
+    USE = "use"
+    COUNT = "count"
+    RAISE = "raise"
+    LOCK = "lock"
+    UNLOCK = "unlock"
+    BACK = "back"
+    DROP = "drop"
+    MOVE_COPY = "move copy"
+    HOST_TAKE = "host take"
+    HOST_RELEASE = "host release"
+    PIN = "pin"
+    UNPIN = "unpin"
+    BEGIN_JOB = "begin job"
+    GO_ON = "go on"
+    END_JOB = "end job"
+    ASK = "ask"
+    READ = "read"
+    PUT = "put"
+    TELL = "tell"
+
+    __hash__ = object.__hash__  # that of enums is a Python function, and the table is read at every step
+
+    @property
+    def group(self) -> Group:
+        """The group that it changes."""
+        return EFFECTS[self][0]
+
+    @property
+    def meaning(self) -> str:
+        """What it is."""
+        return EFFECTS[self][1]
+
+
+EFFECTS: Mapping[What, tuple[Group, str]] = {
+    What.PLACE: (Group.DEVICE, "a page that was on no tier is cached on the device"),
+    What.RESTORE: (Group.DEVICE, "a page that was on the host alone is on the device too"),
+    What.EVICT: (Group.DEVICE, "a page leaves the device and has no host copy"),
+    What.DEMOTE: (Group.DEVICE, "a page leaves the device and has, or had, a host copy"),
+    What.MOVE: (Group.DEVICE, "a cached page is in another page of the device"),
+    What.TAKE: (Group.POOL, "a page leaves the free list of the device"),
+    What.RELEASE: (Group.POOL, "a page comes to the free list of the device"),
+    What.SPLIT: (Group.NODES, "a node ends where none did"),
+    What.USE: (Group.USES, "a page was used now"),
+    What.COUNT: (Group.USES, "a page has a hit more"),
+    What.RAISE: (Group.USES, "a page has a higher priority"),
+    What.LOCK: (Group.LOCKS, "a path is protected once more"),
+    What.UNLOCK: (Group.LOCKS, "a path is protected once less"),
+    What.BACK: (Group.HOST, "a page has a host copy that had none"),
+    What.DROP: (Group.HOST, "a page has no host copy any more"),
+    What.MOVE_COPY: (Group.HOST, "a host copy is in another page of the host"),
+    What.HOST_TAKE: (Group.HOST_POOL, "a page leaves the free list of the host"),
+    What.HOST_RELEASE: (Group.HOST_POOL, "a page comes to the free list of the host"),
+    What.PIN: (Group.PINS, "a host copy is protected once more"),
+    What.UNPIN: (Group.PINS, "a host copy is protected once less"),
+    What.BEGIN_JOB: (Group.JOBS, "a job is listed that was not"),
+    What.GO_ON: (Group.JOBS, "a job that stays listed shows progress, or its end"),
+    What.END_JOB: (Group.JOBS, "a job is listed no more"),
+    What.ASK: (Group.STORAGE, "storage is asked what it has"),
+    What.READ: (Group.STORAGE, "a page is read from storage"),
+    What.PUT: (Group.STORAGE, "a page is written to storage"),
+    What.TELL: (Group.EVENTS, "an event is told"),
+}
+"""Of each effect the group that it changes, and its meaning."""
+
+
+class Cause(enum.Enum):
+    """Why an effect may happen."""
+
+    ASKED = "asked"
+    GIVEN = "given back"
+    KEY = "key"
+    WANTED = "wanted"
+    NEED = "need"
+    HANDED_OUT = "handed out"
+    DUPLICATE = "duplicate"
+    OVER = "over"
+    POLICY = "policy"
+    SPILL = "spill"
+    OUTSTANDING = "outstanding"
+    COPYING = "copying"
+    LANDED = "landed"
+    FAILED = "failed"
+    FOUND = "found"
+    COMMIT = "commit"
+    MISFIT = "misfit"
+    QUEUE = "queue"
+    NOBODY = "nobody"
+    DETACHED = "detached"
+    RESET = "reset"
+    CHANGED = "changed"
+
+    __hash__ = object.__hash__  # as above
+
+
+CAUSES: Mapping[Cause, str] = {
+    Cause.ASKED: "the caller asks for it",
+    Cause.GIVEN: "the caller gives it back",
+    Cause.KEY: "it is of the key of the call",
+    Cause.WANTED: "it is for what is handed out, placed or read",
+    Cause.NEED: "memory is short for what is wanted",
+    Cause.HANDED_OUT: "it was found on the free list of a block table, and its page is handed out",
+    Cause.DUPLICATE: "it was brought for what is cached already",
+    Cause.OVER: "the request or the prefetch is over",
+    Cause.POLICY: "the write policy makes it due",
+    Cause.SPILL: "under write-back what leaves the device is copied first",
+    Cause.OUTSTANDING: "storage doesn't have it yet",
+    Cause.COPYING: "a job reads from it or writes to it",
+    Cause.LANDED: "a job has reached its end, and that is noted",
+    Cause.FAILED: "a copy failed",
+    Cause.FOUND: "storage has told how much it has",
+    Cause.COMMIT: "storage has given it",
+    Cause.MISFIT: "it can't be attached where it belongs",
+    Cause.QUEUE: "it waited in the release queue",
+    Cause.NOBODY: "nobody waits for it any more",
+    Cause.DETACHED: "storage is gone",
+    Cause.RESET: "everything is forgotten",
+    Cause.CHANGED: "what it tells of has changed",
+}
+"""What each cause means."""
+
+
+class Because(NamedTuple):
+    """A cause of an effect; where ``field`` is given, only in caches whose profile has this ``value`` there."""
+
+    cause: Cause
+    field: str = ""
+    value: object = None
+
+
+Row = Mapping[What, tuple[Because, ...]]
+"""The effects that an occasion may have, each with its causes."""
+
+
+def because(*causes: Cause, **where: object) -> tuple[Because, ...]:
+    """Causes; ``where``: the profile field and its value to which they are limited, if they are."""
+    field, value = next(iter(where.items()), ("", None))
+    return tuple(Because(cause, field, value) for cause in causes)
+
+
+def joined(*rows: Row) -> Row:
+    """The effects of several rows, each with the causes of all of them."""
+    found: dict[What, tuple[Because, ...]] = {}
+    for row in rows:
+        for what, causes in row.items():
+            found[what] = tuple(dict.fromkeys((*found.get(what, ()), *causes)))
+    return found
+
+
+TOLD: Row = {What.TELL: because(Cause.CHANGED)}
+"""Whatever changes on a tier may be told."""
+
+HOST_ROOM: Row = {
+    What.DROP: because(Cause.NEED),
+    What.HOST_RELEASE: because(Cause.NEED),
+    What.SPLIT: because(Cause.NEED),
+    **TOLD,
+}
+"""Making room on the host."""
+
+SPILLS: Row = joined(
+    HOST_ROOM,
+    {
+        What.BACK: because(Cause.SPILL),
+        What.MOVE_COPY: because(Cause.SPILL),
+        What.HOST_TAKE: because(Cause.SPILL),
+        What.BEGIN_JOB: because(Cause.OUTSTANDING),
+        What.PIN: because(Cause.COPYING),
+    },
+)
+"""What an eviction of the device does below it: under write-back its victims are copied, and room is made for them."""
+
+
+def room(cause: Cause, **where: object) -> Row:
+    """Making room on the device."""
+    own = {what: because(cause, **where) for what in (What.EVICT, What.DEMOTE, What.RELEASE, What.SPLIT)}
+    below = {what: because(*[one.cause for one in causes], **where) for what, causes in SPILLS.items()}
+    return joined(own, below)
+
+
+ROOM = room(Cause.NEED)
+ROOM_IN_ALLOC = room(Cause.NEED, evict_moment="alloc")
+
+WALK: Row = {
+    What.USE: because(Cause.KEY),
+    What.COUNT: because(Cause.KEY, hit_counts="match"),
+    What.SPLIT: because(Cause.KEY),
+}
+"""Looking a key up."""
+
+GRANTS: Row = {
+    What.TAKE: because(Cause.WANTED),
+    What.EVICT: because(Cause.HANDED_OUT, publish="at_alloc"),
+}
+"""Memory is handed out; in a block table, what was found in it is found there no more."""
+
+ENTERS: Row = {What.PLACE: because(Cause.KEY, publish="at_alloc")}
+"""In a block table, full pages of a request are found from the moment in which they are handed out."""
+
+BACKS: Row = {
+    What.BACK: because(Cause.POLICY),
+    What.HOST_TAKE: because(Cause.POLICY),
+    What.BEGIN_JOB: because(Cause.POLICY),
+}
+"""What is due is backed up."""
+
+INSERTS: Row = joined(
+    HOST_ROOM,
+    BACKS,
+    {
+        What.PLACE: because(Cause.KEY),
+        What.RESTORE: because(Cause.KEY),
+        What.RELEASE: because(Cause.DUPLICATE),
+        What.USE: because(Cause.KEY),
+        What.COUNT: because(Cause.KEY, hit_counts="insert"),
+        What.RAISE: because(Cause.KEY),
+        What.SPLIT: because(Cause.KEY),
+        What.LOCK: because(Cause.COPYING),
+        What.PIN: because(Cause.COPYING),
+        What.BEGIN_JOB: because(Cause.OUTSTANDING),
+    },
+)
+"""Caching a key: what is missing is placed, what was used often enough is backed up."""
+
+RETURNS: Row = {
+    What.HOST_RELEASE: because(Cause.NOBODY),
+    What.UNPIN: because(Cause.NOBODY),
+    What.END_JOB: because(Cause.NOBODY),
+}
+"""A prefetch that nobody waits for any more returns what it held."""
+
+COMMITS: Row = joined(
+    TOLD,
+    {
+        What.BACK: because(Cause.COMMIT),
+        What.HOST_RELEASE: because(Cause.DUPLICATE, Cause.MISFIT, Cause.OVER),
+        What.USE: because(Cause.KEY),
+        What.SPLIT: because(Cause.KEY),
+        What.UNPIN: because(Cause.OVER),
+        What.END_JOB: because(Cause.OVER),
+    },
+)
+"""What a prefetch has read is cached on the host."""
+
+RESERVES: Row = joined(
+    HOST_ROOM,
+    {What.HOST_TAKE: because(Cause.WANTED), What.PIN: because(Cause.COPYING), What.UNPIN: because(Cause.FOUND)},
+)
+"""Memory for what is to be read."""
+
+LET_FINISH: Row = {what: because(Cause.COPYING) for what in (What.ASK, What.READ, What.PUT)}
+"""What threads are doing with storage is let finish before it is gone."""
+
+ACTIONS: Mapping[On, Row] = {
+    On.ALLOC: joined(GRANTS, ROOM_IN_ALLOC),
+    On.REFUSED_ALLOC: ROOM_IN_ALLOC,
+    On.ALLOC_EXTEND: joined(GRANTS, ROOM_IN_ALLOC),
+    On.ALLOC_DECODE: joined(GRANTS, ROOM_IN_ALLOC),
+    On.EXTEND_BATCH: joined(GRANTS, ROOM_IN_ALLOC),
+    On.REFUSED_EXTEND: ROOM_IN_ALLOC,
+    On.FREE: {What.RELEASE: because(Cause.GIVEN)},
+    On.GROUP_OPEN: {},
+    On.GROUP_CLOSED: {What.RELEASE: because(Cause.GIVEN)},
+    On.RESET: joined(
+        TOLD,
+        LET_FINISH,
+        {
+            what: because(Cause.RESET)
+            for what in (
+                What.EVICT,
+                What.DEMOTE,
+                What.RELEASE,
+                What.UNLOCK,
+                What.DROP,
+                What.HOST_RELEASE,
+                What.UNPIN,
+                What.END_JOB,
+            )
+        },
+    ),
+    On.MATCH: WALK,
+    On.INSERT: INSERTS,
+    On.LOCK: {
+        What.LOCK: because(Cause.ASKED),
+        What.USE: because(Cause.KEY, lock_touches=True),
+        What.SPLIT: because(Cause.KEY),
+    },
+    On.UNLOCK: {What.UNLOCK: because(Cause.GIVEN)},
+    On.EVICT: room(Cause.ASKED),
+    On.BEGIN: joined(WALK, GRANTS, ENTERS, ROOM, {What.LOCK: because(Cause.ASKED)}),
+    On.REFUSED_BEGIN: joined(WALK, ROOM),
+    On.GROW: joined(GRANTS, ENTERS, ROOM),
+    On.REFUSED_GROW: ROOM,
+    On.PUBLISH: joined(INSERTS, {What.LOCK: because(Cause.ASKED), What.UNLOCK: because(Cause.GIVEN)}),
+    On.END: {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER)},
+    On.FINISH: INSERTS,
+    On.EVICT_HOST: {what: because(Cause.ASKED) for what in (What.DROP, What.HOST_RELEASE, What.SPLIT)} | dict(TOLD),
+    On.LOAD_BACK: joined(
+        WALK,
+        ROOM,
+        {
+            What.RESTORE: because(Cause.WANTED),
+            What.TAKE: because(Cause.WANTED),
+            What.LOCK: because(Cause.COPYING),
+            What.PIN: because(Cause.COPYING),
+            What.BEGIN_JOB: because(Cause.WANTED),
+        },
+    ),
+    On.REFUSED_LOAD_BACK: joined(WALK, ROOM),
+    On.COPIED: {What.GO_ON: because(Cause.ASKED)},
+    On.FAILED_COPY: {What.GO_ON: because(Cause.FAILED)},
+    On.QUERY: {
+        What.ASK: because(Cause.ASKED),
+        What.GO_ON: because(Cause.ASKED),
+        What.END_JOB: because(Cause.FOUND),
+        What.BEGIN_JOB: because(Cause.FOUND),
+        What.HOST_RELEASE: because(Cause.FOUND),
+        What.UNPIN: because(Cause.FOUND),
+    },
+    On.FETCH: {
+        What.READ: because(Cause.ASKED),
+        What.GO_ON: because(Cause.ASKED),
+        What.END_JOB: because(Cause.LANDED),
+        What.HOST_RELEASE: because(Cause.FOUND),
+    },
+    On.PUT: {
+        What.PUT: because(Cause.ASKED),
+        What.GO_ON: because(Cause.ASKED),
+        What.END_JOB: because(Cause.LANDED),
+        What.UNPIN: because(Cause.LANDED),
+    },
+    On.ZOMBIE: joined(
+        RETURNS,
+        {
+            What.ASK: because(Cause.ASKED),
+            What.READ: because(Cause.ASKED),
+            What.GO_ON: because(Cause.ASKED),
+            What.BEGIN_JOB: because(Cause.FOUND),
+        },
+    ),
+    On.TICK: joined(
+        TOLD,
+        {
+            What.END_JOB: because(Cause.LANDED, Cause.NOBODY),
+            What.GO_ON: because(Cause.NOBODY),
+            What.BEGIN_JOB: because(Cause.OUTSTANDING, Cause.FAILED),
+            What.LOCK: because(Cause.COPYING),
+            What.UNLOCK: because(Cause.LANDED),
+            What.PIN: because(Cause.COPYING),
+            What.UNPIN: because(Cause.LANDED, Cause.FOUND),
+            What.HOST_RELEASE: because(Cause.QUEUE, Cause.FAILED),
+            What.DROP: because(Cause.FAILED),
+            What.DEMOTE: because(Cause.FAILED),
+            What.RELEASE: because(Cause.FAILED),
+            What.SPLIT: because(Cause.FAILED),
+        },
+        {
+            what: because(*[one.cause for one in causes], reserve="hit")
+            for what, causes in joined(RESERVES, {What.BEGIN_JOB: because(Cause.FOUND)}).items()
+        },
+        {
+            what: because(*[one.cause for one in causes], backup_moment="tick")
+            for what, causes in joined(HOST_ROOM, BACKS, {What.MOVE_COPY: because(Cause.POLICY)}).items()
+        },
+    ),
+    On.COMMIT: COMMITS,
+    On.DETACHED: RETURNS,
+    On.ATTACH: {},
+    On.DETACH: joined(
+        LET_FINISH,
+        {
+            What.END_JOB: because(Cause.DETACHED),
+            What.GO_ON: because(Cause.DETACHED),
+            What.HOST_RELEASE: because(Cause.DETACHED),
+            What.UNPIN: because(Cause.DETACHED),
+        },
+    ),
+    On.SETTLED: {},
+    On.PREFETCH: joined(WALK, RESERVES, {What.BEGIN_JOB: because(Cause.ASKED)}),
+    On.REFUSED_PREFETCH: joined(WALK, HOST_ROOM),
+    On.POLL: COMMITS,
+    On.LOADED: {},
+    On.ABANDON: joined(RETURNS, {What.GO_ON: because(Cause.NOBODY)}),
+    On.FAULT: {},
+    On.OUT_OF_MEMORY: joined(WALK, ROOM),
+    On.CLOCK: {},
+}
+"""The table: for each occasion the effects that it may have, each with its causes."""
+
+FACETS: Mapping[On, tuple[On, ...]] = {
+    On.GROUP_END: (On.FREE,),
+    On.PUBLISH_ALL: (On.PUBLISH,),
+    On.PUBLISH_UPTO: (On.PUBLISH,),
+    On.ABORT: (On.END,),
+    On.END_UPTO: (On.FINISH,),
+    On.LIMITED_LOAD_BACK: (On.LOAD_BACK,),
+    On.LAYERED: (On.COPIED, On.FAILED_COPY),
+    On.PREFETCH_TICK: (On.TICK,),
+    On.QUIET_TICK: (On.TICK,),
+    On.GATED_PREFETCH: (On.REFUSED_PREFETCH,),
+}
+"""Occasions that always come with another one (with one of these), whose row is theirs."""
+
+_PURE = "it is worked out from its arguments, and no cache is there"
+_STORE = "it is a call on a page store of its own, and no cache is there"
+_SPARSE = "it is a call on a sparse host pool of its own, and no cache is there"
+_COMPONENTS = "it is a call on a cache of components, whose frame is COMP-15, COMP-16 and COMP-17"
+_RANKS = "it is a call on ranks, which are looked at by rules of their own, and no cache is there"
+_MISUSE = "the contract is broken, and nothing is expected but what the pack `misuse` says"
+_EVERY = "it is said of every call of a kind of cache or trace beside what the call is"
+
+
+def _calls_on(kind: str) -> list[On]:
+    """The occasions of one kind of cache: its calls, granted and refused, whose names begin with the kind's."""
+    return [one for one in On if one.removeprefix("refused_").startswith(f"{kind}_")]
+
+
+ELSEWHERE: Mapping[On, str] = {
+    On.EXTEND_ONE: "it is one request's part of a batch, which is looked at as a whole",
+    On.AGAIN: "it compares two runs",
+    On.IN_GROUP: _EVERY,
+    On.FLAT_CALL: _EVERY,
+    **dict.fromkeys(_calls_on("ranks"), _RANKS),
+    **dict.fromkeys(_calls_on("sparse"), _SPARSE),
+    **dict.fromkeys(_calls_on("component"), _COMPONENTS),
+    On.RAISED: "it says of a call without a cache that it raised",
+    **dict.fromkeys(
+        (
+            On.PAGE_HASHES,
+            On.HASH_REFUSAL,
+            On.HASH_PIECES,
+            On.HASH_PAIR,
+            On.HASH_NAMESPACES,
+            On.HASHED,
+            On.PLAN_PREFETCH,
+        ),
+        _PURE,
+    ),
+    **dict.fromkeys(
+        (
+            On.STORE_EXISTS,
+            On.STORE_GET,
+            On.STORE_LOOKUP,
+            On.STORE_PUT,
+            On.STORE_GET_INTO,
+            On.STORE_CLEAR,
+            On.STORE_CRASH,
+            On.STORE_RACE,
+        ),
+        _STORE,
+    ),
+    **dict.fromkeys(
+        (
+            On.MISUSE,
+            On.DOUBLE_FREE,
+            On.REPEATED_FREE,
+            On.PARTIAL_FREE,
+            On.STALE_UNLOCK,
+            On.SCRIBBLE,
+            On.ODD_ALLOC,
+            On.FORBIDDEN,
+            On.OTHER_WIDTH,
+            On.BEYOND,
+        ),
+        _MISUSE,
+    ),
+}
+"""Occasions that are no calls on a cache that is looked at, each with the reason."""
+
+
+def occasions_with(what: What) -> tuple[On, ...]:
+    """The occasions that may have this effect, in the order of the table."""
+    return tuple(on for on, row in ACTIONS.items() if what in row)
+
+
+def occasions_of_rule(on: On | What | Iterable[On | What]) -> tuple[On, ...]:
+    """The occasions that a rule names: these, and those that may have an effect that it names; each once."""
+    named = (on,) if isinstance(on, On | What) else tuple(on)
+    found: dict[On, None] = {}
+    for one in named:
+        found |= dict.fromkeys(occasions_with(one) if isinstance(one, What) else (one,))
+    return tuple(found)

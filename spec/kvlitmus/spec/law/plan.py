@@ -1,0 +1,207 @@
+"""Plans: which rules are judged after a step, and their facts, worked out once each.
+
+All steps that are alike (the same kind of call, the same depth and capabilities) have one plan.  It is compiled to one
+function, in which every fact is a local variable: a step has some fifty facts and rules, and looking each of them up
+would cost as much as working them out.  :attr:`Plan.source` is that function, to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kvlitmus.spec.law.facts import FACTS, INPUTS, UNKNOWN, Facts, worked_out_from
+from kvlitmus.spec.law.inline import expression
+from kvlitmus.spec.law.rule import Kind, Rule
+from kvlitmus.spec.words.setting import SNAPSHOT
+
+
+class Judged(NamedTuple):
+    """What came of a step in which something was broken or unknown.
+
+    ``broken``: the rules that are not kept; ``unknown``: those that could not be judged here, for want of a fact;
+    ``facts``: all facts that were worked out, where something was broken or facts are to be told.
+    """
+
+    broken: tuple[str, ...]
+    unknown: tuple[str, ...]
+    facts: Facts
+
+
+class Plan(NamedTuple):
+    """The rules to judge after steps that are alike.
+
+    ``never``: rules about such steps that speak of what is known only without a snapshot, where there is one; they are
+    unknown after every step.
+
+    ``run`` takes the inputs of facts (:data:`~kvlitmus.spec.law.facts.INPUTS`, in order), whether all facts are to be
+    told, and one count for each rule of ``premised``, to which it adds where the rule's premise was not true; it returns
+    ``None`` where facts are not to be told, and every rule was judged and kept.
+    """
+
+    rules: tuple[str, ...]
+    source: str
+    run: Callable[..., Judged | None]
+    premised: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+
+def applies(one: Rule, occasions: Collection[str], capabilities: frozenset[str]) -> bool:
+    """Whether a rule is about calls on these occasions, made to a cache with these capabilities."""
+    if one.kind is Kind.PROCEDURE or not one.facts or not one.needs <= capabilities:
+        return False
+    return one.kind is Kind.STATE or any(occasion in occasions for occasion in one.on)
+
+
+def knowable(name: str, unknown: Collection[str], capabilities: frozenset[str]) -> bool:
+    """Whether a fact may be known after such a step: it can be worked out."""
+    if name in unknown:
+        return False
+    if name in INPUTS:
+        return True
+    one = FACTS[name]
+    if not one.ports <= capabilities:
+        return False
+    return all(knowable(need, unknown, capabilities) for need in one.needs)
+
+
+def unseen(names: Iterable[str]) -> bool:
+    """Whether one of these facts, or what they are worked out from, is known only where there is no snapshot."""
+    return any(FACTS[name].unseen for name in worked_out_from(names))
+
+
+def compile_plan(
+    rules: Iterable[Rule],
+    occasions: Collection[str],
+    *,
+    depth: int,
+    capabilities: frozenset[str],
+    unknown: frozenset[str] = frozenset(),
+    premises: bool = True,
+) -> Plan:
+    """The plan for steps on these occasions.
+
+    ``unknown``: facts that nobody knows.  ``premises``: whether to count where premises are not true, which proofs
+    don't need.
+
+    After misuse the rules of that pack are judged, and no others.
+    """
+    misuse = "misuse" in occasions
+    about = [
+        one
+        for one in rules
+        if (one.pack == "misuse") == misuse
+        and applies(one, occasions, capabilities)
+        and one.depth <= depth
+        and all(knowable(name, unknown, capabilities) for name in one.facts)
+    ]
+    judged = [one for one in about if depth < SNAPSHOT or not unseen(one.facts)]
+    kept = {one.id for one in judged}
+    never = tuple(one.id for one in about if one.id not in kept)
+    names: dict[str, Any] = {"UNKNOWN": UNKNOWN, "Judged": Judged}
+    lines, done = ["broken, unknown = [], []"], set(INPUTS)
+    premised: list[str] = []
+    for one in judged:
+        premise = one.premise_fact
+        if premise and not (premises and knowable(premise, unknown, capabilities)):
+            premise = ""
+        for name in worked_out_from((*one.facts, premise)):
+            if name not in done:
+                done.add(name)
+                lines.append(assignment(name, names))
+        keeps = f"keeps_{one.id.replace('-', '_')}"
+        call = worked_out(keeps, one.predicate, one.facts, names)
+        if premise:
+            lines.append(f"if {idle(one)}: idle[{len(premised)}] += 1")
+            premised.append(one.id)
+        open_ = [name for name in one.facts if is_open(name)]
+        if open_:
+            known = " and ".join(f"{name} is not UNKNOWN" for name in open_)
+            lines += [
+                f"if {known}:",
+                f"    if not {call}: broken.append({one.id!r})",
+                f"else: unknown.append({one.id!r})",
+            ]
+        else:
+            lines.append(f"if not {call}: broken.append({one.id!r})")
+    facts = ", ".join(f"{name!r}: {name}" for name in sorted(done - INPUTS.keys()))
+    lines.append(f"if broken or told: return Judged(tuple(broken), tuple(unknown), {{{facts}}})")
+    lines.append("if unknown: return Judged((), tuple(unknown), {})")
+    source = f"def run({', '.join(INPUTS)}, told, idle=()):\n" + "".join(f"    {line}\n" for line in lines)
+    exec(compile(source, f"<plan {'+'.join(sorted(occasions))}>", "exec"), names)  # noqa: S102 - of this tree's own names
+    return Plan(tuple(one.id for one in judged), source, names["run"], tuple(premised), never)
+
+
+def idle(one: Rule) -> str:
+    """The condition under which a rule's premise isn't true, where its facts are known."""
+    name = one.premise_fact
+    true = name if one.premise != name else f"not {name}"
+    open_ = sorted(fact for fact in {name, *one.facts} if is_open(fact))
+    return " and ".join([*(f"{fact} is not UNKNOWN" for fact in open_), true])
+
+
+def is_open(name: str) -> bool:
+    """Whether a fact may turn out to be unknown."""
+    return name in FACTS and (FACTS[name].open or any(is_open(need) for need in FACTS[name].needs))
+
+
+def assignment(name: str, names: dict[str, Any]) -> str:
+    """The line that works a fact out."""
+    one = FACTS[name]
+    value = worked_out(f"fact_{name}", one.compute, one.needs, names)
+    open_ = [need for need in one.needs if is_open(need)]
+    if not open_:
+        return f"{name} = {value}"
+    return f"{name} = {value} if {' and '.join(f'{need} is not UNKNOWN' for need in open_)} else UNKNOWN"
+
+
+def worked_out(name: str, function: Callable[..., Any], needs: Iterable[str], names: dict[str, Any]) -> str:
+    """What a function says of these: the expression that it returns, or a call of it by a name that is noted."""
+    simple = expression(function)
+    if simple is not None:
+        names.update(simple.names)
+        return f"({simple.text})"
+    names[name] = function
+    return f"{name}({', '.join(needs)})"
+
+
+def value_of(name: str, inputs: Mapping[str, Any], known: Facts) -> Any:
+    """One fact of a step, for whoever explains it: worked out, with what it needs, and noted among the known.
+
+    Unknown where an input is missing.
+    """
+    if name in INPUTS:
+        return inputs.get(name, UNKNOWN)
+    if name not in known:
+        one = FACTS[name]
+        values = [value_of(need, inputs, known) for need in one.needs]
+        unknown = any(value is UNKNOWN for value in values) or (one.unseen and shows_snapshots(inputs))
+        known[name] = UNKNOWN if unknown else one.compute(*values)
+    return known[name]
+
+
+def shows_snapshots(inputs: Mapping[str, Any]) -> bool:
+    """Whether there is a snapshot after each call, or nobody says that there is none."""
+    setting = inputs.get("setting", UNKNOWN)
+    return setting is UNKNOWN or setting.seen
+
+
+def verdicts(
+    rules: Iterable[Rule],
+    occasions: Collection[str],
+    capabilities: frozenset[str],
+    inputs: Mapping[str, Any],
+    known: Facts,
+) -> dict[str, bool]:
+    """Which of these rules a step keeps; those are left out that aren't about it, or can't be judged.
+
+    A plan says the same for many steps that are alike, and quickly.  ``known``: facts that are known already, in proofs
+    a digest other than SHA-256; those that are worked out are noted there.
+    """
+    said = {}
+    for one in rules:
+        if applies(one, occasions, capabilities):
+            values = {name: value_of(name, inputs, known) for name in one.facts}
+            if not any(value is UNKNOWN for value in values.values()):
+                said[one.id] = one.predicate(**values)
+    return said

@@ -1,0 +1,219 @@
+"""What a rule is, and the register of all rules.
+
+A rule is a function.  Its **docstring** is the normative sentence; its **parameters** name the
+**facts** it speaks of (:mod:`kvlitmus.spec.law.facts`); its **result** says whether the sentence is
+true.  It is pure and total, so prose, symbolic execution, enumeration and judge all use this
+one function, and text and logic cannot drift apart.
+
+Rules of upkeep:
+
+* an id is never reused and never renumbered; a rule that turns out wrong is retired in
+  :data:`RETIRED` with the reason;
+* a rule looks at the facts it is given and at nothing else;
+* whether a rule can be judged at a **depth** of observation follows from its facts alone.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kvlitmus.spec.law.actions import What, occasions_of_rule
+from kvlitmus.spec.law.facts import FACTS, digests_of, worked_out_from
+from kvlitmus.spec.law.fingerprint import Source, digest, everything
+from kvlitmus.spec.law.on import On
+
+Predicate = TypeVar("Predicate", bound=Callable[..., bool])
+
+
+class Strength(enum.Enum):
+    """How much is lost when a rule is broken."""
+
+    MUST = "MUST"
+    """A broken rule is a defect: the verdict is *violated*."""
+    SHOULD = "SHOULD"
+    """A broken rule is a weakness that somebody may have chosen: the verdict is *warned*."""
+
+
+class Kind(enum.Enum):
+    """What a rule is a statement about."""
+
+    STATE = "state"
+    """An invariant: true after every step."""
+    STEP = "step"
+    """A relation between what was asked, what was answered, before and after."""
+    HISTORY = "history"
+    """A statement about a whole run."""
+    PROCEDURE = "procedure"
+    """A sentence and a litmus test, no predicate (crash safety, misuse, error texts)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule with everything that is known about it."""
+
+    id: str
+    """Like ``TREE-03``; never reused."""
+    title: str
+    """Its name, in words."""
+    text: str
+    """The normative sentence."""
+    strength: Strength
+    """How much is lost when it is broken."""
+    kind: Kind
+    """What it is a statement about."""
+    pack: str
+    """Which pack of rules it belongs to."""
+    on: tuple[On, ...]
+    """The occasions on which a rule of steps is judged."""
+    facts: tuple[str, ...]
+    """The facts that it speaks of, by name."""
+    needs: frozenset[str]
+    """Capabilities beyond those that its occasions imply."""
+    source: str
+    """Where it comes from."""
+    reference: str
+    """The function of the reference that shows how one correct cache keeps it."""
+    allowed: str
+    """A format string over the facts that says what would have been right."""
+    predicate: Callable[..., bool]
+    """Whether the sentence is true of these facts."""
+    premise: str = ""
+    """Names the fact that says when the rule has something to say: where it is false, zero or empty (with ``not``
+    before it: where it is true) the rule is kept whatever the cache does, or as good as. It is judged all the same, but
+    that doesn't count as an evaluation, so a rule that never had anything to say doesn't read as passed.
+    """
+
+    @property
+    def depth(self) -> int:
+        """The least depth of observation at which all facts of the rule can be known."""
+        return max((FACTS[name].depth for name in self.facts), default=0)
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits that change with the rule's logic: its predicate, its facts, or when it is judged.
+
+        No words are in it, and no names that can be chosen freely (:mod:`kvlitmus.spec.law.fingerprint`).
+        """
+        return self.digest_by(everything())
+
+    def digest_by(self, source: Source) -> str:
+        """The same, where only a part of the sources counts."""
+        facts = digests_of((*self.facts, *[self.premise_fact] * bool(self.premise)), source)
+        judged = (self.id, self.strength.value, self.kind.value, [str(one) for one in self.on], sorted(self.needs))
+        premise = f"{self.premise.startswith(NOT)} {facts[self.premise_fact]}" if self.premise else ""
+        return digest(f"{judged} {premise} {[facts[one] for one in self.facts]} {source.of(self.predicate)}")
+
+    @property
+    def sentence(self) -> str:
+        """Twelve hex digits that change with the rule's words alone: its sentence, and what would have been right.
+
+        What facts are called, which that speaks of, is no part of it.
+        """
+        return digest(f"{self.text}\n{re.sub('{[^}]*}', '{}', self.allowed)}")
+
+    @property
+    def premise_fact(self) -> str:
+        """The fact that the premise is about; empty without a premise."""
+        return self.premise.removeprefix(NOT)
+
+    @property
+    def premise_text(self) -> str:
+        """The premise in words; empty without one."""
+        if not self.premise:
+            return ""
+        text = FACTS[self.premise_fact].meaning
+        return f"not: {text}" if self.premise.startswith(NOT) else text
+
+
+NOT = "not "
+"""How a premise begins that is true where its fact is not."""
+
+RULES: dict[str, Rule] = {}
+"""The rules that have been registered, by id; all of them are :func:`kvlitmus.spec.parts.all_rules`."""
+
+RETIRED: dict[str, str] = {}
+"""Ids that are no longer in force, each with the reason; never used again."""
+
+SUCCESSORS: dict[str, str] = {}
+"""Retired ids, each with the id of the rule that says now what it said."""
+
+
+def rule(
+    id: str,
+    *,
+    kind: Kind = Kind.STEP,
+    on: On | What | tuple[On | What, ...] = (),
+    strength: Strength = Strength.MUST,
+    pack: str = "",
+    needs: tuple[str, ...] = (),
+    source: str,
+    reference: str = "",
+    allowed: str = "",
+    premise: str = "",
+) -> Callable[[Predicate], Predicate]:
+    """Register a predicate as a rule; the predicate itself is returned unchanged.
+
+    ``id`` is like ``TREE-03``; the part before the dash, in lower case, is the pack unless ``pack`` says otherwise.
+    ``kind`` says when it is judged: after steps, if it isn't given.  ``on`` names the occasions on which a step rule is
+    judged, or an effect: then these are all occasions that may have it (:mod:`kvlitmus.spec.law.actions`).  ``needs`` names
+    capabilities beyond those that the calls in ``on`` imply.  ``source`` is where the rule comes from (the map's id, a
+    paper, an upstream change).  ``reference`` is the function of the reference that shows how one correct cache keeps
+    the rule.  ``allowed`` is a format string over the facts that says what would have been right; it is shown in
+    explanations.  ``premise``: see :class:`Rule`.
+
+    Raises ``ValueError`` for an id that is in use, retired or malformed, an unknown fact, and a rule without a sentence.
+    """
+
+    def register(predicate: Predicate) -> Predicate:
+        text = inspect.getdoc(predicate) or ""
+        facts = tuple(inspect.signature(predicate).parameters)
+        unknown = [name for name in facts if name not in FACTS]
+        prefix, _, number = id.partition("-")
+        if not (prefix.isupper() and number.isdigit()):
+            raise ValueError(f"rule id must look like TREE-03 (got {id!r})", id)
+        if id in RULES or id in RETIRED:
+            raise ValueError(f"rule id {id} is already taken or retired; ids are never reused", id)
+        if unknown:
+            raise ValueError(f"{id}: unknown facts {unknown}; add them to kvlitmus.spec.law.facts", id, unknown)
+        if not text:
+            raise ValueError(f"{id} has no sentence", id)
+        check_premise(id, premise.removeprefix(NOT), facts)
+        RULES[id] = Rule(
+            id=id,
+            title=predicate.__name__.replace("_", " "),
+            text=" ".join(text.split()),
+            strength=strength,
+            kind=kind,
+            pack=pack or prefix.lower(),
+            on=occasions_of_rule(on),
+            facts=facts,
+            needs=frozenset(needs),
+            source=source,
+            reference=reference,
+            allowed=allowed,
+            predicate=predicate,
+            premise=premise,
+        )
+        return predicate
+
+    return register
+
+
+def check_premise(id: str, name: str, facts: Collection[str]) -> None:
+    """Raise ``ValueError`` for a premise that is no fact, or that can't be known wherever the rule is judged."""
+    if not name:
+        return
+    if name not in FACTS:
+        raise ValueError(f"{id}: its premise {name!r} is no fact", id, name)
+    known = {one for fact in worked_out_from(facts) for one in (fact, *FACTS[fact].needs)}
+    depth = max((FACTS[one].depth for one in facts), default=0)
+    ports = frozenset[str]().union(*(FACTS[one].ports for one in worked_out_from(facts)))
+    asked = [one for one in worked_out_from((name,)) if one not in known]
+    deeper = [one for one in asked if FACTS[one].depth > depth or not FACTS[one].ports <= ports]
+    if deeper:
+        raise ValueError(f"{id}: its premise needs {deeper}, which can't be known wherever the rule is judged", id)

@@ -1,0 +1,431 @@
+"""What a call and its answer amount to: the state after it, as a correct cache has it.
+
+:func:`expect` folds the elementary effects of one call.  Where a correct cache has a choice (how long the cached prefix
+is that it found, which slots it handed out), the answer says which it made.  Evictions are no part of the answer; they
+are seen in a snapshot (:func:`follow`), or, without one, leave doubt (:mod:`kvlitmus.spec.prefix.partial`).
+
+The reference uses the same functions: it makes the choice itself, answers, and goes on with what this says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from kvlitmus.spec.interface import Begun, Hit, Stored
+from kvlitmus.spec.prefix import calls, effects, partial, tables
+from kvlitmus.spec.prefix.release import queued, without
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import Page, RequestState, State, Tree, empty_state
+from kvlitmus.spec.words.names import page_names
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Slot, page_slots, pages_in_order, pages_needed, pages_of
+
+Slots = tuple[Slot, ...]
+
+
+def expect(state: State, setting: Setting, call: Any, answer: Any) -> State:
+    """The state after a call that was answered so."""
+    if state.doubt.odd:
+        state = state._replace(doubt=state.doubt._replace(odd=()))
+    return queued(state, EXPECT[type(call)](state, setting, call, answer), setting, call)
+
+
+def follow(state: State, setting: Setting, after: Seen) -> State:
+    """What was expected, as the snapshot shows it: pages that vanished are gone, pages that appeared are there."""
+    if setting.table:
+        state = state._replace(table=tables.as_seen(state.table, after.places()))
+    if state.leaving:
+        state = without(state, after.free)
+    cached, tree = after.cached, state.tree
+    if cached == {name: page.page for name, page in tree.pages.items()}:
+        return state
+    followed: dict[Name, Page] = {}
+    for name, page in cached.items():
+        old = tree.pages.get(name)
+        if old is None:
+            old = Page(after.parent_of(name), page, tree.clock, tree.clock)
+        followed[name] = old if old.page == page else old._replace(page=page)
+    return state._replace(tree=Tree(followed, tree.clock))
+
+
+# What several facts and effects ask of a call
+
+
+def owned_by(slots: Sequence[Slot], setting: Setting) -> Sequence[PageNo]:
+    """The pages that somebody owns who owns these slots: each as often as a slot of one unit names it."""
+    return cast("Sequence[PageNo]", slots) if setting.size == 1 else list(pages_of(slots, setting.size))
+
+
+def offered_by(call: calls.Insert, setting: Setting) -> dict[Name, PageNo]:
+    """What an insert offers for each whole page of its key."""
+    return {name: PageNo(call.slots[at * setting.size] // setting.size) for at, name in enumerate(call.path.pages)}
+
+
+def inserted_already(state: State, setting: Setting, call: calls.Insert, answer: Stored) -> int:
+    """How many pages of its key were cached when an insert came: what it reports, as far as that can be."""
+    sure, possible = partial.cached_range(state, call.path.pages)
+    return min(max(answer.already // setting.size, sure), possible)
+
+
+def brought_in_vain(state: State, setting: Setting, call: calls.Insert, already: int) -> list[PageNo]:
+    """The pages of an insert that were brought for what was cached already, elsewhere."""
+    tree = partial.gone(state, setting, call.path.pages[already:]).tree
+    offered = list(offered_by(call, setting).items())[call.protected // setting.size : already]
+    return [page for name, page in offered if tree.pages[name].page != page]
+
+
+def computed_pages(running: RequestState, setting: Setting, upto: int | None) -> tuple[Name, ...]:
+    """The whole pages of a request that are computed."""
+    return running.path.pages if upto is None else page_names(running.path.names[:upto], setting.size)
+
+
+def used_path(state: State, setting: Setting, call: calls.Insert | calls.Publish | calls.End) -> Sequence[Name]:
+    """The pages of the path that a call uses by an insertion; none of a chunk, which is no new use."""
+    if isinstance(call, calls.Insert):
+        return () if call.chunked else call.path.pages
+    if isinstance(call, calls.Publish):
+        return () if call.chunked else computed_pages(state.requests[call.rid], setting, call.upto)
+    return computed_pages(state.requests[call.rid], setting, call.upto) if call.keep else ()
+
+
+def offered_by_request(running: RequestState, setting: Setting, paged: Sequence[Name]) -> list[PageNo]:
+    """The request's page for each whole page of its key; no page (-1) where its row is too short."""
+    size, row = setting.size, running.row
+    return [PageNo(row[at * size] // size if at * size < len(row) else -1) for at in range(len(paged))]
+
+
+def opened_by(row: Sequence[Slot], new: Sequence[Slot], setting: Setting) -> frozenset[PageNo]:
+    """The pages that ``new`` slots behind a row opened."""
+    size = setting.size
+    return pages_of(new, size) - pages_of(row[-1:], size) if len(row) % size else pages_of(new, size)
+
+
+def written_by(state: State, setting: Setting, call: Any, answer: Any) -> tuple[Sequence[Slot], Sequence[Name]] | None:
+    """The slots that the caller writes when the call is answered, and what it writes there; ``None`` where it computes nothing."""
+    size = setting.size
+    if type(call) is calls.Insert:
+        whole = len(call.path.pages) * size
+        return call.slots[call.protected : whole], call.path.names[call.protected : whole]
+    if type(call) is calls.Begin and answer is not None:
+        row, tokens = answer.row, call.path.tokens
+        computed = min(answer.cached, len(row)) if call.ahead else len(row)
+        return row[answer.cached : computed][: len(tokens)], tokens[answer.cached : computed]
+    if type(call) is calls.Grow and answer is not None and call.path is not None:
+        running = state.requests[call.rid]
+        if running.upto is not None:
+            return None
+        before, row, tokens = running.row, running.row + answer, call.path.tokens
+        start = max(0, len(before) - 1) if call.path.key.bigram else len(before)
+        return row[start : len(tokens)], tokens[start : len(row)]
+    if type(call) is calls.Compute:
+        running = state.requests[call.rid]
+        start = running.computed
+        end = min(start + call.units, len(running.row), len(running.path.tokens))
+        return running.row[start:end], running.path.tokens[start:end]
+    return None
+
+
+def written(state: State, setting: Setting, call: Any, answer: Any) -> Mapping[Slot, Name]:
+    """What slots hold after the caller has written."""
+    wrote = written_by(state, setting, call, answer)
+    return state.contents if wrote is None else effects.write(state.contents, *wrote)
+
+
+# The calls
+
+
+def alloc(state: State, setting: Setting, call: calls.Alloc, answer: Slots | None) -> State:
+    """The slots are the caller's."""
+    if answer is None:
+        return refused(state, setting, pages_needed(call.asked, setting.size))
+    state = state._replace(owners=effects.take(state.owners, owned_by(answer, setting)))
+    return allocated(state, setting, pages_of(answer, setting.size))
+
+
+def allocated(state: State, setting: Setting, pages: frozenset[PageNo]) -> State:
+    """These pages were handed out, after an eviction where allocations evict: what was cached in them isn't any more."""
+    if setting.table:
+        return tables.hand_out(state, pages)
+    if setting.profile.evict_moment == "alloc":
+        state = partial.made_room(state, setting, len(pages))
+    return partial.taken(state, setting, pages)
+
+
+def refused(state: State, setting: Setting, needed: int) -> State:
+    """An allocation of so many pages was refused, after an eviction where allocations evict."""
+    if setting.table or setting.profile.evict_moment != "alloc":
+        return state
+    return partial.tried(state, setting, needed)
+
+
+def extended_by(call: calls.Extend | calls.ExtendBatch, answer: Slots, setting: Setting) -> frozenset[PageNo]:
+    """The pages that an extension opened, of one request or of a batch."""
+    if isinstance(call, calls.Extend):
+        begun: Sequence[Slot] = call.row
+    else:
+        begun = [slot for before, slot in zip(call.before, call.last, strict=False) if before]
+    return pages_of(answer, setting.size) - pages_of(begun, setting.size)
+
+
+def extend(state: State, setting: Setting, call: calls.Extend | calls.ExtendBatch, answer: Slots | None) -> State:
+    """The pages that were opened are the caller's."""
+    if answer is None:
+        return refused(state, setting, opened_needed_by(call, setting))
+    opened = extended_by(call, answer, setting)
+    slots = [slot for page in opened for slot in page_slots(page, setting.size)]
+    state = state._replace(owners=effects.take(state.owners, owned_by(slots, setting)))
+    return allocated(state, setting, opened)
+
+
+def free(state: State, setting: Setting, call: calls.Free | calls.EndGroup, answer: None) -> State:
+    """The slots are the caller's no more."""
+    return state._replace(owners=effects.release(state.owners, pages_of(call.slots, setting.size)))
+
+
+def nothing(state: State, setting: Setting, call: object, answer: object) -> State:
+    """Nothing that anybody knows of has changed."""
+    return state
+
+
+def reset(state: State, setting: Setting, call: calls.Reset, answer: None) -> State:
+    """The cache is as new; what is stored, and what was told, is not forgotten."""
+    tiers = None if state.tiers is None else state.tiers.forgotten()
+    return empty_state()._replace(tiers=tiers, told=state.told, late=state.late)
+
+
+def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> State:
+    """What was found was used, and a node ends there."""
+    paged, length = call.path.pages, answer.length
+    _, possible = partial.cached_range(state, paged)
+    covered = paged[: min(length // setting.size, possible)]
+    if answer.slots is not None:
+        state = partial.known(state, setting, covered, pages_in_order(answer.slots, setting.size))
+    if length < setting.cap(len(call.path.names)) and setting.profile.match_ends == "page":
+        state = partial.gone(state, setting, paged[len(covered) :])
+    return state._replace(tree=matched(state.tree, setting, covered))
+
+
+def matched(tree: Tree, setting: Setting, covered: Sequence[Name]) -> Tree:
+    """The tree after a match that covered these pages; in a block table only giving them back counts as a use."""
+    if setting.table:
+        return tree
+    return used(tree, setting, covered, hits=int(setting.profile.hit_counts == "match"))
+
+
+def used(tree: Tree, setting: Setting, covered: Sequence[Name], *, hits: int = 0) -> Tree:
+    """The tree after a use of these pages of one path: a node ends with the last of them."""
+    tree = effects.touch(tree, covered, hits=hits)
+    return effects.split(tree, covered[-1], renews=setting.renews) if covered else tree
+
+
+def insert(state: State, setting: Setting, call: calls.Insert, answer: Stored) -> State:
+    """What was missing is cached in the slots that were brought, which are the tree's now."""
+    size, paged = setting.size, call.path.pages
+    already = inserted_already(state, setting, call, answer)
+    vain = brought_in_vain(state, setting, call, already) if setting.profile.duplicates == "cache_frees" else []
+    contents = written(state, setting, call, answer)
+    state = partial.gone(state, setting, paged[already:])
+    tree, _ = effects.insert(
+        state.tree,
+        call.path.root,
+        paged,
+        list(offered_by(call, setting).values()),
+        counts=setting.profile.hit_counts == "insert" and not call.chunked,
+        priority=call.priority,
+        renews=setting.renews,
+    )
+    adopted = pages_of(
+        [*[call.slots[at * size] for at in range(already, len(paged))], *[Slot(page * size) for page in set(vain)]],
+        size,
+    )
+    state = partial.certain(state, setting, paged)
+    return state._replace(tree=tree, owners=effects.release(state.owners, adopted), contents=contents)
+
+
+def lock(state: State, setting: Setting, call: calls.Lock, answer: object) -> State:
+    """The path is protected once more; it was used, where the profile says that a lock is a use."""
+    tree = effects.lock(state.tree, call.at)
+    covered = effects.path(tree, call.at)
+    if setting.profile.lock_touches:
+        tree = effects.touch(tree, covered)
+    state = partial.certain(state, setting, covered)
+    return state._replace(tree=tree, receipts={**state.receipts, call.receipt: call.at})
+
+
+def unlock(state: State, setting: Setting, call: calls.Unlock, answer: object) -> State:
+    """The path is protected once less."""
+    receipts = {number: at for number, at in state.receipts.items() if number != call.receipt}
+    return state._replace(tree=unlocked(state.tree, setting, call.at), receipts=receipts)
+
+
+def unlocked(tree: Tree, setting: Setting, at: Name) -> Tree:
+    """The tree after the path that ends here was given back; it was used, where the profile says that this is a use."""
+    tree = effects.lock(tree, at, -1)
+    return effects.touch(tree, effects.path(tree, at)) if setting.profile.unlock_touches else tree
+
+
+def evict(state: State, setting: Setting, call: calls.Evict, answer: int) -> State:
+    """The victims are gone and free; which those are is no part of the answer, so it is seen, or in doubt."""
+    return partial.evicted(state, setting, answer)
+
+
+def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | None) -> State:
+    """The cached prefix is used and locked, the rest of the row is the request's; a block table enters what is full."""
+    size, paged = setting.size, call.path.pages
+    cap = setting.cap(len(call.path.names))
+    sure, possible = partial.cached_range(state, paged)
+    if answer is None:
+        if setting.table:
+            return state
+        used = paged[: min(possible, cap // size)]
+        if setting.profile.match_ends == "node":
+            used = used[: effects.whole_nodes(state.tree, used)]
+        touched = state
+        if setting.profile.refused_begin == "renews":
+            touched = partial.used(state._replace(tree=matched(state.tree, setting, used)), setting, state, used[sure:])
+        return partial.tried(touched, setting, pages_needed(len(call.path.key.tokens), size), used)
+    row, cached = cast("Slots", tuple(answer.row)), answer.cached
+    contents = written(state, setting, call, answer)
+    covered = paged[: min(cached // size, possible)]
+    state = partial.known(state, setting, covered, pages_in_order(row, size))
+    if cached < cap and setting.profile.match_ends == "page":
+        state = partial.gone(state, setting, paged[len(covered) :])
+    at = covered[-1] if covered else call.path.root
+    computed = min(cached, len(row)) if call.ahead else len(row)
+    running = RequestState(call.path, row, cached, computed, at)
+    tree = effects.lock(matched(state.tree, setting, covered), at)
+    state = state._replace(
+        tree=tree,
+        owners=effects.take(state.owners, owned_by(row[cached:], setting)),
+        requests={**state.requests, call.rid: running},
+        contents=contents,
+    )
+    opened = pages_of(row[cached:], size)
+    if setting.table:
+        return tables.enter(tables.hand_out(state, opened), setting, call.rid, 0)
+    return partial.taken(partial.made_room(state, setting, len(opened)), setting, opened)
+
+
+def grow(state: State, setting: Setting, call: calls.Grow, answer: Slots | None) -> State:
+    """The row is longer, in the request's own slots; a block table enters those that are full now."""
+    running = state.requests[call.rid]
+    if answer is None or call.path is None:
+        if setting.table:
+            return state
+        before, size = len(running.row), setting.size
+        return partial.tried(state, setting, pages_needed(before + len(call.tokens), size) - pages_needed(before, size))
+    row = running.row + answer
+    opened = opened_by(running.row, answer, setting)
+    computed = len(row) if running.upto is None else running.computed
+    grown = running._replace(path=call.path, row=row, computed=computed)
+    state = state._replace(
+        owners=effects.take(state.owners, opened),
+        requests={**state.requests, call.rid: grown},
+        contents=written(state, setting, call, answer),
+    )
+    if setting.table:
+        return tables.enter(tables.hand_out(state, opened), setting, call.rid, running.cached // setting.size)
+    return partial.taken(partial.made_room(state, setting, len(opened)), setting, opened)
+
+
+def compute(state: State, setting: Setting, call: calls.Compute, answer: None) -> State:
+    """More of the row holds what it should."""
+    running = state.requests[call.rid]
+    computed = min(running.computed + call.units, len(running.row))
+    requests = {**state.requests, call.rid: running._replace(computed=computed)}
+    return state._replace(requests=requests, contents=written(state, setting, call, answer))
+
+
+def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) -> State:
+    """The whole pages that are computed are the tree's, locked; the request goes on in the tree's slots."""
+    size, running = setting.size, state.requests[call.rid]
+    paged = computed_pages(running, setting, call.upto)
+    row, cached = cast("Slots", tuple(answer.row)), answer.cached
+    state = partial.gone(state, setting, paged[kept_from(state, setting, running, paged, row) :])
+    at = paged[-1] if paged else running.path.root
+    tree = stored(state.tree, setting, running, paged, chunked=call.chunked)
+    if paged and "composed" in setting.capabilities:  # the request's slots come from a match of their own
+        tree = matched(tree, setting, paged)
+    tree = effects.lock(effects.lock(tree, at), running.locked, -1)
+    owners = effects.release(state.owners, pages_of(running.row[running.cached :], size))
+    state = state._replace(
+        tree=tree,
+        owners=effects.take(owners, owned_by(row[cached:], setting)),
+        requests={**state.requests, call.rid: running._replace(row=row, cached=cached, locked=at)},
+    )
+    return partial.known(state, setting, paged, pages_in_order(row, size))
+
+
+def kept_from(state: State, setting: Setting, running: RequestState, paged: Sequence[Name], row: Slots) -> int:
+    """The first of the pages to publish that wasn't cached, since the request keeps its own page for it; only of those in doubt."""
+    if not state.doubt.unsure:
+        return len(paged)
+    own, now = offered_by_request(running, setting, paged), pages_in_order(row, setting.size)
+    for at, (name, old, new) in enumerate(zip(paged, own, now, strict=False)):
+        if name in state.doubt.unsure and old == new and at >= running.cached // setting.size:
+            return at
+    return len(paged)
+
+
+def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
+    """What is kept is cached; the request owns and protects nothing.  A block table has cached it long since."""
+    if setting.table:
+        return tables.leave(state, setting, call.rid)
+    running = state.requests[call.rid]
+    paged = computed_pages(running, setting, call.upto) if call.keep else ()
+    tree = stored(state.tree, setting, running, paged, chunked=False) if call.keep else state.tree
+    unsure = [name for name in paged if name in state.doubt.unsure]
+    if unsure:
+        fresh = int(setting.profile.hit_counts == "insert")
+        others = [tree.pages[name]._replace(created=tree.clock, hits=fresh, priority=0) for name in unsure]
+        state = partial.renewed(state._replace(tree=tree), setting, unsure, others)
+        state = partial.joined(state, setting, paged[paged.index(unsure[0]) + 1 :])
+        tree = state.tree
+    return state._replace(
+        tree=unlocked(tree, setting, running.locked),
+        owners=effects.release(state.owners, pages_of(running.row[running.cached :], setting.size)),
+        requests={rid: one for rid, one in state.requests.items() if rid != call.rid},
+    )
+
+
+def stored(tree: Tree, setting: Setting, running: RequestState, paged: Sequence[Name], *, chunked: bool) -> Tree:
+    """The tree after the request's whole pages were inserted; where there are none, nothing was used."""
+    if not paged:
+        return tree
+    counts = setting.profile.hit_counts == "insert" and not chunked
+    offered = offered_by_request(running, setting, paged)
+    return effects.insert(tree, running.path.root, paged, offered, counts=counts, renews=setting.renews)[0]
+
+
+def opened_needed_by(call: calls.Extend | calls.ExtendBatch, setting: Setting) -> int:
+    """How many pages further tokens need beyond the last page of each request."""
+    if isinstance(call, calls.Extend):
+        grown = [(len(call.row), len(call.row) + call.asked)]
+    else:
+        grown = list(zip(call.before, call.after, strict=False))
+    return sum([pages_needed(new, setting.size) - pages_needed(old, setting.size) for old, new in grown])
+
+
+EXPECT: dict[type, Callable[..., State]] = {
+    calls.Alloc: alloc,
+    calls.Extend: extend,
+    calls.ExtendBatch: extend,
+    calls.Free: free,
+    calls.FreeInGroup: nothing,
+    calls.CloseGroup: nothing,
+    calls.EndGroup: free,
+    calls.Reset: reset,
+    calls.Match: match,
+    calls.Insert: insert,
+    calls.Lock: lock,
+    calls.Unlock: unlock,
+    calls.Evict: evict,
+    calls.Begin: begin,
+    calls.Grow: grow,
+    calls.Compute: compute,
+    calls.Publish: publish,
+    calls.End: end,
+    calls.PlayedAgain: nothing,
+}
+"""What each call amounts to."""

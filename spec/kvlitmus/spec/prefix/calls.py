@@ -1,0 +1,260 @@
+"""The calls on a flat cache, as values: a step can be kept, judged again, and proven things about.
+
+What a call answers is in :mod:`kvlitmus.spec.interface`.  Keys come **named** (:class:`Path`): with the names of all
+their prefixes, so that no fact has to look at tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvlitmus.spec.law.occasions import occasion, occasions_by_answer, refusable
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.words.names import Names, page_names
+from kvlitmus.spec.words.units import Key, Name, Slot, Tokens
+
+
+class Path(NamedTuple):
+    """A key with the names of its prefixes.
+
+    ``root``: the name of its namespace.  ``names``: of all its prefixes, in units, shortest first; ``pages``: of those
+    that end with a whole page.  ``tokens``: what the slot of each token of a request holds (for a bigram key one name more).
+    """
+
+    key: Key
+    root: Name
+    names: tuple[Name, ...]
+    pages: tuple[Name, ...]
+    tokens: tuple[Name, ...]
+
+    def end(self, pages: int) -> Name:
+        """The name of the prefix that ends with so many pages; the root's where there is none."""
+        return self.pages[pages - 1] if pages else self.root
+
+
+def path_of(names: Names, key: Key, page_size: int, *, row: bool = False) -> Path:
+    """A key, named; for a request's ``row`` the slot of each token.
+
+    The last token of a bigram key has no successor yet, so its slot holds a prefix of its own.
+    """
+    root = names.root(key.namespace)
+    own = names.of(key.namespace, key.units)
+    tokens = own
+    if row and key.bigram and key.tokens:
+        tokens = (*own, *names.extend(own[-1] if own else root, ((key.tokens[-1], -1),)))
+    return Path(key, root, own, page_names(own, page_size), tokens)
+
+
+@refusable(On.ALLOC, On.REFUSED_ALLOC)
+class Alloc(NamedTuple):
+    """Allocate slots for the caller itself; answers slots, or ``None`` when refused."""
+
+    asked: Tokens
+
+
+class Extend(NamedTuple):
+    """Slots for ``asked`` further tokens after those of ``row``; answers slots, or ``None``.  ``decode``: by the port for one token."""
+
+    row: tuple[Slot, ...]
+    asked: Tokens
+    decode: bool = False
+
+
+@refusable(On.EXTEND_BATCH, On.REFUSED_EXTEND)
+class ExtendBatch(NamedTuple):
+    """Slots for further tokens of several requests at once, each from ``before`` to ``after`` tokens; answers slots, or ``None``.
+
+    ``last``: the slot of each request's last token, any where it has none.  ``decode``: by the port for one token.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    last: tuple[Slot, ...]
+    decode: bool = False
+
+    @property
+    def asked(self) -> Tokens:
+        """Slots for all of them."""
+        return Tokens(sum(self.after) - sum(self.before))
+
+
+@occasion(On.EXTEND_ONE)
+class ExtendOne(NamedTuple):
+    """No call of its own: what one request of a batch, which had ``before`` tokens, got; answers its slots."""
+
+    before: int
+    last: Slot
+
+
+@occasion(On.FREE)
+class Free(NamedTuple):
+    """Give slots back that the caller owns: whole pages."""
+
+    slots: tuple[Slot, ...]
+
+
+@occasion(On.GROUP_OPEN)
+class FreeInGroup(NamedTuple):
+    """Give slots back in a group that is not at its end: nothing becomes available yet."""
+
+    slots: tuple[Slot, ...]
+
+
+@occasion(On.FREE, On.GROUP_END)
+class EndGroup(NamedTuple):
+    """The end of a group, in which these slots were given back; seen before it was opened."""
+
+    slots: tuple[Slot, ...]
+
+
+@occasion(On.GROUP_CLOSED)
+class CloseGroup(NamedTuple):
+    """The end of a group in which all sorts of calls were made, each a step of its own."""
+
+
+@occasion(On.RESET)
+class Reset(NamedTuple):
+    """Forget everything.  ``stored``: how many pages storage has, where there is one."""
+
+    stored: int | None = None
+
+
+@occasion(On.MATCH)
+class Match(NamedTuple):
+    """Ask for the longest cached prefix of a key; answers a :class:`Hit`."""
+
+    path: Path
+
+
+@occasion(On.INSERT)
+class Insert(NamedTuple):
+    """Cache a key in these slots, of which the first ``protected`` are the tree's already; answers :class:`Stored`."""
+
+    path: Path
+    slots: tuple[Slot, ...]
+    protected: int = 0
+    priority: int = 0
+    chunked: bool = False
+
+
+@occasion(On.LOCK)
+class Lock(NamedTuple):
+    """Protect the path that ends ``at`` a match; the suite calls the receipt by a number."""
+
+    at: Name
+    receipt: int
+
+
+@occasion(On.UNLOCK)
+class Unlock(NamedTuple):
+    """Give a receipt back."""
+
+    at: Name
+    receipt: int
+
+
+@occasion(On.EVICT)
+class Evict(NamedTuple):
+    """Make room for so many slots; answers how many were freed."""
+
+    asked: Tokens
+
+
+@refusable(On.BEGIN, On.REFUSED_BEGIN)
+class Begin(NamedTuple):
+    """Begin a request; answers :class:`Begun`, or ``None`` when refused.
+
+    What isn't cached is computed at once, or, where slots are taken ``ahead``, later.
+    """
+
+    rid: int
+    path: Path
+    ahead: bool = False
+
+
+@refusable(On.GROW, On.REFUSED_GROW)
+class Grow(NamedTuple):
+    """Grow a request by further ``tokens``, to ``path`` where that is granted; answers the new slots, or ``None``."""
+
+    rid: int
+    tokens: tuple[int, ...]
+    path: Path | None
+
+
+class Compute(NamedTuple):
+    """The caller computes the next units of a request that took its slots ahead; the cache isn't told."""
+
+    rid: int
+    units: int
+
+
+class Publish(NamedTuple):
+    """Cache what a request has computed, up to a unit where that isn't all; answers :class:`Begun`."""
+
+    rid: int
+    upto: int | None = None
+    chunked: bool = False
+
+
+class End(NamedTuple):
+    """Finish a request (``keep``), up to a unit where not all of it is computed; or abort it."""
+
+    rid: int
+    keep: bool
+    upto: int | None = None
+
+
+EXTENSIONS = (Extend, ExtendBatch)
+"""The calls for further tokens of requests that the cache knows nothing of."""
+
+LOOKUPS = (Match, Begin)
+"""The calls that look for a key's longest cached prefix."""
+
+INSERTS = (Insert, Publish, End)
+"""The calls that insert: in them backups begin."""
+
+IN_LIFE = (Insert, Publish)
+"""Those of them after which the request, if there is one, goes on."""
+
+OF_REQUESTS = (Publish, End)
+"""Those of them that insert what a request has computed."""
+
+GIVES_BACK = (Free, EndGroup)
+"""The calls after which slots that the caller has given back are free."""
+
+
+class Raised(NamedTuple):
+    """The answer of a call that raised: what it raised, as text."""
+
+    error: str
+
+
+@occasion(On.AGAIN)
+class PlayedAgain(NamedTuple):
+    """No call: a whole schedule was played on a second, fresh cache, and these prefixes went at each eviction."""
+
+    victims: Sequence[object]
+    victims_again: Sequence[object]
+
+
+@occasions_by_answer(Extend)
+def extend_occasions(call: Extend, answer: object) -> tuple[On, ...]:
+    """Slots for the further tokens of a row, by one port or the other, are granted or refused."""
+    if answer is None:
+        return (On.REFUSED_EXTEND,)
+    return (On.ALLOC_DECODE,) if call.decode else (On.ALLOC_EXTEND,)
+
+
+@occasions_by_answer(Publish)
+def publish_occasions(call: Publish, _: object) -> tuple[On, ...]:
+    """All that a request has is published, or a part."""
+    return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
+
+
+@occasions_by_answer(End)
+def end_occasions(call: End, _: object) -> tuple[On, ...]:
+    """A request is aborted, or finished, all of it or a part."""
+    if not call.keep:
+        return (On.END, On.ABORT)
+    return (On.END, On.FINISH) if call.upto is None else (On.END, On.FINISH, On.END_UPTO)

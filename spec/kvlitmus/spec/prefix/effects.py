@@ -1,0 +1,258 @@
+"""Elementary effects: the ways in which a state can change, each by itself.
+
+Every call amounts to a few of these (:mod:`kvlitmus.spec.prefix.advance`), and the reference chooses among them.  They are pure
+functions from a value to the value after it.  On the tree: :func:`touch`, :func:`split`, :func:`place`, :func:`remove`,
+:func:`move`, :func:`lock`, and :func:`insert`, which is made of them.  Between the device's tree and what is on the host
+alone: :func:`demote`, :func:`promote`, :func:`touch_alone`.  On what is owned: :func:`take`, :func:`release`.  On what slots hold:
+:func:`write`.
+
+A bug here is invisible to a comparison of two caches that share it.  What shows it instead; each of these is given
+mutants in ``tests/spec/test_effects.py``:
+
+* ``touch``, ``split``, ``place``, ``insert``, ``lock``, ``cached_prefix``: the specimen keeps its own counts and nodes;
+  under the judge TREE-02, TREE-08, TREE-09, TREE-13, TREE-14, LOCK-02, LOCK-04 and EVICT-05 hold them against these, and
+  beside the reference its nodes are compared with the reference's;
+* ``demote``, ``promote``, ``touch_alone``: the specimen's nodes live on through the tiers; under the judge TREE-13, TREE-14,
+  TIER-25 and TIER-26 hold them against these, and beside the reference they are compared with the reference's;
+* ``take``, ``release``: what is free, cached and owned must add up on the specimen (POOL-12, POOL-14);
+* ``write``: the specimen's slots hold what was written there by the caller's own account (TREE-03, REQ-01);
+* ``remove``, ``leaves``: the reference evicts with these, the specimen doesn't, and their victims are compared; without
+  snapshots ``remove`` is what keeps the judge from accusing the specimen;
+* ``move``, ``path``, ``node_of``, ``nodes``, ``whole_nodes``, ``below``: a law that is stated in that test once more, on small trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from kvlitmus.spec.prefix.state import Page, Tree
+from kvlitmus.spec.words.units import Name, PageNo, Pages, Slot, Tick
+
+NOWHERE = PageNo(-1)
+"""Where on the device a page is that is on the host alone."""
+
+
+def touch(tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | None = None) -> Tree:
+    """Note a use of these cached pages: all at the same tick, so that a parent is never older than its child."""
+    now = Tick(tree.clock + 1)
+    pages = dict(tree.pages)
+    for name in names:
+        old = pages[name]
+        worth = old.priority if priority is None or priority <= old.priority else priority
+        pages[name] = Page(old.parent, old.page, now, old.created, old.hits + hits, worth, old.locks, old.first)
+    return Tree(pages, now)
+
+
+def split(tree: Tree, name: Name, *, renews: bool = False) -> Tree:
+    """End a node at this page: the pages after it begin nodes of their own (TREE-04).
+
+    Nothing else changes, except that in some caches the upper half counts as created now (``renews``).
+    """
+    cut = {
+        child: page._replace(first=True) for child, page in tree.pages.items() if page.parent == name and not page.first
+    }
+    if cut and renews:
+        cut |= {upper: tree.pages[upper]._replace(created=tree.clock) for upper in node_of(tree, name)}
+    return Tree({**tree.pages, **cut}, tree.clock) if cut else tree
+
+
+def place(
+    tree: Tree, parent: Name, names: Sequence[Name], pages: Sequence[PageNo], *, hits: int = 0, priority: int = 0
+) -> Tree:
+    """Cache these pages below ``parent``, in order, as one node that was created now."""
+    placed = dict(tree.pages)
+    first = True
+    for name, page in zip(names, pages, strict=True):
+        placed[name] = Page(parent, page, tree.clock, tree.clock, hits, priority, 0, first)
+        parent, first = name, False
+    return Tree(placed, tree.clock)
+
+
+def remove(tree: Tree, names: Collection[Name]) -> Tree:
+    """These pages are not cached any more."""
+    return Tree({name: page for name, page in tree.pages.items() if name not in names}, tree.clock)
+
+
+def move(tree: Tree, places: Mapping[Name, PageNo]) -> Tree:
+    """These cached pages are elsewhere."""
+    pages = dict(tree.pages)
+    for name, page in places.items():
+        pages[name] = pages[name]._replace(page=page)
+    return Tree(pages, tree.clock)
+
+
+def demote(tree: Tree, alone: Mapping[Name, Page], names: Collection[Name]) -> tuple[Tree, Mapping[Name, Page]]:
+    """These pages leave the device and are on the host ``alone``, where everything else about them lives on (TIER-05).
+
+    They are the ends of branches, and their host copies are there.  A node begins where they were cut off.
+    """
+    left = {}
+    for name in names:
+        old = tree.pages[name]
+        left[name] = old._replace(page=NOWHERE, first=old.first or old.parent not in names)
+    return remove(tree, names), {**alone, **left}
+
+
+def promote(
+    tree: Tree, alone: Mapping[Name, Page], names: Collection[Name], *, counts: bool = True
+) -> tuple[Tree, Mapping[Name, Page]]:
+    """These pages, just placed on the device, are on the host ``alone`` no more: what was known of them is theirs.
+
+    They were created when they were, and begin nodes where they did; their hits add up, unless coming back doesn't
+    count, and priority never falls (TREE-14).
+    """
+    pages, left = dict(tree.pages), dict(alone)
+    for name in names:
+        new, old = pages[name], left.pop(name)
+        hits, priority = old.hits + new.hits * counts, max(old.priority, new.priority)
+        pages[name] = new._replace(created=old.created, hits=hits, priority=priority, first=old.first)
+    return Tree(pages, tree.clock), left
+
+
+def touch_alone(
+    tree: Tree, alone: Mapping[Name, Page], names: Sequence[Name], *, hits: int = 0, renews: bool = False
+) -> Mapping[Name, Page]:
+    """Note a use of these pages of one path, on the host ``alone``, at the tree's present tick; a node ends there.
+
+    They were used together with what is above them on the device, so they are as recent as that.  See :func:`split` for
+    ``renews``.
+    """
+    used = dict(alone)
+    for name in names:
+        used[name] = used[name]._replace(touched=tree.clock, hits=used[name].hits + hits)
+    return split(Tree(used, tree.clock), names[-1], renews=renews).pages if names else used
+
+
+def lock(tree: Tree, name: Name, by: int = 1) -> Tree:
+    """Protect the path from the root to this page once more, or once less (LOCK-01, LOCK-03, LOCK-04)."""
+    pages = dict(tree.pages)
+    while name in pages:
+        old = pages[name]
+        pages[name] = Page(
+            old.parent, old.page, old.touched, old.created, old.hits, old.priority, old.locks + by, old.first
+        )
+        name = old.parent
+    return Tree(pages, tree.clock)
+
+
+def insert(
+    tree: Tree,
+    root: Name,
+    names: Sequence[Name],
+    offered: Sequence[PageNo],
+    *,
+    counts: bool = True,
+    priority: int = 0,
+    renews: bool = False,
+) -> tuple[Tree, Pages]:
+    """Cache the missing pages of a key in the pages offered; returns how many were cached before (TREE-08, TREE-09).
+
+    ``root`` is the name of the key's namespace.  Existing pages win over offered ones.  A use is
+    counted on the whole path where ``counts`` says so, which a chunk of the same request does not
+    (TREE-13): new pages begin with one hit then, else with none.  Priority never falls (TREE-14); see :func:`split` for
+    ``renews``.
+    """
+    already = cached_prefix(tree, names)
+    tree = touch(tree, names[:already], hits=int(counts), priority=priority)
+    if already:
+        tree = split(tree, names[already - 1], renews=renews)
+    if already == len(names):
+        return tree, already
+    parent = names[already - 1] if already else root
+    return place(tree, parent, names[already:], offered[already:], hits=int(counts), priority=priority), already
+
+
+def take(owners: Mapping[PageNo, int], pages: Iterable[PageNo]) -> Mapping[PageNo, int]:
+    """Somebody owns these pages from now on; the mapping says how many do, and leaves out those that nobody does."""
+    taken = dict(owners)
+    for page in pages:
+        taken[page] = taken.get(page, 0) + 1
+    return taken
+
+
+def release(owners: Mapping[PageNo, int], pages: Iterable[PageNo]) -> Mapping[PageNo, int]:
+    """One that owned these pages does not any more."""
+    left = dict(owners)
+    for page in pages:
+        if left.get(page, 0) > 1:
+            left[page] -= 1
+        else:
+            left.pop(page, None)
+    return left
+
+
+def write(contents: Mapping[Slot, Name], slots: Sequence[Slot], names: Sequence[Name]) -> Mapping[Slot, Name]:
+    """KV was written into these slots; raises ``ValueError`` when there isn't one name for each."""
+    written = dict(contents)
+    written.update(zip(slots, names, strict=True))
+    return written
+
+
+# What effects ask of the tree
+
+
+def cached_prefix(tree: Tree, names: Sequence[Name]) -> Pages:
+    """How many of a key's pages are cached, from the first one on (TREE-02)."""
+    length = 0
+    for name in names:
+        if name not in tree.pages:
+            break
+        length += 1
+    return Pages(length)
+
+
+def whole_nodes(tree: Tree, names: Sequence[Name]) -> Pages:
+    """How many of these cached pages of one path are in nodes that the path covers to their end."""
+    inside = {page.parent for page in tree.pages.values() if not page.first}
+    return Pages(max((at for at, name in enumerate(names, 1) if name not in inside), default=0))
+
+
+def path(tree: Tree, name: Name) -> tuple[Name, ...]:
+    """The cached pages from the root to this one, in order."""
+    names: list[Name] = []
+    while name in tree.pages:
+        names.append(name)
+        name = tree.pages[name].parent
+    return tuple(reversed(names))
+
+
+def leaves(tree: Tree) -> list[Name]:
+    """The cached pages without a cached child."""
+    parents = {page.parent for page in tree.pages.values()}
+    return [name for name in tree.pages if name not in parents]
+
+
+def node_of(tree: Tree, leaf: Name) -> tuple[Name, ...]:
+    """The pages of the node that ends with this leaf, last page first."""
+    names = [leaf]
+    while not tree.pages[names[-1]].first:
+        names.append(tree.pages[names[-1]].parent)
+    return tuple(names)
+
+
+def nodes(tree: Tree) -> list[tuple[tuple[Name, ...], Name]]:
+    """All nodes: the names of their pages in order, and the name of the page (or root) above the first."""
+    follows: dict[Name, Name] = {}
+    heads: list[Name] = []
+    for name, page in tree.pages.items():
+        if page.first or page.parent not in tree.pages:
+            heads.append(name)
+        else:
+            follows[page.parent] = name
+    found = []
+    for head in heads:
+        names = [head]
+        while names[-1] in follows:
+            names.append(follows[names[-1]])
+        found.append((tuple(names), tree.pages[head].parent))
+    return found
+
+
+def below(tree: Tree, names: Collection[Name]) -> set[Name]:
+    """These pages and everything cached below them."""
+    lost = set(names)
+    while True:
+        more = {name for name, page in tree.pages.items() if page.parent in lost and name not in lost}
+        if not more:
+            return lost
+        lost |= more

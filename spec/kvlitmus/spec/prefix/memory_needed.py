@@ -1,0 +1,66 @@
+"""Room: how much memory a call needs, and how much a cache may evict for it.
+
+A cache that is short of memory makes room on its own account: it evicts what it lacks, or what its profile declares
+beyond that.  How much that is, is the same question wherever memory is taken, on the device and on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.advance import opened_needed_by
+from kvlitmus.spec.prefix.calls import EXTENSIONS, Alloc, Begin, Extend, Grow
+from kvlitmus.spec.prefix.seen import Seen, TierSeen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import LoadBack
+from kvlitmus.spec.prefix.tier_state import hosted_to
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, Tokens, pages_needed
+
+
+def wanted_pages(state: State, setting: Setting, call: Any, answer: Any, before: Seen) -> int | None:
+    """The pages that a call needs which makes room for itself; ``None`` where nobody knows."""
+    size = setting.size
+    if isinstance(call, Alloc):
+        return pages_needed(call.asked, size)
+    if isinstance(call, EXTENSIONS):
+        return opened_needed_by(call, setting)
+    if isinstance(call, Begin):
+        found = found_for(state, setting, call, answer)
+        if answer is None and setting.profile.match_ends == "node":
+            found = found[: effects.whole_nodes(state.tree, found)]
+        return pages_needed(len(call.path.key.tokens), size) - len(found)
+    if isinstance(call, Grow):
+        return opened_needed_by(Extend(state.requests[call.rid].row, Tokens(len(call.tokens))), setting)
+    if isinstance(call, LoadBack):
+        assert isinstance(before, TierSeen)
+        there = effects.cached_prefix(state.tree, call.path.pages)
+        wanted = hosted_to(before, call.path.pages, there) - there
+        short = wanted * size < setting.profile.load_threshold
+        return 0 if answer.slots is None and (short or above_quota(state, call, wanted, size)) else wanted
+    return None
+
+
+def found_for(state: State, setting: Setting, call: Begin, answer: Any) -> Sequence[Name]:
+    """The cached pages that a request begins with, or was refused with."""
+    paged = call.path.pages
+    if answer is not None:
+        return paged[: answer.cached // setting.size]
+    return paged[: effects.cached_prefix(state.tree, paged[: setting.cap(len(call.path.names)) // setting.size])]
+
+
+def above_quota(state: State, call: LoadBack, wanted: int, size: int) -> bool:
+    """Whether a load of so many pages is more than its quota allows, what it would newly lock taken off."""
+    if call.quota is None:
+        return False
+    resident = call.path.pages[: effects.cached_prefix(state.tree, call.path.pages)]
+    return (wanted + sum(not state.tree.pages[name].locks for name in resident)) * size > call.quota
+
+
+def lacking(wanted: int, free: int, setting: Setting) -> Tokens:
+    """The slots that a cache may evict to have ``wanted`` pages where so many are ``free``, as the profile declares."""
+    wanted += setting.profile.evict_slack
+    lacks = max(0, wanted - free)
+    return Tokens((wanted if lacks and setting.profile.evict_amount == "need" else lacks) * setting.size)

@@ -1,0 +1,241 @@
+"""Partial observation: what can be known of a cache that shows no snapshot.
+
+Below depth 3 evictions aren't seen.  The state then keeps every page that may still be cached and
+remembers which of them are in doubt (:class:`~kvlitmus.spec.prefix.windows.Doubt`): which may be gone at all, and which of
+these the policy and the amounts leave open.  Answers settle the doubt: a match that covers a page says that
+it is there and where, one that stops short says that the next page is gone, with everything below; a page that is handed
+out holds nothing any more; counters say how many pages are cached.
+
+With a snapshot there is no doubt, and these functions leave the state alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kvlitmus.spec.prefix import effects, windows
+from kvlitmus.spec.prefix.release import waiting_in
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import Page, State, Tree
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Pages, pages_needed
+
+SOMEWHERE = PageNo(-1)
+"""The place of a page that is cached nobody knows where."""
+
+
+# What may have been evicted
+
+
+def evicted(state: State, setting: Setting, reported: int) -> State:
+    """An eviction says that it has freed so many slots."""
+    if setting.seen:
+        return state
+    if not counts(setting):
+        return doubted(state, setting, 0, len(state.tree.pages))
+    size = setting.size
+    return doubted(state, setting, reported // size, pages_needed(reported, size))
+
+
+def made_room(state: State, setting: Setting, needed: int) -> State:
+    """A call was granted that took so many pages, which are owned by now: what the free list lacked was evicted."""
+    if setting.seen:
+        return state
+    if not counts(setting):
+        return doubted(state, setting, 0, len(state.tree.pages))
+    sure, possible = cached_pages(state)
+    taken = len(state.owners) - len(setting.usable)
+    most = possible + taken + len(waiting_in(state))
+    return doubted(state, setting, sure + taken, most_evicted(state, setting, most, needed))
+
+
+def tried(state: State, setting: Setting, needed: int, held: Sequence[Name] = ()) -> State:
+    """A call was refused that would have taken up to so many pages: what was lacking may have been evicted.
+
+    ``held``: what it found cached, which may have been protected meanwhile.
+    """
+    if setting.seen:
+        return state
+    pages = len(state.tree.pages)
+    if not counts(setting):
+        return doubted(state, setting, 0, pages)
+    lacking = cached_pages(state)[1] + len(state.owners) + len(waiting_in(state)) + needed - len(setting.usable)
+    return doubted(state, setting, 0, most_evicted(state, setting, lacking, needed), held)
+
+
+def most_evicted(state: State, setting: Setting, lacking: int, needed: int) -> int:
+    """How many pages may be evicted at most for a call that lacks and needs so many."""
+    profile = setting.profile
+    most = lacking + profile.evict_slack
+    if most <= 0:
+        return 0
+    if profile.evict_amount == "need":
+        most = max(most, needed + profile.evict_slack)
+    return most + beyond(state, setting)
+
+
+def beyond(state: State, setting: Setting) -> int:
+    """How many pages more may go with the last victim, where whole nodes do: how pages are grouped isn't seen."""
+    if setting.profile.evict_granularity == "page":
+        return 0
+    pages = state.tree.pages
+    longest = 0
+    for page in pages.values():
+        length = 0
+        above: Page | None = page
+        while above is not None and not above.locks:
+            length += 1
+            above = pages.get(above.parent)
+        longest = max(longest, length)
+    return max(0, longest - 1)
+
+
+def doubted(state: State, setting: Setting, least: int, most: int, held: Sequence[Name] = ()) -> State:
+    """Between so many pages were evicted: whatever isn't locked may be gone from now on."""
+    if most <= 0:
+        return state
+    tree = state.tree
+    doubt = state.doubt._replace(
+        unsure=state.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
+    )
+    policy, hits = order_known(setting), setting.profile.slru_hits
+    return state._replace(doubt=windows.opened(doubt, tree, least, most, policy, hits, held, ties=setting.ties))
+
+
+def counts(setting: Setting) -> bool:
+    """Whether what is neither free nor owned is cached, page for page."""
+    flat = not setting.config.tiered and setting.profile.publish == "explicit"
+    return flat and setting.profile.duplicates != "kept"
+
+
+def order_known(setting: Setting) -> str:
+    """The policy, where the state says all that it goes by; else nothing."""
+    policy, profile = setting.config.policy, setting.profile
+    if profile.clock != "counter" or not counts(setting):
+        return ""
+    # A split renews what is above it, and where others were is not known for certain.
+    return "" if setting.renews and policy in ("fifo", "filo") else policy
+
+
+# What an answer shows
+
+
+def known(state: State, setting: Setting, names: Sequence[Name], pages: Sequence[PageNo]) -> State:
+    """These pages are cached for certain, here."""
+    if setting.seen or not names:
+        return state
+    tree = state.tree
+    places = {name: page for name, page in zip(names, pages, strict=False) if name in tree.pages}
+    return certain(state._replace(tree=effects.move(tree, places)), setting, names)
+
+
+def certain(state: State, setting: Setting, names: Sequence[Name]) -> State:
+    """These pages are cached for certain, wherever they are."""
+    if setting.seen or not state.doubt.unsure:
+        return state
+    return state._replace(doubt=windows.present(state.doubt, frozenset(names)))
+
+
+def renewed(state: State, setting: Setting, names: Sequence[Name], others: Sequence[Page]) -> State:
+    """These pages are cached for certain, whether they were before or not; if not, each was used as the other says."""
+    if setting.seen or not names:
+        return state
+    places = dict.fromkeys(names, SOMEWHERE)
+    doubt = windows.blurred(windows.forgotten(state.doubt, names), zip(names, others, strict=True))
+    return state._replace(tree=effects.move(state.tree, places), doubt=doubt)
+
+
+def joined(state: State, setting: Setting, names: Sequence[Name]) -> State:
+    """These pages may have been cached as one node with what is before them: none is known to begin one.
+
+    That matters where matches end at nodes.  What was evicted and comes back with what follows is no node of its own.
+    """
+    if setting.seen or setting.profile.match_ends == "page":
+        return state
+    pages = state.tree.pages
+    inside = {name: pages[name]._replace(first=False) for name in names if name in pages}
+    return state._replace(tree=Tree({**pages, **inside}, state.tree.clock))
+
+
+def used(state: State, setting: Setting, before: State, names: Collection[Name]) -> State:
+    """These pages may have been used since ``before``, or not."""
+    if setting.seen:
+        return state
+    others = [(name, before.tree.pages[name]) for name in names if name in before.tree.pages]
+    return state._replace(doubt=windows.blurred(state.doubt, others))
+
+
+def gone(state: State, setting: Setting, names: Collection[Name]) -> State:
+    """These pages are not cached, and so nothing below them is; a locked page stays, for the rules to judge."""
+    if setting.seen:
+        return state
+    tree = state.tree
+    lost = [name for name in names if name in tree.pages and not tree.pages[name].locks]
+    if not lost:
+        return state
+    all_lost = effects.below(tree, lost)
+    return state._replace(tree=effects.remove(tree, all_lost), doubt=windows.absent(state.doubt, all_lost))
+
+
+def taken(state: State, setting: Setting, pages: Collection[PageNo]) -> State:
+    """These pages were handed out: whatever was cached in them is gone."""
+    if setting.seen:
+        return state
+    return gone(state, setting, [name for name, page in state.tree.pages.items() if page.page in pages])
+
+
+def told(then: State, setting: Setting) -> State:
+    """What is known where events were told: of a flat cache they tell after each call exactly what is cached (EVENT-02)."""
+    if setting.seen:
+        return then
+    lag = setting.profile.event_delay
+    if lag or setting.table or setting.config.tiered or then.told is None or not then.doubt.unsure:
+        return then
+    unsure, device = then.doubt.unsure, then.told.device
+    then = certain(then, setting, [name for name in unsure if name in device])
+    return gone(then, setting, [name for name in unsure if name not in device])
+
+
+def counted(state: State, then: State, setting: Setting, before: Seen, after: Seen) -> State:
+    """What is known after a step from ``state`` to ``then``, where the pool was asked what is available."""
+    if setting.seen or not then.doubt.windows:
+        return then
+    was, now = cached_count(state, setting, before), cached_count(then, setting, after)
+    if was is None or now is None:
+        return then
+    last = was - now if then.doubt.made > state.doubt.made else None
+    return then._replace(doubt=windows.counted(then.doubt, then.tree, last, now))
+
+
+# What is known
+
+
+def cached_count(state: State, setting: Setting, seen: Seen) -> Pages | None:
+    """How many pages are cached, by what the pool says is available; ``None`` where that can't be told."""
+    available = seen.available
+    profile = setting.profile
+    if available is None or not counts(setting) or profile.evict_moment != "call" or profile.release_delay:
+        return None
+    if "counters" not in setting.capabilities:
+        return None  # a pool whose tree doesn't count may hold something back
+    return Pages(len(setting.usable) - len(state.owners) - available // setting.size)
+
+
+def cached_pages(state: State) -> tuple[int, int]:
+    """How many pages are certainly cached, and how many possibly, if what was evicted is what should be."""
+    possible = len(state.tree.pages) - len(state.doubt.fallen)
+    return possible - len(state.doubt.open), possible
+
+
+def cached_range(state: State, names: Sequence[Name]) -> tuple[int, int]:
+    """How many of a key's pages are certainly cached, and how many possibly."""
+    pages, fallen = state.tree.pages, state.doubt.fallen
+    open_ = state.doubt.open
+    sure = possible = 0
+    for name in names:
+        if name not in pages or name in fallen:
+            break
+        possible += 1
+        if sure == possible - 1 and name not in open_:
+            sure += 1
+    return sure, possible

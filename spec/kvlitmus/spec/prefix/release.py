@@ -1,0 +1,80 @@
+"""The release queue of the device: what is given back and not yet free.
+
+A profile may say that a cache collects what it is given back (``release_delay``): by a free, at the end of a group or of a
+request, or as duplicates.  Each call that gives something back may put some of it on the free list, and at the latest,
+so many such calls after it was given back, a page must be there.  No other call but a reset touches the queue: an
+allocation that finds the free list too short makes room or is refused, as if the queue weren't there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from kvlitmus.spec.law.facts import fact
+from kvlitmus.spec.prefix.calls import End, EndGroup, Free, FreeInGroup, Reset
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import PageNo
+
+NONE: frozenset[PageNo] = frozenset()
+
+
+def queued(state: State, then: State, setting: Setting, call: Any) -> State:
+    """What may wait after a call: what it gave back, and what was given back by the last few such calls before it.
+
+    Without a snapshot nobody knows whether what a request brought was a duplicate.  If it wasn't, nothing was given
+    back, and what waits goes on to do so; so it is counted with what was given back last.
+    """
+    delay = setting.profile.release_delay
+    if not delay or setting.table or isinstance(call, Reset):
+        return then
+    given = state.owners.keys() - then.owners.keys()
+    if given:
+        given -= {page.page for page in then.tree.pages.values()}
+    leaving = then.leaving
+    if given and (setting.seen or gives_back(call) or not leaving):
+        leaving = (*leaving, frozenset(given))[-delay:]
+    elif given:
+        leaving = (*leaving[:-1], leaving[-1] | given)
+    return without(then._replace(leaving=leaving), then.owners.keys())
+
+
+def gives_back(call: Any) -> bool:
+    """Whether all that a call releases is given back, whatever is cached."""
+    return isinstance(call, Free | FreeInGroup | EndGroup) or (isinstance(call, End) and not call.keep)
+
+
+def without(state: State, pages: AbstractSet[PageNo]) -> State:
+    """These pages don't wait: they are seen on the free list, or in use."""
+    if all(batch.isdisjoint(pages) for batch in state.leaving):
+        return state
+    return state._replace(leaving=tuple([batch - pages for batch in state.leaving]))
+
+
+def waiting_in(state: State) -> frozenset[PageNo]:
+    """The pages that may wait."""
+    return frozenset().union(*state.leaving) if state.leaving else NONE
+
+
+@fact(0)
+def waiting_before(state: State) -> frozenset[PageNo]:
+    """Pages that may have waited in a release queue before the call."""
+    return waiting_in(state)
+
+
+@fact(0)
+def waiting_after(then: State) -> frozenset[PageNo]:
+    """Pages that may wait in a release queue after the call."""
+    return waiting_in(then)
+
+
+def released(
+    before: AbstractSet[PageNo],
+    given: AbstractSet[PageNo],
+    after: AbstractSet[PageNo],
+    waited: AbstractSet[PageNo],
+    waits: AbstractSet[PageNo],
+) -> bool:
+    """Whether a free list grew as it must by what was ``given`` back: at once, unless that ``waits``, and by some of what ``waited``."""
+    return before <= after and given <= after | waits and after <= before | given | waited

@@ -1,0 +1,98 @@
+"""The replica: what somebody knows who replays the events of a cache from the beginning.
+
+A router is told of pages by ids that the cache chooses.  Of an id it knows which prefix it stands for, once it was told
+the page's units, the page before it, and the namespace; and on which tiers that page is.  What of a step's events
+can't be replayed, or says what was said, is put down, in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kvlitmus.spec.interface.tiers import Event
+from kvlitmus.spec.prefix.state import EventMirror
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name
+
+Shown = Callable[[object], str]
+
+
+class Replica:
+    """What was told so far, while the events of a step are replayed."""
+
+    def __init__(self, told: EventMirror, setting: Setting, shown: Shown) -> None:
+        self.setting, self.shown = setting, shown
+        self.tiers = {"device": set(told.device), "host": set(told.host)}
+        self.pages, self.roots = dict(told.pages), dict(told.roots)
+        self.odd: list[str] = []
+        self.twice: list[str] = []
+        self.renamed: list[str] = []
+        self.strays: list[str] = []
+        self.orphans: list[str] = []
+
+    def told(self) -> EventMirror:
+        """What is known after these events."""
+        wrong = map(tuple, (self.odd, self.twice, self.renamed, self.strays, self.orphans))
+        return EventMirror(
+            frozenset(self.tiers["device"]), frozenset(self.tiers["host"]), self.pages, self.roots, *wrong
+        )
+
+    def take(self, event: Event) -> None:
+        """One event more."""
+        if event.what == "cleared":
+            self.tiers, self.pages, self.roots = {"device": set(), "host": set()}, {}, {}
+        elif event.what not in ("stored", "removed") or event.tier not in self.tiers:
+            self.odd.append(f"no such event: {self.shown(event)}")
+        elif event.what == "removed":
+            self.removed(event)
+        else:
+            self.stored(event)
+
+    def somewhere(self, name: Name | None) -> bool:
+        """Whether this page is on any tier."""
+        return name in self.tiers["device"] or name in self.tiers["host"]
+
+    def removed(self, event: Event) -> None:
+        """A page has left a tier."""
+        name = self.pages.get(event.page)
+        if name is None or name not in self.tiers[event.tier]:
+            self.odd.append(f"removed from the {event.tier} without being there: {self.shown(event.page)}")
+        else:
+            self.tiers[event.tier].discard(name)
+
+    def stored(self, event: Event) -> None:
+        """A page is on a tier."""
+        root = self.setting.names.root(event.namespace)
+        start = root if event.parent is None else self.pages.get(event.parent)
+        units = tuple(event.units)
+        if start is None:
+            self.odd.append(f"stored below a page that was never told: {self.shown(event)}")
+            return
+        if len(units) != self.setting.size:
+            self.odd.append(f"a page of {len(units)} units: {self.shown(event)}")
+            return
+        name = self.setting.names.extend(start, units)[-1]
+        if event.parent is not None:
+            if self.roots[start] != root:
+                self.strays.append(f"in another namespace than the page before it: {self.shown(event)}")
+            if not self.somewhere(start):
+                self.orphans.append(f"stored below a page that is on no tier: {self.shown(event)}")
+        if name in self.tiers[event.tier]:
+            self.twice.append(f"stored on the {event.tier}, where it is already: {self.shown(event)}")
+        old = self.pages.get(event.page)
+        if old is not None and old != name and self.somewhere(old):
+            self.renamed.append(f"this id stands for another page, which is there: {self.shown(event)}")
+        self.pages[event.page] = name
+        self.roots[name] = root if event.parent is None else self.roots[start]
+        self.tiers[event.tier].add(name)
+
+
+def replay(told: EventMirror, setting: Setting, events: Iterable[Event], shown: Shown = repr) -> EventMirror:
+    """What is known after these events too, and what is wrong with them."""
+    events = tuple(events)
+    if not events and told.faultless:
+        return told
+    replica = Replica(told, setting, shown)
+    for event in events:
+        replica.take(event)
+    return replica.told()

@@ -1,0 +1,375 @@
+"""Backup: copies of cached KV further down, from the device to the host and from the host to storage.
+
+When a page becomes due depends on the **write policy**: at its insertion (write-through), at its second
+use (write-through-selective), or when it is evicted (write-back).  A backup is work in flight: the
+host memory is the page's at once, the contents are right when the copy has **landed**, and the page is
+protected on the device until the cache has taken note (**ack**).  A backup whose copy fails, where it is to begin or
+under way, leaves the page as it was before: without a host copy, unprotected, due again at its next use.  Where
+something depends on the host copy (a copy below it, a prefetch), the cache has to copy it again instead.
+
+With storage, a page whose backup was acknowledged is then **put** there, under a name.  The name is all
+that a reader has: one prefix must have one name, whoever computes it, and one name one prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+
+from kvlitmus.spec.interface.tiers import BACKUP, PUT, Job
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.prefix.advance import used_path
+from kvlitmus.spec.prefix.calls import End, Insert, Publish
+from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.seen import TierSeen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import Settled
+from kvlitmus.spec.prefix.tier_state import Misnamed, Tiers, Work, droppable
+from kvlitmus.spec.words import policies
+from kvlitmus.spec.words.policies import hot
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo
+
+
+@fact(0)
+def inserted_path(state: State, setting: Setting, call: Insert | Publish | End) -> Sequence[Name]:
+    """The pages of the path that the call uses by an insertion; none of a chunk, which is no new use."""
+    return used_path(state, setting, call)
+
+
+@fact(3)
+def hot_pages(then: State, setting: Setting, inserted_path: Sequence[Name]) -> Mapping[Name, bool]:
+    """Of the pages of the path that the call used, whether they were used often enough to be backed up."""
+    return hot_among(then, setting, inserted_path)
+
+
+def hot_among(then: State, setting: Setting, names: Sequence[Name]) -> Mapping[Name, bool]:
+    """Of these pages, whether they were used often enough to be backed up; in doubt, whether they may have been."""
+    pages, vague, write = then.tree.pages, then.doubt.vague, setting.config.write
+    found = {name: hot(write, pages[name].hits) for name in names if name in pages}
+    return {name: is_hot or (name in vague and hot(write, vague[name].hits)) for name, is_hot in found.items()}
+
+
+@fact(0)
+def backups_begun(below: Tiers) -> Sequence[Name]:
+    """The pages of backups that began during the call."""
+    return [name for work in below.begun if work.job.kind == BACKUP for name in work.names]
+
+
+@fact(0)
+def backed_early(
+    setting: Setting, then: State, inserted_path: Sequence[Name], below_before: Tiers, backups_begun: Sequence[Name]
+) -> Sequence[Name]:
+    """Pages that a backup was begun for before the write policy says so, as far as it is known how often they were used."""
+    if setting.config.write == policies.WRITE_BACK:
+        return backups_begun
+    if setting.profile.backup_parent == policies.CHAIN:
+        return []
+    hot_pages = hot_among(then, setting, inserted_path)
+    if not setting.seen:  # what was further down once has uses that nobody counted
+        backups_begun = [name for name in backups_begun if name not in below_before.below_once]
+    return [name for name in backups_begun if not hot_pages.get(name, True)]
+
+
+@fact(3)
+def due_missed(
+    setting: Setting,
+    inserted_path: Sequence[Name],
+    hot_pages: Mapping[Name, bool],
+    below_before: Tiers,
+    tiers_seen_before: TierSeen,
+    tiers_seen: TierSeen,
+) -> Sequence[Name] | Unknown:
+    """Pages that were due for backup, with room for all of them, and are neither backed nor under way."""
+    if setting.config.write == policies.WRITE_BACK:
+        return []
+    if setting.profile.backup_moment == "tick" or not _backups_are_sure(setting, below_before):
+        return UNKNOWN
+    due = _due_and_bare(setting, inserted_path, hot_pages, tiers_seen)
+    return due if due and _has_room(inserted_path, below_before, tiers_seen_before) else []
+
+
+def _backups_are_sure(setting: Setting, below_before: Tiers) -> bool:
+    """Whether what is due can be told, and nothing that the suite has asked to fail may be its backup."""
+    profile = setting.profile
+    if profile.hit_counts != "insert" or profile.backup_filter == "own":
+        return False  # how often a page was used is not what the profile counts, or not all that the cache goes by
+    return below_before.fault is None and BACKUP not in below_before.failing and not below_before.starved
+
+
+def _due_and_bare(
+    setting: Setting, path: Sequence[Name], hot_pages: Mapping[Name, bool], after: TierSeen
+) -> Sequence[Name]:
+    """The pages of a path that are due for backup, and neither backed nor under way."""
+    bare = [name for name in takewhile(after.cached.__contains__, path) if name not in after.hosted]
+    return bare[: policies.due([hot_pages.get(name, False) for name in bare], setting.profile.backup_parent)]
+
+
+def _has_room(names: Sequence[Name], below_before: Tiers, before: TierSeen) -> bool:
+    """Whether the host had room for all of these pages that had no copy there."""
+    was = [name for name in names if name not in before.hosted]
+    return len(before.host_free) + len(droppable(below_before, before, spared=names)) >= len(was)
+
+
+@fact(0)
+def paths_waiting(below_before: Tiers) -> Sequence[Sequence[Name]]:
+    """The paths that insertions used since the last tick, where backups may wait for it."""
+    return below_before.paths
+
+
+@fact(3)
+def due_at_the_tick(
+    setting: Setting, then: State, below_before: Tiers, tiers_seen_before: TierSeen, tiers_seen: TierSeen
+) -> Sequence[Name] | Unknown:
+    """Pages that insertions made due since the last tick, with room for all of them, and that are neither backed nor under way after this one."""
+    paths = below_before.paths
+    if not paths:
+        return [] if setting.profile.backup_moment == "tick" else UNKNOWN
+    failed = any(work.failed for work in below_before.work.values())
+    if failed or setting.profile.reserve == "hit" or not _backups_are_sure(setting, below_before):
+        return UNKNOWN
+    used = list(dict.fromkeys([name for path in paths for name in path]))
+    hot_pages = hot_among(then, setting, used)
+    due = [name for path in paths for name in _due_and_bare(setting, path, hot_pages, tiers_seen)]
+    return due if due and _has_room(used, below_before, tiers_seen_before) else []
+
+
+@fact(0)
+def backed_at_the_tick(
+    setting: Setting, then: State, below_before: Tiers, backups_begun: Sequence[Name]
+) -> Sequence[Name] | Unknown:
+    """Pages that a tick began to back up though no insertion since the last one made them due, copies made again left out; unknown where none may be made so."""
+    if setting.profile.backup_moment != "tick" or setting.profile.backup_parent == policies.CHAIN:
+        return UNKNOWN
+    used = {name for path in below_before.paths for name in path}
+    again = {name for work in below_before.work.values() if work.failed for name in work.names}
+    hot_pages = hot_among(then, setting, [name for name in backups_begun if name in used])
+    if not setting.seen:  # what was further down once has uses that nobody counted
+        again |= below_before.below_once
+    return [name for name in backups_begun if name not in again and not hot_pages.get(name, name in used)]
+
+
+@fact(0)
+def acked_unlanded(below: Tiers) -> Sequence[Job]:
+    """Backups and loads that ended before their copy had landed, or before an earlier one."""
+    return [work.job for work in below.ended if not work.over or _overtakes(work, below)]
+
+
+def _overtakes(work: Work, below: Tiers) -> bool:
+    """Whether a job that ended began after one of its kind that is still under way."""
+    return any(
+        one.job.kind == work.job.kind and not one.over and one.job.id < work.job.id for one in below.work.values()
+    )
+
+
+@fact(0)
+def many_names(below: Tiers) -> Sequence[Misnamed]:
+    """Prefixes that storage was asked for or given under more than one name."""
+    return below.stored.many_names
+
+
+@fact(0)
+def many_prefixes(below: Tiers) -> Sequence[Misnamed]:
+    """Names under which storage was asked for or given more than one prefix."""
+    return below.stored.many_prefixes
+
+
+@fact(0)
+def put_wrong(below: Tiers) -> Sequence[tuple[str, tuple[int, ...]]]:
+    """Pages put into storage whose contents aren't the KV of one page of one prefix."""
+    return below.stored.put_wrong
+
+
+@fact(0)
+def put_after_failure(below: Tiers) -> Sequence[str]:
+    """Pages that a put wrote after a page that storage refused."""
+    return below.stored.put_behind
+
+
+@fact(0)
+def put_missing(below: Tiers) -> Sequence[Name]:
+    """Pages of a put that ended well and that storage never got."""
+    return below.stored.put_missing
+
+
+@fact(3)
+def failed_hosted(below: Tiers, hosted: Mapping[Name, PageNo], failed_backups: frozenset[Name]) -> Sequence[Name]:
+    """Pages of backups that failed and ended, with a host copy that no other backup is making."""
+    if not failed_backups:
+        return []
+    again = {name for work in below.work.values() if work.job.kind == BACKUP for name in work.names}
+    return [name for name in failed_backups if name in hosted and name not in again]
+
+
+@fact(0)
+def unstored(below: Tiers, call: Settled) -> Sequence[Name]:
+    """Pages whose backup was acknowledged with this storage attached, and that it has neither got nor refused."""
+    return sorted(below.backed - below.shelf) if not call.waiting else []
+
+
+@fact(3)
+def owed_missed(below_before: Tiers, below: Tiers, tiers_seen: TierSeen) -> Sequence[Name]:
+    """Pages on the host that an insertion since the last tick found missing in storage, and no put was begun for."""
+    owed = below_before.owed
+    if not owed:
+        return []
+    going = {
+        name
+        for work in (*below_before.work.values(), *below.work.values())
+        if work.job.kind in (BACKUP, PUT)
+        for name in work.names
+    }
+    return sorted(name for name in owed - going - below.shelf if name in tiers_seen.hosted)
+
+
+# Rules
+
+INSERTS = (On.INSERT, On.PUBLISH, On.FINISH)
+"""The calls that insert."""
+
+
+@rule("BACKUP-01", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-03", reference="backup.due")
+def what_is_due_is_backed_up(due_missed: Sequence[Name]) -> bool:
+    """An insertion MUST begin the backup of every page of the path that the write policy makes due, if the host has room for all of them, unless the profile says that a filter of the cache's own may decline it, or that backups may wait for the next tick."""
+    return not due_missed
+
+
+@rule("BACKUP-02", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-02", reference="backup.due")
+def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
+    """An insertion MUST NOT begin the backup of a page that isn't due: under write-back none, under write-through-selective none at its first use."""
+    return not backed_early
+
+
+@rule(
+    "BACKUP-03",
+    kind=Kind.STATE,
+    needs=("tiers", "steps"),
+    source="R-WB-04, R-WB-07, R-LB-05",
+    reference="life.tick",
+)
+def an_ack_waits_for_its_copy(acked_unlanded: Sequence[Job]) -> bool:
+    """A backup or a load MUST end only after its copy has landed, and after those of its kind that began before it."""
+    return not acked_unlanded
+
+
+@rule(
+    "BACKUP-04",
+    kind=Kind.STATE,
+    needs=("lifecycle",),
+    source="R-HASH-05, R-HASH-06, R-PF-02; H-08, H-14, H-61",
+    reference="put.start_puts",
+)
+def a_prefix_has_one_name_in_storage(many_names: Sequence[Misnamed]) -> bool:
+    """All puts and queries MUST name a page of the same prefix alike: what the write path stores the read path must find."""
+    return not many_names
+
+
+@rule(
+    "BACKUP-05",
+    kind=Kind.STATE,
+    needs=("lifecycle",),
+    source="R-HASH-02, R-HASH-04, R-HASH-06; H-13, H-14, sglang#26747",
+    reference="put.start_puts",
+)
+def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[Misnamed]) -> bool:
+    """A name in storage MUST stand for one prefix in one namespace: another position or another tenant is another page."""
+    return not many_prefixes
+
+
+@rule(
+    "BACKUP-06",
+    kind=Kind.STATE,
+    needs=("lifecycle", "data"),
+    source="R-BK-01",
+    reference="put.accepted",
+)
+def what_is_put_is_one_page_of_one_prefix(put_wrong: Sequence[tuple[str, tuple[int, ...]]]) -> bool:
+    """A put MUST write the whole contents of one page, computed in the namespace and at the place that it is for."""
+    return not put_wrong
+
+
+@rule("BACKUP-07", kind=Kind.STATE, needs=("lifecycle", "steps"), source="R-BK-04", reference="put.accepted")
+def a_put_stops_where_storage_refuses(put_after_failure: Sequence[object]) -> bool:
+    """A put MUST go in prefix order and write nothing behind a page that storage refused."""
+    return not put_after_failure
+
+
+@rule(
+    "BACKUP-08",
+    kind=Kind.STATE,
+    needs=("lifecycle", "steps", "data"),
+    source="R-BK-01, R-BK-05; H-16",
+    reference="put.accepted",
+)
+def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> bool:
+    """A put that met no refusal MUST have given all of its pages to storage."""
+    return not put_missing
+
+
+@rule(
+    "BACKUP-09",
+    on=(On.SETTLED,),
+    strength=Strength.SHOULD,
+    needs=("tiers", "lifecycle", "steps", "data"),
+    source="R-BK-01, R-BK-03, R-BK-04; H-60",
+    reference="life.tick",
+)
+def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
+    """When everything has settled, each page whose backup was acknowledged with storage attached SHOULD be in that storage, unless it, or a page before it, was refused there."""
+    return not unstored
+
+
+@rule(
+    "BACKUP-10",
+    kind=Kind.STATE,
+    needs=("tiers", "steps", "copy_faults"),
+    source="sglang#38427",
+    reference="backup.acknowledge_backups",
+    premise="failed_backups",
+)
+def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
+    """When a backup that failed has ended, its pages MUST NOT have a host copy, unless another backup is under way for them."""
+    return not failed_hosted
+
+
+@rule(
+    "BACKUP-11",
+    on=(On.TICK,),
+    strength=Strength.SHOULD,
+    needs=("tiers", "lifecycle", "steps", "data"),
+    source="R-BK-01, R-BK-04; H-60",
+    reference="backup.used",
+)
+def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name]) -> bool:
+    """When an insertion uses a path, those of its pages whose host copies are complete, back to the first page, and that the storage attached now has neither taken nor said it has, SHOULD be on their way there by the next tick: after a refusal, an error, a put that ended short, and when this storage was attached after them."""
+    return not owed_missed
+
+
+@rule(
+    "BACKUP-12",
+    on=(On.TICK,),
+    needs=("tiers", "steps"),
+    source="R-WB-01, R-WB-03",
+    reference="backup.used",
+    allowed="a backup of {due_at_the_tick} under way",
+    premise="paths_waiting",
+)
+def what_waited_for_the_tick_is_backed_up(due_at_the_tick: Sequence[Name]) -> bool:
+    """Where the profile lets backups wait for the next tick, this tick MUST begin those of all pages that insertions since the last one have made due, if the host has room for all of them."""
+    return not due_at_the_tick
+
+
+@rule(
+    "BACKUP-13",
+    on=(On.TICK,),
+    needs=("tiers", "steps"),
+    source="R-WB-01, R-WB-02",
+    reference="backup.used",
+    allowed="no backup of {backed_at_the_tick}",
+    premise="backups_begun",
+)
+def a_tick_backs_up_only_what_is_due(backed_at_the_tick: Sequence[Name]) -> bool:
+    """Where the profile lets backups wait for the next tick, a tick MUST NOT begin the backup of a page that no insertion since the last one has made due, unless a copy of it failed."""
+    return not backed_at_the_tick

@@ -1,0 +1,284 @@
+"""Events: what a cache tells the world about its contents.
+
+Routers send a request to where its prefix is cached; all they know is what caches tell them.  Whoever
+replays every event from the beginning must know exactly what is cached, and on which tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import cast
+
+from kvlitmus.spec.interface import Begun, Hit
+from kvlitmus.spec.interface.tiers import Event
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.prefix.calls import Begin, Match, Reset
+from kvlitmus.spec.prefix.late_events import Late, followed
+from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules.tree import LOOKUPS
+from kvlitmus.spec.prefix.seen import Seen, TierSeen
+from kvlitmus.spec.prefix.state import EventMirror, State
+from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Tokens
+
+
+@fact(2, ports=("events",))
+def told(then: State) -> EventMirror:
+    """What all events so far tell."""
+    return cast("EventMirror", then.told)
+
+
+@fact(2)
+def odd_events(told: EventMirror) -> Sequence[str]:
+    """Events that make no sense: an unknown page or parent, or a page removed while absent."""
+    return told.odd
+
+
+@fact(2, ports=("events",))
+def stored_events(after: Seen) -> Sequence[Event]:
+    """The events of the call that tell of pages that are on a tier from now on."""
+    return [event for event in after.events if event.what == "stored"]
+
+
+@fact(2)
+def told_again(told: EventMirror, setting: Setting) -> Sequence[str] | Unknown:
+    """Events of pages that are on that tier by the events before; in a block table a page may have many places."""
+    return UNKNOWN if setting.table else told.twice
+
+
+@fact(2)
+def told_renamed(told: EventMirror) -> Sequence[str]:
+    """Events that give a page the id of another one that is on some tier by the events before."""
+    return told.renamed
+
+
+@fact(2)
+def told_strays(told: EventMirror) -> Sequence[str]:
+    """Events of pages in another namespace than the page before them."""
+    return told.strays
+
+
+@fact(2)
+def told_orphans(told: EventMirror) -> Sequence[str]:
+    """Events of pages below one that is on no tier by the events before."""
+    return told.orphans
+
+
+@fact(2, ports=("events",))
+def told_length(state: State, setting: Setting, call: Match | Begin, match_cap: Tokens) -> Tokens | Unknown:
+    """Units of the key, as far as a match may cover it, that are cached by the events before the call; of a flat cache."""
+    if setting.config.tiered or setting.profile.event_delay:
+        return UNKNOWN
+    assert state.told is not None
+    length = 0
+    for name in call.path.pages[: match_cap // setting.size]:
+        if name not in state.told.device:
+            break
+        length += setting.size
+    return Tokens(length)
+
+
+@fact(2)
+def told_device(told: EventMirror) -> frozenset[Name]:
+    """Names of the pages that are on the device by all events so far."""
+    return told.device
+
+
+@fact(2)
+def told_host(told: EventMirror) -> frozenset[Name]:
+    """Names of the pages that are on the host by all events so far."""
+    return told.host
+
+
+@fact(3)
+def device_lately(
+    then: State, setting: Setting, cached_after: Mapping[Name, PageNo]
+) -> Sequence[frozenset[Name]] | Unknown:
+    """What was on the device after the call, and after those before it as far as events may lag."""
+    if not setting.profile.event_delay:
+        return (frozenset(cached_after),)
+    return UNKNOWN if lagging(then.late) else [one.device for one in then.late.contents]
+
+
+@fact(2, ports=("tiers",))
+def host_lately(
+    then: State, setting: Setting, tiers_seen: TierSeen, below: Tiers, told_host: frozenset[Name]
+) -> Sequence[frozenset[Name]] | Unknown:
+    """What was on the host after the call, and after those before it as far as events may lag; without a snapshot as it is told, where that can be."""
+    if not setting.seen:
+        surely, perhaps = below.hosted
+        agreed = told_host if surely <= told_host <= perhaps else surely
+        return UNKNOWN if setting.profile.event_delay else (agreed,)
+    if not setting.profile.event_delay:
+        return (frozenset(tiers_seen.hosted),)
+    return UNKNOWN if lagging(then.late) else [one.host for one in then.late.contents]
+
+
+def lagging(late: Late) -> bool:
+    """Whether work was under way in one of the calls whose events may be the last that were told."""
+    return any(one.busy for one in late.contents)
+
+
+@fact(2, ports=("events",))
+def found_lately(then: State, setting: Setting, call: object, answer: object) -> Collection[Name] | Unknown:
+    """Pages that a match or a beginning request found cached, of which it must have been told by now."""
+    return then.late.due if setting.profile.event_delay else found_by(call, answer, setting.size)
+
+
+def found_by(call: object, answer: object, size: int) -> Collection[Name]:
+    """The pages that a call found cached."""
+    if isinstance(call, Match) and isinstance(answer, Hit):
+        return call.path.pages[: answer.length // size]
+    if isinstance(call, Begin) and isinstance(answer, Begun):
+        return call.path.pages[: answer.cached // size]
+    return ()
+
+
+@fact(2)
+def never_told(told: EventMirror, found_lately: Collection[Name]) -> Collection[Name]:
+    """Those of them that no event has told of."""
+    return [name for name in found_lately if name not in told.roots]
+
+
+@fact(2)
+def told_least(setting: Setting, told_length: Tokens) -> Tokens | Unknown:
+    """The same, where a match ends with the last page that is there."""
+    return UNKNOWN if setting.profile.match_ends == "node" else told_length
+
+
+def remembered(then: State, setting: Setting, call: object, answer: object, after: Seen) -> State:
+    """The state with what has to be remembered of this call, where events may lag."""
+    busy = then.tiers is not None and bool(then.tiers.work)
+    found = found_by(call, answer, setting.size)
+    late = followed(then.late, setting.profile.event_delay, after, busy, found, isinstance(call, Reset))
+    return then._replace(late=late)
+
+
+# Rules
+
+
+@rule("EVENT-01", kind=Kind.STATE, needs=("events",), source="R-EVT-01", reference="event.changes")
+def events_make_sense(odd_events: Sequence[object]) -> bool:
+    """An event MUST name a page that was told before or whose parent was, with the page's own units, and MUST NOT remove what isn't there."""
+    return not odd_events
+
+
+@rule(
+    "EVENT-02",
+    on=(On.SETTLED, On.QUIET_TICK, On.FLAT_CALL),
+    needs=("events",),
+    source="R-EVT-02; map §4.12",
+    reference="event.changes",
+    premise="told_device",
+)
+def events_tell_what_the_device_has(told_device: frozenset[Name], device_lately: Sequence[frozenset[Name]]) -> bool:
+    """When nothing is under way, in a flat cache after every call, the events so far MUST tell exactly the pages that are on the device, or were after one of the last calls, as far as the profile lets events lag."""
+    return told_device in device_lately
+
+
+@rule(
+    "EVENT-03",
+    on=(On.SETTLED, On.QUIET_TICK),
+    needs=("events", "tiers"),
+    source="R-EVT-02; H-34",
+    reference="event.changes",
+    premise="told_host",
+)
+def events_tell_what_the_host_has(told_host: frozenset[Name], host_lately: Sequence[frozenset[Name]]) -> bool:
+    """When nothing is under way, the events so far MUST tell exactly the pages that are on the host, or were after one of the last calls, as far as the profile lets events lag."""
+    return told_host in host_lately
+
+
+@rule(
+    "EVENT-04",
+    kind=Kind.STATE,
+    needs=("events",),
+    source="R-EVT-01",
+    reference="event.changes",
+    premise="stored_events",
+)
+def a_page_is_told_once(told_again: Sequence[str]) -> bool:
+    """A page MUST NOT be told as stored on a tier where it is already by the events before."""
+    return not told_again
+
+
+@rule(
+    "EVENT-05",
+    kind=Kind.STATE,
+    needs=("events",),
+    source="R-EVT-01",
+    reference="event.changes",
+    premise="stored_events",
+)
+def an_id_stands_for_one_page(told_renamed: Sequence[str]) -> bool:
+    """What a page is called in events MUST NOT be another page's name as long as that one is on any tier by the events."""
+    return not told_renamed
+
+
+@rule(
+    "EVENT-06",
+    kind=Kind.STATE,
+    needs=("events",),
+    source="R-EVT-01",
+    reference="event.changes",
+    premise="stored_events",
+)
+def an_event_names_the_namespace(told_strays: Sequence[str]) -> bool:
+    """An event of a stored page MUST name the namespace of the page before it."""
+    return not told_strays
+
+
+@rule(
+    "EVENT-07",
+    kind=Kind.STATE,
+    needs=("events",),
+    source="R-EVT-01",
+    reference="event.changes",
+    premise="stored_events",
+)
+def parents_are_told_first(told_orphans: Sequence[str]) -> bool:
+    """A page MUST NOT be told as stored while the page before it is on no tier by the events before."""
+    return not told_orphans
+
+
+@rule(
+    "EVENT-08",
+    on=LOOKUPS,
+    needs=("events",),
+    source="R-EVT-02",
+    reference="event.cached_changes",
+    allowed="at most {told_length} units",
+)
+def what_is_matched_was_told(match_length: Tokens, told_length: Tokens) -> bool:
+    """Each page that a match on a flat cache covers MUST be there by the events before it."""
+    return match_length <= told_length
+
+
+@rule(
+    "EVENT-09",
+    on=LOOKUPS,
+    needs=("events",),
+    source="R-EVT-02",
+    reference="event.cached_changes",
+    allowed="at least {told_least} units",
+)
+def what_was_told_is_matched(match_length: Tokens, told_least: Tokens) -> bool:
+    """A match on a flat cache MUST cover what is there by the events before it, as far as the profile lets it."""
+    return match_length >= told_least
+
+
+@rule(
+    "EVENT-10",
+    on=(On.FLAT_CALL,),
+    needs=("events",),
+    source="R-EVT-01, R-EVT-02",
+    reference="event.cached_changes",
+    premise="found_lately",
+)
+def what_is_found_is_told_in_time(never_told: Collection[Name]) -> bool:
+    """A page of a flat cache that was found cached MUST have been told as stored, as many calls after the one before as the profile lets events lag."""
+    return not never_told

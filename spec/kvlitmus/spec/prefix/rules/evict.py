@@ -1,0 +1,291 @@
+"""Eviction: making room, in the policy's order, without hurting anybody.
+
+An eviction takes leaves, the least valuable first; when a leaf is gone its parent may become a
+leaf.  What "valuable" means is the **policy** (least recently used, least often used, oldest,
+and so on); ties are broken in some total order.  A cache frees whole nodes or single pages, as
+its profile says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+from kvlitmus.spec.law.actions import What
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.prefix.calls import Begin, Evict, PlayedAgain, Reset
+from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
+from kvlitmus.spec.prefix.page import Tree, empty_tree
+from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules.order import had_a_choice, needless_victims, passed_over_by
+from kvlitmus.spec.prefix.seen import Seen, TierSeen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import LoadBack, OutOfMemory
+from kvlitmus.spec.prefix.tier_state import BY_AGE, certainly_evictable, droppable
+from kvlitmus.spec.words.policies import WRITE_BACK
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Tokens, same
+
+
+@fact(0)
+def reported_evicted(answer: int) -> Tokens:
+    """How many slots the eviction says it freed."""
+    return Tokens(answer)
+
+
+@fact(0)
+def locked_names(state: State) -> frozenset[Name]:
+    """The names of cached pages that receipts or running requests protect."""
+    return frozenset(name for name, page in state.tree.pages.items() if page.locks)
+
+
+@fact(3)
+def unlocked_before(state: State, before: Seen, setting: Setting, locked_names: frozenset[Name]) -> Tokens:
+    """Slots of all cached pages that nothing protects, before the call."""
+    unlocked = len(state.tree.pages) - len(locked_names)
+    if state.tiers is not None:
+        assert isinstance(before, TierSeen)
+        unlocked = min(unlocked, certainly_evictable(state.tree, setting, state.tiers, before))
+    return Tokens(unlocked * setting.size)
+
+
+def room_lacking(state: State, setting: Setting, call: Any, answer: Any, before: Seen) -> Tokens | Unknown:
+    """Slots that the call may evict: those asked for, or those that it lacks, as the profile declares."""
+    if isinstance(call, Evict):
+        return call.asked
+    wanted = wanted_pages(state, setting, call, answer, before)
+    return UNKNOWN if wanted is None else lacking(wanted, len(before.free), setting)
+
+
+LOADS = (LoadBack, OutOfMemory)
+"""Calls that bring back, or allocate for, the pages of a key while they make room."""
+
+
+class Choosing(NamedTuple):
+    """What an eviction could choose from: the tree as it was then.
+
+    ``ageless``: pages of which nobody knows what they are worth.  ``held``: pages that perhaps could not go.
+    """
+
+    tree: Tree
+    ageless: AbstractSet[Name] = frozenset()
+    held: AbstractSet[Name] = frozenset()
+
+
+@fact(3)
+def choosing(
+    state: State,
+    setting: Setting,
+    expected: State,
+    call: Any,
+    answer: Any,
+    before: Seen,
+    vanished: AbstractSet[Name],
+) -> Choosing | Unknown:
+    """What the eviction could choose from, when it chose: after what the call itself uses and locks."""
+    if not vanished:
+        return NOTHING_LEFT
+    if isinstance(call, Reset) or setting.table:
+        return UNKNOWN  # everything goes; or a page is found until it is handed out, and its order is the free list's
+    held: set[Name] = set()
+    if answer is None and isinstance(call, Begin):  # used and locked in the attempt, or not
+        held.update(found_for(state, setting, call, answer))
+    if isinstance(call, LOADS):
+        held.update(call.path.pages)
+    if expected.tiers is None:
+        return Choosing(expected.tree, held, held)
+    assert isinstance(before, TierSeen)
+    if setting.profile.split_created == "renews" and setting.config.policy in BY_AGE:
+        return UNKNOWN  # nodes come and go with demotions, and nobody asks when
+    if not setting.steps:
+        return UNKNOWN  # what copies protect isn't shown
+    was = state.tree.pages
+    held.update(
+        name for name, page in expected.tree.pages.items() if not page.locks and name in was and was[name].locks
+    )
+    if setting.config.write == WRITE_BACK:
+        held.update(perhaps_no_room(state, setting, before, vanished, held))
+    return Choosing(expected.tree, expected.tiers.ageless(setting.config.policy), held)
+
+
+NOTHING_LEFT = Choosing(empty_tree())
+
+
+def perhaps_no_room(
+    state: State, setting: Setting, before: TierSeen, vanished: AbstractSet[Name], spared: Collection[Name]
+) -> Collection[Name]:
+    """The pages without a host copy for which the host had perhaps no room, so that they could not be written back."""
+    tiers, pages = state.tiers, state.tree.pages
+    assert tiers is not None
+    bare = [name for name in pages if name not in before.hosted]
+    if not tiers.spills_succeed:
+        return bare
+    room = len(before.host_free) + len(droppable(tiers, before, spared)) - sum(name in vanished for name in bare)
+    long = max([len(node.named.pages) for node in before.tier_nodes], default=1)
+    return () if room >= (long if setting.profile.evict_granularity == "node" else 1) else bare
+
+
+@fact(3)
+def device_choice(choosing: Choosing, vanished: AbstractSet[Name]) -> bool:
+    """Whether the eviction had a choice that can be judged: it took a page of known worth and left another that could go."""
+    return bool(vanished) and had_a_choice(choosing.tree, vanished, choosing.ageless, choosing.held)
+
+
+@fact(3)
+def passed_over(
+    choosing: Choosing, device_choice: bool, setting: Setting, vanished: AbstractSet[Name]
+) -> frozenset[Name]:
+    """Names that the policy would have evicted before one that was evicted."""
+    if not device_choice:
+        return frozenset()
+    config, profile = setting.config, setting.profile
+    return passed_over_by(
+        choosing.tree,
+        vanished,
+        config.policy,
+        profile.slru_hits,
+        ageless=choosing.ageless,
+        held=choosing.held,
+        nodes=profile.evict_granularity == "node",
+        ties=setting.ties,
+    )
+
+
+@fact(3)
+def needless(
+    state: State, setting: Setting, call: Any, answer: Any, before: Seen, vanished: AbstractSet[Name]
+) -> frozenset[Name] | Unknown:
+    """Names that were evicted although enough was free without them."""
+    if not vanished or isinstance(call, Reset):
+        return frozenset()
+    lacks = UNKNOWN if setting.table else room_lacking(state, setting, call, answer, before)
+    if lacks is UNKNOWN:
+        return UNKNOWN
+    nodes = ((node.info.names, node.info.parent) for node in before.nodes)
+    return needless_victims(nodes, vanished, lacks, setting.size, setting.profile.evict_granularity)
+
+
+@fact(3)
+def victims(call: PlayedAgain) -> Sequence[object]:
+    """What each eviction of a schedule removed, in order: the prefixes."""
+    return call.victims
+
+
+@fact(3)
+def victims_again(call: PlayedAgain) -> Sequence[object]:
+    """The same for a second, fresh cache that got the same calls."""
+    return call.victims_again
+
+
+# Rules
+
+
+@rule(
+    "EVICT-01",
+    on=(On.EVICT,),
+    source="R-EV-01; sglang#5499",
+    reference="perform.least_valuable",
+    allowed="at least min({asked}, {unlocked_before}) slots freed",
+    premise="unlocked_before",
+)
+def an_eviction_frees_what_was_asked_if_it_can(
+    asked: Tokens,
+    unlocked_before: Tokens,
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    page_size: int,
+) -> bool:
+    """An eviction MUST free at least as much as was asked for, or everything that nothing protects if that is less."""
+    return (len(free_after) - len(free_before)) * page_size >= min(asked, unlocked_before)
+
+
+@rule(
+    "EVICT-02",
+    on=(On.EVICT,),
+    source="R-EV-01; sglang#4989",
+    reference="perform.least_valuable",
+    allowed="the number of slots that became free",
+)
+def an_eviction_reports_what_it_freed(
+    reported_evicted: Tokens, free_before: frozenset[PageNo], free_after: frozenset[PageNo], page_size: int
+) -> bool:
+    """An eviction MUST report exactly the number of slots that became free."""
+    return reported_evicted == (len(free_after) - len(free_before)) * page_size
+
+
+@rule(
+    "EVICT-03",
+    on=(On.EVICT,),
+    source="R-EV-01",
+    reference="perform.least_valuable",
+    allowed="victims outside {locked_names}",
+    premise="locked_names",
+)
+def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: frozenset[Name]) -> bool:
+    """An eviction MUST NOT take a page that a receipt or a running request protects."""
+    return vanished.isdisjoint(locked_names)
+
+
+@rule(
+    "EVICT-04",
+    on=(On.EVICT,),
+    source="R-EV-01, R-EV-09; vllm#4764",
+    reference="perform.least_valuable",
+    allowed="the free list grown by exactly the pages of the victims",
+    premise="vanished",
+)
+def what_is_evicted_becomes_free(
+    vanished: frozenset[Name],
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+) -> bool:
+    """An eviction MUST free the pages of exactly the names that it removes, and change nothing else."""
+    victims = {cached_before[name] for name in vanished}
+    kept = {name: page for name, page in cached_before.items() if name not in vanished}
+    return free_after == free_before | victims and cached_after == kept
+
+
+@rule(
+    "EVICT-05",
+    on=What.EVICT,
+    source="R-EV-03; sglang#18843, mini-sglang#124",
+    reference="choose.next_to_go",
+    allowed="{passed_over} first, as the policy orders",
+    premise="device_choice",
+)
+def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
+    """Wherever room is made on the device, victims MUST be taken in the order of the declared policy: no leaf that may go is passed over for one that is worth more."""
+    return not passed_over
+
+
+@rule(
+    "EVICT-06",
+    on=What.EVICT,
+    source="R-EV-04; sglang#4989",
+    reference="perform.room_for",
+    allowed="{needless} left alone: enough was free without them",
+    premise="vanished",
+)
+def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
+    """Wherever room is made on the device, no victim MUST be taken once what was asked for, or what the call lacks and the profile declares beyond that, is free; this holds for a call that is refused in the end, too."""
+    return not needless
+
+
+@rule(
+    "EVICT-07",
+    kind=Kind.HISTORY,
+    on=(On.AGAIN,),
+    strength=Strength.SHOULD,
+    source="R-EV-03",
+    reference="perform.least_valuable",
+    allowed="the victims of the first cache: {victims}",
+    premise="victims",
+)
+def the_same_calls_have_the_same_victims(victims: Sequence[object], victims_again: Sequence[object]) -> bool:
+    """Two fresh caches that get the same calls SHOULD evict the same pages: ties are broken by something that both have, else ranks drift apart."""
+    return same(victims, victims_again)

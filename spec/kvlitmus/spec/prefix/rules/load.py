@@ -1,0 +1,322 @@
+"""Load back: from the host to the device, before a request that needs it.
+
+All that is cached on the host behind what the device has comes back, or nothing does.  The pages count
+as the tree's at once; their contents are right when the copy has landed, and until the cache has taken
+note of that both ends of the copy are protected.
+
+A copy can fail, where it is to begin or under way.  A load back whose copy can't begin is declined.  One that
+fails under way is told as failed, so that whoever waits for it gives up and computes; once it has ended, its pages
+are on the host alone, as before, or another load brings them.  A cache may try again as often as it likes, and has to
+where somebody else has a lock on the pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from kvlitmus.spec.interface.tiers import LOAD, Loaded
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.host_known import certain_run
+from kvlitmus.spec.prefix.partial import cached_range
+from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.seen import TierSeen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import Advance, LoadBack
+from kvlitmus.spec.prefix.tier_state import Tiers, certainly_evictable, hosted_to
+from kvlitmus.spec.words.policies import WRITE_BACK
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens
+
+NO_LIMIT = Tokens(1 << 40)
+"""What a load back without a quota may load."""
+
+
+@fact(0)
+def resident_pages(state: State, setting: Setting, call: LoadBack, answer: Loaded) -> Sequence[Name] | Unknown:
+    """The pages of the key that were on the device, before the call."""
+    paged = call.path.pages
+    least, most = cached_range(state, paged)
+    if least < most and not answer.slots:
+        return UNKNOWN
+    return paged[: min(max(answer.before // setting.size, least), most)]  # which it was, the answer says
+
+
+@fact(0)
+def load_names(
+    state: State, tiers_seen_before: TierSeen, setting: Setting, call: LoadBack, resident_pages: Sequence[Name]
+) -> Sequence[Name] | Unknown:
+    """Names of the pages that were to be loaded, in order."""
+    at = len(resident_pages)
+    if not setting.seen:
+        end, exact = certain_run(state, call.path.pages, at)
+        return call.path.pages[at:end] if exact else UNKNOWN
+    return call.path.pages[at : hosted_to(tiers_seen_before, call.path.pages, at)]
+
+
+@fact(0)
+def load_wanted(load_names: Sequence[Name], setting: Setting) -> Tokens:
+    """Units that were on the host alone, directly behind those on the device, before the call."""
+    return Tokens(len(load_names) * setting.size)
+
+
+@fact(0)
+def load_slots(answer: Loaded) -> Sequence[Slot] | Unknown:
+    """The device slots that the load back returned."""
+    return UNKNOWN if answer.slots is None else tuple(map(Slot, answer.slots))
+
+
+@fact(0)
+def load_before(answer: Loaded) -> Tokens:
+    """Units that the load back says were on the device before."""
+    return Tokens(answer.before)
+
+
+@fact(0)
+def load_resident(resident_pages: Sequence[Name], setting: Setting) -> Tokens:
+    """Units of the key that were on the device, before the call."""
+    return Tokens(len(resident_pages) * setting.size)
+
+
+@fact(0)
+def load_threshold(setting: Setting) -> Tokens:
+    """Units below which the profile declines a load back."""
+    return Tokens(setting.profile.load_threshold)
+
+
+@fact(1)
+def load_room(
+    state: State,
+    setting: Setting,
+    below_before: Tiers,
+    tiers_seen_before: TierSeen,
+    resident_pages: Sequence[Name],
+    load_names: Sequence[Name],
+) -> Tokens:
+    """Device slots that were free or could be evicted, what is to be loaded and what it hangs on left out; at least so many."""
+    if not setting.seen:
+        free, (evictable, _) = tiers_seen_before.available or 0, tiers_seen_before.sizes or (0, 0)
+        if setting.config.write == WRITE_BACK:
+            return Tokens(free)  # what leaves the device needs room on the host
+        return Tokens(free + max(0, evictable - len(resident_pages) * setting.size))
+    tree = effects.lock(state.tree, resident_pages[-1]) if resident_pages else state.tree
+    spared = (*resident_pages, *load_names)
+    evictable = certainly_evictable(tree, setting, below_before, tiers_seen_before, spared)
+    return Tokens((len(tiers_seen_before.free) + evictable) * setting.size)
+
+
+@fact(0)
+def load_limit(state: State, setting: Setting, call: LoadBack, resident_pages: Sequence[Name]) -> Tokens:
+    """The most units that the quota allows to load, what the load would newly lock taken off."""
+    if call.quota is None:
+        return NO_LIMIT
+    newly = sum(not state.tree.pages[name].locks for name in resident_pages)
+    return Tokens(call.quota - newly * setting.size)
+
+
+@fact(0)
+def load_struck(below_before: Tiers, tiers_seen: TierSeen) -> bool:
+    """Whether a copy could not begin during the call, as the suite had asked for."""
+    return LOAD in below_before.failing and LOAD not in tiers_seen.failing
+
+
+@fact(0)
+def told_failed(tiers_seen: TierSeen, call: Advance) -> bool:
+    """Whether a copy that failed is over, or listed as failed."""
+    job = tiers_seen.jobs.get(call.job)
+    return job is None or job.failed
+
+
+@fact(0)
+def layers_copied(expected: State, call: Advance) -> int:
+    """How many layers of a load were copied; none of one that has failed."""
+    tiers = expected.tiers
+    assert tiers is not None
+    work = next((one for one in (*tiers.work.values(), *tiers.ended) if one.job.id == call.job), None)
+    return 0 if work is None else work.layers
+
+
+@fact(0)
+def layers_told(tiers_seen: TierSeen, call: Advance, layers_copied: int) -> int:
+    """How many layers of a load the cache says may be read."""
+    told = tiers_seen.layers_ready
+    return layers_copied if told is None or call.job not in tiers_seen.jobs else told
+
+
+@fact(3)
+def appeared(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> AbstractSet[Name]:
+    """Names that were not on the device before the call and are after it."""
+    return cached_after.keys() - cached_before.keys()
+
+
+@fact(0)
+def jobs_begun(below: Tiers) -> Sequence[str]:
+    """Work that began during the call, as kinds."""
+    return [work.job.kind for work in below.begun]
+
+
+@fact(3)
+def failed_resident(below: Tiers, cached_after: Mapping[Name, PageNo], failed_loads: frozenset[Name]) -> Sequence[Name]:
+    """Pages of loads that failed and ended, on the device though no other load brings them."""
+    if not failed_loads:
+        return []
+    again = {name for work in below.work.values() if work.job.kind == LOAD for name in work.names}
+    return [name for name in failed_loads if name in cached_after and name not in again]
+
+
+@fact(3)
+def failed_sources(below: Tiers) -> Mapping[Name, PageNo]:
+    """Host copies that loads read from which failed and ended with the call: name to host page."""
+    return {name: page for work in below.ended if work.failed for name, page in work.sources.items()}
+
+
+# Rules
+
+
+@rule(
+    "LOAD-01",
+    on=(On.LOAD_BACK,),
+    needs=("host",),
+    source="R-LB-01; map §4.9",
+    reference="load.load_back",
+    allowed="{load_wanted} slots behind {load_resident} units",
+    premise="load_wanted",
+)
+def a_load_back_brings_everything(
+    load_slots: Sequence[Slot], load_wanted: Tokens, load_before: Tokens, load_resident: Tokens
+) -> bool:
+    """A load back MUST bring every unit that is cached on the host alone behind what the device has, and tell that boundary."""
+    return len(load_slots) == load_wanted and (load_before == load_resident or not load_wanted)
+
+
+@rule(
+    "LOAD-02",
+    on=(On.LOAD_BACK,),
+    needs=("host", "tiers"),
+    source="R-LB-01, R-LB-02",
+    reference="load.load_back",
+    premise="load_slots",
+)
+def what_is_loaded_is_where_it_was_said(
+    load_slots: Sequence[Slot], load_names: Sequence[Name], cached_after: Mapping[Name, PageNo], page_size: int
+) -> bool:
+    """The slots that a load back returns MUST be, in order, those where the tree then has the pages."""
+    slots = [slot for name in load_names if name in cached_after for slot in _slots(cached_after[name], page_size)]
+    return slots == list(load_slots)
+
+
+@rule(
+    "LOAD-03",
+    on=(On.REFUSED_LOAD_BACK,),
+    needs=("host", "tiers"),
+    source="R-LB-03; H-53",
+    reference="load.load_back",
+    allowed="a load of {load_wanted} units, with room for {load_room}",
+    premise="load_wanted",
+)
+def a_load_back_is_declined_for_a_reason(
+    load_wanted: Tokens, load_threshold: Tokens, load_room: Tokens, load_limit: Tokens, load_struck: bool
+) -> bool:
+    """A load back MUST be declined only when it is shorter than the declared threshold, above its quota, when the device has no room for it, or when its copy can't begin."""
+    too_long = load_room < load_wanted or load_wanted > load_limit
+    return load_wanted < max(1, load_threshold) or too_long or load_struck
+
+
+@rule(
+    "LOAD-04",
+    on=(On.REFUSED_LOAD_BACK,),
+    needs=("host", "tiers"),
+    source="R-LB-01",
+    reference="load.load_back",
+)
+def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
+    """A load back that is declined MUST bring no page to the device and begin no copy."""
+    return not appeared and "load" not in jobs_begun
+
+
+@rule(
+    "LOAD-05",
+    on=(On.LOAD_BACK,),
+    needs=("host", "tiers"),
+    source="R-LB-08",
+    reference="load.load_back",
+    allowed="the host copies of {load_names} still there",
+    premise="load_names",
+)
+def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mapping[Name, PageNo]) -> bool:
+    """A page that is loaded back MUST keep its host copy."""
+    return all(name in hosted for name in load_names)
+
+
+@rule(
+    "LOAD-06",
+    on=(On.LAYERED,),
+    needs=("layers", "steps"),
+    source="R-LB-07; map §4.9",
+    reference="load.copy_layers",
+    allowed="{layers_copied} layers",
+    premise="layers_copied",
+)
+def a_layer_may_be_read_when_it_has_arrived(layers_told: int, layers_copied: int) -> bool:
+    """A load MUST tell as readable exactly the layers that it has copied, from the first one on."""
+    return layers_told == layers_copied
+
+
+@rule(
+    "LOAD-07",
+    on=(On.LIMITED_LOAD_BACK,),
+    needs=("quota",),
+    source="R-LB-04; H-27",
+    reference="load.load_back",
+    allowed="at most {load_limit} units",
+    premise="load_slots",
+)
+def a_load_back_stays_within_its_quota(load_slots: Sequence[Slot], load_limit: Tokens) -> bool:
+    """A load back with a quota MUST load no more than the quota leaves after what the load newly locks."""
+    return len(load_slots) <= max(0, load_limit)
+
+
+@rule(
+    "LOAD-08",
+    kind=Kind.STATE,
+    needs=("tiers", "steps", "copy_faults"),
+    source="vllm#19329, vllm#49250",
+    reference="load.acknowledge_loads",
+)
+def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[Name]) -> bool:
+    """When a load that failed has ended, its pages MUST NOT be on the device, unless another load is under way for them."""
+    return not failed_resident
+
+
+@rule(
+    "LOAD-09",
+    on=(On.PREFETCH_TICK,),
+    needs=("tiers", "steps", "copy_faults"),
+    source="vllm#19329",
+    reference="load.acknowledge_loads",
+    allowed="{failed_sources} still on the host",
+    premise="failed_sources",
+)
+def a_load_that_failed_leaves_its_sources(failed_sources: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> bool:
+    """A load that failed MUST leave the host copies that it read from where they are, when a tick ends it that makes no room on the host."""
+    return failed_sources.items() <= hosted.items()
+
+
+@rule(
+    "LOAD-10",
+    on=(On.FAILED_COPY,),
+    needs=("steps", "copy_faults"),
+    source="vllm#19329",
+    reference="backup.fail",
+)
+def a_copy_that_failed_is_told_as_failed(told_failed: bool) -> bool:
+    """A copy that failed MUST be listed as failed until it ends: whoever waits for it has to compute."""
+    return told_failed
+
+
+def _slots(page: PageNo, page_size: int) -> range:
+    return range(page * page_size, (page + 1) * page_size)

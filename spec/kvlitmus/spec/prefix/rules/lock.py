@@ -1,0 +1,123 @@
+"""Locks: what must not go away while somebody uses it.
+
+Taking a **lock** on a matched place protects the path from there to the root and returns a
+**receipt**; giving the receipt back ends the protection.  Locks nest and overlap: a page is
+protected as long as any receipt covers it, and each receipt is worth exactly what was taken
+with it, whatever was split or inserted in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec.words.units import Name, PageNo, Tokens
+
+
+@rule(
+    "LOCK-01",
+    kind=Kind.STATE,
+    needs=("lookup",),
+    source="R-LK-01, R-EV-01; LMCache#993",
+    reference="perform.least_valuable",
+    allowed="{locked_pages} still cached where they were",
+    premise="locked_pages",
+)
+def what_is_locked_stays_where_it_is(
+    locked_pages: AbstractSet[tuple[Name, PageNo]], cached_places: AbstractSet[tuple[Name, PageNo]]
+) -> bool:
+    """A page that a receipt or a running request protects MUST stay cached in the same place."""
+    return locked_pages <= cached_places
+
+
+@rule(
+    "LOCK-02",
+    kind=Kind.STATE,
+    needs=("counters", "inspect"),
+    source="R-LK-02; sglang#10637, mllm#656",
+    reference="perform.sizes",
+    allowed="evictable {unlocked_count}, protected {locked_count}",
+)
+def the_tree_counts_what_is_protected(
+    evictable: Tokens, protected: Tokens, unlocked_count: Tokens, locked_count: Tokens
+) -> bool:
+    """The tree's counters of evictable and protected units MUST equal a recount over its pages."""
+    return evictable == unlocked_count and protected == locked_count
+
+
+@rule(
+    "LOCK-03",
+    kind=Kind.STATE,
+    needs=("locks", "inspect"),
+    source="R-LK-03",
+    reference="perform.lock",
+    premise="node_locks",
+)
+def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[tuple[int, int]]) -> bool:
+    """A node MUST be locked at least as often as each of its children."""
+    return not lock_inversions
+
+
+@rule(
+    "LOCK-04",
+    kind=Kind.STATE,
+    needs=("lookup", "inspect"),
+    source="R-LK-04, R-LK-05; sglang#29471, mini-sglang#45, bytedance/sglang#508",
+    reference="perform.lock",
+    allowed="as many locks as receipts on every node",
+    premise="node_locks",
+)
+def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int]]) -> bool:
+    """A node MUST carry exactly one lock for each receipt and each running request that covers it."""
+    return all(locks == receipts for locks, receipts in node_locks)
+
+
+@rule(
+    "LOCK-05",
+    on=(On.LOCK, On.UNLOCK),
+    source="R-LK-04",
+    reference="perform.lock",
+    allowed="the same pages cached and free as before",
+    premise="cached_before",
+)
+def locking_moves_nothing(
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+) -> bool:
+    """Taking or giving back a lock MUST NOT change what is cached or free."""
+    return cached_before == cached_after and free_before == free_after
+
+
+@rule(
+    "LOCK-06",
+    kind=Kind.STATE,
+    needs=("counters",),
+    source="R-LK-05; LMCache#1075",
+    reference="perform.unlock",
+    allowed="nothing protected",
+    premise="quiet",
+)
+def nothing_is_protected_when_nobody_holds_a_lock(quiet: bool, protected: Tokens) -> bool:
+    """When no receipt is out and no request runs, the tree MUST count nothing as protected."""
+    return not quiet or protected == 0
+
+
+@rule(
+    "LOCK-07",
+    on=(On.LOCK, On.UNLOCK),
+    needs=("counters",),
+    source="R-LK-04; vllm#11565",
+    reference="perform.lock",
+    allowed="evictable + protected unchanged",
+)
+def locking_only_shifts_between_the_counters(
+    evictable_before: Tokens, protected_before: Tokens, evictable: Tokens, protected: Tokens
+) -> bool:
+    """Taking or giving back a lock MUST move units between evictable and protected and lose none."""
+    return evictable_before + protected_before == evictable + protected

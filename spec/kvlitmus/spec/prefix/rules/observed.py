@@ -1,0 +1,319 @@
+"""Facts of every call: what was seen before and after it, and what the state says beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple, cast
+
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Tokens
+
+# What is known without a look
+
+
+@fact(0)
+def page_size(setting: Setting) -> int:
+    """Slots in a page."""
+    return setting.size
+
+
+@fact(0)
+def usable(setting: Setting) -> frozenset[PageNo]:
+    """The pages that the pool may hand out."""
+    return setting.usable
+
+
+@fact(0)
+def may_evict(setting: Setting) -> bool:
+    """Whether the profile lets an allocation evict."""
+    return setting.profile.evict_moment == "alloc"
+
+
+@fact(0)
+def something_cached(then: State) -> bool:
+    """Whether anything is on the device, or may be, after the call."""
+    return bool(then.tree.pages)
+
+
+@fact(0)
+def owned_after(then: State) -> frozenset[PageNo]:
+    """Pages owned by requests and callers, after the call."""
+    return frozenset(then.owners)
+
+
+@fact(0)
+def owned_twice(then: State) -> frozenset[PageNo]:
+    """Pages that two requests or callers own at once."""
+    owners = then.owners
+    if len(owners) == sum(owners.values()):
+        return frozenset()
+    return frozenset(page for page, times in owners.items() if times > 1)
+
+
+@fact(0)
+def quiet(setting: Setting, then: State) -> bool | Unknown:
+    """Whether no lock is held, no request runs and no copy is under way; unknown where nobody lists these."""
+    if setting.config.tiered and not setting.seen and then.tiers is None:
+        return UNKNOWN
+    return not then.receipts and not then.requests and not (then.tiers is not None and then.tiers.copying)
+
+
+# Counters
+
+
+@fact(1, ports=("pool",))
+def available_before(before: Seen) -> Tokens:
+    """Slots that the pool says it could hand out, before the call."""
+    return Tokens(cast("int", before.available))
+
+
+@fact(1, ports=("pool",))
+def available_after(after: Seen) -> Tokens:
+    """Slots that the pool says it could hand out, after the call."""
+    return Tokens(cast("int", after.available))
+
+
+@fact(1)
+def capacity(setting: Setting) -> Tokens:
+    """Slots of all usable pages."""
+    return setting.capacity
+
+
+@fact(1)
+def owned_slots(owned_after: frozenset[PageNo], page_size: int) -> Tokens:
+    """Slots of all pages owned by requests and callers, after the call."""
+    return Tokens(len(owned_after) * page_size)
+
+
+@fact(1, ports=("counters",))
+def evictable(after: Seen) -> Tokens:
+    """Units that the tree says could be evicted, after the call."""
+    return Tokens(cast("tuple[int, int]", after.sizes)[0])
+
+
+@fact(1, ports=("counters",))
+def protected(after: Seen) -> Tokens:
+    """Units that the tree says are protected, after the call."""
+    return Tokens(cast("tuple[int, int]", after.sizes)[1])
+
+
+@fact(1, ports=("counters",))
+def evictable_before(before: Seen) -> Tokens:
+    """Units that the tree says could be evicted, before the call."""
+    return Tokens(cast("tuple[int, int]", before.sizes)[0])
+
+
+@fact(1, ports=("counters",))
+def protected_before(before: Seen) -> Tokens:
+    """Units that the tree says are protected, before the call."""
+    return Tokens(cast("tuple[int, int]", before.sizes)[1])
+
+
+# Snapshots
+
+
+@fact(3)
+def free_before(before: Seen) -> frozenset[PageNo]:
+    """Pages on the free list, before the call."""
+    return before.free
+
+
+@fact(3)
+def free_after(after: Seen) -> frozenset[PageNo]:
+    """Pages on the free list, after the call."""
+    return after.free
+
+
+@fact(3)
+def free_listed(after: Seen) -> Sequence[PageNo]:
+    """The free list as it stands, repetitions included."""
+    return after.listed
+
+
+@fact(3)
+def cached_before(before: Seen) -> Mapping[Name, PageNo]:
+    """Every cached page, before the call: name to page."""
+    return before.cached
+
+
+@fact(3)
+def cached_after(after: Seen) -> Mapping[Name, PageNo]:
+    """Every cached page, after the call: name to page."""
+    return after.cached
+
+
+@fact(3)
+def cached_listed(after: Seen) -> Sequence[PageNo]:
+    """The pages that the nodes of the tree refer to, repetitions included."""
+    return after.cached_listed
+
+
+@fact(3)
+def vanished(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> AbstractSet[Name]:
+    """Names that were cached before the call and are not after it."""
+    return frozenset() if cached_after is cached_before else cached_before.keys() - cached_after.keys()
+
+
+@fact(3)
+def parents(after: Seen) -> AbstractSet[Name]:
+    """The names of the parents of all cached pages, roots left out."""
+    return after.parents
+
+
+@fact(3)
+def broken_nodes(after: Seen) -> Sequence[str]:
+    """Nodes that are empty, not made of whole pages, or share their first page with a sibling."""
+    return after.broken
+
+
+@fact(3)
+def broken_pages(after: Seen) -> Sequence[str]:
+    """Cached pages whose slots are not one whole page in order."""
+    return [text for node in after.nodes if node.info.broken_pages for text in node.info.broken_pages]
+
+
+# Counts beside what they should be
+
+
+Pairs = list[tuple[int, int]]
+"""What nodes show, each beside what it should be."""
+
+
+class NodeCounts(NamedTuple):
+    """What nodes show beside what their pages should have, in pairs; unknown where there are nodes and none shows it.
+
+    See the facts that take them apart.
+    """
+
+    locks: Pairs | Unknown
+    hits: Pairs | Unknown
+    priorities: Pairs | Unknown
+    inversions: Pairs | Unknown
+
+
+def as_shown(pairs: Pairs, hidden: int) -> Pairs | Unknown:
+    """The pairs of the nodes that show a count; unknown where only nodes are that hide it."""
+    return UNKNOWN if hidden and not pairs else pairs
+
+
+@fact(3)
+def node_counts(after: Seen, then: State) -> NodeCounts:
+    """What the nodes show of themselves, beside what their use amounts to."""
+    pages, nodes, table = then.tree.pages, after.nodes, then.table
+    locks: Pairs = []
+    hits: Pairs = []
+    priorities: Pairs = []
+    inversions: Pairs = []
+    no_locks = no_hits = no_priority = 0
+    for info, parent, own, shown, priority in nodes:
+        names, _, _, _, _, _, items = info
+        if not items:
+            continue
+        last = pages.get(names[-1])
+        first = last if len(names) == 1 else pages.get(names[0])
+        if first is None or last is None:
+            continue
+        if own is None:
+            no_locks += 1
+        elif table:
+            locks += [(own, table[page].holders) for page in info.pages if page in table]
+        else:
+            locks.append(
+                (own, last.locks)
+            )  # by its name: what isn't trusted can't be read (kvlitmus.spec.prefix.frame.trust)
+            if first is not last and first.locks != last.locks:
+                locks.append((own, first.locks))
+            if parent >= 0:
+                above = nodes[parent].locks
+                if above is not None and above < own:
+                    inversions.append((above, own))
+        if shown is None:
+            no_hits += 1
+        else:
+            hits.append((shown, last.hits))
+        if priority is None:
+            no_priority += 1
+        else:
+            priorities.append((priority, last.priority))
+    return NodeCounts(
+        as_shown(locks, no_locks),
+        as_shown(hits, no_hits),
+        as_shown(priorities, no_priority),
+        UNKNOWN if no_locks and not locks else inversions,
+    )
+
+
+@fact(3)
+def node_locks(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
+    """The lock count of each node, beside the number of receipts that cover it."""
+    return node_counts.locks
+
+
+@fact(3)
+def node_hits(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
+    """The hit count of each node, beside the count that its use amounts to."""
+    return node_counts.hits
+
+
+@fact(3)
+def node_priorities(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
+    """The priority of each node, beside the highest it was given."""
+    return node_counts.priorities
+
+
+@fact(3)
+def lock_inversions(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
+    """For each node with more locks than its parent: the parent's locks and its own."""
+    return node_counts.inversions
+
+
+@fact(0)
+def locked_pages(expected: State) -> AbstractSet[tuple[Name, PageNo]]:
+    """What is protected, with the place where it was when it was locked."""
+    if expected.table:
+        return {(block.name, page) for page, block in expected.table.items() if block.holders}
+    return {(name, page.page) for name, page in expected.tree.pages.items() if page.locks}
+
+
+@fact(3)
+def locked_count(
+    expected: State, then: State, page_size: int, locked_pages: AbstractSet[tuple[Name, PageNo]]
+) -> Tokens:
+    """Units of cached pages that something protects, after the call."""
+    if then.tree is expected.tree and not expected.table:
+        return Tokens(len(locked_pages) * page_size)
+    return Tokens(len([page for page in then.tree.pages.values() if page.locks]) * page_size)
+
+
+@fact(3)
+def unlocked_count(then: State, locked_count: Tokens, page_size: int) -> Tokens:
+    """Units of cached pages that nothing protects, after the call."""
+    return Tokens(len(then.tree.pages) * page_size - locked_count)
+
+
+@fact(3)
+def cached_places(after: Seen, setting: Setting) -> AbstractSet[tuple[Name, PageNo]]:
+    """Every cached page with its place, after the call; in a block table a name may have several."""
+    if setting.table:
+        return {(name, page) for page, name in after.places().items()}
+    return after.cached.items()
+
+
+@fact(3)
+def cached_homes(after: Seen, then: State, setting: Setting) -> Sequence[PageNo]:
+    """The cached pages that must not be free: of a block table, whose free list can be searched, those that somebody holds or owns."""
+    if setting.table:
+        return [page for page in after.cached_listed if page in then.owners or then.table[page].holders]
+    return after.cached_listed
+
+
+@fact(0)
+def locked_before(state: State) -> frozenset[PageNo]:
+    """The pages of what was protected, before the call."""
+    if state.table:
+        return frozenset(page for page, block in state.table.items() if block.holders)
+    return frozenset(page.page for page in state.tree.pages.values() if page.locks)

@@ -1,0 +1,361 @@
+"""The prefetch plan: how much is fetched from storage, decided before anything is fetched.
+
+When a request arrives whose prompt is longer than what the tree holds, the rest of its KV may
+lie in storage, put there by another machine or an earlier run.  A **prefetch** brings it into
+host memory while the request still waits.  Its **plan** is made first, in one go:
+
+* the **gates**: storage is on, the key's whole pages reach the **threshold** (a short read isn't
+  worth it), and the prefetches under way do not fill their quota.  A shut gate has no effect
+  whatever;
+* the **anchor**, the tree node under which the result will be attached, is protected;
+* host memory for the **full length** (the key down to whole pages) is allocated; when there is
+  too little, something is evicted, once, and the allocation is tried again;
+* when that fails too, the plan is **truncated** to the whole pages that are available, never
+  more than was wanted.  If these reach the threshold, they are allocated, without evicting;
+* otherwise everything taken is given back and there is no prefetch.
+
+Truncation keeps the *beginning* of the key, so that what describes the part before it (the
+last page hash, the names of all pages before, the anchor) stays true; and everything later, the key
+that is read, its hashes, the quota, follows the truncated length.  Upstream's first version forgot that in two places
+(it is told at the rules).
+
+All lengths are in units of the key (tokens, or bigrams), one host slot each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.spec.interface.plans import NO_MEMORY, RATE_LIMITED, STORAGE_OFF, TOO_SHORT
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Strength, rule
+from kvlitmus.spec.prefix.rules import hashing as _hashing  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules import prefetch_facts as _prefetch_facts  # noqa: F401 - its facts
+from kvlitmus.spec.words.units import Slot, Tokens, same
+
+# Rules
+
+
+@rule(
+    "PREFETCH-01",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-01; sglang#16370",
+    reference="prefetch.gate",
+    allowed="no prefetch and no effect, since storage is off",
+    premise="not storage_on",
+)
+def nothing_happens_while_storage_is_off(storage_on: bool, started: bool, host_effects: int) -> bool:
+    """While storage is off, a prefetch MUST NOT start nor touch the host's memory or the anchor."""
+    return storage_on or (not started and host_effects == 0)
+
+
+@rule(
+    "PREFETCH-02",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-01, R-PF-03, R-PF-12; sglang#16370",
+    reference="prefetch.gate",
+    allowed="no prefetch and no effect, since {full_length} is below {threshold}",
+)
+def nothing_happens_below_the_threshold(
+    full_length: Tokens, threshold: Tokens, started: bool, host_effects: int
+) -> bool:
+    """When the key's whole pages are fewer units than the threshold, a prefetch MUST NOT start nor touch the host's
+    memory or the anchor.
+    """
+    return full_length >= threshold or (not started and host_effects == 0)
+
+
+@rule(
+    "PREFETCH-03",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-01, R-PF-04; sglang#16370",
+    reference="prefetch.gate",
+    allowed="no prefetch and no effect, since {occupied} fills the quota of {quota}",
+)
+def nothing_happens_when_the_quota_is_full(occupied: Tokens, quota: int, started: bool, host_effects: int) -> bool:
+    """When the prefetches under way account for the quota or more, before this one is added, a prefetch MUST NOT start
+    nor touch the host's memory or the anchor.
+    """
+    return occupied < quota or (not started and host_effects == 0)
+
+
+@rule(
+    "PREFETCH-04",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-04, R-PF-12; sglang#26449",
+    reference="prefetch.gate",
+    allowed="an attempt to get memory, since storage is on, {full_length} ≥ {threshold} and {occupied} < {quota}",
+    premise="gates_open",
+)
+def open_gates_let_a_prefetch_through(gates_open: bool, memory_calls: int) -> bool:
+    """When no gate is shut, a prefetch MUST try to get memory: a length of exactly the threshold passes, and so does the
+    last free unit of the quota, however long the key.
+    """
+    return not gates_open or memory_calls > 0
+
+
+@rule(
+    "PREFETCH-05",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-03, R-PF-06",
+    reference="prefetch.reserve",
+    allowed="allocations of whole pages, {full_length} at most",
+    premise="alloc_sizes",
+)
+def a_prefetch_asks_for_whole_pages_of_its_key(
+    alloc_sizes: Sequence[Tokens], full_length: Tokens, units_per_page: int
+) -> bool:
+    """A prefetch MUST allocate whole pages only, and never more than the whole pages of its key, whatever else has
+    become available.
+    """
+    return all(0 < size <= full_length and size % units_per_page == 0 for size in alloc_sizes)
+
+
+@rule(
+    "PREFETCH-06",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-08, R-PF-10; sglang#9927",
+    reference="prefetch.reserve",
+    allowed="the anchor protected before, and still protected",
+    premise="memory_calls",
+)
+def the_anchor_is_protected_first(unpinned_calls: int) -> bool:
+    """The anchor MUST be protected during every allocation and eviction, since these could take it away."""
+    return unpinned_calls == 0
+
+
+@rule(
+    "PREFETCH-07",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-06, R-PF-09; sglang#16370",
+    reference="prefetch.reserve",
+    allowed="the full length of {full_length} tried again after one eviction",
+    premise="gates_open",
+)
+def a_prefetch_gives_way_only_after_evicting(
+    gates_open: bool, reserved: Tokens, full_length: Tokens, eviction_sizes: Sequence[Tokens], full_refused: bool
+) -> bool:
+    """A prefetch MUST NOT settle for less than the full length, or for nothing, before it has evicted and the host
+    still couldn't serve the full length.
+    """
+    return not gates_open or reserved >= full_length or (len(eviction_sizes) > 0 and full_refused)
+
+
+@rule(
+    "PREFETCH-08",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-06, R-PF-12; sglang#16370, sglang#26945",
+    reference="prefetch.reserve",
+    allowed="an allocation of {truncated_length}, since {last_reading} are available (0: none)",
+    premise="last_reading",
+)
+def a_truncated_prefetch_takes_the_whole_pages_that_are_available(
+    gates_open: bool,
+    reserved: Tokens,
+    full_length: Tokens,
+    last_reading: int | None,
+    last_try: Tokens,
+    truncated_length: Tokens,
+) -> bool:
+    """Where the full length can't be had, a prefetch MUST ask for the whole pages that the host says are available, at
+    most the full length, if these reach the threshold, and for nothing otherwise.
+    """
+    if not gates_open or reserved >= full_length:
+        return True
+    return last_reading is not None and last_try == truncated_length
+
+
+@rule(
+    "PREFETCH-09",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-09; sglang#26945",
+    reference="prefetch.reserve",
+    allowed="one eviction at most, and none for the truncated length",
+    premise="eviction_sizes",
+)
+def a_prefetch_evicts_at_most_once(eviction_sizes: Sequence[Tokens]) -> bool:
+    """A prefetch MUST evict at most once: the truncated allocation is made from what is available, without evicting."""
+    return len(eviction_sizes) <= 1
+
+
+@rule(
+    "PREFETCH-10",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-06, R-PF-12",
+    reference="prefetch.reserve",
+    allowed="{threshold} slots at least",
+    premise="started",
+)
+def a_started_prefetch_reaches_the_threshold(started: bool, reserved: Tokens, threshold: Tokens) -> bool:
+    """A prefetch that starts MUST have reserved the threshold at least, after truncation too."""
+    return not started or reserved >= threshold
+
+
+@rule(
+    "PREFETCH-11",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-07; sglang#16370 (as released in 0.5.12 the key stayed untruncated)",
+    reference="prefetch.start",
+    allowed="a key of {reserved} units",
+    premise="started",
+)
+def the_key_is_as_long_as_the_memory(started: bool, reserved: Tokens, planned_length: Tokens) -> bool:
+    """A prefetch that starts MUST read exactly as many units of its key as it has slots reserved."""
+    return not started or planned_length == reserved
+
+
+@rule(
+    "PREFETCH-12",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-07; sglang#16370",
+    reference="prefetch.start",
+    allowed="a read from unit 0 on",
+    premise="started",
+)
+def truncation_keeps_the_beginning_of_the_key(started: bool, planned_start: int) -> bool:
+    """Truncation MUST keep the first units of the key, so that the last page hash and the anchor, which describe what
+    precedes them, stay valid.
+    """
+    return not started or planned_start == 0
+
+
+@rule(
+    "PREFETCH-13",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-07; sglang#16370",
+    reference="prefetch.start",
+    allowed="hashes for {reserved} units, {units_per_page} a page",
+    premise="started",
+)
+def the_hashes_cover_what_is_reserved(started: bool, reserved: Tokens, hashed_pages: int, units_per_page: int) -> bool:
+    """A prefetch that starts MUST ask the storage for the hashes of exactly the pages that it has memory for."""
+    return not started or hashed_pages * units_per_page == reserved
+
+
+@rule(
+    "PREFETCH-14",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-05, R-PF-07; sglang#16370",
+    reference="prefetch.start",
+    allowed="{reserved} accounted for",
+    premise="reserved",
+)
+def the_quota_counts_what_is_reserved(reserved: Tokens, accounted: Tokens) -> bool:
+    """A prefetch MUST add to the quota exactly what it has reserved; one that doesn't start adds nothing."""
+    return accounted == reserved
+
+
+@rule(
+    "PREFETCH-15",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-08; sglang#16370, sglang#26945",
+    reference="prefetch.reserve",
+    allowed="nothing reserved and the anchor released",
+    premise="not started",
+)
+def a_prefetch_that_does_not_start_leaves_nothing_behind(started: bool, reserved: Tokens, anchor_pins: int) -> bool:
+    """A prefetch that doesn't start MUST keep no slot and leave the anchor unprotected, whichever allocation failed,
+    the last one too.
+    """
+    return started or (reserved == 0 and anchor_pins == 0)
+
+
+@rule(
+    "PREFETCH-16",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-08, R-PF-10",
+    reference="prefetch.reserve",
+    allowed="the anchor protected once",
+    premise="started",
+)
+def a_started_prefetch_protects_its_anchor(started: bool, anchor_pins: int) -> bool:
+    """A prefetch that starts MUST leave its anchor protected exactly once."""
+    return not started or anchor_pins == 1
+
+
+@rule(
+    "PREFETCH-17",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-07, R-PF-08",
+    reference="prefetch.start",
+    allowed="the slots that the host granted, each once",
+    premise="reserved",
+)
+def the_plan_names_the_slots_it_holds(stray_slots: Sequence[Slot]) -> bool:
+    """A plan MUST name exactly the slots that it was granted and did not give back, each once."""
+    return len(stray_slots) == 0
+
+
+@rule(
+    "PREFETCH-18",
+    on=(On.PLAN_PREFETCH,),
+    strength=Strength.SHOULD,
+    source="R-PF-09; sglang#16370 (evicts the full length)",
+    reference="prefetch.reserve",
+    allowed="{eviction_deficit} evicted at most",
+    premise="eviction_sizes",
+)
+def an_eviction_asks_for_the_deficit(eviction_sizes: Sequence[Tokens], eviction_deficit: Tokens) -> bool:
+    """A prefetch SHOULD evict no more than it lacks for the full length, in whole pages, and one page where it lacks
+    nothing: what is evicted and then not used was lost in vain.
+    """
+    return sum(eviction_sizes) <= eviction_deficit
+
+
+@rule(
+    "PREFETCH-19",
+    on=(On.PLAN_PREFETCH,),
+    strength=Strength.SHOULD,
+    source="R-PF-01; sglang#26886, sglang#25520",
+    reference="prefetch.gate",
+    allowed="a reason that is true of this prefetch",
+    premise="not started",
+)
+def a_refusal_gives_its_reason(
+    started: bool,
+    refusal: str | None,
+    storage_on: bool,
+    full_length: Tokens,
+    threshold: Tokens,
+    occupied: Tokens,
+    quota: int,
+    gates_open: bool,
+) -> bool:
+    """A prefetch that doesn't start SHOULD say why, truly: silent refusals have kept storage unread for weeks."""
+    if started:
+        return refusal is None
+    return (
+        (refusal == STORAGE_OFF and not storage_on)
+        or (refusal == TOO_SHORT and full_length < threshold)
+        or (refusal == RATE_LIMITED and occupied >= quota)
+        or (refusal == NO_MEMORY and gates_open)
+    )
+
+
+@rule(
+    "PREFETCH-20",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-06, R-PF-08; sglang#16370",
+    reference="prefetch.reserve",
+    allowed="a start with the {last_granted} slots that were granted",
+)
+def what_is_granted_last_is_what_a_prefetch_starts_with(started: bool, reserved: Tokens, last_granted: Tokens) -> bool:
+    """A prefetch whose last allocation was granted MUST start with exactly what it was granted: there is nothing left
+    for which it could give up.
+    """
+    return last_granted == 0 or (started and reserved == last_granted)
+
+
+@rule(
+    "PREFETCH-21",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-07; sglang#16370 (asked in its review), H-15",
+    reference="prefetch.start",
+    allowed="{prefix_due}",
+    premise="prefix_due",
+)
+def what_precedes_the_key_survives_truncation(prefix_due: Sequence[str], prefix_told: Sequence[str]) -> bool:
+    """A prefetch that starts MUST give storage exactly the names of the pages before its key, in their order: truncation
+    takes from the end of the key and changes nothing of what precedes it.
+    """
+    return same(prefix_due, prefix_told)

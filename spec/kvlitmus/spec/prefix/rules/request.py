@@ -1,0 +1,406 @@
+"""The life of a request: who owns which slots while it runs, and who frees them.
+
+A request **begins** with a prompt: the cached prefix is locked and shared, and slots for the
+rest are its own.  It **grows** by the tokens it generates.  It may **publish** what it has
+computed so far (between chunks of a long prompt): its whole pages become the tree's, stay
+locked, and where another request was faster the request goes on with *that* request's slots.
+Slots are there before anything is computed into them.  A caller that has not computed all of its
+request says **up to** where it has; what is behind that is not published.
+At its **end** it is *finished* (what was computed is cached), *aborted* or *retracted* (nothing
+is), and in each case it owns nothing afterwards: cached pages are the tree's, all others free.
+
+The tail that does not fill a page can't be cached: it stays the request's while it runs, and is
+freed at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.spec.interface import Begun
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.prefix import partial
+from kvlitmus.spec.prefix.advance import computed_pages, opened_needed_by
+from kvlitmus.spec.prefix.calls import Begin, End, Extend, Grow, Publish
+from kvlitmus.spec.prefix.release import waiting_in
+from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules.tree import adds_exactly, contents_of
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import RequestState, State
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, continues_pages, pages_needed, pages_of, same
+
+ROWS = (On.BEGIN, On.GROW, On.PUBLISH)
+
+
+@fact(0)
+def request_before(state: State, call: Grow | Publish | End) -> RequestState:
+    """The request, before the call."""
+    return state.requests[call.rid]
+
+
+@fact(0)
+def request_after(expected: State, call: Begin | Grow | Publish) -> RequestState:
+    """The request, after the call."""
+    return expected.requests[call.rid]
+
+
+@fact(0)
+def row(request_after: RequestState) -> Sequence[Slot]:
+    """The slots of the request, one per token, after the call."""
+    return request_after.row
+
+
+@fact(0)
+def row_cached(request_after: RequestState) -> Tokens:
+    """How many leading slots of the row are the tree's."""
+    return Tokens(request_after.cached)
+
+
+@fact(0)
+def computed_slots(state: State, call: Begin | Grow | Publish, request_after: RequestState) -> int | None:
+    """How many slots of the row are computed, where that is not all of them."""
+    if isinstance(call, Begin):
+        return request_after.computed if call.ahead else None
+    return call.upto if isinstance(call, Publish) else state.requests[call.rid].upto
+
+
+@fact(0)
+def row_names(
+    expected: State, row: Sequence[Slot], computed_slots: int | None, row_found: Sequence[Name] | None
+) -> Sequence[Name]:
+    """What is written in the row's computed slots, in order."""
+    return contents_of(expected, row[:computed_slots]) if row_found is None else row_found
+
+
+@fact(0)
+def request_names(request_after: RequestState) -> Sequence[Name]:
+    """The names of all prefixes of the request's tokens."""
+    return request_after.path.tokens
+
+
+@fact(0)
+def computed_names(request_names: Sequence[Name], computed_slots: int | None) -> Sequence[Name]:
+    """The names of the prefixes of the request's computed tokens."""
+    return request_names[:computed_slots]
+
+
+@fact(0)
+def computed_length(request_before: RequestState, call: Publish | End) -> Tokens:
+    """Units of the request up to which the call says that it is computed."""
+    units = len(request_before.path.names)
+    return Tokens(units if call.upto is None else min(call.upto, units))
+
+
+@fact(0)
+def uncomputed_pages(request_before: RequestState, setting: Setting, call: Publish | End) -> frozenset[PageNo]:
+    """The request's own pages in which not every slot is computed, by what the call says."""
+    whole = len(computed_pages(request_before, setting, call.upto)) * setting.size
+    return pages_of(request_before.row[max(request_before.cached, whole) :], setting.size)
+
+
+@fact(0)
+def request_pages(request_before: RequestState, setting: Setting) -> frozenset[PageNo]:
+    """Pages that the request owned alone before it ended."""
+    return pages_of(request_before.row[request_before.cached :], setting.size)
+
+
+@fact(0)
+def request_wanted(state: State, setting: Setting, call: Begin | Grow) -> Tokens:
+    """Slots of the pages that the request needs at most beyond what it has or is certain to find cached."""
+    size = setting.size
+    if isinstance(call, Grow):
+        row = state.requests[call.rid].row
+        return Tokens(opened_needed_by(Extend(row, Tokens(len(call.tokens))), setting) * size)
+    paged = call.path.pages[: setting.cap(len(call.path.names)) // size]
+    profile = setting.profile  # what it finds may count as available, too, or be less than what is cached
+    counted = setting.table or profile.evict_moment == "alloc" or profile.match_ends == "node"
+    found = 0 if counted else partial.cached_range(state, paged)[0]
+    return Tokens((pages_needed(len(call.path.key.tokens), size) - found) * size)
+
+
+@fact(0)
+def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
+    """Whether the request needs no more pages than the pool has beside those that are in its way: owned by callers and requests, waiting in a release queue, protected, or, where a beginning need not evict, cached.
+
+    Of block tables and hierarchies it is only asked when nothing runs or is protected; what is under way in a hierarchy
+    isn't known without a snapshot.
+    """
+    tiers, profile, pages = state.tiers, setting.profile, state.tree.pages
+    if setting.config.tiered:
+        if tiers is None:
+            return UNKNOWN
+        if tiers.work or tiers.failing or tiers.fault is not None or tiers.starved:
+            return False
+    may_evict = profile.evict_moment == "alloc"
+    if setting.config.tiered or setting.table:
+        if state.receipts or state.requests or (pages and not may_evict):
+            return False
+        cached = 0
+    else:
+        cached = sum(1 for page in pages.values() if page.locks) if may_evict else len(pages)
+    needed = pages_needed(len(call.path.key.tokens), setting.size) + profile.evict_slack
+    return needed + cached + len(state.owners) + len(waiting_in(state)) <= len(setting.usable)
+
+
+@fact(0)
+def admitted(answer: Begun | None) -> bool:
+    """Whether the request has begun."""
+    return answer is not None
+
+
+@fact(3)
+def unreachable_names(
+    request_after: RequestState, setting: Setting, call: Begin | Publish, after: Seen
+) -> Sequence[Name]:
+    """Names of the request's cached part that are not cached, or elsewhere, after the call."""
+    size, row = setting.size, request_after.row
+    upto = call.upto if isinstance(call, Publish) else None
+    shared = computed_pages(request_after, setting, upto)[: request_after.cached // size]
+    if setting.table:
+        found = after.places()
+        return [
+            name
+            for at, name in enumerate(shared)
+            if at * size >= len(row) or found.get(PageNo(row[at * size] // size)) != name
+        ]
+    cached = after.cached
+    return [
+        name for at, name in enumerate(shared) if at * size >= len(row) or cached.get(name) != row[at * size] // size
+    ]
+
+
+# Rules
+
+
+@rule(
+    "REQ-01",
+    on=ROWS,
+    source="R-TR-10; mini-sglang#142, nano-vllm#211",
+    reference="perform.begin",
+    allowed="one slot for each of {request_names}",
+)
+def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Sequence[Name]) -> bool:
+    """After beginning, growing or publishing, a request MUST have exactly one slot for each of its tokens, none twice."""
+    return len(row) == len(request_names) and len(set(row)) == len(row)
+
+
+@rule(
+    "REQ-02",
+    on=ROWS,
+    source="R-TR-10; mini-sglang#142",
+    reference="perform.publish",
+    allowed="slots that hold {computed_names}",
+)
+def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequence[Name]) -> bool:
+    """When a request begins, grows or is published, every computed slot of it MUST hold the KV of its own token at that position."""
+    return same(row_names, computed_names)
+
+
+@rule(
+    "REQ-03",
+    on=(On.BEGIN, On.PUBLISH),
+    source="R-TR-10; mini-sglang#142",
+    reference="perform.publish",
+    allowed="the tree's own slots for the first {row_cached} tokens",
+    premise="row_cached",
+)
+def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name]) -> bool:
+    """The leading slots that a request shares MUST be the very slots under which the tree caches them."""
+    return not unreachable_names
+
+
+@rule(
+    "REQ-04",
+    on=(On.PUBLISH_ALL,),
+    source="R-TR-07, R-TR-10",
+    reference="perform.publish",
+    allowed="all whole pages cached: {certain_length} of {key_length} units",
+)
+def publishing_caches_every_whole_page(
+    row_cached: Tokens, key_length: Tokens, page_size: int, row: Sequence[Slot], row_before: Sequence[Slot]
+) -> bool:
+    """Publishing MUST cache all whole pages of the request; the tail that fills no page MUST stay the request's own, in the same slots."""
+    tail = key_length - key_length % page_size
+    return row_cached == tail and same(row[tail:], row_before[tail:])
+
+
+@rule(
+    "REQ-05",
+    on=(On.GROW,),
+    source="R-DEV-05, R-DEV-06; sglang#31616, sglang#27731",
+    reference="perform.grow",
+    allowed="the rest of the last page after slot {last_slot}, then whole new pages",
+)
+def growth_fills_the_last_page_first(
+    last_slot: Slot, new_slots: Sequence[Slot], page_size: int, row_before: Sequence[Slot]
+) -> bool:
+    """A growing request MUST fill its last page before it opens another, and consecutive tokens of one page MUST lie in consecutive slots."""
+    return continues_pages(len(row_before), last_slot, new_slots, page_size)
+
+
+@rule(
+    "REQ-06",
+    on=(On.BEGIN, On.GROW),
+    source="R-DEV-01, R-DEV-05; sglang#27731",
+    reference="perform.grow",
+    allowed="new pages from the free list {free_before}, beside the request's own last page",
+    premise="granted_pages",
+)
+def a_request_gets_free_pages(
+    granted_pages: frozenset[PageNo],
+    free_before: frozenset[PageNo],
+    cached_before: Mapping[Name, PageNo],
+    vanished: frozenset[Name],
+) -> bool:
+    """The pages that a request opens MUST have been free, or been evicted to make room for it."""
+    return granted_pages <= free_before | {cached_before[name] for name in vanished}
+
+
+@rule(
+    "REQ-07",
+    on=(On.END,),
+    source="R-TR-10; sglang#19518, sglang#12224, TensorRT-LLM#15018",
+    reference="perform.end",
+    allowed="each of {request_pages} free or cached, or waiting where the profile has a release_delay",
+    premise="request_pages",
+)
+def an_ended_request_owns_nothing(
+    request_pages: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    cached_listed: Sequence[PageNo],
+    waiting_after: frozenset[PageNo],
+) -> bool:
+    """Every page that an ended request owned alone MUST be free or cached afterwards, and not both; where the profile has a release queue, it may wait there to be free."""
+    cached = request_pages.intersection(cached_listed)
+    free = request_pages & (free_after | waiting_after)
+    return cached.isdisjoint(free) and cached | free == request_pages
+
+
+@rule(
+    "REQ-08",
+    on=(On.FINISH,),
+    source="R-TR-07, R-TR-10; sglang#38191",
+    reference="perform.end",
+    allowed="{missing_before} cached in the request's own pages {offered}, and nothing else changed",
+    premise="missing_before",
+)
+def finishing_caches_every_whole_page(
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    missing_before: Sequence[Name],
+    offered: Mapping[Name, PageNo],
+) -> bool:
+    """Finishing a request MUST cache its missing whole pages in its own slots and leave everything else that is cached alone."""
+    return adds_exactly(cached_before, cached_after, missing_before, offered)
+
+
+@rule(
+    "REQ-09",
+    on=(On.ABORT,),
+    source="R-TR-10; vllm#43569, vllm#45498",
+    reference="perform.end",
+    allowed="what was cached before, unchanged",
+    premise="cached_before",
+)
+def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> bool:
+    """Aborting or retracting a request MUST neither add to what is cached nor take from it."""
+    return cached_before == cached_after
+
+
+@rule(
+    "REQ-10",
+    on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
+    source="R-DEV-03; vllm#11565, sglang#16067",
+    reference="perform.begin",
+    allowed="{available_before} available, evictions aside, and nobody's pages touched",
+)
+def a_refused_request_leaves_nothing_behind(
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    vanished: frozenset[Name],
+) -> bool:
+    """A request that can't begin or grow for want of memory MUST leave everything as it was, except for what was evicted in the attempt."""
+    victims = {cached_before[name] for name in vanished}
+    kept = {name: page for name, page in cached_before.items() if name not in vanished}
+    return free_after == free_before | victims and cached_after == kept
+
+
+@rule(
+    "REQ-11",
+    on=(On.PUBLISH,),
+    source="R-TR-09, R-TR-10; sglang#1858",
+    reference="perform.publish",
+    allowed="nothing lost: every page the request owned is now cached, free or still its own",
+    premise="request_pages",
+)
+def publishing_loses_no_page(
+    request_pages: frozenset[PageNo],
+    owned_after: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    cached_listed: Sequence[PageNo],
+    waiting_after: frozenset[PageNo],
+) -> bool:
+    """Every page that a request owned before publishing MUST be cached, free or still its own afterwards, or wait to be free."""
+    return request_pages <= owned_after.union(free_after, cached_listed, waiting_after)
+
+
+@rule(
+    "REQ-12",
+    on=(On.PUBLISH_UPTO,),
+    source="R-TR-10; vllm#29387, vllm#38715",
+    reference="perform.publish",
+    allowed="the whole pages of {computed_length} units cached, the rest in the slots it had",
+)
+def publishing_a_part_caches_its_whole_pages(
+    row_cached: Tokens, computed_length: Tokens, page_size: int, row: Sequence[Slot], row_before: Sequence[Slot]
+) -> bool:
+    """Publishing up to a unit MUST cache all whole pages up to there and no other; the rest MUST stay the request's own, in the same slots."""
+    tail = computed_length - computed_length % page_size
+    return row_cached == tail and same(row[tail:], row_before[tail:])
+
+
+@rule(
+    "REQ-13",
+    on=(On.PUBLISH_UPTO, On.END_UPTO),
+    source="R-TR-10; vllm#29387, vllm#38715",
+    reference="perform.end",
+    allowed="none of the pages {uncomputed_pages} cached",
+    premise="uncomputed_pages",
+)
+def nothing_is_cached_that_was_not_computed(
+    uncomputed_pages: frozenset[PageNo], cached_listed: Sequence[PageNo]
+) -> bool:
+    """A page of a request in which a slot was not computed MUST NOT become cached."""
+    return uncomputed_pages.isdisjoint(cached_listed)
+
+
+@rule(
+    "REQ-14",
+    on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
+    needs=("pool",),
+    source="R-DEV-01, R-DEV-03; vllm#11565",
+    reference="perform.begin",
+    allowed="{request_wanted} slots granted, since {available_before} were available",
+)
+def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, available_before: Tokens) -> bool:
+    """A request MUST NOT be refused while the pool says that as much is available as it needs to begin or to grow."""
+    return request_wanted > available_before
+
+
+@rule(
+    "REQ-15",
+    on=(On.BEGIN, On.REFUSED_BEGIN),
+    source="R-DEV-03, R-EV-01; vllm#11565",
+    reference="perform.begin",
+    allowed="a beginning, since what the pool has beside it suffices",
+    premise="fits_alone",
+)
+def what_fits_the_empty_cache_is_admitted(fits_alone: bool, admitted: bool) -> bool:
+    """A request that needs no more than the pool has beside what callers and other requests own and what is protected MUST begin: at once, where allocations evict, and else once its caller has evicted what is cached.  In a block table or a hierarchy it MUST begin so when nothing is locked, running or under way."""
+    return admitted or not fits_alone

@@ -1,0 +1,598 @@
+"""Tiers: where a page is, when there is host memory below the device.
+
+A cached page is on the **device**, on the **host**, or on both.  Only what is on the device can be
+used by a request; what is on the host can be brought back.  An eviction of the device leaves the
+host copy (the page is *demoted*); an eviction of the host forgets pages that are nowhere else.
+
+Each page of the host pool is at home in exactly one place: on the free list, under one page of the
+tree, or in the hands of work in flight (reserved by a prefetch, waiting to be released).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple, cast
+
+from kvlitmus.spec.interface import Hit
+from kvlitmus.spec.interface.tiers import BACKUP, LOAD
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.prefix.calls import Match
+from kvlitmus.spec.prefix.host_known import certain_run, more_available
+from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules.observed import Pairs, as_shown
+from kvlitmus.spec.prefix.seen import Held, Seen, TierSeen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import EvictHost
+from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, droppable, hosted_to, reclaimable
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Tokens
+
+
+@fact(0, ports=("tiers",))
+def below_before(state: State) -> Tiers:
+    """What is known below the device, before the call."""
+    assert state.tiers is not None
+    return state.tiers
+
+
+@fact(0, ports=("tiers",))
+def below(then: State) -> Tiers:
+    """What is known below the device, after the call."""
+    assert then.tiers is not None
+    return then.tiers
+
+
+@fact(0, ports=("tiers",))
+def tiers_seen_before(before: Seen) -> TierSeen:
+    """What was seen of all tiers, before the call."""
+    assert isinstance(before, TierSeen)
+    return before
+
+
+@fact(0, ports=("tiers",))
+def tiers_seen(after: Seen) -> TierSeen:
+    """What was seen of all tiers, after the call."""
+    assert isinstance(after, TierSeen)
+    return after
+
+
+@fact(0)
+def host_hit(answer: Hit) -> Tokens | Unknown:
+    """Units that a match reports as cached on the host alone."""
+    return UNKNOWN if answer.host is None else Tokens(answer.host)
+
+
+@fact(0)
+def host_hit_certain(
+    state: State, tiers_seen_before: TierSeen, setting: Setting, call: Match, answer: Hit
+) -> Tokens | Unknown:
+    """Units of the key that are cached on the host alone, directly behind those on the device."""
+    path, size = call.path, setting.size
+    at = answer.length // size
+    if not setting.seen:
+        end, exact = certain_run(state, path.pages[: setting.cap(len(path.names)) // size], at)
+        return Tokens((end - at) * size) if exact else UNKNOWN
+    return Tokens((hosted_to(tiers_seen_before, path.pages[: setting.cap(len(path.names)) // size], at) - at) * size)
+
+
+@fact(0)
+def host_asked(call: EvictHost) -> Tokens:
+    """Slots of host memory that an eviction of the host asked for."""
+    return Tokens(call.asked)
+
+
+@fact(1, ports=("host",))
+def host_available(tiers_seen: TierSeen) -> Tokens:
+    """Slots that the host pool says it could hand out, after the call."""
+    return Tokens(cast("int", tiers_seen.host_available))
+
+
+@fact(1)
+def host_reported(answer: int | None) -> Tokens | Unknown:
+    """Slots that an eviction of the host says it dropped."""
+    return UNKNOWN if answer is None else Tokens(answer)
+
+
+@fact(3)
+def host_usable(setting: Setting) -> frozenset[PageNo]:
+    """The pages of the host pool."""
+    return setting.host_usable
+
+
+@fact(3)
+def host_free(tiers_seen: TierSeen) -> Sequence[PageNo]:
+    """Pages on the host's free list as it stands, after the call."""
+    return tiers_seen.host_free
+
+
+@fact(3)
+def host_free_before(tiers_seen_before: TierSeen) -> frozenset[PageNo]:
+    """Pages on the host's free list, before the call."""
+    return frozenset(tiers_seen_before.host_free)
+
+
+@fact(3)
+def host_listed(tiers_seen: TierSeen) -> Sequence[PageNo]:
+    """Host pages that the nodes of the tree refer to, repetitions included."""
+    return tiers_seen.host_listed
+
+
+@fact(3)
+def host_moving(tiers_seen: TierSeen) -> Sequence[PageNo]:
+    """Host pages in the hands of work in flight, repetitions included."""
+    return tiers_seen.moving
+
+
+@fact(3)
+def host_broken(tiers_seen: TierSeen) -> Sequence[object]:
+    """Host copies that aren't whole pages in order."""
+    return tiers_seen.host_broken
+
+
+@fact(3)
+def hosted_before(tiers_seen_before: TierSeen) -> Mapping[Name, PageNo]:
+    """Every page with a host copy, before the call: name to host page."""
+    return tiers_seen_before.hosted
+
+
+@fact(3)
+def hosted(tiers_seen: TierSeen) -> Mapping[Name, PageNo]:
+    """Every page with a host copy, after the call: name to host page."""
+    return tiers_seen.hosted
+
+
+@fact(3)
+def host_vanished(hosted_before: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> AbstractSet[Name]:
+    """Names that had a host copy before the call and have none after it."""
+    return hosted_before.keys() - hosted.keys()
+
+
+@fact(1)
+def host_freed(setting: Setting, tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Tokens | Unknown:
+    """Slots of the host that are free after the call and were not before it."""
+    if not setting.seen:
+        return more_available(tiers_seen_before, tiers_seen)
+    return Tokens((len(tiers_seen.host_free) - len(frozenset(tiers_seen_before.host_free))) * setting.size)
+
+
+@fact(1)
+def host_dropped(setting: Setting, tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Tokens | Unknown:
+    """Slots of the host copies that are gone after the call."""
+    if not setting.seen:
+        return more_available(tiers_seen_before, tiers_seen)
+    return Tokens(len(tiers_seen_before.hosted.keys() - tiers_seen.hosted.keys()) * setting.size)
+
+
+@fact(1)
+def host_droppable(below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting) -> Tokens:
+    """Slots of pages that an eviction of the host could drop, before the call; without a snapshot all, in an empty cache at rest."""
+    if not setting.seen:
+        available = tiers_seen_before.host_available
+        if not below_before.rests or tiers_seen_before.sizes != (0, 0) or available is None:
+            return Tokens(0)
+        return Tokens(setting.config.host_pages * setting.size - available)
+    return Tokens(len(droppable(below_before, tiers_seen_before)) * setting.size)
+
+
+@fact(3)
+def host_undroppable(below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting) -> frozenset[Name]:
+    """Names that were on the device too, had something below them, or were held, before the call."""
+    seen, spare = tiers_seen_before, reclaimable(below_before, tiers_seen_before, setting)
+    return frozenset(seen.hosted.keys() - droppable(below_before, seen, nodes=False) - spare)
+
+
+@fact(3)
+def homeless(tiers_seen: TierSeen) -> Sequence[Name]:
+    """Nodes of the tree with neither copy, or whose parent isn't in the tree."""
+    return tiers_seen.homeless
+
+
+@fact(3)
+def gaps(tiers_seen: TierSeen) -> Sequence[Name]:
+    """Pages on the device whose parent is not."""
+    return tiers_seen.gaps
+
+
+@fact(3)
+def unbacked_parents(tiers_seen: TierSeen, setting: Setting) -> Sequence[Name] | Unknown:
+    """Pages with a host copy whose parent has none."""
+    if setting.config.write == "write_back":
+        return UNKNOWN
+    above, hosts = tiers_seen.parent_names, tiers_seen.hosted
+    return [over for over in [above[name] for name in hosts] if over not in hosts and over in above]
+
+
+WRONG = 4
+"""How many wrong pages are told."""
+
+
+def wrong_on(tier: str, filled_by: str, below: Tiers, seen: TierSeen) -> list[Held]:
+    """The pages that don't hold what belongs there on a tier, those that a copy is still filling left out."""
+    if not seen.odd:
+        return []
+    filling = {
+        name
+        for work in below.work.values()
+        if work.job.kind == filled_by and work.job.kind in COPIES and not work.landed
+        for name in work.names
+    }
+    return [one for one in seen.odd if one.tier == tier and one.page not in filling][:WRONG]
+
+
+@fact(3, ports=("data",))
+def host_wrong(below: Tiers, tiers_seen: TierSeen) -> Sequence[Held]:
+    """Host copies that don't hold the KV of their prefix, copies under way left out."""
+    return wrong_on("host", BACKUP, below, tiers_seen)
+
+
+@fact(0, ports=("data",))
+def device_wrong(
+    setting: Setting, below: Tiers, tiers_seen: TierSeen, call: Any, answer: Any, found: Sequence[Name] | None
+) -> Sequence[Held] | Unknown:
+    """Pages on the device that don't hold the KV of their prefix, copies under way left out; without a snapshot those that a match found."""
+    if setting.seen:
+        return wrong_on("device", LOAD, below, tiers_seen)
+    if type(call) is not Match or found is None:
+        return UNKNOWN
+    size, names = setting.size, call.path.names
+    parts = [slice(at, at + size) for at in range(0, len(found) // size * size, size)]
+    wrong = [part for part in parts if tuple(found[part]) != tuple(names[part])][:WRONG]
+    return [Held(names[part][-1], "device", tuple(answer.slots[part]), tuple(found[part])) for part in wrong]
+
+
+class HostCounts(NamedTuple):
+    """What nodes on the host alone show of their worth, beside what their pages' use amounts to, in pairs.
+
+    Unknown where there are such nodes and none shows it.
+    """
+
+    hits: Pairs | Unknown
+    priorities: Pairs | Unknown
+
+
+@fact(3)
+def host_counts(below: Tiers, tiers_seen: TierSeen) -> HostCounts:
+    """What nodes on the host alone show of themselves, beside what their use amounts to."""
+    hits: Pairs = []
+    priorities: Pairs = []
+    no_hits = no_priority = 0
+    alone = below.alone
+    for node in tiers_seen.tier_nodes if alone else ():
+        if node.slots is not None or not node.named.pages:
+            continue
+        last = alone.get(node.named.pages[-1])
+        if last is None:
+            continue
+        if node.hits is None:
+            no_hits += 1
+        else:
+            hits.append((node.hits, last.hits))
+        if node.priority is None:
+            no_priority += 1
+        else:
+            priorities.append((node.priority, last.priority))
+    return HostCounts(as_shown(hits, no_hits), as_shown(priorities, no_priority))
+
+
+@fact(3)
+def host_node_hits(host_counts: HostCounts) -> Sequence[tuple[int, int]] | Unknown:
+    """The hit count of each node on the host alone, beside the count that its use amounts to."""
+    return host_counts.hits
+
+
+@fact(3)
+def host_node_priorities(host_counts: HostCounts) -> Sequence[tuple[int, int]] | Unknown:
+    """The priority of each node on the host alone, beside the highest it was given."""
+    return host_counts.priorities
+
+
+@fact(3)
+def demoted_lost(tiers_seen_before: TierSeen, tiers_seen: TierSeen, setting: Setting) -> Sequence[Name]:
+    """Pages that were on both tiers before an eviction of the device, and are on none after it."""
+    if setting.config.write == "write_back":
+        return []  # making room on the host may drop what was demoted just before
+    then, now = tiers_seen_before, tiers_seen.parent_names
+    return [name for name in then.hosted if name in then.cached and name not in now]
+
+
+@fact(3)
+def held_sources(below: Tiers) -> Mapping[Name, PageNo]:
+    """Host copies that work in flight reads from, as they were when it began: name to host page."""
+    return below.held_sources()
+
+
+@fact(3)
+def anchors(below: Tiers) -> frozenset[Name]:
+    """Names of the pages behind which a prefetch under way began to read."""
+    return below.prefetches.anchors()
+
+
+@fact(3)
+def in_tree(tiers_seen: TierSeen) -> frozenset[Name]:
+    """Names of all pages of the tree, on either tier."""
+    return tiers_seen.in_tree
+
+
+@fact(3)
+def failed_backups(below: Tiers) -> frozenset[Name]:
+    """Names of the pages of backups that failed and ended with the call."""
+    return failed(below, BACKUP)
+
+
+@fact(3)
+def failed_loads(below: Tiers) -> frozenset[Name]:
+    """Names of the pages of loads that failed and ended with the call."""
+    return failed(below, LOAD)
+
+
+def failed(below: Tiers, kind: str) -> frozenset[Name]:
+    """The pages of the copies of a kind that failed and ended with the call."""
+    return frozenset(name for work in below.ended if work.failed and work.job.kind == kind for name in work.names)
+
+
+# Rules
+
+
+@rule(
+    "TIER-01",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="map §2.2, I1, R-PFC-02, R-WB-06",
+    reference="hierarchy.host_homes",
+    allowed="each host page in one of: free, the tree, work in flight",
+)
+def a_host_page_has_one_home(
+    host_free: Sequence[PageNo], host_listed: Sequence[PageNo], host_moving: Sequence[PageNo]
+) -> bool:
+    """A page of the host pool MUST be in one place only: once on the free list, or under one page of the tree, or held by one piece of work in flight."""
+    homes = [*host_free, *host_listed, *host_moving]
+    return len(set(homes)) == len(homes)
+
+
+@rule(
+    "TIER-02",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="map §2.2, I1, R-PFC-02, R-LIFE-04",
+    reference="hierarchy.host_homes",
+    allowed="all of {host_usable} accounted for",
+)
+def no_host_page_is_lost(
+    host_usable: frozenset[PageNo],
+    host_free: Sequence[PageNo],
+    host_listed: Sequence[PageNo],
+    host_moving: Sequence[PageNo],
+) -> bool:
+    """Free pages, pages of the tree and pages in flight together MUST be exactly the pages of the host pool."""
+    return host_usable == frozenset(host_free).union(host_listed, host_moving)
+
+
+@rule("TIER-03", kind=Kind.STATE, needs=("tiers",), source="R-HOST-05; H-45", reference="tier.allocate")
+def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
+    """The host copy of a page MUST be one whole page of the host pool, slots in order, and work in flight MUST hold whole pages."""
+    return not host_broken
+
+
+@rule(
+    "TIER-04",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-EV-09, R-HT-01, I7; sglang#30106",
+    reference="tier.known_prefix",
+)
+def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[Name]) -> bool:
+    """A page of the tree MUST be on the device or on the host, and its parent MUST be in the tree."""
+    return not homeless
+
+
+@rule("TIER-05", kind=Kind.STATE, needs=("tiers",), source="R-HT-01 (S1), R-EV-05", reference="tier.leave_device")
+def what_is_on_the_device_is_reachable_there(gaps: Sequence[Name]) -> bool:
+    """The parent of a page on the device MUST be on the device."""
+    return not gaps
+
+
+@rule(
+    "TIER-06",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-HT-01 (S2), R-PFC-07; H-28, sglang#30106",
+    reference="backup.due",
+    premise="hosted",
+)
+def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[Name]) -> bool:
+    """With a write-through policy, the parent of a page with a host copy MUST have a host copy."""
+    return not unbacked_parents
+
+
+@rule(
+    "TIER-07",
+    kind=Kind.STATE,
+    needs=("tiers", "data"),
+    source="R-WB-05, R-WB-08, R-EV-06, R-HOST-09, R-PFC-04, R-PFT-03; H-13, H-14",
+    reference="backup.land",
+    premise="hosted",
+)
+def the_host_holds_what_belongs_there(host_wrong: Sequence[Held]) -> bool:
+    """A host copy that no copy or read is still filling MUST hold the KV of exactly its prefix, in its namespace."""
+    return not host_wrong
+
+
+@rule(
+    "TIER-08",
+    kind=Kind.STATE,
+    needs=("tiers", "data"),
+    source="R-LB-06; H-29, sglang#27631, sglang#31427",
+    reference="backup.land",
+    premise="something_cached",
+)
+def the_device_holds_what_belongs_there(device_wrong: Sequence[Held]) -> bool:
+    """A cached page on the device that no load is still filling MUST hold the KV of exactly its prefix, in its namespace."""
+    return not device_wrong
+
+
+@rule(
+    "TIER-09",
+    kind=Kind.STATE,
+    needs=("tiers", "host"),
+    source="R-HOST-02",
+    reference="tier.allocate",
+    allowed="a page size times the number of pages in {host_free}",
+)
+def the_host_pool_counts_its_free_pages(host_available: Tokens, host_free: Sequence[PageNo], page_size: int) -> bool:
+    """The host pool MUST report as available exactly the slots of its free pages."""
+    return host_available == len(host_free) * page_size
+
+
+@rule(
+    "TIER-10",
+    on=(On.MATCH,),
+    needs=("host",),
+    source="R-HT-03",
+    reference="tier.match",
+    allowed="{host_hit_certain} units",
+    premise="host_hit_certain",
+)
+def a_match_tells_what_the_host_has(host_hit: Tokens, host_hit_certain: Tokens) -> bool:
+    """A match MUST report how many units are cached on the host alone directly behind those on the device."""
+    return host_hit == host_hit_certain
+
+
+@rule(
+    "TIER-11",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-PF-10, R-BK-02, R-LB-06, R-LK-08; H-29",
+    reference="tier.evict_host",
+    allowed="{held_sources} still there",
+    premise="held_sources",
+)
+def what_is_read_from_stays(held_sources: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> bool:
+    """A host copy that a load or a put under way reads from MUST stay where it is until that has ended."""
+    return held_sources.items() <= hosted.items()
+
+
+@rule(
+    "TIER-12",
+    kind=Kind.STATE,
+    needs=("tiers", "prefetching"),
+    source="R-PF-10",
+    reference="tier.evict_host",
+    allowed="{anchors} still in the tree",
+    premise="anchors",
+)
+def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[Name]) -> bool:
+    """The page behind which a prefetch reads MUST stay in the tree as long as the prefetch is under way."""
+    return anchors <= in_tree
+
+
+@rule(
+    "TIER-13",
+    on=(On.EVICT,),
+    needs=("tiers",),
+    source="R-EV-05; map §4.6",
+    reference="tier.leave_device",
+    premise="vanished",
+)
+def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name]) -> bool:
+    """A page that has a host copy MUST keep it when an eviction takes the page from the device."""
+    return not demoted_lost
+
+
+@rule(
+    "TIER-14",
+    on=(On.EVICT_HOST,),
+    source="R-EV-07; map §4.7",
+    reference="tier.evict_host",
+    allowed="none of {host_undroppable} dropped",
+    premise="host_vanished",
+)
+def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
+    host_vanished: frozenset[Name], host_undroppable: frozenset[Name]
+) -> bool:
+    """An eviction of the host MUST drop only pages that are on the host alone, have nothing below them when they go, and aren't held by work in flight."""
+    return host_vanished.isdisjoint(host_undroppable)
+
+
+@rule(
+    "TIER-15",
+    on=(On.EVICT_HOST,),
+    source="R-EV-07",
+    reference="tier.evict_host",
+    allowed="at least min({host_asked}, {host_droppable}) slots freed",
+    premise="host_droppable",
+)
+def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
+    host_asked: Tokens, host_droppable: Tokens, host_freed: Tokens
+) -> bool:
+    """An eviction of the host MUST free at least as much as was asked for, or all that it may drop if that is less."""
+    return host_freed >= min(host_asked, host_droppable)
+
+
+@rule(
+    "TIER-16",
+    on=(On.EVICT_HOST,),
+    source="R-EV-07; map §4.7",
+    reference="tier.evict_host",
+    allowed="the host pages of {host_vanished} free, and no other change",
+    premise="host_vanished",
+)
+def what_the_host_drops_becomes_free(
+    host_vanished: frozenset[Name],
+    hosted_before: Mapping[Name, PageNo],
+    hosted: Mapping[Name, PageNo],
+    host_free_before: frozenset[PageNo],
+    host_free: Sequence[PageNo],
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+) -> bool:
+    """An eviction of the host MUST free the host pages of exactly the names that it drops, and change nothing else on either tier."""
+    dropped = {hosted_before[name] for name in host_vanished}
+    kept = {name: page for name, page in hosted_before.items() if name not in host_vanished}
+    device = cached_before == cached_after and free_before == free_after
+    return device and frozenset(host_free) == host_free_before | dropped and hosted == kept
+
+
+@rule(
+    "TIER-17",
+    on=(On.EVICT_HOST,),
+    strength=Strength.SHOULD,
+    source="R-EV-07",
+    reference="tier.evict_host",
+    premise="host_dropped",
+)
+def an_eviction_of_the_host_reports_what_it_freed(host_reported: Tokens, host_dropped: Tokens) -> bool:
+    """An eviction of the host SHOULD report the number of slots that became free."""
+    return host_reported == host_dropped
+
+
+@rule(
+    "TIER-25",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-TR-11, R-HT-01",
+    reference="tier.leave_device",
+    allowed="the hit counts that the profile's hit_counts amount to",
+    premise="host_node_hits",
+)
+def hits_are_kept_on_the_host(host_node_hits: Sequence[tuple[int, int]]) -> bool:
+    """A node on the host alone MUST have the hits with which its pages left the device, and those since; one from storage begins without."""
+    return all(seen == expected for seen, expected in host_node_hits)
+
+
+@rule(
+    "TIER-26",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-TR-11, R-HT-01",
+    reference="tier.leave_device",
+    allowed="the highest priority that each page was given",
+    premise="host_node_priorities",
+)
+def priority_is_kept_on_the_host(host_node_priorities: Sequence[tuple[int, int]]) -> bool:
+    """A node on the host alone MUST keep the priority with which its pages left the device, or came from storage."""
+    return all(seen == expected for seen, expected in host_node_priorities)

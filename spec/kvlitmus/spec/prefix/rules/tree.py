@@ -1,0 +1,389 @@
+"""The prefix tree: which prefixes are cached, and where.
+
+The tree maps prefixes, in whole pages, to pages of the pool.  A **match** asks for the longest
+cached prefix of a key; an **insert** adds the pages of a key that are missing and leaves those
+that are there alone; a page whose parent isn't cached can't be reached, so the cached pages are
+always closed under "the prefix before".
+
+How an implementation groups pages into nodes is its own affair: a split or a merge changes
+nothing that these rules can see.  The pages of different namespaces never meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from kvlitmus.spec.interface import Begun, Hit, Stored
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.prefix import calls, effects, partial
+from kvlitmus.spec.prefix.advance import (
+    brought_in_vain,
+    computed_pages,
+    inserted_already,
+    offered_by,
+    offered_by_request,
+)
+from kvlitmus.spec.prefix.calls import Begin, End, Insert, Match, Publish
+from kvlitmus.spec.prefix.release import NONE, released
+from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.state import RequestState, State
+from kvlitmus.spec.words.names import NO_NAME
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, page_slots, same
+
+LOOKUPS = (On.MATCH, On.BEGIN)
+
+
+def adds_exactly(
+    before: Mapping[Name, PageNo], after: Mapping[Name, PageNo], missing: Sequence[Name], offered: Mapping[Name, PageNo]
+) -> bool:
+    """Whether exactly the missing pages were added, in the places that were offered, and nothing else moved."""
+    return dict(after) == {**before, **{name: offered[name] for name in missing}}
+
+
+@fact(0)
+def key_names(state: State, call: Match | Begin | Insert | Publish) -> Sequence[Name]:
+    """The names of the key's prefixes, shortest first."""
+    return (state.requests[call.rid].path if isinstance(call, Publish) else call.path).names
+
+
+@fact(0)
+def key_length(key_names: Sequence[Name]) -> Tokens:
+    """Units of the key that was passed."""
+    return Tokens(len(key_names))
+
+
+@fact(0)
+def match_length(answer: Hit | Begun) -> Tokens:
+    """Units that the match or the request's beginning reports as cached."""
+    return Tokens(answer.length if isinstance(answer, Hit) else answer.cached)
+
+
+@fact(0)
+def match_slots(answer: Hit | Begun) -> Sequence[Slot] | Unknown:
+    """The slots of the match."""
+    slots = answer.slots if isinstance(answer, Hit) else answer.row[: answer.cached]
+    return UNKNOWN if slots is None else tuple(map(Slot, slots))
+
+
+@fact(0)
+def found_names(state: State, match_slots: Sequence[Slot], found: Sequence[Name] | None) -> Sequence[Name]:
+    """What was written last into each of the returned slots: the name of a prefix."""
+    return contents_of(state, match_slots) if found is None else found
+
+
+def contents_of(state: State, slots: Sequence[Slot]) -> Sequence[Name]:
+    """What was written last into each of these slots."""
+    get = state.contents.get
+    return [get(slot, NO_NAME) for slot in slots]
+
+
+@fact(0)
+def match_cap(setting: Setting, key_length: Tokens) -> Tokens:
+    """The longest match that the profile allows for this key."""
+    return setting.cap(key_length)
+
+
+@fact(0)
+def cached_pages_before(state: State, setting: Setting, call: Match | Begin | Insert | Publish) -> tuple[int, int]:
+    """How many pages of the key are certainly found, and how many possibly, before the call; see ``match_ends`` of the profile."""
+    if isinstance(call, Publish):
+        whole = len(computed_pages(state.requests[call.rid], setting, call.upto))
+        return whole, whole
+    sure, possible = partial.cached_range(state, call.path.pages)
+    if setting.profile.match_ends == "node" and isinstance(call, calls.LOOKUPS):
+        sure = effects.whole_nodes(state.tree, call.path.pages[:sure])
+    return sure, possible
+
+
+@fact(0)
+def certain_length(
+    setting: Setting,
+    call: Match | Begin | Insert | Publish,
+    cached_pages_before: tuple[int, int],
+    match_cap: Tokens,
+) -> Tokens:
+    """Units of the key that are certainly cached, before the call."""
+    units = cached_pages_before[0] * setting.size
+    return Tokens(units if isinstance(call, calls.IN_LIFE) else min(units, match_cap))
+
+
+@fact(0)
+def possible_length(
+    setting: Setting, call: Match | Begin | Insert | Publish, cached_pages_before: tuple[int, int], match_cap: Tokens
+) -> Tokens:
+    """Units of the key that are possibly cached, before the call."""
+    units = cached_pages_before[1] * setting.size
+    return Tokens(units if isinstance(call, calls.IN_LIFE) else min(units, match_cap))
+
+
+@fact(0)
+def reported_already(answer: Stored) -> Tokens:
+    """Units that the insert reports as cached before."""
+    return Tokens(answer.already)
+
+
+@fact(0)
+def to_free(setting: Setting, call: Insert, answer: Stored) -> frozenset[Slot]:
+    """The slots that the insert hands back to the caller."""
+    return frozenset(left_to_caller(setting, call, answer))
+
+
+def left_to_caller(setting: Setting, call: Insert, answer: Stored) -> tuple[Slot, ...]:
+    """The slots that the caller has to free: as told, or by the contract of the profile."""
+    if answer.to_free is not None:
+        return tuple(map(Slot, answer.to_free))
+    if setting.profile.duplicates != "caller_frees":
+        return ()
+    return call.slots[call.protected : answer.already]
+
+
+@fact(0)
+def pages_in_vain(state: State, setting: Setting, call: Insert, answer: Stored) -> frozenset[PageNo]:
+    """The pages of the insert that were brought for what was cached already, elsewhere."""
+    return frozenset(brought_in_vain(state, setting, call, inserted_already(state, setting, call, answer)))
+
+
+@fact(0)
+def expected_to_free(setting: Setting, pages_in_vain: frozenset[PageNo]) -> frozenset[Slot]:
+    """The slots that were brought in vain and are the caller's to free, as the profile declares."""
+    if setting.profile.duplicates != "caller_frees":
+        return frozenset()
+    return frozenset(slot for page in pages_in_vain for slot in page_slots(page, setting.size))
+
+
+@fact(3)
+def duplicates(setting: Setting, pages_in_vain: frozenset[PageNo]) -> frozenset[PageNo]:
+    """Pages that the insert was offered in vain and that the cache is to free, as the profile declares."""
+    return pages_in_vain if setting.profile.duplicates == "cache_frees" else frozenset()
+
+
+@fact(3)
+def missing_before(state: State, setting: Setting, call: Insert | End, answer: Stored | None) -> Sequence[Name]:
+    """Names of the key's whole pages that were not cached, before the call, in order."""
+    if isinstance(call, Insert):
+        assert answer is not None
+        return call.path.pages[inserted_already(state, setting, call, answer) :]
+    cached = state.tree.pages
+    return [name for name in _kept(state.requests[call.rid], setting, call) if name not in cached]
+
+
+@fact(3)
+def offered(state: State, setting: Setting, call: Insert | End) -> Mapping[Name, PageNo]:
+    """What the insert offered for each whole page of the key: name to page."""
+    if isinstance(call, Insert):
+        return offered_by(call, setting)
+    running = state.requests[call.rid]
+    kept = _kept(running, setting, call)
+    return dict(zip(kept, offered_by_request(running, setting, kept), strict=True))
+
+
+def _kept(running: RequestState, setting: Setting, call: End) -> Sequence[Name]:
+    """The whole pages that are cached at the end of a request."""
+    return computed_pages(running, setting, call.upto) if call.keep else ()
+
+
+# Rules
+
+
+@rule(
+    "TREE-01",
+    on=LOOKUPS,
+    source="R-TR-01; sglang#10637, sglang#28692",
+    reference="perform.match",
+    allowed="a multiple of {page_size}",
+    premise="match_length",
+)
+def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int) -> bool:
+    """A match MUST cover whole pages only."""
+    return match_length % page_size == 0
+
+
+@rule(
+    "TREE-02",
+    on=LOOKUPS,
+    source="R-TR-01; nano-vllm#144",
+    reference="perform.match",
+    allowed="{certain_length} to {possible_length} units, by the profile's match_cap and match_ends",
+)
+def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: Tokens, possible_length: Tokens) -> bool:
+    """A match MUST cover the longest cached prefix of the key that the profile's cap allows: no less, no more."""
+    return certain_length <= match_length <= possible_length
+
+
+@rule(
+    "TREE-03",
+    on=LOOKUPS,
+    source="R-TR-01, R-TR-02; vllm#4764, nano-vllm#163",
+    reference="perform.match",
+    allowed="slots that hold exactly this prefix: {key_names}",
+    premise="match_length",
+)
+def a_match_returns_the_kv_of_that_very_prefix(
+    match_length: Tokens, match_slots: Sequence[Slot], found_names: Sequence[Name], key_names: Sequence[Name]
+) -> bool:
+    """Each slot of a match MUST hold the KV of the key's token at that position, after all tokens before it, in the key's namespace."""
+    return len(match_slots) == match_length and same(found_names, key_names[:match_length])
+
+
+@rule(
+    "TREE-04",
+    on=(On.MATCH,),
+    source="R-TR-04, R-TR-06",
+    reference="perform.match",
+    allowed="the same pages cached and free as before",
+    premise="cached_before",
+)
+def a_match_moves_nothing(
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+) -> bool:
+    """A match MUST NOT change what is cached or free; it may split nodes and note the use."""
+    return cached_before == cached_after and free_before == free_after
+
+
+@rule(
+    "TREE-05", kind=Kind.STATE, needs=("lookup",), source="R-TR-01, R-EV-02; sglang#27562", reference="perform.in_order"
+)
+def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
+    """The parent of every cached page MUST be cached too."""
+    return cached_after.keys() >= parents
+
+
+@rule(
+    "TREE-06",
+    kind=Kind.STATE,
+    needs=("lookup", "inspect"),
+    source="R-TR-05, R-HOST-04; sglang#28692, sglang#36696",
+    reference="perform.least_valuable",
+    premise="cached_listed",
+)
+def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_pages: Sequence[object]) -> bool:
+    """Nodes MUST be non-empty runs of whole pages, siblings MUST differ in their first page, and each page's slots MUST be one whole page."""
+    return not broken_nodes and not broken_pages
+
+
+@rule(
+    "TREE-07",
+    kind=Kind.STATE,
+    needs=("lookup",),
+    source="R-TR-09; sglang#35270",
+    reference="perform.free_pages",
+    allowed="each page cached once",
+    premise="cached_listed",
+)
+def one_page_is_cached_under_one_name(
+    cached_listed: Sequence[PageNo], cached_places: AbstractSet[tuple[Name, PageNo]]
+) -> bool:
+    """A page MUST NOT be cached for two prefixes, nor a prefix in two pages; in a block table it may be in several."""
+    return len(cached_listed) == len(cached_places) == len(set(cached_listed))
+
+
+@rule(
+    "TREE-08",
+    on=(On.INSERT,),
+    source="R-TR-07, R-TR-08",
+    reference="perform.insert",
+    allowed="what was cached, and the missing pages {missing_before} in the pages offered: {offered}",
+    premise="missing_before",
+)
+def an_insert_adds_exactly_the_missing_pages(
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    missing_before: Sequence[Name],
+    offered: Mapping[Name, PageNo],
+) -> bool:
+    """An insert MUST cache the key's missing pages in the slots it was given, and leave every page that was cached where it is."""
+    return adds_exactly(cached_before, cached_after, missing_before, offered)
+
+
+@rule(
+    "TREE-09",
+    on=(On.INSERT,),
+    source="R-TR-07; sglang-jax#1618",
+    reference="perform.insert",
+    allowed="{certain_length} to {possible_length} units",
+)
+def an_insert_reports_what_was_cached_already(
+    reported_already: Tokens, certain_length: Tokens, possible_length: Tokens
+) -> bool:
+    """An insert MUST report exactly how many units of the key were cached before."""
+    return certain_length <= reported_already <= possible_length
+
+
+@rule(
+    "TREE-10",
+    on=LOOKUPS,
+    source="R-TR-03; sglang#10846, sglang#24371",
+    reference="perform.match",
+    allowed="at most {match_cap} units, by the profile's match_cap",
+)
+def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens) -> bool:
+    """A match MUST NOT be longer than the whole pages of the key, counted in units (one fewer than tokens for bigrams), nor than the profile's cap."""
+    return match_length <= match_cap
+
+
+@rule(
+    "TREE-11",
+    on=(On.INSERT,),
+    source="R-TR-09; sglang-jax#1618, sglang#35270",
+    reference="perform.insert",
+    allowed="{expected_to_free} for the caller to free, by the profile's duplicates",
+    premise="reported_already",
+)
+def an_insert_says_which_slots_were_brought_in_vain(
+    to_free: frozenset[Slot], expected_to_free: frozenset[Slot]
+) -> bool:
+    """The slots that an insert leaves to its caller MUST be exactly those that were brought for pages cached already, as the profile declares."""
+    return to_free == expected_to_free
+
+
+@rule(
+    "TREE-12",
+    on=(On.INSERT,),
+    source="R-TR-09",
+    reference="perform.insert",
+    allowed="the free list as before, grown by exactly {duplicates}, by the profile's duplicates",
+)
+def an_insert_frees_nothing_but_duplicates(
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    duplicates: frozenset[PageNo],
+    waiting_before: frozenset[PageNo],
+    waiting_after: frozenset[PageNo],
+) -> bool:
+    """An insert MUST free nothing, except the pages brought in vain where the profile says that the cache frees them, and what waits for that in a release queue."""
+    return released(free_before, duplicates, free_after, waiting_before if duplicates else NONE, waiting_after)
+
+
+@rule(
+    "TREE-13",
+    kind=Kind.STATE,
+    needs=("tree", "inspect"),
+    source="R-TR-11; sglang#9776, sglang#18843",
+    reference="perform.insert",
+    allowed="the hit counts that the profile's hit_counts amount to",
+    premise="node_hits",
+)
+def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
+    """A node's hit count MUST rise with each use that the profile counts, once, and with nothing else; a chunk of the same request is no new use."""
+    return all(seen == expected for seen, expected in node_hits)
+
+
+@rule(
+    "TREE-14",
+    kind=Kind.STATE,
+    needs=("tree", "inspect"),
+    source="R-TR-11",
+    reference="perform.insert",
+    allowed="the highest priority that each page was given",
+    premise="node_priorities",
+)
+def priority_only_rises(node_priorities: Sequence[tuple[int, int]]) -> bool:
+    """A node's priority MUST be the highest with which any of its pages was inserted."""
+    return all(seen == expected for seen, expected in node_priorities)

@@ -1,0 +1,265 @@
+"""Without a snapshot: what answers and counters say of what a snapshot would show.
+
+What is cached is then known as far as evictions can be told (:mod:`kvlitmus.spec.prefix.partial`): which pages went follows from the
+policy and from how many went, and that from what was reported, or from what the pool says is available.  These rules hold
+what is found against it.  A snapshot says all of it, and more, by other rules; where there is one these aren't judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.prefix.advance import opened_by
+from kvlitmus.spec.prefix.calls import Begin, Evict, Grow, Match
+from kvlitmus.spec.prefix.partial import beyond, cached_count, cached_pages, most_evicted
+from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules import request as _request  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules import tree as _tree  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, pages_of
+
+FOUND = (On.MATCH, On.BEGIN, On.INSERT, On.LOCK, On.PUBLISH)
+TOLD = (On.EVICT, On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_ALLOC, On.REFUSED_EXTEND)
+HANDED_OUT = (On.GROW, On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH)
+
+
+@fact(0, unseen=True)
+def unexplained(then: State) -> Sequence[Name]:
+    """Pages that the call showed to be there, or gone, as no eviction in the policy's order can have left them."""
+    return then.doubt.odd
+
+
+@fact(0, unseen=True)
+def evictable_pages(setting: Setting, state: State) -> tuple[int, int] | Unknown:
+    """How many cached pages nothing protects, before the call: certainly, and possibly."""
+    if setting.config.tiered:
+        return UNKNOWN
+    (sure, possible), protected = cached_pages(state), protected_pages(state)
+    return sure - protected, possible - protected
+
+
+@fact(0)
+def evictable_least(setting: Setting, evictable_pages: tuple[int, int]) -> Tokens:
+    """Slots of the cached pages that nothing protects, before the call: those that are certainly there."""
+    return Tokens(evictable_pages[0] * setting.size)
+
+
+@fact(0)
+def evicted_most(setting: Setting, state: State, call: Evict, evictable_pages: tuple[int, int]) -> Tokens:
+    """The most slots that the eviction may free: what was asked for, in whole pages or nodes, of what may be there."""
+    asked = pages_needed(call.asked, setting.size)
+    most = asked + beyond(state, setting) if asked else 0
+    return Tokens(min(most, evictable_pages[1]) * setting.size)
+
+
+@fact(0, unseen=True)
+def protected_length(setting: Setting, state: State, call: Match | Begin, match_cap: Tokens) -> Tokens | Unknown:
+    """Units of the key that receipts and running requests protect, before the call."""
+    if setting.profile.match_ends == "node":
+        return UNKNOWN
+    pages, length = state.tree.pages, 0
+    for name in call.path.pages:
+        if name not in pages or not pages[name].locks:
+            break
+        length += setting.size
+    return Tokens(min(length, match_cap))
+
+
+@fact(1, unseen=True)
+def cached_least(then: State) -> int:
+    """How many pages are certainly cached, after the call."""
+    return cached_pages(then)[0]
+
+
+@fact(1, unseen=True)
+def cached_most(then: State) -> int:
+    """How many pages are possibly cached, after the call."""
+    return cached_pages(then)[1]
+
+
+@fact(1, ports=("pool",), unseen=True)
+def neither_free_nor_owned(setting: Setting, then: State, after: Seen) -> int | Unknown:
+    """How many pages are neither available nor owned by requests and callers, after the call."""
+    count = cached_count(then, setting, after)
+    return UNKNOWN if count is None else count
+
+
+@fact(1, ports=("pool",), unseen=True)
+def made_available(setting: Setting, available_before: Tokens, available_after: Tokens) -> Tokens | Unknown:
+    """How many slots more are available after the call than before it."""
+    if setting.config.tiered or setting.profile.evict_moment != "call":
+        return UNKNOWN
+    return Tokens(available_after - available_before)
+
+
+@fact(1, ports=("pool",), unseen=True)
+def evicted_unseen(setting: Setting, state: State, then: State, before: Seen, after: Seen) -> int | Unknown:
+    """How many pages fewer are cached after the call than before it, by what is available and owned."""
+    was, now = cached_count(state, setting, before), cached_count(then, setting, after)
+    if was is None:
+        return UNKNOWN
+    assert now is not None  # it goes by the setting whether it can be told
+    return was - now
+
+
+@fact(1, ports=("pool",), unseen=True)
+def room_most(setting: Setting, state: State, call: Begin | Grow, answer: object, before: Seen) -> int:
+    """How many pages may be evicted at most for the pages that the request opens."""
+    assert before.available is not None
+    needed = opened_for(setting, state, call, answer)
+    return most_evicted(state, setting, needed - before.available // setting.size, needed)
+
+
+@fact(1, unseen=True)
+def counted_protected(setting: Setting, then: State) -> Tokens | Unknown:
+    """Units of the cached pages that receipts, running requests and copies under way protect, after the call."""
+    if setting.config.tiered and then.tiers is None:
+        return UNKNOWN
+    return Tokens(protected_pages(then) * setting.size)
+
+
+def protected_pages(state: State) -> int:
+    """How many cached pages something protects."""
+    return sum([1 for page in state.tree.pages.values() if page.locks])
+
+
+def opened_for(setting: Setting, state: State, call: Begin | Grow, answer: object) -> int:
+    """How many pages a request opened."""
+    if isinstance(call, Begin):
+        row, cached = answer.row, answer.cached  # type: ignore[attr-defined]
+        return len(pages_of(row[cached:], setting.size))
+    return len(opened_by(state.requests[call.rid].row, answer, setting))  # type: ignore[arg-type]
+
+
+# Rules
+
+
+@rule(
+    "EVICT-20",
+    on=FOUND + HANDED_OUT + TOLD,
+    source="R-EV-01, R-EV-03, R-EV-04; sglang#4989",
+    reference="perform.least_valuable",
+    allowed="pages there or gone as evictions in the policy's order leave them",
+)
+def what_is_found_is_what_evictions_can_have_left(unexplained: Sequence[Name]) -> bool:
+    """A page that is found, missed, told of or handed out anew MUST be one that evictions in the policy's order, of as much as was needed or reported, can have left or taken."""
+    return not unexplained
+
+
+@rule(
+    "EVICT-21",
+    on=(On.EVICT,),
+    source="R-EV-01, R-EV-04; sglang#4989, sglang#5499",
+    reference="perform.least_valuable",
+    allowed="at least min({asked}, {evictable_least}) slots, and at most {evicted_most}",
+)
+def an_eviction_reports_what_can_have_been_evicted(
+    asked: Tokens, reported_evicted: Tokens, evictable_least: Tokens, evicted_most: Tokens
+) -> bool:
+    """An eviction MUST report at least what was asked for, or all that is certainly there and not protected; and no more than what was asked for in whole pages, or nodes, of what may be there."""
+    return min(asked, evictable_least) <= reported_evicted <= evicted_most
+
+
+@rule(
+    "EVICT-22",
+    on=(On.EVICT,),
+    source="R-EV-01; sglang#4989",
+    reference="perform.least_valuable",
+    allowed="{made_available} slots",
+)
+def an_eviction_reports_what_became_available(reported_evicted: Tokens, made_available: Tokens) -> bool:
+    """An eviction MUST report by how many slots more is available."""
+    return reported_evicted == made_available
+
+
+@rule(
+    "EVICT-23",
+    on=(On.BEGIN, On.GROW),
+    source="R-EV-04; sglang#4989",
+    reference="perform.begin",
+    allowed="at most {room_most} pages evicted",
+)
+def a_request_evicts_no_more_than_it_lacks(evicted_unseen: int, room_most: int) -> bool:
+    """A request that begins or grows MUST NOT evict more pages than it lacks, beyond what the profile says is taken ahead."""
+    return 0 <= evicted_unseen <= room_most
+
+
+@rule(
+    "EVICT-24",
+    on=(On.ALLOC,),
+    source="R-EV-01, R-PF-09",
+    reference="perform.alloc",
+    allowed="what is available less by the {page_size} slots of each of {granted_pages}",
+)
+def an_allocation_takes_from_what_is_available(
+    granted_pages: frozenset[PageNo], made_available: Tokens, page_size: int
+) -> bool:
+    """An allocation MUST make less available by exactly the pages that it hands out: it evicts nothing, unless the profile says that it may."""
+    return made_available == -len(granted_pages) * page_size
+
+
+@rule(
+    "TREE-19",
+    kind=Kind.STATE,
+    source="R-DEV-04, R-HOST-07, R-TR-09; sglang#27731",
+    reference="perform.free_pages",
+    allowed="{cached_least} to {cached_most} pages neither available nor owned",
+)
+def what_is_neither_free_nor_owned_is_cached(neither_free_nor_owned: int, cached_least: int, cached_most: int) -> bool:
+    """As many pages as are neither available nor owned by requests and callers MUST be cached."""
+    return cached_least <= neither_free_nor_owned <= cached_most
+
+
+@rule(
+    "TREE-20",
+    on=(On.MATCH, On.BEGIN),
+    needs=("tree",),
+    source="R-LK-01, R-EV-01; LMCache#993",
+    reference="perform.match",
+    allowed="at least {protected_length} units",
+)
+def what_is_protected_is_found(match_length: Tokens, protected_length: Tokens) -> bool:
+    """A match MUST cover what receipts and running requests protect of the key."""
+    return match_length >= protected_length
+
+
+@rule(
+    "TREE-22",
+    on=(On.MATCH, On.LOCK, On.UNLOCK),
+    source="R-TR-04, R-TR-06, R-LK-04",
+    reference="perform.match",
+    allowed="as much available as before",
+)
+def looking_and_locking_leave_the_pool_alone(made_available: Tokens) -> bool:
+    """A match, a lock or an unlock MUST NOT change what is available."""
+    return made_available == 0
+
+
+@rule(
+    "TREE-23",
+    on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
+    source="R-DEV-03; vllm#11565",
+    reference="perform.begin",
+    allowed="at least as much available as before",
+)
+def a_refused_request_keeps_nothing(made_available: Tokens) -> bool:
+    """A request that can't begin or grow for want of memory MUST leave at least as much available as before."""
+    return made_available >= 0
+
+
+@rule(
+    "TREE-24",
+    kind=Kind.STATE,
+    needs=("counters",),
+    source="R-LK-02; sglang#10637, mllm#656",
+    reference="perform.sizes",
+    allowed="protected {counted_protected}",
+)
+def what_is_protected_is_counted(protected: Tokens, counted_protected: Tokens) -> bool:
+    """The tree's counter of protected units MUST equal what receipts and running requests protect."""
+    return protected == counted_protected

@@ -1,0 +1,108 @@
+"""What is known of a cache at one moment.
+
+The state is in **groups**: the tree, who owns pages, the requests, the receipts, what slots hold.  Each is a value, and
+a step that leaves a group alone keeps the very object, so that unchanged groups are known by identity.
+
+The same type serves the reference, where it is all that there is, and the checker, where it is what the calls so far
+amount to, corrected by what was seen.  What a checker can't know for certain, because evictions are not seen below
+depth 3, is :attr:`State.doubt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.host_state import Host
+from kvlitmus.spec.prefix.late_events import Late
+from kvlitmus.spec.prefix.page import Block, Page, Tree, empty_tree
+from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.windows import NO_DOUBT, Doubt
+from kvlitmus.spec.words.quick_replace import lean
+from kvlitmus.spec.words.units import Name, PageNo, Slot
+
+__all__ = ["Block", "EventMirror", "Page", "RequestState", "State", "Tree", "empty_state", "empty_tree"]
+
+
+@lean
+class RequestState(NamedTuple):
+    """A running request.
+
+    ``row``: its slots, one per token.  The first ``cached`` of them are the tree's, protected by a lock on the path
+    to ``locked``.  Into the first ``computed`` of them KV was written; the caller has not come to the others yet.
+    """
+
+    path: Path
+    row: tuple[Slot, ...]
+    cached: int
+    computed: int
+    locked: Name
+
+    @property
+    def upto(self) -> int | None:
+        """How many slots are computed, where that is not all of them."""
+        return self.computed if self.computed < len(self.row) else None
+
+
+@lean
+class EventMirror(NamedTuple):
+    """What all events so far tell; and of the last step alone, in words, what was wrong with its events."""
+
+    device: frozenset[Name] = frozenset()
+    """The names of the pages on the device."""
+    host: frozenset[Name] = frozenset()
+    """Those of the pages on the host."""
+    pages: Mapping[object, Name] = {}
+    """Which page each page id stands for."""
+    roots: Mapping[Name, Name] = {}
+    """Of each page that was told, the root of its namespace."""
+    odd: tuple[str, ...] = ()
+    """Events that make no sense."""
+    twice: tuple[str, ...] = ()
+    """Events of pages that are there already."""
+    renamed: tuple[str, ...] = ()
+    """Events with the id of another page that is there."""
+    strays: tuple[str, ...] = ()
+    """Events in another namespace than their parent."""
+    orphans: tuple[str, ...] = ()
+    """Events of pages whose parent is on no tier."""
+
+    @property
+    def faultless(self) -> bool:
+        """Whether nothing was wrong with the events of the last step."""
+        return not (self.odd or self.twice or self.renamed or self.strays or self.orphans)
+
+
+@lean
+class State(NamedTuple):
+    """What is known of one cache.
+
+    ``tree``: what is cached, or may be.  ``doubt``: what isn't known of it, where nobody saw evictions.  ``owners``: how many
+    requests and callers own each page that is owned.  ``requests``: by id.  ``receipts``: by the suite's number, where
+    the protected path ends.  ``contents``: which prefix's KV was written last into each slot.
+    ``tiers``: what is known of what is below the device, where anything is; ``told``: what somebody knows who replays the
+    events, where there are any.  ``host``: what only the cache itself knows of the host, where the state is the cache's
+    own, as the reference's is.  ``table``: of a block table (:mod:`kvlitmus.spec.prefix.tables`) the entered pages; the ``page``
+    of a name in the tree is then one of its places.
+    ``late``: what is remembered of the calls before, where events may lag.  ``leaving``: the pages that may wait in a release
+    queue (:mod:`kvlitmus.spec.prefix.release`), by the call that gave them back, the oldest first.
+    """
+
+    tree: Tree
+    doubt: Doubt
+    owners: Mapping[PageNo, int]
+    requests: Mapping[int, RequestState]
+    receipts: Mapping[int, Name]
+    contents: Mapping[Slot, Name]
+    tiers: Tiers | None = None
+    told: EventMirror | None = None
+    host: Host | None = None
+    table: Mapping[PageNo, Block] = {}
+    late: Late = Late()
+    leaving: tuple[frozenset[PageNo], ...] = ()
+
+
+def empty_state() -> State:
+    """Nothing is cached, owned, locked or written."""
+    return State(empty_tree(), NO_DOUBT, {}, {}, {}, {})

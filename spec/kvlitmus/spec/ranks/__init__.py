@@ -1,0 +1,1 @@
+"""Several ranks that hold shards of the same pages and must decide alike."""

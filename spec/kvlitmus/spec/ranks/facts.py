@@ -1,0 +1,491 @@
+"""What the rules of ranks speak of: what each did in a call, what was due, and how each looks afterwards.
+
+What was decided is a fact only where all ranks have decided alike: one that parted from the others is reported as that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kvlitmus.spec.interface.ranks import Collective, Decision, Group, Prefix, RankView, Receive, Send
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.ranks.calls import RETURNED, WAITING, RankAsk, RankLocal, RankStart, Together, Trace
+from kvlitmus.spec.ranks.state import (
+    RanksState,
+    advance_ranks,
+    awaited,
+    common_pages,
+    common_state,
+    common_window,
+    decided,
+    finished,
+    restorable,
+    stops,
+)
+
+VICTIMS = "victims"
+PORT = ("ranks", "ranks_view")
+STATES = (*PORT, "rank_states")
+
+# What each rank did
+
+
+@fact(0)
+def ranks_waiting(answer: Together) -> Sequence[int]:
+    """The ranks that wait, when no rank can go on, for others that never come."""
+    return [one.rank for one in answer.traces if one.ended == WAITING]
+
+
+@fact(0)
+def ranks_unread(answer: Together) -> Sequence[tuple[int, int]]:
+    """The messages, as sender and receiver, that nobody had received when the call was over."""
+    return answer.unread
+
+
+@fact(0)
+def rank_choices(answer: Together) -> Sequence[Sequence[Decision]] | Unknown:
+    """For each rank what it decided, in order, without victims; unknown where one did not return."""
+    return _of_all(answer, lambda one: one.kind != VICTIMS)
+
+
+@fact(0)
+def rank_victims(answer: Together) -> Sequence[Sequence[Decision]] | Unknown:
+    """For each rank the victims that it chose, in order; unknown where one did not return."""
+    return _of_all(answer, lambda one: one.kind == VICTIMS)
+
+
+@fact(0)
+def ranks_evicted(rank_victims: Sequence[Sequence[Decision]]) -> bool:
+    """Whether some rank evicted something."""
+    return any(one.prefixes for mine in rank_victims for one in mine)
+
+
+def _of_all(answer: Together, wanted: object) -> Sequence[Sequence[Decision]] | Unknown:
+    assert callable(wanted)
+    if any(one.ended != RETURNED for one in answer.traces):
+        return UNKNOWN
+    return [tuple([decision for decision in one.decisions if wanted(decision)]) for one in answer.traces]
+
+
+@fact(0)
+def common_choices(rank_choices: Sequence[Sequence[Decision]]) -> Sequence[Decision] | Unknown:
+    """What all ranks decided, victims left out; unknown where they decided differently."""
+    return rank_choices[0] if equal(rank_choices) else UNKNOWN
+
+
+def equal(values: Sequence[object]) -> bool:
+    """Whether all of these are equal."""
+    return all(one == values[0] for one in values)
+
+
+def entered(traces: Iterable[Trace]) -> Mapping[Group, Mapping[int, list[Collective]]]:
+    """For each group that a rank entered a collective of: what each member entered there, in order."""
+    traces = list(traces)
+    found: dict[Group, dict[int, list[Collective]]] = {}
+    for trace in traces:
+        for one in trace.entered:
+            if isinstance(one, Collective):
+                mine = found.setdefault(one.group, {rank: [] for rank in one.group.members})
+                mine.setdefault(trace.rank, []).append(one)
+    return found
+
+
+@fact(0)
+def group_operations(answer: Together) -> Sequence[Sequence[Sequence[str]]]:
+    """For each group of which a collective was entered: the operations that each member entered, in order."""
+    return [[[one.op for one in mine] for mine in members.values()] for members in entered(answer.traces).values()]
+
+
+@fact(0)
+def group_layouts(answer: Together) -> Sequence[Sequence[Sequence[tuple[tuple[str, ...], int]]]]:
+    """For each group of which a collective was entered: what the values were about that each member brought, and how many."""
+    return [
+        [[(one.layout, len(one.values)) for one in mine] for mine in members.values()]
+        for members in entered(answer.traces).values()
+    ]
+
+
+@fact(0)
+def ranks_reduced(answer: Together) -> Sequence[Sequence[int]] | Unknown:
+    """The parts of the tree that have exchanged numbers with each other; none where nothing was reduced."""
+    if any(one.ended != RETURNED for one in answer.traces):
+        return UNKNOWN
+    parts = [{one.rank} for one in answer.traces]
+    reduced = False
+    for trace in answer.traces:
+        for one in trace.entered:
+            if isinstance(one, Collective):
+                reduced = reduced or one.op != "barrier"
+                parts = joined(parts, {trace.rank, *one.group.members})
+            elif isinstance(one, Send):
+                parts = joined(parts, {trace.rank, one.to})
+            elif isinstance(one, Receive):
+                parts = joined(parts, {trace.rank, one.source})
+    return [sorted(part) for part in parts] if reduced else []
+
+
+def joined(parts: Sequence[set[int]], members: set[int]) -> list[set[int]]:
+    """The parts after those that have one of these members became one."""
+    apart = [part for part in parts if not part & members]
+    return [*apart, set().union(*[part for part in parts if part & members])]
+
+
+# How each rank looks
+
+
+@fact(0, ports=PORT)
+def ranks_then(
+    state: RanksState, call: RankStart | RankLocal | RankAsk, answer: Together | tuple[RankView | None, ...]
+) -> RanksState:
+    """What is known of the ranks after the step, and how each looks."""
+    return advance_ranks(state, call, answer)
+
+
+@fact(0, ports=PORT)
+def rank_looks(ranks_then: RanksState) -> Sequence[Sequence[RankView]] | Unknown:
+    """For each tree how its ranks look, those left out that have lost something since and have not rejoined; unknown where
+    those that can be seen look alike, and one can't be seen.
+    """
+    own, seen = ranks_then.own, looks_of(ranks_then)
+    trees = [ranks_then.world.tree(at) for at in range(len(ranks_then.world.trees))]
+    looks = [[seen[rank] for rank in tree if own[rank].whole and rank in seen] for tree in trees]
+    return UNKNOWN if all(map(equal, looks)) and some_unseen(ranks_then) else looks
+
+
+def looks_of(ranks: RanksState) -> Mapping[int, RankView]:
+    """How each rank looks that somebody could look at."""
+    return {rank: view for rank, view in zip(ranks.world.ranks, ranks.seen, strict=False) if view is not None}
+
+
+def some_unseen(ranks: RanksState) -> bool:
+    """Whether nobody could look at some living rank: what it has is unknown, and not in order."""
+    return not set(ranks.living(ranks.world.ranks)) <= set(looks_of(ranks))
+
+
+@fact(0, ports=PORT)
+def ranks_overdrawn(ranks_then: RanksState) -> Sequence[int] | Unknown:
+    """The ranks that took more than they have, or what others occupy there; unknown where none is found, and one can't be
+    seen.
+    """
+    found = []
+    for rank, view in looks_of(ranks_then).items():
+        own = ranks_then.own[rank]
+        left = [view.device_free, view.window_free, view.host_free - own.pinched]
+        left += [] if view.states is None else [view.states.free - own.pinched_states]
+        found += [rank] if min(left) < 0 else []
+    return UNKNOWN if not found and some_unseen(ranks_then) else found
+
+
+@fact(0, ports=PORT)
+def ranks_unaccounted(ranks_then: RanksState) -> Sequence[tuple[int, str]] | Unknown:
+    """The ranks, each with the pool, whose pages are not each free, cached, or held by one copy or prefetch; unknown where
+    none is found, and one can't be seen.
+    """
+    world = ranks_then.world
+    found: list[tuple[int, str]] = []
+    for rank, view in looks_of(ranks_then).items():
+        read = sum(len(pages) for _, pages, _ in view.reading)
+        window = sum(pages for _, _, pages in view.reading)
+        sums = {
+            "device": view.device_free + len(view.device) + len(view.loading) - world.pages,
+            "host": view.host_free + len(view.host) + len(view.writing) + read - world.host_pages,
+            "window": view.window_free + world.window * len(view.window) + window - world.window_pages,
+        }
+        if view.states is not None:
+            sums["state"] = view.states.free + len(view.states.cached) + len(view.states.held) - world.state_slots
+        found += [(rank, pool) for pool, odd in sums.items() if odd]
+    return UNKNOWN if not found and some_unseen(ranks_then) else found
+
+
+# What was due
+
+
+@fact(0)
+def acks_noted(common_choices: Sequence[Decision]) -> Sequence[Sequence[Prefix]]:
+    """The copies to the host, and from it, that all ranks count as ended now."""
+    return [decided(common_choices, "ack", kind) or () for kind in ("write", "load")]
+
+
+@fact(0)
+def acks_given(acks_noted: Sequence[Sequence[Prefix]]) -> bool:
+    """Whether any copy counts as ended now."""
+    return any(acks_noted)
+
+
+@fact(0)
+def acks_queued(state: RanksState, call: RankAsk) -> Sequence[Sequence[Prefix]]:
+    """The copies to the host, and from it, that have begun and are not noted, in the order in which they began."""
+    agreed = state.trees[state.tree_of(call.ranks[0])]
+    return [agreed.writing, agreed.loading]
+
+
+@fact(0)
+def acks_ended(
+    state: RanksState, call: RankAsk, answer: Together, acks_queued: Sequence[Sequence[Prefix]]
+) -> Sequence[int]:
+    """How many copies to the host, and from it, have ended on every rank, from the first that began on without a gap; those
+    that a rank waited for in this call have.
+    """
+    return [
+        min(finished(queue, getattr(state.own[rank], what) | awaited(answer, rank, what)) for rank in call.ranks)
+        for what, queue in zip(("wrote", "loaded"), acks_queued, strict=True)
+    ]
+
+
+@fact(0)
+def acks_due(acks_ended: Sequence[int]) -> bool:
+    """Whether any copy, with all that began before it, has ended on every rank."""
+    return any(acks_ended)
+
+
+@fact(0)
+def poll_ends(state: RanksState, call: RankAsk) -> bool | Unknown:
+    """Whether the prefetch may end: every rank lets it, or reading has ended early on one; unknown where there is none."""
+    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
+    return UNKNOWN if fetch is None else stops(state, call.ranks, call.ask.rid, fetch)
+
+
+@fact(0)
+def poll_ended(common_choices: Sequence[Decision]) -> bool:
+    """Whether the prefetch was ended by the poll."""
+    return decided(common_choices, "commit", "kv") is not None
+
+
+@fact(0)
+def poll_committed(common_choices: Sequence[Decision]) -> Sequence[Prefix] | Unknown:
+    """The pages that were committed; unknown where the prefetch goes on."""
+    pages = decided(common_choices, "commit", "kv")
+    return UNKNOWN if pages is None else pages
+
+
+@fact(0)
+def poll_common(state: RanksState, call: RankAsk) -> Sequence[Prefix] | Unknown:
+    """The pages that every rank has read, of those that storage has on all; unknown where there is no prefetch."""
+    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
+    if fetch is None:
+        return UNKNOWN
+    return fetch.granted[: common_pages(state, call.ranks, call.ask.rid, fetch)]
+
+
+@fact(0)
+def window_committed(common_choices: Sequence[Decision], poll_ended: bool) -> Sequence[Prefix] | Unknown:
+    """The boundaries that the commit gave a window; unknown where the prefetch goes on."""
+    return (decided(common_choices, "commit", "window") or ()) if poll_ended else UNKNOWN
+
+
+@fact(0)
+def window_common(state: RanksState, call: RankAsk, poll_common: Sequence[Prefix]) -> Sequence[Prefix]:
+    """The boundary for which every rank has read the whole window and all pages before it; none where there is none."""
+    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
+    if fetch is None or not common_window(state, call.ranks, call.ask.rid, fetch):
+        return ()
+    return poll_common[-1:]
+
+
+@fact(0)
+def window_at_stake(state: RanksState, call: RankAsk, window_committed: Sequence[Prefix]) -> bool:
+    """Whether the prefetch that ends has memory for a window, or a window is committed all the same."""
+    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
+    return bool(window_committed) or (fetch is not None and fetch.window)
+
+
+@fact(0)
+def fetch_with_state(state: RanksState, call: RankAsk) -> bool | Unknown:
+    """Whether the prefetch has memory for a state; unknown where there is no prefetch."""
+    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
+    return UNKNOWN if fetch is None else fetch.state
+
+
+@fact(0)
+def state_committed(common_choices: Sequence[Decision], poll_ended: bool) -> Sequence[Prefix] | Unknown:
+    """The boundaries that the commit gave a state; unknown where the prefetch goes on."""
+    return (decided(common_choices, "commit", "state") or ()) if poll_ended else UNKNOWN
+
+
+@fact(0)
+def state_common(
+    state: RanksState, call: RankAsk, poll_common: Sequence[Prefix], fetch_with_state: bool
+) -> Sequence[Prefix]:
+    """The boundary whose state every rank has read, with all pages before it; none where there is none."""
+    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
+    if fetch is None or not fetch_with_state or not common_state(state, call.ranks, call.ask.rid, fetch):
+        return ()
+    return poll_common[-1:]
+
+
+@fact(0)
+def state_granted(common_choices: Sequence[Decision]) -> Sequence[Prefix]:
+    """The boundaries for whose states memory was taken, or is kept."""
+    return decided(common_choices, "grant", "state") or ()
+
+
+@fact(0)
+def state_place(state: RanksState, call: RankAsk, common_choices: Sequence[Decision]) -> Sequence[Prefix]:
+    """The boundary of the prefetch's one state: the last page that it took memory for, or that storage has; none where no
+    memory was taken, nothing was noted, or the ranks keep no states.
+    """
+    pages = decided(common_choices, "grant", "read" if call.ask.what == "prefetch" else "hit") or ()
+    return pages[-1:] if state.world.state_slots else ()
+
+
+@fact(0, ports=STATES)
+def ranks_stated(ranks_then: RanksState) -> bool:
+    """Whether some rank has a state."""
+    return any(cached_states(view) for view in looks_of(ranks_then).values())
+
+
+@fact(0, ports=STATES)
+def states_from_nothing(
+    state: RanksState, call: RankStart | RankLocal | RankAsk, answer: object, ranks_then: RanksState
+) -> Sequence[tuple[int, Prefix]] | Unknown:
+    """The ranks, each with a boundary that has a state there now, had none before, and was given none by a commit in this
+    call; unknown where none is found, and one can't be seen.
+    """
+    traces = answer.traces if isinstance(answer, Together) else ()
+    given = {one.rank: set(decided(one.decisions, "commit", "state") or ()) for one in traces}
+    before = {} if isinstance(call, RankStart) else looks_of(state)
+    looks = looks_of(ranks_then)
+    # Of a rank that was gone, and is back, nothing was seen before: it had nothing.
+    blind = [] if isinstance(call, RankStart) else [one for one in looks if one not in before and state.own[one].whole]
+    found = [
+        (rank, one)
+        for rank, view in looks.items()
+        if rank not in blind
+        for one in cached_states(view)
+        if one not in {*cached_states(before.get(rank)), *given.get(rank, ())}
+    ]
+    return UNKNOWN if not found and (blind or some_unseen(ranks_then)) else found
+
+
+def cached_states(view: RankView | None) -> Sequence[Prefix]:
+    """The boundaries that have a state."""
+    return () if view is None or view.states is None else view.states.cached
+
+
+@fact(0)
+def read_granted(common_choices: Sequence[Decision]) -> Sequence[Prefix]:
+    """The pages that a prefetch took host memory for."""
+    return decided(common_choices, "grant", "read") or ()
+
+
+@fact(0, ports=PORT)
+def read_behind(state: RanksState, call: RankAsk, read_granted: Sequence[Prefix]) -> bool | Unknown:
+    """Whether the page before the first of these is cached on every rank, on its device or its host, or there is none."""
+    views = _before(state, call)
+    if views is None:
+        return UNKNOWN
+    before = read_granted[0][:-1] if read_granted else ()
+    return not before or all(before in one.device or before in one.host for one in views)
+
+
+@fact(0, ports=PORT)
+def read_again(state: RanksState, call: RankAsk, read_granted: Sequence[Prefix]) -> Sequence[Prefix] | Unknown:
+    """Those of the pages that a prefetch took host memory for that the host of every rank has already."""
+    views = _before(state, call)
+    return UNKNOWN if views is None else [page for page in read_granted if all(page in one.host for one in views)]
+
+
+@fact(0)
+def asked_pages(call: RankAsk) -> Sequence[Prefix]:
+    """The pages of the key, from the first one on."""
+    return [call.ask.key[:at] for at in range(1, len(call.ask.key) + 1)]
+
+
+@fact(0)
+def ranks_detached(state: RanksState, call: RankAsk) -> Sequence[int]:
+    """The ranks on which no storage is attached."""
+    return [rank for rank in call.ranks if not state.own[rank].attached]
+
+
+@fact(0)
+def hit_agreed(common_choices: Sequence[Decision]) -> int | None:
+    """How many pages all ranks take storage to have; none where that is still open."""
+    pages = decided(common_choices, "grant", "hit")
+    return None if pages is None else len(pages)
+
+
+@fact(0)
+def hit_restorable(state: RanksState, call: RankAsk) -> int | Unknown | None:
+    """The longest prefix, in pages, that can be restored on every rank; none while one has no answer; unknown where there is no prefetch."""
+    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
+    return UNKNOWN if fetch is None or fetch.hit is not None else restorable(state, call.ranks, call.ask.rid, fetch)
+
+
+@fact(0)
+def load_granted(common_choices: Sequence[Decision]) -> Sequence[Prefix]:
+    """The pages that a load back took device memory for."""
+    return decided(common_choices, "grant", "load") or ()
+
+
+@fact(0, ports=PORT)
+def load_missing(state: RanksState, call: RankAsk, asked_pages: Sequence[Prefix]) -> Sequence[Prefix] | Unknown:
+    """The pages of the key that are on the host of every rank, behind the last one that is on the device or being loaded,
+    without a gap.
+    """
+    views = _before(state, call)
+    if views is None:
+        return UNKNOWN
+    there = next(
+        (at for at, page in enumerate(asked_pages) if any(page not in {*one.device, *one.loading} for one in views)),
+        len(asked_pages),
+    )
+    moving = asked_pages[there:]
+    many = next(
+        (at for at, page in enumerate(moving) if any(page not in one.host or page in one.loading for one in views)),
+        len(moving),
+    )
+    return moving[:many]
+
+
+def _before(state: RanksState, call: RankAsk) -> Sequence[RankView] | None:
+    """How the ranks of a call looked before it; ``None`` where somebody did not look."""
+    views = [state.seen[rank] if rank < len(state.seen) else None for rank in call.ranks]
+    found = [view for view in views if view is not None]
+    return found if len(found) == len(views) else None
+
+
+@fact(0)
+def match_agreed(common_choices: Sequence[Decision]) -> Prefix:
+    """The prefix that was found."""
+    return (decided(common_choices, "match", "device") or ((),))[0]
+
+
+@fact(0, ports=PORT)
+def match_common(state: RanksState, call: RankAsk, answer: Together, asked_pages: Sequence[Prefix]) -> Prefix | Unknown:
+    """The longest prefix of the key that every rank has on its device; where a match acknowledges loads, then has."""
+    told = [one for trace in answer.traces for one in trace.decisions if one.kind == "ack" and one.of == "load"]
+    views = _before(state, call)
+    if any(one.prefixes for one in told):
+        after = [answer.views[rank] for rank in call.ranks]
+        views = None if None in after else [view for view in after if view is not None]
+    if views is None:
+        return UNKNOWN
+    many = next((at for at, page in enumerate(asked_pages) if any(page not in one.device for one in views)), None)
+    return call.ask.key[:many]
+
+
+# Where a rank is gone
+
+
+@fact(0)
+def ranks_told(answer: Together) -> Sequence[int]:
+    """The ranks that were told that another one is lost, or noticed it, however the call ended on them."""
+    return [one.rank for one in answer.traces if one.told]
+
+
+@fact(0)
+def decided_while_lost(answer: Together, ranks_told: Sequence[int]) -> Sequence[int]:
+    """The ranks that granted, evicted, committed or acknowledged something where one was told that a rank is lost."""
+    if not ranks_told:
+        return []
+    return [one.rank for one in answer.traces if any(some.kind != "match" and some.prefixes for some in one.decisions)]
+
+
+@fact(0, ports=PORT)
+def lost_and_changed(state: RanksState, answer: Together, ranks_told: Sequence[int]) -> Sequence[int] | Unknown:
+    """The ranks that were told that another one is lost, and have changed something all the same; unknown where none is
+    found, and one of them can't be seen.
+    """
+    looks = [(rank, state.seen[rank], answer.views[rank]) for rank in ranks_told]
+    found = [rank for rank, before, after in looks if None not in (before, after) and before != after]
+    return UNKNOWN if not found and any(None in (before, after) for _, before, after in looks) else found

@@ -1,0 +1,523 @@
+"""Ranks: several caches that hold shards of the same pages, and must decide alike.
+
+Each **rank** has a tree, pools and clocks of its own, and what a scheduler decides on it follows from these alone.  All
+ranks of a tree get the same calls; what differs is when their copies end, what their storage answers, how much memory
+others occupy there, and what their clocks show.  So a decision that depends on any of this is taken by **agreement**:
+numbers are reduced over all ranks first.  Where one rank decides by itself, nothing fails there.  The trees have parted,
+and much later some collective is entered by one rank and not by another, and everything hangs.
+
+These rules name the step in which the ranks first parted.  They bind to what was decided and to what is seen of each rank;
+how the ranks agree (one packed reduction or several, a leader that tells the others) is the cache's own business, as
+long as every rank enters the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.spec.interface.ranks import Decision, Prefix, RankView
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.ranks import change_facts as _facts  # noqa: F401 - what the last rules speak of
+from kvlitmus.spec.ranks.facts import equal
+
+
+@rule(
+    "RANKS-01",
+    on=On.RANKS_ASK,
+    source="R-MR-02; sglang#28429",
+    reference="ranks.settle",
+    allowed="the same decisions on every rank",
+)
+def ranks_decide_alike(rank_choices: Sequence[Sequence[Decision]]) -> bool:
+    """All ranks of a tree MUST decide the same in the same call: what is found, granted, committed and acknowledged."""
+    return equal(rank_choices)
+
+
+@rule(
+    "RANKS-02",
+    on=On.RANKS_ASK,
+    source="R-MR-02, R-EV-03",
+    reference="ranks.evicted",
+    allowed="the same victims in the same order on every rank",
+    premise="ranks_evicted",
+)
+def ranks_choose_equal_victims(rank_victims: Sequence[Sequence[Decision]]) -> bool:
+    """All ranks of a tree MUST evict the same pages in the same order: equal choices under equal histories."""
+    return equal(rank_victims)
+
+
+@rule(
+    "RANKS-03",
+    on=On.RANKS_STEP,
+    source="R-MR-02",
+    reference="ranks.view",
+    allowed="trees, copies, prefetches and free pages that are equal on every rank of a tree",
+    needs=("ranks_view",),
+)
+def trees_stay_equal(rank_looks: Sequence[Sequence[RankView]]) -> bool:
+    """After every step all ranks of a tree MUST have the same pages on each tier, in the same order of use, the same windows
+    and states, the same copies and prefetches under way, and as much free memory.
+    """
+    return all(equal(views) for views in rank_looks)
+
+
+@rule(
+    "RANKS-04",
+    on=On.RANKS_ASK,
+    source="R-MR-01; sglang#30760, sglang#36425",
+    reference="ranks.rounds",
+    allowed="the same collectives for all members of a group",
+)
+def members_enter_equal_collectives(group_operations: Sequence[Sequence[Sequence[str]]]) -> bool:
+    """All members of a group MUST enter the same sequence of collectives, whatever each of them has by itself."""
+    return all(equal(members) for members in group_operations)
+
+
+@rule(
+    "RANKS-05",
+    on=On.RANKS_ASK,
+    source="R-MR-05; sglang#27264",
+    reference="ranks.layout",
+    allowed="values of the same meaning in the same places, on every member of a group",
+)
+def layouts_are_equal(group_layouts: Sequence[Sequence[Sequence[tuple[tuple[str, ...], int]]]]) -> bool:
+    """What members of a group bring to a collective MUST have one layout: as many values, each about the same thing; what
+    a rank has not is a zero in its place.
+    """
+    # Of collectives that one member has not entered RANKS-04 speaks.
+    return all(
+        one == other
+        for members in group_layouts
+        for mine in members
+        for one, other in zip(members[0], mine, strict=False)
+    )
+
+
+@rule("RANKS-06", on=On.RANKS_ASK, source="R-MR-01; sglang#30760", reference="ranks.rounds", allowed="no rank waits")
+def no_rank_is_left_waiting(ranks_waiting: Sequence[int]) -> bool:
+    """A call MUST end on every rank: none may wait for a collective or a message to which another one never comes."""
+    return not ranks_waiting
+
+
+@rule(
+    "RANKS-07",
+    on=On.RANKS_ASK,
+    source="R-MR-06; sglang#20460",
+    reference="ranks.agree",
+    allowed="one reduction over all ranks of the tree",
+    premise="ranks_reduced",
+)
+def reductions_span_the_tree(ranks_reduced: Sequence[Sequence[int]]) -> bool:
+    """What is reduced for a decision MUST be reduced over every dimension that shares the tree, whichever of their sizes are 1,
+    and over no rank of another tree.
+    """
+    return len(ranks_reduced) <= 1
+
+
+@rule("RANKS-08", on=On.RANKS_ASK, source="R-MR-07", reference="ranks.agree", allowed="no message is left unread")
+def messages_are_received(ranks_unread: Sequence[tuple[int, int]]) -> bool:
+    """What one pipeline stage sends in a call MUST be received in the same call, so that no later one takes it for its own."""
+    return not ranks_unread
+
+
+@rule(
+    "RANKS-09",
+    on=On.RANKS_ACKS,
+    source="R-MR-03; sglang#4082",
+    reference="ranks.acked",
+    allowed="the first of {acks_queued}",
+    premise="acks_given",
+)
+def acks_are_first_in_first_out(
+    acks_noted: Sequence[Sequence[Prefix]], acks_queued: Sequence[Sequence[Prefix]]
+) -> bool:
+    """Copies MUST be acknowledged in the order in which they began."""
+    return all(
+        tuple(noted) == tuple(queued[: len(noted)]) for noted, queued in zip(acks_noted, acks_queued, strict=True)
+    )
+
+
+@rule(
+    "RANKS-10",
+    on=On.RANKS_ACKS,
+    source="R-MR-03, R-MR-07; sglang#22607",
+    reference="ranks.acked",
+    allowed="at most {acks_ended} copies to the host and from it",
+    premise="acks_given",
+)
+def what_is_acknowledged_has_ended_on_every_rank(
+    acks_noted: Sequence[Sequence[Prefix]], acks_ended: Sequence[int]
+) -> bool:
+    """A copy MUST NOT be acknowledged before it has ended on every rank: what it reads or writes is given back then."""
+    return all(len(noted) <= ended for noted, ended in zip(acks_noted, acks_ended, strict=True))
+
+
+@rule(
+    "RANKS-11",
+    on=On.RANKS_ACKS,
+    source="R-MR-03",
+    reference="ranks.acked",
+    allowed="{acks_ended} copies to the host and from it",
+    premise="acks_due",
+)
+def what_has_ended_on_every_rank_is_acknowledged(
+    acks_noted: Sequence[Sequence[Prefix]], acks_ended: Sequence[int]
+) -> bool:
+    """Copies that have ended on every rank, with all that began before them, MUST be acknowledged when acknowledgements are
+    asked for.
+    """
+    return all(len(noted) >= ended for noted, ended in zip(acks_noted, acks_ended, strict=True))
+
+
+@rule(
+    "RANKS-12",
+    on=On.RANKS_POLL,
+    source="R-MR-08",
+    reference="ranks.ended",
+    allowed="no end before every rank may stop, or reading has ended early on one",
+)
+def a_prefetch_ends_by_agreement(poll_ended: bool, poll_ends: bool) -> bool:
+    """A prefetch MUST NOT end before the stop policy lets every rank end it, or reading has ended early on one of them: a
+    clock that runs ahead on one rank ends nothing.
+    """
+    return poll_ends or not poll_ended
+
+
+@rule(
+    "RANKS-13",
+    on=On.RANKS_POLL,
+    source="R-MR-08",
+    reference="ranks.ended",
+    allowed="an end where every rank may stop, and where reading has ended early on one",
+)
+def a_prefetch_that_all_may_end_ends(poll_ended: bool, poll_ends: bool) -> bool:
+    """A prefetch that the stop policy lets every rank end, or whose reading has ended early on one of them, MUST end on all of
+    them when it is polled.
+    """
+    return poll_ended or not poll_ends
+
+
+@rule(
+    "RANKS-14",
+    on=On.RANKS_POLL,
+    source="R-MR-04; sglang#27264",
+    reference="ranks.common_part",
+    allowed="none but {poll_common}",
+    premise="poll_committed",
+)
+def what_is_committed_was_read_on_every_rank(poll_committed: Sequence[Prefix], poll_common: Sequence[Prefix]) -> bool:
+    """A commit MUST add a prefix of the pages that every rank has read: the least of what they have read, and no more."""
+    return tuple(poll_committed) == tuple(poll_common[: len(poll_committed)])
+
+
+@rule(
+    "RANKS-15",
+    on=On.RANKS_POLL,
+    source="R-MR-04; sglang#27264",
+    reference="ranks.common_part",
+    allowed="{poll_common}",
+    premise="poll_common",
+)
+def what_every_rank_has_read_is_committed(poll_committed: Sequence[Prefix], poll_common: Sequence[Prefix]) -> bool:
+    """A commit MUST add all pages that every rank has read, of those that storage has on all of them."""
+    return len(poll_committed) >= len(poll_common)
+
+
+@rule(
+    "RANKS-16",
+    on=On.RANKS_POLL,
+    source="R-MR-04; sglang#27264",
+    reference="ranks.common_part",
+    allowed="{window_common}",
+    premise="window_at_stake",
+)
+def a_window_is_committed_whole_or_not_at_all(
+    window_committed: Sequence[Prefix], window_common: Sequence[Prefix]
+) -> bool:
+    """A commit MUST give its last boundary a window where every rank has read all of it and all pages before it, and none
+    otherwise: a part of a window is given back, on all ranks alike.
+    """
+    return tuple(window_committed) == tuple(window_common)
+
+
+@rule(
+    "RANKS-17",
+    on=On.RANKS_PREFETCH,
+    source="sglang#16370",
+    reference="ranks.truncated",
+    allowed="a run of {asked_pages} behind what is cached",
+    premise="read_granted",
+    needs=("ranks_view",),
+)
+def a_truncated_prefetch_keeps_a_prefix(
+    read_granted: Sequence[Prefix], asked_pages: Sequence[Prefix], read_behind: bool, read_again: Sequence[Prefix]
+) -> bool:
+    """What a prefetch takes host memory for MUST be what comes first of the pages that are missing there, without a gap, and
+    equally much on every rank; also where some rank has less room than it needs.
+    """
+    if not read_granted:
+        return True
+    first = len(read_granted[0]) - 1
+    return (
+        read_behind and not read_again and tuple(read_granted) == tuple(asked_pages[first : first + len(read_granted)])
+    )
+
+
+@rule(
+    "RANKS-18",
+    on=On.RANKS_PREFETCH,
+    source="design",
+    reference="ranks.room",
+    allowed="no prefetch where storage is detached on {ranks_detached}",
+    premise="ranks_detached",
+)
+def a_prefetch_needs_storage_on_every_rank(read_granted: Sequence[Prefix], ranks_detached: Sequence[int]) -> bool:
+    """A prefetch MUST NOT begin while storage is detached on one of the ranks."""
+    return not read_granted or not ranks_detached
+
+
+@rule(
+    "RANKS-19",
+    on=On.RANKS_HIT,
+    source="R-MR-04; LMCache#1467",
+    reference="ranks.restorable",
+    allowed="{hit_restorable} pages",
+)
+def what_storage_has_is_what_every_rank_can_restore(hit_agreed: int | None, hit_restorable: int | None) -> bool:
+    """What storage has of a prefetch MUST be the longest prefix that can be restored on *every* rank, of every component, out of
+    the boundaries that all have in common; the least of each rank's, or of each component's, longest may be no boundary on some.
+    """
+    return hit_agreed == hit_restorable
+
+
+@rule(
+    "RANKS-20",
+    on=On.RANKS_LOAD,
+    source="sglang#28429",
+    reference="ranks.loads",
+    allowed="all of {load_missing}, or none",
+    premise="load_granted",
+    needs=("ranks_view",),
+)
+def a_load_back_is_whole_or_not_at_all(load_granted: Sequence[Prefix], load_missing: Sequence[Prefix]) -> bool:
+    """A load back MUST take all that is missing on the device, not being loaded, and on the host of every rank, or nothing."""
+    return not load_granted or tuple(load_granted) == tuple(load_missing)
+
+
+@rule(
+    "RANKS-21",
+    on=On.RANKS_MATCH,
+    source="R-MR-04; LMCache#1467",
+    reference="ranks.found",
+    allowed="{match_common}",
+    needs=("ranks_view",),
+)
+def a_match_is_what_every_rank_has(match_agreed: Prefix, match_common: Prefix) -> bool:
+    """A match MUST find the longest prefix that every rank has."""
+    return match_agreed == match_common
+
+
+@rule(
+    "RANKS-22",
+    on=On.RANKS_STEP,
+    source="sglang#28429",
+    reference="ranks.room",
+    allowed="no more than each rank has room for",
+    needs=("ranks_view",),
+)
+def no_rank_takes_more_than_it_has(ranks_overdrawn: Sequence[int]) -> bool:
+    """What is granted MUST fit into the memory of every rank, what others occupy there left out."""
+    return not ranks_overdrawn
+
+
+@rule(
+    "RANKS-23",
+    on=On.RANKS_STEP,
+    source="R-PFC-02",
+    reference="ranks.view",
+    allowed="each page free, cached, or held by one copy or prefetch",
+    needs=("ranks_view",),
+)
+def every_page_of_a_rank_is_accounted_for(ranks_unaccounted: Sequence[tuple[int, str]]) -> bool:
+    """Each page of a rank, and each entry for a state, MUST be free, cached, or held by one copy or prefetch, also after a
+    truncation, a commit of less than was read, an abort, and a call that was lost.
+    """
+    return not ranks_unaccounted
+
+
+@rule(
+    "RANKS-24",
+    on=On.RANKS_LOST,
+    source="design",
+    reference="ranks.settle",
+    allowed="no rank waits, and none decides what another one can't",
+)
+def a_lost_rank_is_told_and_not_waited_for(ranks_waiting: Sequence[int], decided_while_lost: Sequence[int]) -> bool:
+    """Where a rank is gone, another one MUST NOT wait for it; and where one was told, the ranks MUST NOT grant, evict, commit or
+    acknowledge anything in that call.
+    """
+    return not ranks_waiting and not decided_while_lost
+
+
+@rule(
+    "RANKS-25",
+    on=On.RANKS_LOST,
+    source="sglang#28429",
+    reference="ranks.settle",
+    allowed="nothing changes",
+    premise="ranks_told",
+    needs=("ranks_view",),
+)
+def a_lost_call_changes_nothing(lost_and_changed: Sequence[int]) -> bool:
+    """A call MUST leave every rank as it was that was told in it that another one is gone, however the call ends there: memory is
+    taken, and pages evicted, after all have agreed.
+    """
+    return not lost_and_changed
+
+
+@rule(
+    "RANKS-26",
+    on=(On.RANKS_PREFETCH, On.RANKS_HIT),
+    source="R-MA-05, R-SC-02; sglang#26945",
+    reference="ranks.truncated",
+    allowed="{state_place}",
+    premise="state_place",
+    needs=("rank_states",),
+)
+def a_prefetch_has_one_state_at_its_end(state_granted: Sequence[Prefix], state_place: Sequence[Prefix]) -> bool:
+    """A prefetch that begins MUST take memory for one state on every rank, however short it is cut, for the last page that it
+    takes memory for; where storage has less of it, the state MUST be that of the last page that storage has.
+    """
+    return tuple(state_granted) == tuple(state_place)
+
+
+@rule(
+    "RANKS-27",
+    on=On.RANKS_POLL,
+    source="R-MR-04, R-MA-06; sglang#38815",
+    reference="ranks.attaches",
+    allowed="{state_common}",
+    premise="fetch_with_state",
+    needs=("rank_states",),
+)
+def a_state_is_committed_to_its_own_boundary_or_not_at_all(
+    state_committed: Sequence[Prefix], state_common: Sequence[Prefix]
+) -> bool:
+    """A commit MUST give the last page that storage has its state where every rank has read it and all pages before it, and no
+    page a state otherwise: where less was read, the state of a longer prefix is given back, on all ranks alike.
+    """
+    return tuple(state_committed) == tuple(state_common)
+
+
+@rule(
+    "RANKS-28",
+    on=On.RANKS_STEP,
+    source="R-MA-06",
+    reference="ranks.ended",
+    allowed="no states but those that were there before, and what a commit named",
+    premise="ranks_stated",
+    needs=("ranks_view", "rank_states"),
+)
+def states_come_by_commits_alone(states_from_nothing: Sequence[tuple[int, Prefix]]) -> bool:
+    """A boundary that had no state on a rank MUST NOT have one after a step that gave it none by a commit: the state of a
+    prefix fits no other one, and none is made of what is left when pages go.
+    """
+    return not states_from_nothing
+
+
+@rule(
+    "RANKS-29",
+    on=On.RANKS_ASK,
+    source="R-MR-02, R-EV-03",
+    reference="ranks.evicted",
+    allowed="no victims but those that were there and are gone",
+    premise="ranks_evicted",
+    needs=("ranks_view",),
+)
+def what_is_named_as_a_victim_is_gone(victims_kept: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """A page, a window or a state that a rank names as a victim MUST have been there, and MUST be gone after the call, unless
+    the same call brought it: victims that are equal by name only leave trees that are not.
+    """
+    return not victims_kept
+
+
+@rule(
+    "RANKS-30",
+    on=On.RANKS_ASK,
+    source="R-MR-02, R-EV-03",
+    reference="ranks.evicted",
+    allowed="what was there before, but for the victims named",
+    needs=("ranks_view",),
+)
+def what_goes_is_named_as_a_victim(victims_unnamed: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """What a rank had before a call, and has no more after it, MUST be named as a victim of that tier or component; a window or
+    a state may go with its page on the host, and everything where all begin anew.
+    """
+    return not victims_unnamed
+
+
+@rule(
+    "RANKS-31",
+    on=On.RANKS_STEP,
+    source="R-MR-02, R-PFC-02",
+    reference="ranks.settle",
+    allowed="no pages but those that were there before, and what a commit or a copy named",
+    premise="pages_come",
+    needs=("ranks_view",),
+)
+def pages_come_by_what_is_named(pages_from_nothing: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """A page that a rank has on its device or its host after a step, or a window, and had not there before, MUST have been
+    brought in that call by what it names, a commit, a load to the device or a write to the host, or by such a copy that was
+    under way and has ended on every rank.
+    """
+    return not pages_from_nothing
+
+
+@rule(
+    "RANKS-32",
+    on=On.RANKS_STEP,
+    source="R-MR-04, R-MR-08",
+    reference="ranks.restorable",
+    allowed="all that it took memory for, and storage may have",
+    premise="ranks_fetching",
+    needs=("ranks_view",),
+)
+def a_prefetch_keeps_what_it_took(prefetches_cut: Sequence[tuple[int, int, str]]) -> bool:
+    """A prefetch that goes on MUST keep the memory that it took, for its pages, its window and its state, as far as storage may
+    have them on every rank: no other call cuts it; but for what is cached by then, and where its reading has ended early or
+    storage is gone.
+    """
+    return not prefetches_cut
+
+
+@rule(
+    "RANKS-33",
+    on=On.RANKS_ASK,
+    source="R-MR-02",
+    reference="ranks.settle",
+    allowed="what is there after the call, or was a victim of it",
+    premise="ranks_committed",
+    needs=("ranks_view",),
+)
+def what_is_named_as_cached_is_there(committed_and_not_there: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """A page, a window or a state that a rank names in a commit MUST be there after the call, unless the same call names it, or
+    its page on the host, as a victim: commits that are equal by name only leave trees that lack what was named.
+    """
+    return not committed_and_not_there
+
+
+@rule(
+    "RANKS-34",
+    on=On.RANKS_STEP,
+    source="R-MR-02, R-EV-03",
+    reference="ranks.happened",
+    allowed="everything that was there before",
+    premise="happens_to_one",
+    needs=("ranks_view",),
+)
+def nothing_goes_by_what_happens_to_one(gone_by_itself: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """What ranks have cached MUST NOT go with what happens to one of them alone, where none is lost: what goes is a victim of a
+    call, which all ranks are asked.
+    """
+    return not gone_by_itself

@@ -1,0 +1,99 @@
+"""Admission to sparse host memory, and the backups for which it must keep room.
+
+A request that decodes needs a host slot for each token that it computes.  If memory is counted when it is admitted, with all
+that it may grow to, no step finds none; if not, the server fails when it can't go back.  A step backs up the token before
+the newest one, once: its place on the device is used anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.sparse import admission_facts as sparse_admission_facts
+from kvlitmus.spec.sparse.rows import ASKED, alike
+from kvlitmus.spec.words.units import Pages, Slot, Tokens
+
+__all__ = ["sparse_admission_facts"]
+
+_ADMISSION = "R-SP-09; sglang#23704"
+
+
+@rule(
+    "SPARSE-38",
+    on=(On.SPARSE_BACKUP,),
+    source="R-SP-07, R-SP-08",
+    reference="sparse.back_up",
+    allowed="{sparse_backups_due} slots",
+)
+def a_step_backs_up_the_token_before_once(sparse_granted: Sequence[Slot], sparse_backups_due: int) -> bool:
+    """A step MUST back up the token before the newest one, unless the host has it: after a prompt was staged or its KV came
+    to the host, the first step MUST back up nothing.
+    """
+    return len(sparse_granted) == sparse_backups_due
+
+
+@rule(
+    "SPARSE-39",
+    on=(On.SPARSE_RESERVE,),
+    source=_ADMISSION,
+    reference="sparse.reserve",
+    allowed="a refusal: {sparse_wants} pages are wanted, and {sparse_unpromised} are free and not promised",
+)
+def only_what_fits_whole_is_admitted(
+    sparse_admitted: bool, sparse_wants: Pages, sparse_unpromised: int, sparse_row_room: Pages
+) -> bool:
+    """A request MUST NOT be admitted unless its row is wide enough for all that it may have, and so many pages are free and
+    promised to no other row.
+    """
+    return not sparse_admitted or sparse_wants <= min(sparse_unpromised, sparse_row_room)
+
+
+@rule(
+    "SPARSE-40",
+    on=(On.SPARSE_RESERVE,),
+    source=_ADMISSION,
+    reference="sparse.reserve",
+    allowed="{sparse_wants} pages: the pool is empty",
+    premise="sparse_alone",
+)
+def an_empty_pool_admits_what_fits(
+    sparse_admitted: bool, sparse_alone: bool, sparse_wants: Pages, sparse_unpromised: int, sparse_row_room: Pages
+) -> bool:
+    """Where all pages are free and none is promised, a request MUST be admitted that the pool and the row can take: nothing
+    that it waits for will come.
+    """
+    return sparse_admitted or not sparse_alone or sparse_wants > min(sparse_unpromised, sparse_row_room)
+
+
+@rule(
+    "SPARSE-41",
+    on=(On.SPARSE_RESERVE,),
+    source=_ADMISSION,
+    reference="sparse.reserve",
+    allowed="{sparse_free_before} free slots, and the rows {sparse_rows_due}",
+)
+def admission_allocates_nothing(
+    sparse_free_before: Tokens,
+    sparse_free_after: Tokens,
+    sparse_rows: Mapping[int, Sequence[int]],
+    sparse_rows_due: Mapping[int, Sequence[Slot]],
+) -> bool:
+    """Being admitted or not MUST change neither rows nor what is free."""
+    return sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)
+
+
+@rule(
+    "SPARSE-42",
+    on=ASKED,
+    source=_ADMISSION,
+    reference="sparse.refusal",
+    allowed="the slots: the row was admitted for so many tokens",
+    premise="sparse_promise",
+)
+def what_was_admitted_finds_its_pages(sparse_promise: bool, sparse_refused: bool) -> bool:
+    """A request for tokens of an admitted row, within what it was admitted for, MUST NOT be refused, but for a peer whose pages
+    have another size.
+    """
+    return not (sparse_promise and sparse_refused)

@@ -1,0 +1,191 @@
+"""The device's pool behind the buffers that sparse rows decode from: how a buffer grows, and how it is given back.
+
+A buffer takes slots by the page as its sequence grows; when it has as many as it has room for tokens, it gets more for the
+newest token alone, which is on the device only and never makes room for another one.  Whether there are enough is looked at
+before anything is taken, and what was taken is given back to the last slot, however the request ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.sparse import growth_facts as sparse_growth_facts
+from kvlitmus.spec.sparse import row_facts as sparse_facts
+from kvlitmus.spec.sparse.rows import alike
+from kvlitmus.spec.words.units import Slot, Tokens, same
+
+__all__ = ["sparse_facts", "sparse_growth_facts"]
+
+_GROWTH = "R-SP-13"
+GROWN = (On.SPARSE_GROW, On.REFUSED_SPARSE_GROW)
+HELD = (*GROWN, On.SPARSE_ADMIT, On.SPARSE_READY, On.SPARSE_TRANSFERRED, On.SPARSE_FREE)
+
+
+@rule(
+    "SPARSE-52",
+    on=HELD,
+    source=_GROWTH,
+    reference="sparse.grow",
+    allowed="{sparse_sizes} slots for the rows that decode",
+)
+def a_buffer_is_as_large_as_its_sequence_takes(
+    sparse_buffers_after: Mapping[int, Sequence[int]], sparse_sizes: Mapping[int, tuple[int, int]]
+) -> bool:
+    """The buffer of a row that decodes MUST have the whole pages that its tokens take, and no more; when these reach the
+    room of a buffer, that many slots and one to a page more for the newest token; or all of them from the beginning, as the
+    profile says.
+    """
+    return all(least <= len(sparse_buffers_after.get(row, ())) <= most for row, (least, most) in sparse_sizes.items())
+
+
+@rule(
+    "SPARSE-53",
+    on=HELD,
+    source=_GROWTH,
+    reference="sparse.grow",
+    allowed="distinct slots, beside {sparse_device_after} that are free, out of {sparse_device_all}",
+)
+def no_device_slot_is_in_two_buffers(
+    sparse_buffers_after: Mapping[int, Sequence[int]], sparse_device_after: Tokens, sparse_device_all: Tokens
+) -> bool:
+    """A slot of the device MUST be in one place of one buffer at most, and no slot that is free in any."""
+    slots = [slot for own in sparse_buffers_after.values() for slot in own]
+    return len(set(slots)) == len(slots) and len(slots) + sparse_device_after <= sparse_device_all
+
+
+@rule(
+    "SPARSE-54",
+    on=GROWN,
+    source=_GROWTH,
+    reference="sparse.grow",
+    allowed="{sparse_buffers_before}, and what was added behind them",
+)
+def what_a_buffer_has_stays_when_it_grows(
+    sparse_buffers_before: Mapping[int, Sequence[int]],
+    sparse_buffers_after: Mapping[int, Sequence[int]],
+    sparse_row: int,
+    sparse_device_before: Tokens,
+    sparse_device_after: Tokens,
+) -> bool:
+    """Growth MUST leave all slots of all buffers in their places: it adds behind those of its row what was free, or nothing
+    where it is refused.
+    """
+    for row, own in sparse_buffers_before.items():
+        if not same(sparse_buffers_after.get(row, ())[: len(own)], own):
+            return False
+    added = {row: len(own) - len(sparse_buffers_before.get(row, ())) for row, own in sparse_buffers_after.items()}
+    others = any(many for row, many in added.items() if row != sparse_row)
+    return not others and added.get(sparse_row, 0) == sparse_device_before - sparse_device_after
+
+
+@rule(
+    "SPARSE-55",
+    on=(On.SPARSE_GROW,),
+    source=_GROWTH,
+    reference="sparse.grow",
+    allowed="{sparse_growth} slots fewer than the {sparse_device_before} that were free",
+)
+def growth_takes_what_is_missing(
+    sparse_device_before: Tokens, sparse_device_after: Tokens, sparse_growth: tuple[int, int]
+) -> bool:
+    """Growth MUST take the slots that the buffer lacks for its newest token, and none where it has room."""
+    least, most = sparse_growth
+    return least <= sparse_device_before - sparse_device_after <= most
+
+
+@rule(
+    "SPARSE-56",
+    on=(On.REFUSED_SPARSE_GROW,),
+    source="R-SP-13; R-SP-05",
+    reference="sparse.grow",
+    allowed="{sparse_device_before} free slots as before",
+)
+def a_refused_growth_takes_nothing(sparse_device_before: Tokens, sparse_device_after: Tokens) -> bool:
+    """Growth that is refused MUST leave as much of the device free as there was: nothing is taken before all is there."""
+    return sparse_device_before == sparse_device_after
+
+
+@rule(
+    "SPARSE-57",
+    on=(On.REFUSED_SPARSE_GROW,),
+    source=_GROWTH,
+    reference="sparse.grow",
+    allowed="the newest token's slot: {sparse_device_before} are free, and {sparse_growth} are missing",
+)
+def growth_that_finds_room_is_granted(sparse_device_before: Tokens, sparse_growth: tuple[int, int]) -> bool:
+    """Growth MUST NOT be refused where as much is free as the buffer may lack, nor where it lacks nothing."""
+    return sparse_growth[1] > sparse_device_before
+
+
+@rule(
+    "SPARSE-58",
+    on=(On.SPARSE_GROW,),
+    source=_GROWTH,
+    reference="sparse.grow",
+    allowed="the slot at {sparse_newest_place} of the row's buffer",
+)
+def the_newest_token_has_the_slot_of_its_place(
+    sparse_newest_slot: int,
+    sparse_newest_place: int,
+    sparse_row: int,
+    sparse_buffers_after: Mapping[int, Sequence[int]],
+) -> bool:
+    """The newest token MUST have the device slot at the place of its number while its sequence fits, and after that the
+    one behind the buffer's room, which no other token ever has.
+    """
+    own = sparse_buffers_after.get(sparse_row, ())
+    return sparse_newest_place < len(own) and own[sparse_newest_place] == sparse_newest_slot
+
+
+@rule(
+    "SPARSE-59",
+    on=(On.SPARSE_FREE,),
+    source="R-SP-06, R-SP-13",
+    reference="sparse.free",
+    allowed="as many more than {sparse_device_before} as the row's buffer had",
+)
+def a_buffer_is_given_back_whole(
+    sparse_released_row: int,
+    sparse_buffers_before: Mapping[int, Sequence[int]],
+    sparse_buffers_after: Mapping[int, Sequence[int]],
+    sparse_device_before: Tokens,
+    sparse_device_after: Tokens,
+) -> bool:
+    """When the request of a row that decodes ends, is aborted or retracted, all slots of its buffer MUST be free, each
+    once, and of no other.
+    """
+    had = len(sparse_buffers_before.get(sparse_released_row, ()))
+    left = sparse_buffers_after.get(sparse_released_row, ())
+    return not left and sparse_device_after - sparse_device_before == had
+
+
+@rule(
+    "SPARSE-60",
+    on=(On.SPARSE_FREE, On.SPARSE_TRANSFERRED),
+    source="R-SP-06, R-LIFE-05",
+    reference="sparse.free",
+    allowed="{sparse_device_all} free slots: nobody has any",
+    premise="sparse_idle",
+)
+def an_idle_device_is_free(sparse_idle: bool, sparse_device_after: Tokens, sparse_device_all: Tokens) -> bool:
+    """When no request decodes, is staged or waits for a peer, all slots of the device MUST be free."""
+    return not sparse_idle or sparse_device_after == sparse_device_all
+
+
+@rule(
+    "SPARSE-61",
+    on=GROWN,
+    source=_GROWTH,
+    reference="sparse.grow",
+    allowed="{sparse_free_before} free slots on the host, and the rows {sparse_rows_due}",
+)
+def growth_leaves_host_memory(
+    sparse_free_before: Tokens,
+    sparse_free_after: Tokens,
+    sparse_rows: Mapping[int, Sequence[int]],
+    sparse_rows_due: Mapping[int, Sequence[Slot]],
+) -> bool:
+    """Growth on the device MUST change neither rows nor what is free on the host, granted or refused."""
+    return sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)

@@ -1,0 +1,465 @@
+"""Sparse host memory: whole pages behind rows of single tokens.
+
+Under sparse attention a request's KV stays on the host, and its row names the slot of each token.  Rows are read token by
+token, but memory is handed out by the page, so that what goes to storage or to another machine goes in whole pages.  From
+that follows what these rules say: a request is rounded up to the page; only missing pages are allocated; who asks again
+gets the same slots; the last page is the row's though it is used in part only, and is given back with the others.
+
+What can't be granted whole is refused before anything is allocated, in whatever way Python runs: an ``assert`` is no check
+under ``python -O``.  After a refusal everything is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.sparse import row_facts as sparse_facts
+from kvlitmus.spec.words.units import PageNo, Pages, Slot, Tokens, same
+
+__all__ = ["sparse_facts"]
+
+ASKED = (On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST)
+SETTLED = (On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_FREE, On.SPARSE_COPIED, On.SPARSE_TRANSFERRED)
+_HAZARD = "R-SP-05; sglang#23606"
+
+
+@rule(
+    "SPARSE-01",
+    on=(On.SPARSE_REQUEST,),
+    source="R-SP-01",
+    reference="sparse.request",
+    allowed="one slot for each of {sparse_tokens} tokens",
+)
+def a_grant_names_one_slot_for_each_token(sparse_granted: Sequence[Slot], sparse_tokens: int) -> bool:
+    """A granted request MUST be answered with exactly one slot for each token asked for; with none where it asks for
+    none, or for fewer.
+    """
+    return len(sparse_granted) == max(0, sparse_tokens)
+
+
+@rule(
+    "SPARSE-02",
+    on=(On.SPARSE_REQUEST,),
+    source="R-SP-03",
+    reference="sparse.request",
+    allowed="{sparse_held} for the first of the tokens",
+    premise="sparse_held",
+)
+def who_asks_again_gets_the_same_slots(sparse_granted: Sequence[Slot], sparse_held: Sequence[Slot]) -> bool:
+    """Tokens for which the row has slots MUST be answered with these slots, also those of its last page that nobody has
+    asked for before.
+    """
+    return same(sparse_granted[: len(sparse_held)], sparse_held)
+
+
+@rule(
+    "SPARSE-03",
+    on=(On.SPARSE_REQUEST,),
+    source="R-SP-02",
+    reference="sparse.request",
+    allowed="whole pages of {sparse_page} slots, each token at its place in one",
+    premise="sparse_granted",
+)
+def a_row_is_made_of_whole_pages(sparse_granted: Sequence[Slot], sparse_start: int, sparse_page: int) -> bool:
+    """The tokens of one page of a row MUST lie in one page of the pool, each at its own place in it."""
+    for at, slot in enumerate(sparse_granted):
+        place = (sparse_start + at) % sparse_page
+        if slot % sparse_page != place or (at and place and slot != sparse_granted[at - 1] + 1):
+            return False
+    return True
+
+
+@rule(
+    "SPARSE-04",
+    on=(On.SPARSE_REQUEST,),
+    source="R-SP-01",
+    reference="sparse.request",
+    allowed="slots below {sparse_pages} pages of {sparse_page}",
+    premise="sparse_granted",
+)
+def a_grant_stays_in_the_pool(sparse_granted: Sequence[Slot], sparse_pages: Pages, sparse_page: int) -> bool:
+    """A granted slot MUST be one of the pool."""
+    return all(0 <= slot < sparse_pages * sparse_page for slot in sparse_granted)
+
+
+@rule(
+    "SPARSE-05",
+    on=(On.SPARSE_REQUEST,),
+    source="R-SP-02, R-HOST-07",
+    reference="sparse.request",
+    allowed="distinct pages outside {sparse_taken}",
+    premise="sparse_new",
+)
+def no_page_is_in_two_rows(sparse_new: Sequence[PageNo], sparse_taken: frozenset[PageNo]) -> bool:
+    """A page that is allocated for a row MUST NOT be of any row yet, and is named once; nor MUST a copy still write to it
+    that began for a row that was given back.
+    """
+    return len(set(sparse_new)) == len(sparse_new) and not any(page in sparse_taken for page in sparse_new)
+
+
+@rule(
+    "SPARSE-06",
+    on=(On.SPARSE_REQUEST,),
+    source="R-SP-02, R-SP-03",
+    reference="sparse.request",
+    allowed="{sparse_missing} pages fewer than the {sparse_free_before} slots that were free",
+)
+def only_missing_pages_are_allocated(
+    sparse_free_before: Tokens, sparse_free_after: Tokens, sparse_missing: Pages, sparse_page: int
+) -> bool:
+    """A granted request MUST take the pages that the row lacks up to the end of the last page asked for, and no others."""
+    return sparse_free_before - sparse_free_after == sparse_missing * sparse_page
+
+
+@rule(
+    "SPARSE-07",
+    on=(On.SPARSE_READ,),
+    source="R-SP-02",
+    reference="sparse.read",
+    allowed="{sparse_row_slots}",
+)
+def a_row_is_read_back_whole(sparse_granted: Sequence[Slot], sparse_row_slots: Sequence[Slot]) -> bool:
+    """Reading a row MUST name all slots of all its pages in order, those of a last page that is used in part included,
+    and nothing else.
+    """
+    return same(sparse_granted, sparse_row_slots)
+
+
+@rule(
+    "SPARSE-08",
+    on=(On.SPARSE_FREE,),
+    source="R-SP-06; sglang#23606",
+    reference="sparse.free",
+    allowed="{sparse_row_pages} pages more than the {sparse_free_before} slots that were free",
+)
+def a_row_gives_back_every_page(
+    sparse_free_before: Tokens, sparse_free_after: Tokens, sparse_row_pages: Pages, sparse_page: int
+) -> bool:
+    """Giving a row back MUST free all its pages, each once: also the last one, though it is used in part, and whatever the
+    row's width.  Pages that a copy still writes to MUST NOT be free yet.
+    """
+    return sparse_free_after - sparse_free_before == sparse_row_pages * sparse_page
+
+
+@rule(
+    "SPARSE-09",
+    on=(On.REFUSED_SPARSE_REQUEST,),
+    source="R-SP-01",
+    reference="sparse.refusal",
+    allowed="{sparse_tokens} slots: nothing stands in the way",
+)
+def what_can_be_granted_is_granted(
+    sparse_odd: bool, sparse_gap: bool, sparse_overflow: bool, sparse_short: bool, sparse_strange: bool
+) -> bool:
+    """A request MUST NOT be refused that starts within what is allocated, ends within the row, and finds pages enough;
+    unless it is for a peer that is refused.
+    """
+    return sparse_odd or sparse_gap or sparse_overflow or sparse_short or sparse_strange
+
+
+@rule(
+    "SPARSE-10",
+    on=ASKED,
+    source="R-SP-04; sglang#23606",
+    reference="sparse.refusal",
+    allowed="a refusal: the row has no slots before token {sparse_start}",
+    premise="sparse_gap",
+)
+def a_row_has_no_hole(sparse_gap: bool, sparse_refused: bool) -> bool:
+    """A request that starts beyond what is allocated to the row MUST be refused, also where Python runs without asserts."""
+    return sparse_refused or not sparse_gap
+
+
+@rule(
+    "SPARSE-11",
+    on=ASKED,
+    source=_HAZARD,
+    reference="sparse.refusal",
+    allowed="a refusal: the row is not wide enough",
+    premise="sparse_overflow",
+)
+def a_row_does_not_overflow(sparse_overflow: bool, sparse_refused: bool) -> bool:
+    """A request whose last page ends beyond the row MUST be refused."""
+    return sparse_refused or not sparse_overflow
+
+
+@rule(
+    "SPARSE-12",
+    on=ASKED,
+    source="R-SP-01, R-SP-04",
+    reference="sparse.refusal",
+    allowed="a refusal (the profile's sparse_count says what a negative count is)",
+    premise="sparse_odd",
+)
+def a_negative_start_or_count_is_refused(sparse_odd: bool, sparse_refused: bool) -> bool:
+    """A request with a negative start MUST be refused, and one with a negative count unless the profile takes it for none."""
+    return sparse_refused or not sparse_odd
+
+
+@rule(
+    "SPARSE-13",
+    on=ASKED,
+    source="R-SP-05",
+    reference="sparse.refusal",
+    allowed="a refusal: the row lacks {sparse_missing} pages",
+    premise="sparse_short",
+)
+def a_request_is_granted_whole_or_not_at_all(sparse_short: bool, sparse_refused: bool) -> bool:
+    """A request MUST be refused where fewer pages are free than the row lacks: no part of it is granted.  Pages that
+    admission promised to another row are not free for this one.
+    """
+    return sparse_refused or not sparse_short
+
+
+@rule(
+    "SPARSE-14",
+    on=(On.SPARSE_REQUEST,),
+    source="R-SP-01",
+    reference="sparse.refusal",
+    allowed="no slots (the profile's sparse_count says that fewer than none are none)",
+    premise="sparse_nothing",
+)
+def a_request_for_nothing_takes_nothing(
+    sparse_nothing: bool, sparse_new: Sequence[PageNo], sparse_granted: Sequence[Slot]
+) -> bool:
+    """A request for no tokens, or for fewer where the profile takes that for none, MUST name no slots."""
+    return not sparse_nothing or not (sparse_new or sparse_granted)
+
+
+@rule(
+    "SPARSE-15",
+    on=(On.REFUSED_SPARSE_REQUEST,),
+    source=_HAZARD,
+    reference="sparse.request",
+    allowed="{sparse_free_before} free slots as before",
+)
+def a_refusal_takes_nothing(sparse_free_before: Tokens, sparse_free_after: Tokens) -> bool:
+    """A refused request MUST leave as much free as there was: whatever is in the way is looked at before pages are taken."""
+    return sparse_free_before == sparse_free_after
+
+
+@rule(
+    "SPARSE-16",
+    on=(On.REFUSED_SPARSE_REQUEST,),
+    source=_HAZARD,
+    reference="sparse.request",
+    allowed="{sparse_rows_due}",
+)
+def a_refusal_leaves_the_rows(
+    sparse_rows: Mapping[int, Sequence[int]], sparse_rows_due: Mapping[int, Sequence[Slot]]
+) -> bool:
+    """A refused request MUST leave every row as it was."""
+    return alike(sparse_rows, sparse_rows_due)
+
+
+@rule(
+    "SPARSE-17",
+    on=(On.SPARSE_REQUEST, On.SPARSE_FREE),
+    source="R-SP-02, R-SP-06",
+    reference="sparse.request",
+    allowed="{sparse_rows_due}",
+)
+def a_row_has_what_it_was_granted(
+    sparse_row: int, sparse_rows: Mapping[int, Sequence[int]], sparse_rows_due: Mapping[int, Sequence[Slot]]
+) -> bool:
+    """After a request its row MUST have all slots of the pages that it had and of those that were allocated; after it was
+    given back, none.
+    """
+    return same(sparse_rows.get(sparse_row, ()), sparse_rows_due.get(sparse_row, ()))
+
+
+@rule(
+    "SPARSE-18",
+    on=(On.SPARSE_REQUEST, On.SPARSE_FREE),
+    source="R-SP-02, R-SP-06",
+    reference="sparse.request",
+    allowed="{sparse_rows_due}",
+)
+def other_rows_stay_as_they_are(
+    sparse_row: int, sparse_rows: Mapping[int, Sequence[int]], sparse_rows_due: Mapping[int, Sequence[Slot]]
+) -> bool:
+    """A call on one row MUST leave all others as they were."""
+    mine = {row: slots for row, slots in sparse_rows.items() if row != sparse_row}
+    return alike(mine, {row: slots for row, slots in sparse_rows_due.items() if row != sparse_row})
+
+
+@rule(
+    "SPARSE-19",
+    on=SETTLED,
+    source="R-HOST-07, R-SP-06",
+    reference="sparse.free",
+    allowed="each of {sparse_pages} pages free or in one row, once, but for {sparse_left}",
+)
+def each_page_has_one_home(
+    sparse_listed: Sequence[int],
+    sparse_rows: Mapping[int, Sequence[int]],
+    sparse_left: Sequence[PageNo],
+    sparse_pages: Pages,
+    sparse_page: int,
+) -> bool:
+    """Every slot of the pool MUST be free or of one row, and be listed once; a slot that a copy still writes to for a row
+    that was given back MUST be neither.
+    """
+    left = [page * sparse_page + at for page in sparse_left for at in range(sparse_page)]
+    listed = [*sparse_listed, *left, *(slot for slots in sparse_rows.values() for slot in slots)]
+    return sorted(listed) == list(range(sparse_pages * sparse_page))
+
+
+@rule(
+    "SPARSE-20",
+    on=SETTLED,
+    source="R-HOST-07",
+    reference="sparse.available",
+    allowed="as many as the snapshot lists as free",
+)
+def the_count_of_free_slots_is_true(sparse_listed: Sequence[int], sparse_free_after: Tokens) -> bool:
+    """What is said to be free MUST be what is on the free list."""
+    return len(sparse_listed) == sparse_free_after
+
+
+@rule(
+    "SPARSE-21",
+    on=(On.SPARSE_READ, On.SPARSE_CONNECT),
+    source="R-SP-03",
+    reference="sparse.read",
+    allowed="{sparse_free_before} free slots, and the rows {sparse_rows_due}",
+)
+def looking_changes_nothing(
+    sparse_free_before: Tokens,
+    sparse_free_after: Tokens,
+    sparse_rows: Mapping[int, Sequence[int]],
+    sparse_rows_due: Mapping[int, Sequence[Slot]],
+) -> bool:
+    """Reading a row back, and accepting or refusing a peer, MUST change neither rows nor what is free."""
+    return sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)
+
+
+@rule(
+    "SPARSE-22",
+    on=(On.SPARSE_CONNECT,),
+    source="sglang#23606",
+    reference="sparse.connects",
+    allowed="peers with pages of {sparse_page}, and no others",
+)
+def only_peers_with_equal_pages_are_accepted(sparse_peer_fits: bool, sparse_accepted: bool) -> bool:
+    """A peer MUST be accepted if its pages have as many tokens as the pool's own, and refused if not: pages are sent
+    whole, and never mixed.
+    """
+    return sparse_accepted == sparse_peer_fits
+
+
+@rule(
+    "SPARSE-23",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11",
+    reference="sparse.swap",
+    allowed="one place for each of {sparse_wanted}, of the {sparse_room} and the newest token's own",
+)
+def each_wanted_token_has_a_place(sparse_places: Sequence[int], sparse_wanted: Sequence[int], sparse_room: int) -> bool:
+    """Each token that is wanted MUST have exactly one place of the row's buffer."""
+    return len(sparse_places) == len(sparse_wanted) and all(0 <= place <= sparse_room for place in sparse_places)
+
+
+@rule(
+    "SPARSE-24",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11",
+    reference="sparse.swap",
+    allowed="distinct places for {sparse_wanted}",
+)
+def no_place_holds_two_tokens(sparse_places: Sequence[int]) -> bool:
+    """Tokens that are wanted together MUST have distinct places."""
+    return len(set(sparse_places)) == len(sparse_places)
+
+
+@rule(
+    "SPARSE-25",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11, R-SP-14",
+    reference="sparse.swap",
+    allowed="{sparse_wanted}: the sequence fits into the buffer",
+    premise="sparse_fits",
+)
+def a_sequence_that_fits_lies_in_order(
+    sparse_fits: bool, sparse_places: Sequence[int], sparse_wanted: Sequence[int]
+) -> bool:
+    """As long as the whole sequence fits into the buffer, each token MUST have the place of its own number."""
+    return not sparse_fits or same(sparse_places, sparse_wanted)
+
+
+@rule(
+    "SPARSE-26",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11, R-SP-13",
+    reference="sparse.swap",
+    allowed="place {sparse_room} for token {sparse_newest}, and for no other",
+)
+def the_newest_token_has_its_own_place(
+    sparse_fits: bool, sparse_places: Sequence[int], sparse_wanted: Sequence[int], sparse_newest: int, sparse_room: int
+) -> bool:
+    """Where a sequence is longer than the buffer, its newest token MUST have the place behind the others, and no other
+    token has it: it is on the device alone.
+    """
+    if sparse_fits:
+        return True
+    pairs = zip(sparse_wanted, sparse_places, strict=False)
+    return all((token == sparse_newest) == (place == sparse_room) for token, place in pairs)
+
+
+@rule(
+    "SPARSE-27",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11",
+    reference="sparse.swap",
+    allowed="{sparse_kept} as before",
+    premise="sparse_kept",
+)
+def what_is_in_the_buffer_stays(
+    sparse_places: Sequence[int], sparse_wanted: Sequence[int], sparse_kept: Mapping[int, int]
+) -> bool:
+    """A token that is in the buffer MUST stay in its place as long as it is wanted: it isn't copied again."""
+    pairs = zip(sparse_wanted, sparse_places, strict=False)
+    return all(sparse_kept.get(token, place) == place for token, place in pairs)
+
+
+@rule(
+    "SPARSE-28",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11, R-SP-14",
+    reference="sparse.swap",
+    allowed="{sparse_places_due}",
+    premise="sparse_swaps_in",
+)
+def what_is_missing_takes_the_place_used_least_recently(
+    sparse_swaps_in: bool, sparse_places: Sequence[int], sparse_places_due: Sequence[int]
+) -> bool:
+    """Tokens that are not in the buffer MUST take, in the order in which they are wanted, the places that were used least
+    recently among those that hold no wanted token.  A place is used by being filled and by holding what is wanted; in one
+    step, those that are filled count as used before the others, and the others keep their order.  A request begins with
+    its places in their own order, and as long as its sequence fits none of them counts as used.
+    """
+    return not sparse_swaps_in or same(sparse_places, sparse_places_due)
+
+
+@rule(
+    "SPARSE-29",
+    on=(On.SPARSE_ADMIT, On.SPARSE_SWAP),
+    source="R-SP-11",
+    reference="sparse.swap",
+    allowed="{sparse_free_before} free slots, and the rows {sparse_rows_due}",
+)
+def decoding_leaves_host_memory(
+    sparse_free_before: Tokens,
+    sparse_free_after: Tokens,
+    sparse_rows: Mapping[int, Sequence[int]],
+    sparse_rows_due: Mapping[int, Sequence[Slot]],
+) -> bool:
+    """Filling the buffer MUST change neither rows nor what is free on the host: what is swapped in stays there, too."""
+    return sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)
+
+
+def alike(rows: Mapping[int, Sequence[int]], due: Mapping[int, Sequence[Slot]]) -> bool:
+    """Whether the rows have just these slots."""
+    return rows.keys() == due.keys() and all(same(slots, due[row]) for row, slots in rows.items())

@@ -1,0 +1,52 @@
+"""The facts that rules of staging speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.spec.law.facts import fact
+from kvlitmus.spec.sparse.calls import SparseCall, SparseCopied, SparseDone
+from kvlitmus.spec.sparse.state import SparseState, with_copies
+from kvlitmus.spec.words.units import Pages
+
+
+@fact(0)
+def sparse_ready_rows(answer: SparseDone) -> Sequence[int]:
+    """The rows that were acknowledged, in order."""
+    return answer.ready
+
+
+@fact(0)
+def sparse_waiting(state: SparseState) -> Sequence[int]:
+    """The rows that waited to be acknowledged, in the order in which they were staged."""
+    return [one.row for one in state.waiting]
+
+
+@fact(0)
+def sparse_copied_rows(state: SparseState) -> Sequence[int]:
+    """Of the rows that waited, those whose copies had ended."""
+    return [one.row for one in state.waiting if one.copy not in state.copies]
+
+
+@fact(0)
+def sparse_copies_before(state: SparseState) -> Sequence[int]:
+    """The copies that had not ended before the call."""
+    return sorted(state.copies)
+
+
+@fact(0)
+def sparse_copies_after(answer: SparseDone) -> Sequence[int]:
+    """The copies that have not ended after the call."""
+    return sorted(answer.copying)
+
+
+@fact(0)
+def sparse_copy(call: SparseCopied) -> int:
+    """The copy that the device has done."""
+    return call.copy
+
+
+@fact(0)
+def sparse_released(state: SparseState, call: SparseCall, answer: SparseDone) -> Pages:
+    """How many pages no copy writes to any more whose rows were given back before the call."""
+    return Pages(len(state.left_pages) - len(with_copies(state, call, answer).left_pages))

@@ -1,0 +1,356 @@
+"""What is known of a sparse host pool: the pages of each row, and what was seen of the pool last.
+
+All memory is of some row, free, or still written to by a copy whose row was given back; so rows and copies say how much
+is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown
+from kvlitmus.spec.sparse.buffer import SparseBuffer, acknowledged, admitted, grown, swapped
+from kvlitmus.spec.sparse.calls import (
+    SparseAdmit,
+    SparseCall,
+    SparseDone,
+    SparseFree,
+    SparseGrow,
+    SparseMisuse,
+    SparseReady,
+    SparseRequest,
+    SparseReserve,
+    SparseSeen,
+    SparseSwap,
+    SparseTransferred,
+)
+from kvlitmus.spec.words.quick_replace import lean
+from kvlitmus.spec.words.units import PageNo, Pages, Slot, Tokens, page_ceil
+
+
+@lean
+class SparseRow(NamedTuple):
+    """The pages of a row, in order.
+
+    Token ``i`` lies in page ``i // page_size`` of the row, ``i % page_size`` slots behind that page's first one.
+    """
+
+    row: int
+    pages: tuple[PageNo, ...]
+    page_size: int
+
+    @property
+    def allocated(self) -> Tokens:
+        """How many tokens there are slots for: a multiple of the page."""
+        return Tokens(len(self.pages) * self.page_size)
+
+    def slot(self, token: int) -> Slot:
+        """The slot of a token below :attr:`allocated`."""
+        return Slot(self.pages[token // self.page_size] * self.page_size + token % self.page_size)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """All slots of the row."""
+        return tuple(map(self.slot, range(self.allocated)))
+
+
+def missing_pages(allocated: int, start: int, tokens: int, page_size: int) -> Pages:
+    """How many pages a row lacks that has slots for so many tokens: those up to the end of the last page asked for."""
+    if tokens <= 0:
+        return Pages(0)
+    return Pages(max(0, page_ceil(start + tokens, page_size) - allocated) // page_size)
+
+
+@lean
+class SparseCopy(NamedTuple):
+    """A copy from the device to the pages of a row that has not ended.
+
+    ``left``: whether the row was given back meanwhile; nothing but the copy has the pages then, and they are not free.
+    """
+
+    row: int
+    pages: tuple[PageNo, ...]
+    left: bool = False
+
+
+class Staged(NamedTuple):
+    """A row that waits to be acknowledged: the number of its copy, and how many tokens of the model it has."""
+
+    copy: int
+    row: int
+    length: int
+
+
+@lean
+class SparseTransfer(NamedTuple):
+    """A transfer by a peer to the pages of a row that has not ended; ``length``: the prompt, in tokens of the model.
+
+    ``left``: whether the row was given back meanwhile; nothing but the transfer has the pages then, and they are not free.
+    """
+
+    row: int
+    pages: tuple[PageNo, ...]
+    length: int
+    left: bool = False
+
+
+@lean
+class SparseState(NamedTuple):
+    """What is known of one sparse host pool."""
+
+    page_size: int
+    """Slots in a page."""
+    pages: int
+    """How many pages there are."""
+    width: int
+    """How many slots a row has room for."""
+    rows: Mapping[int, SparseRow]
+    """The rows that have pages."""
+    seen: SparseSeen = SparseSeen()
+    """What was seen of the pool after the call before."""
+    room: int = 0
+    """How many tokens a row's buffer on the device has room for."""
+    buffers: Mapping[int, SparseBuffer] = MappingProxyType({})
+    """The buffers of rows that decode."""
+    begun: int = 0
+    """How many copies of staged tokens have begun."""
+    copies: Mapping[int, SparseCopy] = MappingProxyType({})
+    """The copies of staged tokens that have not ended, by number."""
+    waiting: tuple[Staged, ...] = ()
+    """The rows that are not acknowledged yet, in the order in which they were staged."""
+    keeps: str = "first"
+    """The profile's ``sparse_staged``."""
+    backed: Mapping[int, int] = MappingProxyType({})
+    """How many tokens of a row that decodes are on the host."""
+    reserved: Mapping[int, Pages] = MappingProxyType({})
+    """How many pages an admitted row may have."""
+    ratio: int = 1
+    """How many tokens of the model are one here."""
+    lengths: Mapping[int, int] = MappingProxyType({})
+    """How many tokens of the model rows have that decode."""
+    sent: int = 0
+    """How many transfers have begun."""
+    transfers: Mapping[int, SparseTransfer] = MappingProxyType({})
+    """The transfers that have not ended, by number."""
+    device: Tokens | Unknown = Tokens(0)
+    """How many slots the device has for buffers."""
+    grows: str = "page"
+    """The profile's ``sparse_grows``."""
+    places: Mapping[int, int] = MappingProxyType({})
+    """For how many tokens the buffers of rows that decode were made."""
+    held: Mapping[int, tuple[int, ...]] = MappingProxyType({})
+    """The device slots of these buffers, where a pool keeps them here."""
+
+    def of(self, row: int) -> SparseRow:
+        """A row, empty if it has no pages."""
+        return self.rows.get(row, SparseRow(row, (), self.page_size))
+
+    @property
+    def free_pages(self) -> Pages:
+        """How many pages are of no row, and written to by no copy and no peer."""
+        taken = {page for row in self.rows.values() for page in row.pages}
+        return Pages(self.pages - len(taken.union(self.left_pages)))
+
+    @property
+    def left_pages(self) -> tuple[PageNo, ...]:
+        """The pages that copies and peers still write to, though their rows were given back."""
+        copied = [page for copy in self.copies.values() if copy.left for page in copy.pages]
+        sent = [page for one in self.transfers.values() if one.left for page in one.pages]
+        return (*copied, *sent)
+
+    @property
+    def receiving(self) -> Mapping[int, int]:
+        """The rows that wait for a peer, and the numbers of their transfers."""
+        return {one.row: number for number, one in self.transfers.items() if not one.left}
+
+    def promised(self, row: int) -> Pages:
+        """How many pages an admitted row has not been given yet of what it may have."""
+        return Pages(max(0, self.reserved.get(row, 0) - len(self.of(row).pages)))
+
+    def free_for(self, row: int) -> int:
+        """How many free pages are not promised to other rows; what admission got wrong makes it negative."""
+        return self.free_pages - sum(self.promised(other) for other in self.reserved if other != row)
+
+    def hosted(self, length: int) -> Tokens:
+        """How many slots so many tokens of the model take: one for each whole group that is compressed to one."""
+        return Tokens(length // self.ratio)
+
+    def buffer_bounds(self, tokens: int) -> tuple[int, int]:
+        """How many device slots a buffer has for so many tokens, at least and at most."""
+        return grown(tokens, self.room, self.page_size, self.grows)
+
+    def missing(self, call: SparseRequest) -> Pages:
+        """How many pages the row lacks for this request."""
+        return missing_pages(self.of(call.row).allocated, call.start, call.tokens, self.page_size)
+
+
+def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """What is known after a call that was answered so, as far as the call and its answer say."""
+    failed = given_back(state, call)
+    arrived = arriving(state, call)
+    state = with_transfers(with_promises(with_copies(state, call, answer), call, answer), call, answer)
+    rows, buffers = dict(state.rows), dict(state.buffers)
+    if failed is not None:
+        rows.pop(failed, None)
+        buffers.pop(failed, None)
+    elif isinstance(call, SparseAdmit):
+        buffers[call.row] = admitted(state.room, state.hosted(call.length))
+    elif arrived:
+        buffers[arrived.row] = admitted(state.room, state.hosted(arrived.length))
+    elif isinstance(call, SparseSwap):
+        buffers[call.row], places = swapped(buffers[call.row], state.hosted(call.length), call.wanted)
+        if places != answer.places:
+            del buffers[call.row]  # a rule was broken: what it holds isn't known any more
+    elif isinstance(call, SparseMisuse) and not call.declared:
+        buffers.pop(call.row, None)
+    elif isinstance(call, SparseRequest) and answer.slots:
+        row = state.of(call.row)
+        pages = row.pages + granted_pages(state, call, answer.slots)
+        if pages:
+            rows[call.row] = row._replace(pages=pages)
+    return state._replace(rows=rows, buffers=buffers, seen=answer.seen)
+
+
+def given_back(state: SparseState, call: SparseCall) -> int | None:
+    """The row that a call gives back: it says so, or a peer's transfer to a row has failed."""
+    if isinstance(call, SparseFree):
+        return call.row
+    one = state.transfers.get(call.transfer) if isinstance(call, SparseTransferred) and not call.arrived else None
+    return one.row if one and not one.left else None
+
+
+def arriving(state: SparseState, call: SparseCall) -> SparseTransfer | None:
+    """The transfer that a call ends with all KV, if its row still waits for it."""
+    one = state.transfers.get(call.transfer) if isinstance(call, SparseTransferred) and call.arrived else None
+    return one if one and not one.left else None
+
+
+def backup(state: SparseState, row: int, length: int) -> SparseRequest:
+    """What a step of decoding asks the host for: a slot for the token before the newest, unless the token is there.
+
+    Where several are compressed to one, the last of a group makes it whole, and the step after that asks.
+    """
+    place, rest = backup_place(length, state.ratio)
+    due = not rest and place >= state.backed[row]
+    return SparseRequest(row, max(0, place), int(due), length=length)
+
+
+def backup_place(length: int, ratio: int) -> tuple[int, int]:
+    """Where in its row the last whole group before the newest token is, −1 if there is none; and how many follow it.
+
+    A step of a sequence that is ``length`` tokens long backs up that group where none follows.
+    """
+    return (length - 1) // ratio - 1, (length - 1) % ratio
+
+
+def with_promises(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """What is on the host of each row that decodes, and what admission promised, after a call."""
+    backed, reserved, lengths = dict(state.backed), dict(state.reserved), dict(state.lengths)
+    state = with_places(state, call, answer)
+    gone, arrived = given_back(state, call), arriving(state, call)
+    if gone is not None:
+        backed.pop(gone, None)
+        reserved.pop(gone, None)
+        lengths.pop(gone, None)
+    elif arrived:
+        backed[arrived.row], lengths[arrived.row] = state.hosted(arrived.length), arrived.length
+    elif isinstance(call, SparseAdmit):
+        backed[call.row], lengths[call.row] = state.hosted(call.length), call.length
+    elif isinstance(call, SparseSwap) or (isinstance(call, SparseGrow) and answer.accepted):
+        lengths[call.row] = call.length
+    elif isinstance(call, SparseReserve) and answer.accepted:
+        reserved[call.row] = Pages(page_ceil(state.hosted(call.tokens), state.page_size) // state.page_size)
+    elif isinstance(call, SparseRequest) and call.length and answer.slots is not None:
+        backed[call.row], lengths[call.row] = state.hosted(call.length - 1), call.length
+        if call.row in state.buffers:
+            longer = state.buffers[call.row]._replace(length=state.hosted(call.length))
+            state = state._replace(buffers={**state.buffers, call.row: longer})
+    return state._replace(backed=backed, reserved=reserved, lengths=lengths)
+
+
+def with_places(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """For how many tokens buffers were made on the device, after a call other than an acknowledgement."""
+    places = dict(state.places)
+    gone, arrived = given_back(state, call), arriving(state, call)
+    if gone is not None:
+        places.pop(gone, None)
+    elif arrived:
+        places[arrived.row] = state.hosted(arrived.length)
+    elif isinstance(call, SparseAdmit) or (isinstance(call, SparseGrow) and answer.accepted):
+        places[call.row] = max(places.get(call.row, 0), state.hosted(call.length))
+    return state._replace(places=places)
+
+
+def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """The copies and waiting rows after a call, and the buffers of the rows that begin to decode with it.
+
+    Whether a copy has ended is what the answer says; a row that is given back waits no more, and leaves its pages to its
+    copy if that goes on.
+    """
+    copies = {number: copy for number, copy in state.copies.items() if number in answer.copying}
+    waiting, buffers, begun = state.waiting, state.buffers, state.begun
+    if isinstance(call, SparseFree):
+        waiting = tuple([one for one in waiting if one.row != call.row])
+        copies = {n: copy._replace(left=copy.left or copy.row == call.row) for n, copy in copies.items()}
+    elif isinstance(call, SparseRequest) and call.staged and answer.slots:
+        if begun in answer.copying:
+            copies[begun] = SparseCopy(call.row, granted_pages(state, call, answer.slots))
+        waiting = (*waiting, Staged(begun, call.row, call.prompt or call.tokens))
+        begun += 1
+    elif isinstance(call, SparseReady):
+        started = [one for one in waiting if one.row in answer.ready]
+        waiting = tuple([one for one in waiting if one.row not in answer.ready])
+        buffers = {**buffers, **{one.row: first_buffer(state, one) for one in started}}
+        state = state._replace(
+            places={**state.places, **{one.row: state.hosted(one.length) for one in started}},
+            backed={**state.backed, **{one.row: state.hosted(one.length) for one in started}},
+            lengths={**state.lengths, **{one.row: one.length for one in started}},
+        )
+    return state._replace(copies=copies, waiting=waiting, buffers=buffers, begun=begun)
+
+
+def with_transfers(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """The transfers after a call; a row that is given back leaves its pages to its peer if that goes on."""
+    transfers = {number: one for number, one in state.transfers.items() if number in answer.sending}
+    sent = state.sent
+    if isinstance(call, SparseFree):
+        transfers = {n: one._replace(left=one.left or one.row == call.row) for n, one in transfers.items()}
+    elif isinstance(call, SparseTransferred):
+        transfers.pop(call.transfer, None)
+    elif isinstance(call, SparseRequest) and call.peer and answer.slots:
+        if sent in answer.sending:
+            pages = granted_pages(state, call, answer.slots)
+            transfers[sent] = SparseTransfer(call.row, pages, call.prompt)
+        sent += 1
+    return state._replace(transfers=transfers, sent=sent)
+
+
+def first_buffer(state: SparseState, one: Staged) -> SparseBuffer:
+    """The buffer of a row that is acknowledged."""
+    return acknowledged(state.room, state.hosted(one.length), state.keeps)
+
+
+def granted_pages(state: SparseState, call: SparseRequest, slots: tuple[Slot, ...]) -> tuple[PageNo, ...]:
+    """The pages that were missing, by the slots that were answered for their first tokens.
+
+    Where fewer slots were answered than asked for, those of the pages that were answered.
+    """
+    size, held = state.page_size, len(state.of(call.row).pages)
+    firsts = [max(page * size, call.start) - call.start for page in range(held, held + state.missing(call))]
+    return tuple([PageNo(slots[at] // size) for at in firsts if at < len(slots)])
+
+
+def as_seen(state: SparseState) -> SparseState:
+    """The same with the rows of the snapshot, where there is one: a rule was broken, and the pool is what it is."""
+    view = state.seen.view
+    if view is UNKNOWN:
+        return state
+    size = state.page_size
+    rows = {
+        row: SparseRow(row, tuple([PageNo(slot // size) for slot in slots[::size]]), size)
+        for row, slots in view.rows.items()
+        if slots
+    }
+    return state._replace(rows=rows)

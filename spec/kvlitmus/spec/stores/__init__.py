@@ -1,0 +1,1 @@
+"""Page stores, judged alone: what keeps pages outside the machine's memory."""

@@ -1,0 +1,250 @@
+"""What the rules of a page store speak of: what can lie in an object's place, and the facts that are theirs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeVar
+
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.calls import Raised
+from kvlitmus.spec.stores.calls import (
+    Cleared,
+    Crashed,
+    Filled,
+    PutDone,
+    Raced,
+    StoreBatch,
+    StoreCrash,
+    StoreGet,
+    StoreGetInto,
+    StorePut,
+    StoreRace,
+    ordinary,
+)
+from kvlitmus.spec.stores.state import VAGUE, Entry, StoreState
+from kvlitmus.spec.words.setting import Setting
+
+Value = TypeVar("Value")
+
+SHORT = ("short", "empty")
+"""Damage that leaves an object with fewer bytes than it had."""
+CORRUPT = ("flip", "other")
+"""Damage that leaves all its bytes: one of them changed, or those of another object in its place."""
+DAMAGES = (*SHORT, *CORRUPT)
+STRANGE = ("long", "folder", "pipe", "link")
+"""Something else in its place: far more bytes than it had, a container, a pipe, a link to another object."""
+UNSEEN = (*CORRUPT, "link")
+"""Damage of which a look at the length says nothing."""
+
+
+# What the call names, and what was known of it
+
+
+@fact(0)
+def store_asked(call: StoreBatch) -> int:
+    """How many keys the call named."""
+    return len(call.keys)
+
+
+@fact(0)
+def store_excused(call: StoreBatch) -> bool:
+    """Whether the call named a key that a store may refuse by raising."""
+    return not all(map(ordinary, call.keys))
+
+
+@fact(0)
+def store_entries(state: StoreState, call: StoreBatch) -> Sequence[Entry]:
+    """For each key: what was known of it before the call."""
+    return [state.entry(key) for key in call.keys]
+
+
+@fact(0)
+def odd_positions(state: StoreState, call: StoreBatch, answer: object) -> frozenset[int]:
+    """Where the answer of a get is judged apart: at keys out of the ordinary, and at what was put under such a key."""
+    if not isinstance(call, StoreGet) or not isinstance(answer, tuple) or isinstance(answer, Raised):
+        return frozenset()
+    pairs = enumerate(zip(call.keys, answer, strict=False))
+    return frozenset(at for at, (key, got) in pairs if not ordinary(key) or got in state.odd)
+
+
+def others(values: Iterable[Value], positions: frozenset[int]) -> Sequence[Value]:
+    """The values at all other positions."""
+    return [value for at, value in enumerate(values) if at not in positions]
+
+
+@fact(0)
+def plain_entries(store_entries: Sequence[Entry], odd_positions: frozenset[int]) -> Sequence[Entry]:
+    """The same as store_entries, without the odd positions."""
+    return others(store_entries, odd_positions) if odd_positions else store_entries
+
+
+@fact(0)
+def store_ordinary(call: StorePut, store_entries: Sequence[Entry]) -> Sequence[bool]:
+    """For each key: whether it is a key that every store takes, with nothing in its way."""
+    # A store need not remove a folder, which may be somebody's.
+    return [
+        ordinary(key) and entry.damage not in ("folder", VAGUE)
+        for key, entry in zip(call.keys, store_entries, strict=True)
+    ]
+
+
+@fact(0)
+def store_there(plain_entries: Sequence[Entry]) -> Sequence[bool | None]:
+    """For each key: whether an object is there (None: it can't be known), before the call."""
+    return [entry.there for entry in plain_entries]
+
+
+@fact(0)
+def store_puts(plain_entries: Sequence[Entry]) -> Sequence[Collection[bytes]]:
+    """For each key: the values put under it by this rank since nothing was there."""
+    return [entry.puts for entry in plain_entries]
+
+
+@fact(0)
+def store_due(plain_entries: Sequence[Entry]) -> Sequence[bytes | None]:
+    """For each key: the one value that the profile allows where several were put (None: several are allowed)."""
+    return [entry.due for entry in plain_entries]
+
+
+@fact(0)
+def store_damage(plain_entries: Sequence[Entry]) -> Sequence[str]:
+    """For each key: how the suite damaged its object (empty: it did not)."""
+    return [entry.damage for entry in plain_entries]
+
+
+@fact(0)
+def store_mended(plain_entries: Sequence[Entry]) -> Sequence[Collection[bytes]]:
+    """For each key: what may be there by successful puts after the damage (empty: there were none)."""
+    return [entry.mended for entry in plain_entries]
+
+
+@fact(0)
+def store_foreign(state: StoreState, call: StoreBatch, odd_positions: frozenset[int]) -> Sequence[Collection[bytes]]:
+    """For each key: the values that other ranks put under it."""
+    return others([state.foreign(key) for key in call.keys], odd_positions)
+
+
+@fact(0)
+def store_checks(setting: Setting) -> str:
+    """What the profile says a store looks at when it reads: all bytes, or the length alone."""
+    return setting.profile.store_checks
+
+
+# What it answered
+
+
+@fact(0)
+def store_raised(answer: object) -> bool:
+    """Whether the call raised."""
+    if isinstance(answer, PutDone):
+        return answer.accepted is None
+    if isinstance(answer, Crashed):
+        return not answer.answered
+    return isinstance(answer, Raised) or (isinstance(answer, Raced) and answer.raised)
+
+
+@fact(0)
+def store_counted(answer: int | Raised) -> int | Unknown:
+    """How many leading keys the store says are there; unknown where it raised."""
+    return UNKNOWN if isinstance(answer, Raised) else answer
+
+
+@fact(0)
+def store_answered(answer: tuple[bytes | None, ...] | PutDone | Filled | Raised) -> int | Unknown:
+    """How many positions the answer has; unknown where the call raised."""
+    if isinstance(answer, Filled):
+        return len(answer.filled)
+    if isinstance(answer, PutDone):
+        return UNKNOWN if answer.accepted is None else len(answer.accepted)
+    return UNKNOWN if isinstance(answer, Raised) else len(answer)
+
+
+@fact(0)
+def store_got(
+    answer: tuple[bytes | None, ...] | Crashed | Raised, odd_positions: frozenset[int]
+) -> Sequence[bytes | None] | Unknown:
+    """For each key: the bytes that the store returned (None: a miss), without the odd positions; unknown where it raised."""
+    if isinstance(answer, Raised):
+        return UNKNOWN
+    return others(answer.pages if isinstance(answer, Crashed) else answer, odd_positions)
+
+
+@fact(0)
+def store_odd_got(
+    answer: tuple[bytes | None, ...] | Raised, odd_positions: frozenset[int]
+) -> Sequence[bytes | None] | Unknown:
+    """The same as store_got, for keys out of the ordinary and for what was put under such keys."""
+    return UNKNOWN if isinstance(answer, Raised) else [answer[at] for at in sorted(odd_positions)]
+
+
+@fact(0)
+def store_odd_puts(store_entries: Sequence[Entry], odd_positions: frozenset[int]) -> Sequence[Collection[bytes]]:
+    """For each of these: the values put under that very key."""
+    return [store_entries[at].puts for at in sorted(odd_positions)]
+
+
+@fact(0)
+def store_odd_there(store_entries: Sequence[Entry], odd_positions: frozenset[int]) -> Sequence[bool | None]:
+    """For each of these: whether a put said that something is stored under that very key."""
+    return [store_entries[at].there for at in sorted(odd_positions)]
+
+
+@fact(0)
+def store_leading(call: StoreGet | StoreCrash, answer: object) -> int:
+    """How many leading keys the store said are there, just before they were read."""
+    if isinstance(call, StoreGet):
+        return call.leading or 0
+    return int(isinstance(answer, Crashed) and answer.counted != 0)
+
+
+@fact(0)
+def store_accepted(answer: PutDone) -> Sequence[bool] | Unknown:
+    """For each key: whether the put says that the value is stored; unknown where it raised."""
+    return UNKNOWN if answer.accepted is None else answer.accepted
+
+
+@fact(0, ports=("store_yard",))
+def store_strays(answer: PutDone) -> Sequence[str] | Unknown:
+    """What lies beside the store's own place although only the store could have put it there; unknown where nobody looked."""
+    return UNKNOWN if answer.strays is None else answer.strays
+
+
+@fact(0)
+def store_filled(answer: Filled | Raised) -> Sequence[bool] | Unknown:
+    """For each key: whether the store says that it filled the buffer; unknown where it raised."""
+    return UNKNOWN if isinstance(answer, Raised) else answer.filled
+
+
+@fact(0)
+def buffers_before(call: StoreGetInto) -> Sequence[bytes]:
+    """The buffers that were passed, before the call."""
+    return call.buffers
+
+
+@fact(0)
+def buffers_after(answer: Filled | Raised) -> Sequence[bytes] | Unknown:
+    """The buffers that were passed, after the call; not looked at where it raised."""
+    return UNKNOWN if isinstance(answer, Raised) else answer.buffers
+
+
+@fact(0)
+def store_left(answer: Cleared) -> Sequence[str]:
+    """The keys that are there, or can be read, after everything was cleared."""
+    return answer.left
+
+
+# What a reader saw of an unfinished put
+
+
+@fact(0)
+def store_glimpses(answer: Crashed | Raced) -> Sequence[bytes | None]:
+    """What was read under the key while, or after, a put did not get to its end."""
+    return answer.pages if isinstance(answer, Crashed) else answer.glimpses
+
+
+@fact(0)
+def store_wholes(state: StoreState, call: StoreCrash | StoreRace) -> frozenset[bytes]:
+    """The values that were whole under the key: the one that was there, and the one being put."""
+    if isinstance(call, StoreRace):
+        return frozenset(call.wholes)
+    return frozenset((*state.entry(call.key).puts, call.value))

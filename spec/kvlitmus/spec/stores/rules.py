@@ -1,0 +1,367 @@
+"""The page store: what keeps pages outside the machine's memory, and what it owes its callers.
+
+A page store maps keys (page hashes, as a rule) to **objects**: the bytes of one page, always whole.  It works in
+**batches** and answers by position.  Because a page is of no use without the pages before it, ``exists``
+answers one number: how many of the *leading* keys are there.
+
+A store is a cache, and a cache may be wrong about what it has lost; it may never be wrong about what
+it returns.  So whatever has gone wrong below it (a file cut short, a flipped bit, a writer that died half
+way) is a **miss**, for that one object, and never an exception that takes the rest of the batch along.
+
+The rules speak of each asked key, position by position.  The suite's values are unlike each other, so that a
+mix-up of keys, positions or ranks shows in the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import Strength, rule
+from kvlitmus.spec.stores.facts import CORRUPT, SHORT, STRANGE, UNSEEN
+
+
+@rule(
+    "STORE-01",
+    on=(On.STORE_EXISTS,),
+    source="R-L3-01",
+    reference="store.exists",
+    allowed="the number of leading keys that are there",
+)
+def exists_counts_the_leading_run(store_counted: int, store_there: Sequence[bool | None]) -> bool:
+    """``exists`` MUST answer how many of the keys are there from the first one on without a gap."""
+    if not 0 <= store_counted <= len(store_there):
+        return False
+    if False in store_there[:store_counted]:
+        return False
+    return store_counted == len(store_there) or store_there[store_counted] is not True
+
+
+@rule(
+    "STORE-02",
+    on=(On.STORE_GET, On.STORE_PUT, On.STORE_GET_INTO),
+    source="R-L3-03",
+    reference="store.get",
+    allowed="{store_asked} answers",
+)
+def each_position_is_answered(store_asked: int, store_answered: int) -> bool:
+    """The answer to a batch MUST have one position for each key: what failed is told from what did not."""
+    return store_asked == store_answered
+
+
+@rule(
+    "STORE-03",
+    on=(On.STORE_GET,),
+    source="R-L3-02, R-L3-03",
+    reference="store.get",
+    allowed="for each key none, or one of the values put under it",
+)
+def a_get_returns_what_was_put_under_its_key(
+    store_got: Sequence[bytes | None],
+    store_puts: Sequence[Collection[bytes]],
+    store_foreign: Sequence[Collection[bytes]],
+    store_damage: Sequence[str],
+) -> bool:
+    """What a get returns MUST be, byte for byte, one whole value that was put under the key at this position."""
+    return all(
+        got is None or bool(damage) or got in puts or got in foreign
+        for got, puts, foreign, damage in zip(store_got, store_puts, store_foreign, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-04",
+    on=(On.STORE_GET,),
+    source="R-L3-02",
+    reference="store.get",
+    allowed="bytes wherever an object is there",
+)
+def what_was_put_is_found(
+    store_got: Sequence[bytes | None], store_there: Sequence[bool | None], store_damage: Sequence[str]
+) -> bool:
+    """A get after a successful put MUST find the object, as long as it was neither cleared nor damaged."""
+    return not any(
+        got is None and there is True and not damage
+        for got, there, damage in zip(store_got, store_there, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-05",
+    on=(On.STORE_GET,),
+    source="R-L3-02",
+    reference="store.get",
+    allowed="none for every key that is not there",
+)
+def what_is_not_there_is_a_miss(
+    store_got: Sequence[bytes | None],
+    store_there: Sequence[bool | None],
+    store_foreign: Sequence[Collection[bytes]],
+) -> bool:
+    """A get of a key under which nothing was put, or nothing since the store was cleared, MUST answer none."""
+    return all(
+        got is None or there is not False or got in foreign
+        for got, there, foreign in zip(store_got, store_there, store_foreign, strict=False)
+    )
+
+
+@rule(
+    "STORE-06",
+    on=(On.STORE_GET,),
+    source="R-L3-02; design",
+    reference="store.put",
+    allowed="of several values the one that the profile's store_put says",
+)
+def a_second_put_does_as_declared(
+    store_got: Sequence[bytes | None], store_due: Sequence[bytes | None], store_damage: Sequence[str]
+) -> bool:
+    """Of two values put under one key, the first or the last MUST be kept, as the profile declares; *either* leaves it
+    open.
+    """
+    return all(
+        got is None or due is None or bool(damage) or got == due
+        for got, due, damage in zip(store_got, store_due, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-07",
+    on=(On.STORE_GET,),
+    needs=("store_faults",),
+    source="R-L3-08; sglang#39269",
+    reference="store.get",
+    allowed="none, or a whole value, where the object was cut short",
+)
+def a_short_object_is_a_miss(
+    store_got: Sequence[bytes | None], store_puts: Sequence[Collection[bytes]], store_damage: Sequence[str]
+) -> bool:
+    """An object of which a part is missing MUST be a miss: no part of it is returned, and nothing filled up."""
+    return all(
+        got is None or damage not in SHORT or got in puts
+        for got, puts, damage in zip(store_got, store_puts, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-08",
+    on=(On.STORE_GET,),
+    needs=("store_faults",),
+    source="R-L3-08",
+    reference="store.get",
+    allowed="none, or a whole value, where the object was changed",
+)
+def a_corrupt_object_is_a_miss(
+    store_got: Sequence[bytes | None],
+    store_puts: Sequence[Collection[bytes]],
+    store_damage: Sequence[str],
+    store_checks: str,
+) -> bool:
+    """An object that has all its bytes, but not those that were put under its key, MUST be a miss, unless the store
+    declares that it looks at the length alone.
+    """
+    return store_checks == "length" or all(
+        got is None or damage not in CORRUPT or got in puts
+        for got, puts, damage in zip(store_got, store_puts, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-09",
+    on=(On.STORE_GET,),
+    strength=Strength.SHOULD,
+    needs=("store_faults",),
+    source="R-L3-08, H-11",
+    reference="store.put",
+    allowed="a value put after the damage",
+)
+def a_damaged_object_can_be_replaced(
+    store_got: Sequence[bytes | None],
+    store_mended: Sequence[Collection[bytes]],
+    store_damage: Sequence[str],
+    store_checks: str,
+) -> bool:
+    """A successful put under the key of a damaged object SHOULD replace it: else the page is lost until somebody clears
+    the store, although every put says that it is stored.
+    """
+    return all(
+        not mended or got in mended or (damage in UNSEEN and store_checks == "length")
+        for got, mended, damage in zip(store_got, store_mended, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-10",
+    on=(On.STORE_EXISTS, On.STORE_GET, On.STORE_PUT, On.STORE_GET_INTO),
+    source="R-L3-03, R-L3-09; sglang#39269",
+    reference="store.get",
+    allowed="an answer for each of the keys; the damaged ones are misses",
+)
+def one_bad_object_fails_no_other(store_raised: bool, store_excused: bool) -> bool:
+    """A call MUST NOT raise for what one of its objects is like: that position fails, all others are answered."""
+    return not store_raised or store_excused
+
+
+@rule(
+    "STORE-11",
+    on=(On.STORE_LOOKUP,),
+    source="R-L3-01, R-L3-07; design",
+    reference="store.exists",
+    allowed="bytes for each of the first {store_leading} keys, but for damaged ones",
+)
+def what_exists_can_be_read(
+    store_leading: int, store_got: Sequence[bytes | None], store_raised: bool, store_damage: Sequence[str]
+) -> bool:
+    """An object that ``exists`` counts MUST be readable: an engine reserves memory for what is counted."""
+    if store_raised:
+        return False
+    return not any(
+        got is None and not damage
+        for got, damage in zip(store_got[:store_leading], store_damage[:store_leading], strict=False)
+    )
+
+
+@rule(
+    "STORE-12",
+    on=(On.STORE_GET,),
+    needs=("store_ranks",),
+    source="R-L3-10; sglang#10969, sglang#26670",
+    reference="store.place",
+    allowed="none, or a value of this rank",
+)
+def no_rank_gets_the_pages_of_another(
+    store_got: Sequence[bytes | None],
+    store_puts: Sequence[Collection[bytes]],
+    store_foreign: Sequence[Collection[bytes]],
+) -> bool:
+    """What a rank stores of its own share of a page MUST be found by that rank alone: the place of an object includes
+    the rank's identity.
+    """
+    return all(
+        got is None or got in puts or got not in foreign
+        for got, puts, foreign in zip(store_got, store_puts, store_foreign, strict=False)
+    )
+
+
+@rule(
+    "STORE-13",
+    on=(On.STORE_GET_INTO,),
+    source="R-L3-02",
+    reference="store.get",
+    allowed="a whole value in each buffer said to be filled; the others unchanged where nothing is there",
+)
+def a_miss_leaves_its_buffer_alone(
+    store_filled: Sequence[bool],
+    store_there: Sequence[bool | None],
+    store_puts: Sequence[Collection[bytes]],
+    store_damage: Sequence[str],
+    buffers_before: Sequence[bytes],
+    buffers_after: Sequence[bytes],
+) -> bool:
+    """A get into buffers MUST fill the buffer of what it reports as read with one whole value, and MUST leave the buffer
+    of a key that is not there as it was.
+    """
+    known = zip(store_filled, store_there, store_puts, store_damage, buffers_before, buffers_after, strict=False)
+    for filled, there, puts, damage, before, after in known:
+        if there is False and (filled or before != after):
+            return False
+        if not damage and (after not in puts if filled else there is True):
+            return False
+    return True
+
+
+@rule(
+    "STORE-14",
+    on=(On.STORE_CRASH, On.STORE_RACE),
+    source="R-L3-07, H-10; sglang#39269",
+    reference="store.put",
+    allowed="none, or one whole value",
+)
+def no_reader_sees_half_an_object(
+    store_glimpses: Sequence[bytes | None], store_wholes: frozenset[bytes], store_raised: bool
+) -> bool:
+    """While a put is going on, and after its writer died at any moment of it, every reader MUST find nothing or one whole
+    value under the key.
+    """
+    return not store_raised and all(glimpse is None or glimpse in store_wholes for glimpse in store_glimpses)
+
+
+@rule(
+    "STORE-15",
+    on=(On.STORE_PUT,),
+    needs=("store_yard",),
+    source="design; CWE-22",
+    reference="store.place",
+    allowed="nothing outside of the store's own place",
+)
+def a_key_cant_leave_the_store(store_strays: Sequence[str]) -> bool:
+    """Whatever its text, a key MUST NOT name anything outside of the store's own place: it is refused or contained."""
+    return not store_strays
+
+
+@rule(
+    "STORE-16",
+    on=(On.STORE_CLEAR,),
+    source="R-L3-02; design",
+    reference="store.clear",
+    allowed="nothing",
+)
+def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
+    """After a clear a key MUST NOT be there: none is counted, and none can be read."""
+    return not store_left
+
+
+@rule(
+    "STORE-17",
+    on=(On.STORE_PUT,),
+    source="design",
+    reference="store.put",
+    allowed="all stored, but for keys out of the ordinary",
+)
+def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: Sequence[bool]) -> bool:
+    """While nothing fails, a put of a page under an ordinary key MUST be accepted."""
+    return all(accepted or not ordinary for accepted, ordinary in zip(store_accepted, store_ordinary, strict=False))
+
+
+@rule(
+    "STORE-18",
+    on=(On.STORE_GET,),
+    strength=Strength.SHOULD,
+    source="design; CWE-22",
+    reference="store.place",
+    allowed="none where it was refused, else what was put under that very key",
+)
+def an_odd_key_names_nothing_but_itself(
+    store_odd_got: Sequence[bytes | None],
+    store_odd_puts: Sequence[Collection[bytes]],
+    store_odd_there: Sequence[bool | None],
+) -> bool:
+    """A key that is no page hash SHOULD be refused, or name an object of its own: keys that are paths to the same file, or
+    differ in a part that is cut off, are different keys.
+    """
+    return all(
+        there is not True if got is None else got in puts
+        for got, puts, there in zip(store_odd_got, store_odd_puts, store_odd_there, strict=False)
+    )
+
+
+@rule(
+    "STORE-19",
+    on=(On.STORE_GET,),
+    needs=("store_faults",),
+    source="R-L3-08, R-L3-09; design; CWE-59, CWE-770",
+    reference="store.get",
+    allowed="none, or a whole value, where something else lies",
+)
+def what_is_no_object_is_a_miss(
+    store_got: Sequence[bytes | None],
+    store_puts: Sequence[Collection[bytes]],
+    store_damage: Sequence[str],
+    store_checks: str,
+) -> bool:
+    """What lies in an object's place and isn't one (far more bytes than a page has, a folder, a pipe, a link to another
+    object) MUST be a miss; a store that declares that it looks at the length alone may follow the link.
+    """
+    return all(
+        got is None or damage not in STRANGE or got in puts or (damage in UNSEEN and store_checks == "length")
+        for got, puts, damage in zip(store_got, store_puts, store_damage, strict=False)
+    )

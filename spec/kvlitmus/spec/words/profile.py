@@ -1,0 +1,262 @@
+"""The legal choices that a cache declares because they decide outcomes, and what is legal there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvlitmus.spec.words.choices import Values, checked
+from kvlitmus.spec.words.policies import PARENTS, SLRU_HITS
+from kvlitmus.spec.words.shapes import CASCADES, GRANTS, POINTS, REFILLS, ROOTS
+
+PROFILE_VALUES: dict[str, Values] = {
+    "reserved": range(2),
+    "align": ("reject", "round_up"),
+    "evict_granularity": ("page", "node"),
+    "evict_moment": ("call", "alloc"),
+    "evict_slack": range((1 << 20) + 1),
+    "evict_amount": ("lack", "need"),
+    "refused_begin": ("renews", "keeps"),
+    "match_cap": ("full", "len-1"),
+    "match_ends": ("page", "node"),
+    "duplicates": ("caller_frees", "cache_frees", "kept"),
+    "publish": ("explicit", "at_alloc"),
+    "release_delay": range((1 << 20) + 1),
+    "event_delay": range((1 << 20) + 1),
+    "hit_counts": ("insert", "match", "none"),
+    "split_created": ("keeps", "renews"),
+    "slru_hits": range(1, (1 << 20) + 1),
+    "clock": ("counter", "wall"),
+    "tick_uses": range(1, (1 << 20) + 1),
+    "misuse": ("undefined", "reject", "ignore"),
+    "attach": ("any_time", "at_start"),
+    "reserve": ("submit", "hit"),
+    "backup_parent": PARENTS,
+    "backup_filter": ("none", "own"),
+    "backup_moment": ("insert", "tick"),
+    "load_threshold": range((1 << 30) + 1),
+    "timeout_basis": ("hit", "requested"),
+    "timeout_from": ("submit", "first_poll"),
+    "commit": ("poll", "tick"),
+    "host_duplicates": ("kept", "reclaimed"),
+    "second_prefetch": ("refused", "undefined"),
+    "store_put": ("first", "last", "either"),
+    "store_checks": ("bytes", "length"),
+    "sparse_count": ("empty", "reject"),
+    "sparse_staged": ("first", "nothing"),
+    "sparse_ratio": range(1, 129),
+    "sparse_grows": ("page", "whole"),
+    "least_key": range((1 << 20) + 1),
+    "vocabulary": range(2, (1 << 32) + 1),
+    "namespaces": ("text", "none", "parts"),
+    "window_root": ROOTS,
+    "component_cascade": CASCADES,
+    "component_order": ("own", "policy"),
+    "component_grants": GRANTS,
+    "component_refill": REFILLS,
+    "component_points": POINTS,
+    "component_copies": ("one", "kept"),
+    "component_drop": ("none", "last"),
+    "component_landing": ("ended", "begun"),
+    "component_extent": ("boundary", "path"),
+    "component_host_spares": ("nothing", "device"),
+    "component_shortfall": ("kept", "dropped"),
+    "component_fetch_window": ("whole", "root", "anchor"),
+}
+"""What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""
+
+
+@checked("profile", PROFILE_VALUES)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The legal choices that decide outcomes; declared, so that nobody has to guess.  Raises ``ValueError`` for what isn't legal (:data:`PROFILE_VALUES`).
+
+    reserved: pages at the start of the pool that are never handed out (0 or 1).
+    align: what an allocation does with a size that is no multiple of the page: ``reject``
+        (raises) or ``round_up``.
+    evict_granularity: an eviction removes whole ``node`` s or single ``page`` s.
+    evict_moment: memory is only taken from the tree in an explicit ``evict`` (``call``), or also
+        inside an allocation (``alloc``).
+    evict_slack: pages that a cache which makes room on its own account may keep free beyond what the call takes.  An
+        explicit ``evict`` takes what was asked for.
+    evict_amount: where memory is short a cache evicts what it lacks (``lack``), or as much as the call needs in all,
+        whatever is free (``need``).
+    refused_begin: whether a request that is refused was a use of the prefix that was found for it (``renews``) or
+        not (``keeps``).
+    match_cap: a match may cover the whole key (``full``) or leaves one token to compute
+        (``len-1``).
+    match_ends: a match ends with the last page that is cached (``page``), or, where a key leaves a node in its middle, may
+        end with the node before (``node``).
+    duplicates: after an insert of what was cached already, the slots brought in vain are freed
+        by the caller (``caller_frees``), by the cache (``cache_frees``), or stay the caller's
+        (``kept``); in a block table, which has no insert, all places of a prefix are kept.
+    publish: pages become matchable by an explicit call (``explicit``) or when they are allocated (``at_alloc``): a
+        block table (:mod:`kvlitmus.spec.prefix.tables`), whose free pages are found until they are handed out.
+    release_delay: so many later calls that give memory back, at most, until what is given back to the device is on the
+        free list (:mod:`kvlitmus.spec.prefix.release`); 0 where there is no release queue.
+    event_delay: so many calls after the one that changed something, at most, its events are told: together, and after those of
+        the calls before.
+    hit_counts: what raises the count used by LFU and SLRU: ``insert`` (a new node starts with 1),
+        ``match``, or ``none``.
+    lock_touches: whether taking a lock counts as a use for recency.
+    unlock_touches: whether giving a lock back counts as a use for recency, that of an ended request included.
+    split_created: whether the upper half of a split node keeps the creation time (``keeps``) or
+        gets a new one (``renews``); FIFO and FILO follow it.
+    slru_hits: how many hits put a page into the protected segment of SLRU.
+    clock: recency comes from a ``counter`` or from a ``wall`` clock that the adapter orders.
+    tick_uses: so many uses in a row, at most, share a tick of that clock, so that none of them is known to be the older.
+    misuse: what happens to a call that the contract forbids: ``reject`` (raises), ``ignore``
+        (nothing changes), or ``undefined`` (not judged).
+
+    Of the keys that it takes (:mod:`kvlitmus.spec.words.limits`); no others are passed:
+
+    least_key: the fewest tokens of a key; 0 where an empty prompt is one.
+    vocabulary: tokens are below this number.
+    namespaces: a namespace is any short ``text``, or made of two ``parts`` with a ``/`` between, such as an adapter and
+        a salt; or there are ``none``.
+
+    Of hierarchies:
+
+    attach: storage comes and goes at ``any_time``, or is attached ``at_start`` for good.
+    reserve: a prefetch takes host memory when it is asked for (``submit``) or when storage has told
+        how much it has (``hit``).
+    backup_parent: what happens to a page whose parent isn't backed when it is due for backup: it waits
+        (``skip``), or its ancestors go first (``chain``).
+    backup_filter: whether a page that is due for backup may stay without a host copy because a filter of the cache's ``own``
+        declines it, at this use or at every one, or none is left out but for want of memory (``none``).  What is below
+        such a page waits with it; nothing is backed up before it is due; under write-back there is no filter.
+    backup_moment: a backup begins with the insertion that makes its page due (``insert``), or may be left to the next tick
+        (``tick``).
+    fill_matched: whether a commit gives what it read to pages that are on the device alone.
+    load_threshold: fewer units than these are not worth a load back.
+    timeout: base, seconds per 1024 units, and most seconds (0: no limit) that a prefetch may take
+        under the stop policy ``timeout``.
+    timeout_basis: the units that count are those found in storage (``hit``) or those ``requested``.
+    timeout_from: time runs from the ``submit`` or from the ``first_poll``.
+    restored_counts: whether the insert that brings a page back to the device counts as a hit.
+    commit: what a fetch has read counts at once, and gets into the tree when the request polls (``poll``);
+        or it counts from the next tick on, which also commits a fetch that has ended (``tick``).
+    host_duplicates: under write-back an eviction of the host leaves the host copies of pages that are on the device
+        too (``kept``), or may drop them first (``reclaimed``).
+    second_prefetch: what comes of a prefetch for a request that waits for one already: it is ``refused``, or nobody
+        may ask (``undefined``).
+
+    Of the names of pages:
+
+    hash_scheme: the scheme by which pages are named in storage (:mod:`kvlitmus.spec.words.schemes`): ``kvlitmus-2`` and
+        ``sglang-1`` are known, and judged byte by byte; under any other name only what every scheme owes is judged.
+
+    Of page stores:
+
+    store_put: of two values put under one key, the ``first`` or the ``last`` is kept, or ``either``.
+    store_checks: a read makes sure of all ``bytes`` of an object, or of its ``length`` alone.
+
+    Of sparse host pools:
+
+    sparse_count: a request for no tokens, or for fewer, is answered with no slots whatever its start (``empty``); or its
+        start is looked at all the same, and a negative count is refused (``reject``).
+    sparse_staged: a request that was staged and is longer than its buffer begins to decode with its ``first`` tokens in the
+        buffer, or with ``nothing`` there.
+    sparse_ratio: so many tokens of the model are compressed to one that has a slot on the host, and a place on the device.
+    sparse_grows: a row's buffer takes device slots by the ``page``, as its sequence grows, or it is ``whole`` from the beginning.
+
+    Of components:
+
+    window_root: near the root a window needs no more than there is (``shorter``), or a prefix that is shorter than the
+        window can't be used (``full``).
+    component_cascade: what else an eviction takes with an entry: nothing (``none``); with KV what the other components
+        have for the same prefix (``base``); that, and with an entry of another component at a prefix that no KV extends the KV
+        and all else there (``leaf``); or that, and with any entry what the components after its own, in the order of the
+        layout, have for the same prefix (``later``).
+    component_order: the entries that nobody needs go in an order of the cache's ``own``; or, where they go one by one, by the
+        eviction ``policy`` of the configuration: a hit uses what it names, and an insert, a commit or a request what it brings;
+        whether a call uses what else is on its path, the cache may decide.
+    component_grants: places are granted for ``each`` component by itself; or a window's come with those of KV and are tied
+        to them (``paired``): no more of them are asked for than of KV, the last of KV have them, an insert brings both
+        for the same prefixes up to the end of what it brings, and they are given back together; or so, and an insert
+        brings at least the ``whole`` window that its end needs, but for what is cached before it.
+    component_refill: an insert that brings KV and a window's entry for a prefix whose KV is cached and whose window's is
+        not takes the window's alone (``fills``); or the KV as well, in place of the one that was cached, which is free
+        then, unless a receipt covers that (``replaces``).
+    component_points: an insert brings states for ``any`` boundaries, or for none; or, of each component of states, one
+        for the ``end`` of its key.
+    component_copies: where two requests compute the same, one entry is cached and the other stays its request's
+        (``one``), or both are cached (``kept``).
+    component_drop: a hit ends at a boundary, and drops ``none`` of what is cached behind; or drops the ``last``
+        entries: a boundary counts where every component but states has the entry behind it, too, which the hit leaves to
+        be computed again, as speculative decoding with EAGLE needs it.  It holds of hits, not of copies, writes and prefetches.
+    component_landing: what a copy between device and host brings is cached when it has ``ended``, if it went well; or from
+        the moment it has ``begun``, and stays until it has ended.  Copies that are cached from their beginning can't
+        fail, and the suite ends those of one direction in the order in which they began.
+    component_extent: a copy takes what its ``boundary`` needs; or besides what belongs to prefixes on its ``path``, as by
+        nodes, and may protect all of that until it ends, as may a write to storage, and a prefetch what is on the path to
+        its anchor; a backup may then make room for each boundary on its path in turn, and stop earlier where it finds too
+        little.
+    component_host_spares: an eviction from the host spares ``nothing`` but what copies and writes need, or may spare what
+        the ``device`` has too.
+    component_shortfall: where something that a prefetch reads did not come, the KV before the first hole in it is
+        ``kept``, with whatever else came whole; or all of it is ``dropped``, and given back.
+    component_fetch_window: a prefetch takes a window ``whole`` or not at all; or, from the ``root``, what there is of
+        it; or also behind an ``anchor``, whose own window is the rest of it.
+
+    Of these, ``evict_granularity`` and ``duplicates`` hold for caches of components too.  By ``node``: an eviction
+    goes on to the end of what one insert brought at once, and a receipt may cover a window back to there.
+    """
+
+    reserved: int = 1
+    align: str = "reject"
+    evict_granularity: str = "page"
+    evict_moment: str = "call"
+    evict_slack: int = 0
+    evict_amount: str = "lack"
+    refused_begin: str = "renews"
+    match_cap: str = "full"
+    match_ends: str = "page"
+    duplicates: str = "caller_frees"
+    publish: str = "explicit"
+    release_delay: int = 0
+    event_delay: int = 0
+    hit_counts: str = "insert"
+    lock_touches: bool = False
+    unlock_touches: bool = False
+    split_created: str = "keeps"
+    slru_hits: int = SLRU_HITS
+    clock: str = "counter"
+    tick_uses: int = 1
+    misuse: str = "undefined"
+    attach: str = "any_time"
+    reserve: str = "submit"
+    backup_parent: str = "skip"
+    backup_filter: str = "none"
+    backup_moment: str = "insert"
+    fill_matched: bool = False
+    load_threshold: int = 0
+    timeout: tuple[float, float, float] = (2.0, 0.1, 30.0)
+    timeout_basis: str = "hit"
+    timeout_from: str = "submit"
+    restored_counts: bool = False
+    commit: str = "poll"
+    host_duplicates: str = "kept"
+    second_prefetch: str = "refused"
+    hash_scheme: str = "other"
+    store_put: str = "either"
+    store_checks: str = "bytes"
+    sparse_count: str = "empty"
+    sparse_staged: str = "first"
+    sparse_ratio: int = 1
+    sparse_grows: str = "page"
+    least_key: int = 0
+    vocabulary: int = 1 << 32
+    namespaces: str = "text"
+    window_root: str = "shorter"
+    component_cascade: str = "base"
+    component_order: str = "own"
+    component_grants: str = "each"
+    component_refill: str = "fills"
+    component_points: str = "any"
+    component_copies: str = "one"
+    component_drop: str = "none"
+    component_landing: str = "ended"
+    component_extent: str = "boundary"
+    component_host_spares: str = "nothing"
+    component_shortfall: str = "kept"
+    component_fetch_window: str = "whole"

@@ -1,0 +1,82 @@
+"""What one run is about: what was asked for, what was declared, and how deeply it is observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.layouts import Layout, layout_of
+from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.units import PageNo, Tokens
+
+SNAPSHOT = 3
+"""The depth of a full snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What facts need to know beside the steps."""
+
+    config: Config
+    """What the cache was asked to be."""
+    profile: Profile
+    """The choices that it declares."""
+    depth: int
+    """How deeply it is observed."""
+    capabilities: frozenset[str]
+    """The ports that it has."""
+    names: Names = field(default_factory=Names, compare=False, repr=False)
+    """The table by which prefixes are named; it grows, but a prefix keeps its name."""
+    size: int = field(init=False)
+    """Slots in a page."""
+    usable: frozenset[PageNo] = field(init=False)
+    """The pages that the pool may hand out."""
+    host_usable: frozenset[PageNo] = field(init=False)
+    """Those of the host pool."""
+    seen: bool = field(init=False)
+    """Whether there is a snapshot after each call, so that nothing is doubtful."""
+    capacity: Tokens = field(init=False)
+    """The slots of all usable pages."""
+    renews: bool = field(init=False)
+    """Whether a node that is split counts as created anew."""
+    table: bool = field(init=False)
+    """Whether the cache is a block table (:mod:`kvlitmus.spec.prefix.tables`)."""
+    layout: Layout = field(init=False, compare=False)
+    """The components that it keeps, where it is a cache of components."""
+
+    def __post_init__(self) -> None:
+        config, profile = self.config, self.profile
+        reserved = profile.reserved if config.pool == "device" else 0
+        tiered = self.depth >= SNAPSHOT and "tiers" in self.capabilities
+        object.__setattr__(self, "size", config.page_size)
+        object.__setattr__(self, "capacity", Tokens(config.pages * config.page_size))
+        object.__setattr__(self, "usable", frozenset(map(PageNo, range(reserved, reserved + config.pages))))
+        object.__setattr__(self, "host_usable", frozenset(map(PageNo, range(config.host_pages))))
+        object.__setattr__(self, "seen", self.depth >= SNAPSHOT)
+        object.__setattr__(self, "layout", self.laid_out())
+        object.__setattr__(self, "table", profile.publish == "at_alloc")
+        # Of hierarchies nobody asks: their nodes come and go with demotions, and the policies that go by creation are
+        # judged on flat caches.
+        object.__setattr__(self, "renews", not tiered and profile.split_created == "renews")
+
+    def laid_out(self) -> Layout:
+        """The components of the configuration, and their pools on each tier."""
+        config = self.config
+        return layout_of(config.components, config.page_size, config.pages, config.host_pages)
+
+    @property
+    def steps(self) -> bool:
+        """Whether the jobs can be seen, and go on one by one."""
+        return "steps" in self.capabilities
+
+    @property
+    def ties(self) -> int:
+        """Of uses that are no more ticks apart than this nobody knows which the cache takes for the older."""
+        return self.profile.tick_uses - 1
+
+    def cap(self, units: int) -> Tokens:
+        """The longest match that the profile allows for a key of this many units."""
+        if self.profile.match_cap == "len-1":
+            units = max(0, units - 1)
+        return Tokens(units - units % self.size)
