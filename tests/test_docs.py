@@ -114,21 +114,24 @@ def test_every_link_leads_somewhere_where_the_code_is_hosted_too() -> None:
     assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/index.md"} <= pages.keys()
     assert list(lost_links(pages, there)) == []
     planted = "# A b\n[a](ports.md) [b](../README.md) [c](#a-b) [d](index.md#nowhere) [e](#c) [f](../tests/data) "
-    planted += (
-        "[g](../reference/kvlitmus/reference/pool.py#nothing) [h](../reference/kvlitmus/reference/pool.py#slots_of)"
-    )
+    planted += "[g](../reference/kvlitmus/reference/prefix/pool.py#nothing) "
+    planted += "[h](../reference/kvlitmus/reference/prefix/pool.py#slots_of)"
     found = list(lost_links({"docs/planted.md": planted}, {*there, "docs/planted.md"}))
     assert found == [
         "docs/planted.md: ports.md",
         "docs/planted.md: index.md#nowhere",
         "docs/planted.md: #c",
-        "docs/planted.md: ../reference/kvlitmus/reference/pool.py#nothing",
+        "docs/planted.md: ../reference/kvlitmus/reference/prefix/pool.py#nothing",
     ]
 
 
 def test_links_to_sources_lead_to_pages_of_the_site() -> None:
-    text = "[a](../../reference/kvlitmus/reference/pool.py#allocate) [b](../../CHANGELOG.md) [c](../../tools/setup)"
-    turned = "[a](../reference/pool.md#kvlitmus.reference.pool.allocate) [b](../changelog.md) `tools/setup`"
+    text = (
+        "[a](../../reference/kvlitmus/reference/prefix/pool.py#allocate) [b](../../CHANGELOG.md) [c](../../tools/setup)"
+    )
+    turned = (
+        "[a](../reference/prefix.pool.md#kvlitmus.reference.prefix.pool.allocate) [b](../changelog.md) `tools/setup`"
+    )
     assert site.for_site(text, "rules/pool.md") == turned
     assert site.for_site("[a](../reference/kvlitmus/reference/__init__.py)", "index.md") == "[a](reference/index.md)"
     assert site.for_site("[a](../spec/kvlitmus/spec/prefix/rules/pool.py)", "tutorial.md") == "[a](rules/pool.md)"
@@ -182,7 +185,7 @@ def test_ports_are_rendered_with_their_docstrings() -> None:
         "[a](nowhere.md)",
         "[a](rules/pool.md#pool-99)",
         "[a](#nowhere)",
-        "[a](reference/pool.md#kvlitmus.reference.pool.nowhere)",
+        "[a](reference/pool.md#kvlitmus.reference.prefix.pool.nowhere)",
         "[a](../index.md)",
     ],
 )
@@ -205,7 +208,7 @@ def test_every_rule_is_on_the_site_as_it_stands() -> None:
 
 def test_every_generated_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    listed = re.findall(r"([\w/-]+\.md)$", navigation, re.MULTILINE)
+    listed = re.findall(r"([\w./-]+\.md)$", navigation, re.MULTILINE)
     assert set(listed) >= set(GENERATED)
     assert [path for path in listed if path not in PAGES] == []
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.report.form import rows
-from kvlitmus.reference.perform import DECIDE
+from kvlitmus.reference.prefix.perform import DECIDE
 from kvlitmus.spec.interface import CACHE_PORTS
 from kvlitmus.spec.prefix import calls, effects
 from tests.test_layout import ROOT

@@ -67,7 +67,7 @@ def test_all_that_is_named_is_a_link_and_every_link_leads_somewhere() -> None:
         "COMP-99",
         "`prefetch.gate`",
         "`tests/test_docs.py`",
-        "[`prefetch.gate`](../reference/kvlitmus/reference/prefetch.py#gone)",
+        "[`prefetch.gate`](../reference/kvlitmus/reference/prefix/prefetch.py#gone)",
         "[0.5.13](results/gone.json)",
     ],
 )
@@ -81,7 +81,7 @@ def test_a_row_names_what_exists(row: list[str]) -> None:
     ids = rules.split(", ")
     assert set(ids) <= all_rules().keys() and len(set(ids)) == len(ids)
     for model in named(models):
-        module, name = model.split(".")
+        module, _, name = model.rpartition(".")
         assert callable(getattr(importlib.import_module(f"kvlitmus.reference.{module}"), name))
     assert all((ROOT / path).is_file() for path in named(tests))
     assert named(models) and named(tests)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from kvlitmus.reference.perform import DECIDE, MAKES_ROOM
+from kvlitmus.reference.prefix.perform import DECIDE, MAKES_ROOM
 from kvlitmus.spec.interface import cache as interface
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Rule

@@ -57,18 +57,29 @@ from tools.autodoc import markdown, modules_page  # noqa: E402
 from tools.matrix import ordered_rules  # noqa: E402
 
 REFERENCE = (
-    *("perform", "choose", "table", "pool", "hashing", "prefetch"),
-    *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store", "sparse"),
+    *("prefix.perform", "prefix.choose", "prefix.table", "prefix.pool", "prefix.hashing", "prefix.prefetch"),
     *(
-        "components",
-        "component_prefetch",
-        "component_host",
-        "component_writes",
-        "component_storing",
-        "component_events",
-        "component_requests",
+        "prefix.hierarchy",
+        "prefix.tier",
+        "prefix.backup",
+        "prefix.load",
+        "prefix.put",
+        "prefix.fetch",
+        "prefix.life",
+        "prefix.event",
+        "stores",
+        "sparse",
+    ),
+    *(
+        "components.tree",
+        "components.prefetch",
+        "components.host",
+        "components.writes",
+        "components.storing",
+        "components.events",
+        "components.requests",
         "ranks",
-        "chosen",
+        "prefix.chosen",
     ),
 )
 """The modules of the reference, in the order in which they are best read."""
@@ -185,7 +196,9 @@ def rule_section(rule: Rule) -> list[str]:
     lines += [f"- Says with less to see what is said by {_links(one.of)}: {one.how}" for one in meant_by(rule.id)]
     lines.append(f"- From: {linked(rule.source)}")
     if rule.reference:
-        goal = f"../../reference/kvlitmus/reference/{_part(rule)}.py#{rule.reference.partition('.')[2]}"
+        goal = (
+            f"../../reference/kvlitmus/reference/{_part(rule).replace('.', '/')}.py#{rule.reference.rpartition('.')[2]}"
+        )
         lines.append(f"- How the reference keeps it: [{rule.reference}]({goal})")
     if rule.facts:
         source = inspect.getsource(rule.predicate).rstrip().splitlines()
@@ -281,7 +294,7 @@ def _links(ids: Iterable[str]) -> str:
 
 
 def _part(rule: Rule) -> str:
-    return rule.reference.partition(".")[0]
+    return rule.reference.rpartition(".")[0]
 
 
 def _module(name: str) -> ModuleType:
@@ -458,7 +471,7 @@ def for_site(text: str, path: str) -> str:
         source = os.path.normpath(f"docs/{path}/../{goal}")
         page = page_of().get(source, "")
         if page:
-            name = f"kvlitmus.reference.{Path(source).stem}.{anchor}" if page.startswith("reference/") else anchor
+            name = f"kvlitmus.{page[:-3].replace('/', '.')}.{anchor}" if page.startswith("reference/") else anchor
             return f"[{found['text']}]({up}{page}{f'#{name}' if anchor else ''})"
         return found[0] if source.startswith("docs/") else f"`{source}`"
 

@@ -15,7 +15,7 @@ from kvlitmus.conformance.adapters.sglang.v0_5_23 import hicache
 from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import HICACHE_PLAN, Hasher
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.run.targets import KNOWN
-from kvlitmus.reference.hashing import page_hashes
+from kvlitmus.reference.prefix.hashing import page_hashes
 from kvlitmus.spec.words.schemes import SGLANG_1
 from kvlitmus.spec.words.units import Key
 from tests.conformance.support.release_python import HOME, run

@@ -15,7 +15,7 @@ import numpy as np
 from kvlitmus.conformance.litmus.hashing_table import LARGEST, REFUSED, VECTORS, Vector
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.hashing import pack_bigrams, page_hashes
-from kvlitmus.reference import hashing as reference
+from kvlitmus.reference.prefix import hashing as reference
 from kvlitmus.spec.words.units import Key
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kvlitmus.optimized.storage.base import Identity, PageStore
 from kvlitmus.optimized.storage.file import FileStore
-from kvlitmus.reference.hashing import page_hashes
+from kvlitmus.reference.prefix.hashing import page_hashes
 from kvlitmus.spec.words.schemes import SGLANG_1
 from kvlitmus.spec.words.units import Key
 from tests.optimized.support.fake_redis import serving

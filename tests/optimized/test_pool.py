@@ -17,8 +17,8 @@ from kvlitmus.conformance.adapters.reference.flat import PROFILE, ReferenceCache
 from kvlitmus.conformance.ports import Config
 from kvlitmus.optimized import kernels
 from kvlitmus.optimized.pool import PagePool
-from kvlitmus.reference import pool as reference
-from kvlitmus.reference.perform import Choice
+from kvlitmus.reference.prefix import pool as reference
+from kvlitmus.reference.prefix.perform import Choice
 from kvlitmus.spec.words.units import PageNo, Slot
 
 CALLS = st.lists(

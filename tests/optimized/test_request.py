@@ -15,7 +15,7 @@ import numpy as np
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.view import nodes_of
-from kvlitmus.reference.perform import Choice, free_pages, perform
+from kvlitmus.reference.prefix.perform import Choice, free_pages, perform
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Path, Publish, path_of
 from kvlitmus.spec.prefix.state import empty_state
 from kvlitmus.spec.words.config import Config

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvlitmus.reference.hierarchy import empty_hierarchy, host_of, moving
-from kvlitmus.reference.perform import perform
+from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, host_of, moving
+from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface.tiers import FETCH, QUERY, Job, Outcome
 from kvlitmus.spec.prefix.host_state import Operation
 from kvlitmus.spec.prefix.seen import Asked, Record, TierSeen

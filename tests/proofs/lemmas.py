@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from kvlitmus.reference.perform import perform
+from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.law import step as performed
 from kvlitmus.spec.misuse.calls import Aftermath, DoubleFree, RepeatedFree

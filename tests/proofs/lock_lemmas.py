@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.reference.perform import perform
+from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.law import step as performed
 from kvlitmus.spec.misuse.calls import Aftermath, StaleUnlock
 from kvlitmus.spec.prefix import advance, effects

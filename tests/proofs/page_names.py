@@ -20,7 +20,7 @@ from itertools import product
 from typing import NamedTuple
 
 from kvlitmus.conformance.checker.calls.hashing import Noting, run_hashes, run_two_ways
-from kvlitmus.reference.hashing import page_hashes
+from kvlitmus.reference.prefix.hashing import page_hashes
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.plan import verdicts
 from kvlitmus.spec.parts import all_rules

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import kvlitmus.spec.prefix.rules.prefetch  # noqa: F401 - registers the rules
-from kvlitmus.reference.prefetch import Answer, Call, Conversation, converse, gate, plan_prefetch, reserve, start
+from kvlitmus.reference.prefix.prefetch import Answer, Call, Conversation, converse, gate, plan_prefetch, reserve, start
 from kvlitmus.spec.interface.plans import NO_MEMORY, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.law.plan import verdicts
 from kvlitmus.spec.law.rule import RULES

@@ -16,8 +16,8 @@ import pytest
 
 from kvlitmus.conformance.checker.calls import pool, request, tree
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.reference import choose, perform
-from kvlitmus.reference.perform import Choice
+from kvlitmus.reference.prefix import choose, perform
+from kvlitmus.reference.prefix.perform import Choice
 from kvlitmus.spec.prefix.effects import leaves
 from kvlitmus.spec.prefix.state import Tree
 from kvlitmus.spec.words.policies import POLICIES

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.reference import component_host as model
-from kvlitmus.reference.components import Cache
+from kvlitmus.reference.components import host as model
+from kvlitmus.reference.components.tree import Cache
 from kvlitmus.spec.components.calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
 from kvlitmus.spec.components.state import Copy
 from kvlitmus.spec.words.setting import Setting

@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from kvlitmus.reference import component_host
-from kvlitmus.reference import component_requests as requests
-from kvlitmus.reference import components as model
+from kvlitmus.reference.components import host as component_host
+from kvlitmus.reference.components import requests
+from kvlitmus.reference.components import tree as model
 from kvlitmus.spec.components.calls import At, ComponentEvict, ComponentEvictHost, ComponentStart
 from kvlitmus.spec.components.order_facts import Order, passed_over
 from kvlitmus.spec.components.state import Use, Uses

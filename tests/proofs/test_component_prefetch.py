@@ -9,8 +9,8 @@ from itertools import product
 import pytest
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference import component_prefetch as model
-from kvlitmus.reference.components import Cache, Entry, empty
+from kvlitmus.reference.components import prefetch as model
+from kvlitmus.reference.components.tree import Cache, Entry, empty
 from kvlitmus.spec.components.calls import (
     Committed,
     ComponentAbort,

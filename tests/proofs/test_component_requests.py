@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvlitmus.reference import component_requests as model
+from kvlitmus.reference.components import requests as model
 from kvlitmus.spec.components.calls import ComponentFinish, ComponentStart, Holding
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Run, Window, working

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.reference import component_host, component_prefetch
-from kvlitmus.reference import component_storing as model
-from kvlitmus.reference.components import Cache
+from kvlitmus.reference.components import host as component_host
+from kvlitmus.reference.components import prefetch as component_prefetch
+from kvlitmus.reference.components import storing as model
+from kvlitmus.reference.components.tree import Cache
 from kvlitmus.spec.components.calls import (
     ComponentDetach,
     ComponentEvictHost,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.reference import component_writes as model
-from kvlitmus.reference.components import Cache
+from kvlitmus.reference.components import writes as model
+from kvlitmus.reference.components.tree import Cache
 from kvlitmus.spec.components.calls import ComponentCall, ComponentInsert, ComponentUnlock
 from kvlitmus.spec.components.state import end_name, path_to
 from kvlitmus.spec.prefix.calls import Path

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 
-from kvlitmus.reference import components as model
+from kvlitmus.reference.components import tree as model
 from kvlitmus.spec.components.calls import ComponentCall, ComponentHit, ComponentMatch
 from kvlitmus.spec.components.storage import (
     agreed,

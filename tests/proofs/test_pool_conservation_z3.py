@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kvlitmus.reference.perform import free_pages, perform
-from kvlitmus.reference.pool import slots_of
+from kvlitmus.reference.prefix.perform import free_pages, perform
+from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix import state as states
 from kvlitmus.spec.words.config import Config

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kvlitmus.reference.hierarchy import empty_hierarchy, host_homes, host_of, moving
-from kvlitmus.reference.perform import perform
-from kvlitmus.reference.prefetch import converse, plan_prefetch
+from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, host_homes, host_of, moving
+from kvlitmus.reference.prefix.perform import perform
+from kvlitmus.reference.prefix.prefetch import converse, plan_prefetch
 from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, Outcome
 from kvlitmus.spec.prefix.calls import Begin, End, path_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvlitmus.reference.perform import perform
+from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.calls import Alloc
 from kvlitmus.spec.words.units import Tokens

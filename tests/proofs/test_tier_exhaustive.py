@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvlitmus.reference import event
+from kvlitmus.reference.prefix import event
 from kvlitmus.spec.law.rule import Kind
 from kvlitmus.spec.parts import all_rules
 from tests.proofs.support.searches import tiered as explore

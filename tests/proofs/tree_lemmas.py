@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kvlitmus.reference.perform import perform
+from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface import Stored
 from kvlitmus.spec.law import step as performed
 from kvlitmus.spec.prefix import effects

@@ -13,9 +13,9 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item, Options
-from kvlitmus.reference.choose import Choice
-from kvlitmus.reference.hierarchy import host_of, moving
-from kvlitmus.reference.perform import perform
+from kvlitmus.reference.prefix.choose import Choice
+from kvlitmus.reference.prefix.hierarchy import host_of, moving
+from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.calls import Evict, Insert

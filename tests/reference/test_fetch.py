@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
-from kvlitmus.reference.hashing import page_hashes
-from kvlitmus.reference.hierarchy import host_of
+from kvlitmus.reference.prefix.hashing import page_hashes
+from kvlitmus.reference.prefix.hierarchy import host_of
 from kvlitmus.spec.interface.tiers import Outcome
 from tests.reference.support.desk import Desk
 

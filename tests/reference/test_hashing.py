@@ -20,7 +20,7 @@ from kvlitmus.conformance.litmus.hashing_table import (
     Vector,
 )
 from kvlitmus.conformance.specimen.hashing import PageHasher
-from kvlitmus.reference.hashing import chain_start, event_number, page_hashes
+from kvlitmus.reference.prefix.hashing import chain_start, event_number, page_hashes
 from kvlitmus.spec.prefix.hash_calls import HashPair, split_key
 from kvlitmus.spec.words.schemes import KVLITMUS_2, SCHEMES, SGLANG_1, Domain, Scheme, encode
 from kvlitmus.spec.words.units import Key

@@ -12,7 +12,7 @@ from kvlitmus.conformance.checker.calls.prefetch import checked_plan, planned
 from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost
 from kvlitmus.conformance.litmus.prefetch_table import CASES, PlanCase
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
-from kvlitmus.reference.prefetch import Answer, Call, converse, plan_prefetch
+from kvlitmus.reference.prefix.prefetch import Answer, Call, converse, plan_prefetch
 from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.law.plan import verdicts
 from kvlitmus.spec.law.rule import RULES

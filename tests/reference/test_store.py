@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.reference.store import KEY_LIMIT, clear, crash, damage, empty_store, exists, get, place, put
+from kvlitmus.reference.stores import KEY_LIMIT, clear, crash, damage, empty_store, exists, get, place, put
 
 KEYS = st.sampled_from(("a", "b", "c", "1/a", "../a", "é"))
 VALUES = st.binary(max_size=4)

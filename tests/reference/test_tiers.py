@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
-from kvlitmus.reference.hierarchy import alone_of, host_homes, host_of, pin
-from kvlitmus.reference.perform import Choice, perform
+from kvlitmus.reference.prefix.hierarchy import alone_of, host_homes, host_of, pin
+from kvlitmus.reference.prefix.perform import Choice, perform
 from kvlitmus.spec.interface.tiers import DONE
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Reset
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of

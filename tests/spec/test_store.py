@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.reference.store import damage, empty_store, exists, get, put
+from kvlitmus.reference.stores import damage, empty_store, exists, get, put
 from kvlitmus.spec.stores import rules as store
 from kvlitmus.spec.stores.facts import STRANGE
 

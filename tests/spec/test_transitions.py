@@ -21,7 +21,7 @@ from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen import works
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.reference.hierarchy import host_of
+from kvlitmus.reference.prefix.hierarchy import host_of
 from kvlitmus.spec.interface import JOB_KINDS, Outcome
 from kvlitmus.spec.prefix.rules.job import ADVANCES, GONE, JOBS, LANDED, UNDER_WAY
 from kvlitmus.spec.words.names import Names

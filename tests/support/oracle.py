@@ -1,9 +1,9 @@
 """The reference as the oracle of another cache: with the choices that it was seen to make, it must do what it did.
 
-An :class:`Oracle` is a judge.  Beside judging, it asks :func:`~kvlitmus.reference.perform.perform` for every step what
-a correct cache would have answered and what it would be afterwards, and compares: the answer, what is known of the
-cache (the tree with recency, hits, locks and priorities, owners, requests, contents), and what the snapshot shows.
-What differs raises :class:`Differs`.
+An :class:`Oracle` is a judge.  Beside judging, it asks :func:`~kvlitmus.reference.prefix.perform.perform` for every
+step what a correct cache would have answered and what it would be afterwards, and compares: the answer, what is known
+of the cache (the tree with recency, hits, locks and priorities, owners, requests, contents), and what the snapshot
+shows. What differs raises :class:`Differs`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.reference.perform import choice_of, free_pages, perform, sizes
+from kvlitmus.reference.prefix.perform import choice_of, free_pages, perform, sizes
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix.advance import follow

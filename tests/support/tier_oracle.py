@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kvlitmus.reference.choose import Choice
-from kvlitmus.reference.hierarchy import alone_of, empty_hierarchy, host_of, jobs_of, moving, occupied
-from kvlitmus.reference.perform import choice_of, free_pages, perform, sizes
+from kvlitmus.reference.prefix.choose import Choice
+from kvlitmus.reference.prefix.hierarchy import alone_of, empty_hierarchy, host_of, jobs_of, moving, occupied
+from kvlitmus.reference.prefix.perform import choice_of, free_pages, perform, sizes
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import FETCH, Job, Loaded, Prefetched
 from kvlitmus.spec.law.step import Step

@@ -1,9 +1,9 @@
 """How one correct cache behaves: frozen values and pure transition functions.
 
-All of it is :func:`kvlitmus.reference.perform.perform`: for each call, what a correct cache chooses
-(:mod:`~kvlitmus.reference.choose`) and answers.  What the call then amounts to is said in
+All of it is :func:`kvlitmus.reference.prefix.perform.perform`: for each call, what a correct cache chooses
+(:mod:`~kvlitmus.reference.prefix.choose`) and answers.  What the call then amounts to is said in
 :mod:`kvlitmus.spec.prefix.advance`, on the state of :mod:`kvlitmus.spec.prefix.state`.  The parts of a hierarchy are
-named in :mod:`~kvlitmus.reference.hierarchy`.
+named in :mod:`~kvlitmus.reference.prefix.hierarchy`.
 
 What is worth keeping, when pages are backed up and how long requests wait is decided in
 :mod:`kvlitmus.spec.words.policies`.

@@ -13,7 +13,7 @@ from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.tree import Place
-from kvlitmus.reference.hierarchy import alone_of, host_homes, host_of
+from kvlitmus.reference.prefix.hierarchy import alone_of, host_homes, host_of
 from kvlitmus.spec.words.units import Key
 from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore
 from tests.optimized.support.homes import assert_one_home_each

@@ -29,7 +29,7 @@ from kvlitmus.optimized.testing import (
     SetClock,
     faulty_parts,
 )
-from kvlitmus.reference.hierarchy import alone_of
+from kvlitmus.reference.prefix.hierarchy import alone_of
 from kvlitmus.spec.interface.tiers import Job, Outcome
 from kvlitmus.spec.words.units import Key
 from tests.optimized.support.hierarchy_look import Look

@@ -19,7 +19,7 @@ from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config
-from kvlitmus.reference.hierarchy import host_of
+from kvlitmus.reference.prefix.hierarchy import host_of
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, QUERY, Event, Job, Outcome
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import State

@@ -20,11 +20,11 @@ from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.optimized.tree import Tree
 from kvlitmus.optimized.view import nodes_of
-from kvlitmus.reference import backup, fetch, hierarchy, load, tier
-from kvlitmus.reference.choose import NO_CHOICE, Choice, free_pages, sizes
-from kvlitmus.reference.hierarchy import alone_of, empty_hierarchy, host_of, pin
-from kvlitmus.reference.perform import flat, perform
-from kvlitmus.reference.pool import slots_of
+from kvlitmus.reference.prefix import backup, fetch, hierarchy, load, tier
+from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, free_pages, sizes
+from kvlitmus.reference.prefix.hierarchy import alone_of, empty_hierarchy, host_of, pin
+from kvlitmus.reference.prefix.perform import flat, perform
+from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, path_of
 from kvlitmus.spec.prefix.host_state import Operation

@@ -6,7 +6,7 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
-from kvlitmus.reference.prefetch import Call
+from kvlitmus.reference.prefix.prefetch import Call
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.words import policies
@@ -88,7 +88,7 @@ def a_prefetch_is_planned_as_the_reference_plans_it(source: Source, run: Run, ca
     ask = PrefetchAsk(length, size, threshold, run.whether("storage_on"), occupied, capacity, ("before", "it"))
     mine, theirs = Host(run), Host(run)
     plan = source.module(PLAN).PrefetchPlanner().plan_prefetch(ask, mine)
-    reference = source.module("kvlitmus.reference.prefetch", int=Whole)
+    reference = source.module("kvlitmus.reference.prefix.prefetch", int=Whole)
     expected = reference.converse(reference.plan_prefetch(ask), theirs.reply)
     calls = [[name for name, _ in host.said] for host in (mine, theirs)]
     if calls[0] != calls[1]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kvlitmus.reference import components as model
+from kvlitmus.reference.components import tree as model
 from kvlitmus.spec.components.calls import (
     ComponentBackUp,
     ComponentCall,

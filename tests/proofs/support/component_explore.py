@@ -11,8 +11,10 @@ from typing import cast
 
 from kvlitmus.conformance.adapters.reference.components import target
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference import component_events, component_storing, component_writes
-from kvlitmus.reference import components as model
+from kvlitmus.reference.components import events as component_events
+from kvlitmus.reference.components import storing as component_storing
+from kvlitmus.reference.components import tree as model
+from kvlitmus.reference.components import writes as component_writes
 from kvlitmus.spec.components.advance import advance_components
 from kvlitmus.spec.components.calls import (
     After,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 
-from kvlitmus.reference import components as model
+from kvlitmus.reference.components import tree as model
 from kvlitmus.spec.components.calls import (
     ComponentAbort,
     ComponentCall,

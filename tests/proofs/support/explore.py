@@ -29,7 +29,7 @@ from kvlitmus.conformance.adapters.reference.flat import PROFILE, ReferenceCache
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference.perform import free_pages
+from kvlitmus.reference.prefix.perform import free_pages
 from kvlitmus.spec.prefix.effects import path
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, Page, RequestState, Tree

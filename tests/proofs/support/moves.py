@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvlitmus.conformance.checker.calls import misuse, pool, request, tree
-from kvlitmus.reference.pool import slots_of
+from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.units import Key, PageNo, Slot
 from tests.proofs.support.explore import Explorer, Loan, Move, State

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kvlitmus.conformance.adapters.reference.flat import ReferenceCache
 from kvlitmus.conformance.ports import Begun, Hit, Sizes, Stored
 from kvlitmus.mutants.mutant import Mutant, recipe_of
-from kvlitmus.reference.perform import free_pages
+from kvlitmus.reference.prefix.perform import free_pages
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.state import Tree
 from kvlitmus.spec.words.units import Key, PageNo, pages_in_order

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference import component_requests as model
+from kvlitmus.reference.components import requests as model
 from kvlitmus.spec.components.calls import (
     After,
     ComponentFinish,

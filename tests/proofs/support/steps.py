@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance.adapters.reference.target import target
 from kvlitmus.conformance.ports import capabilities_of
-from kvlitmus.reference.perform import sizes
+from kvlitmus.reference.prefix.perform import sizes
 from kvlitmus.spec.law import step as performed
 from kvlitmus.spec.law.facts import FACTS, worked_out_from
 from kvlitmus.spec.law.occasions import occasions_of

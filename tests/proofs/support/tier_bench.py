@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kvlitmus.reference import event
-from kvlitmus.reference.hierarchy import DEVICE, HOST, empty_hierarchy, host_of
-from kvlitmus.reference.perform import perform
+from kvlitmus.reference.prefix import event
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, empty_hierarchy, host_of
+from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.spec.law.step import Step as Made
 from kvlitmus.spec.prefix.calls import Begin, End, path_of
@@ -81,7 +81,7 @@ class Model:
     """The reference; a planted slip does something else at some call."""
 
     def perform(self, now: State, setting: Setting, call: Any) -> Made[State]:
-        """See :func:`kvlitmus.reference.perform.perform`."""
+        """See :func:`kvlitmus.reference.prefix.perform.perform`."""
         return perform(now, setting, call)
 
 

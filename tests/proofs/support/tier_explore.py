@@ -1,7 +1,7 @@
 """All states of a small hierarchy, breadth first: every interleaving of calls, completions and faults.
 
-A **state** is the reference's (:mod:`kvlitmus.reference.hierarchy`), and what is in its slots.  From each state every
-call of a lawful caller is made, every job under way goes on in every way that storage could make it go, and every
+A **state** is the reference's (:mod:`kvlitmus.reference.prefix.hierarchy`), and what is in its slots.  From each state
+every call of a lawful caller is made, every job under way goes on in every way that storage could make it go, and every
 fault of the scope strikes; after each of these **steps** every rule that can be said of the model is evaluated, its
 facts by the spec's own functions (:mod:`tests.proofs.support.tier_judge`), and every law of
 :mod:`tests.proofs.support.tier_laws`.  From each state everything under way is also delivered, and nothing may be left.
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kvlitmus.reference.hierarchy import alone_of, host_of, host_pages, moving
+from kvlitmus.reference.prefix.hierarchy import alone_of, host_of, host_pages, moving
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.prefix.calls import End
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of

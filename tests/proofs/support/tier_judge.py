@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kvlitmus.reference.hierarchy import host_of
+from kvlitmus.reference.prefix.hierarchy import host_of
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.on import On

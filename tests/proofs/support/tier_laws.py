@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from kvlitmus.reference.choose import free_pages
-from kvlitmus.reference.hierarchy import HOST, alone_of, host_of
+from kvlitmus.reference.prefix.choose import free_pages
+from kvlitmus.reference.prefix.hierarchy import HOST, alone_of, host_of
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting

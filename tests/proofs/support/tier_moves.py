@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvlitmus.reference import fetch
-from kvlitmus.reference.hierarchy import host_of
-from kvlitmus.reference.load import LAYERS
+from kvlitmus.reference.prefix import fetch
+from kvlitmus.reference.prefix.hierarchy import host_of
+from kvlitmus.reference.prefix.load import LAYERS
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, QUERY, SPILL, Outcome
 from kvlitmus.spec.prefix.calls import End, Evict, Match, Reset
 from kvlitmus.spec.prefix.host_state import Operation, Transfer

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvlitmus.mutants.mutant import Mutant, recipe_of
-from kvlitmus.reference import fetch, tier
-from kvlitmus.reference.hierarchy import alone_of, host_of, pin, with_alone
+from kvlitmus.reference.prefix import fetch, tier
+from kvlitmus.reference.prefix.hierarchy import alone_of, host_of, pin, with_alone
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvlitmus.reference import event
-from kvlitmus.reference.choose import free_pages, sizes
-from kvlitmus.reference.hierarchy import DEVICE, HOST, Listed, alone_of, host_of, jobs_of, moving, occupied
+from kvlitmus.reference.prefix import event
+from kvlitmus.reference.prefix.choose import free_pages, sizes
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, Listed, alone_of, host_of, jobs_of, moving, occupied
 from kvlitmus.spec.interface.tiers import LOAD, Event, Job
 from kvlitmus.spec.prefix.host_state import Operation
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of

@@ -18,8 +18,8 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import WEIGHTS, draw, table
 from kvlitmus.conformance.ports import Config
-from kvlitmus.reference.choose import Choice, available, free_pages, least_valuable, sizes
-from kvlitmus.reference.perform import DECIDE, perform
+from kvlitmus.reference.prefix.choose import Choice, available, free_pages, least_valuable, sizes
+from kvlitmus.reference.prefix.perform import DECIDE, perform
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import calls, effects
 from kvlitmus.spec.prefix.advance import expect, opened_by

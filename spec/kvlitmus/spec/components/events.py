@@ -111,7 +111,7 @@ def component_told_least(
     on=EVERY,
     needs=TOLD,
     source="R-EVT-01; design",
-    reference="component_events.changes",
+    reference="components.events.changes",
     premise="component_telling",
 )
 def events_of_entries_make_sense(component_odd_events: Sequence[str]) -> bool:
@@ -124,7 +124,7 @@ def events_of_entries_make_sense(component_odd_events: Sequence[str]) -> bool:
     on=EVERY,
     needs=TOLD,
     source="R-EVT-02; design",
-    reference="component_events.changes",
+    reference="components.events.changes",
     allowed="exactly what is cached on the device: {component_untold} were not told, {component_told_amiss} can't be there",
 )
 def events_tell_which_entries_the_device_has(
@@ -139,7 +139,7 @@ def events_tell_which_entries_the_device_has(
     on=CALLS,
     needs=(*TOLD, "component_host"),
     source="R-EVT-02; H-34; design",
-    reference="component_events.changes",
+    reference="components.events.changes",
     allowed="exactly what is cached on the host: {component_untold_below} were not told, {component_told_amiss_below} can't be there",
 )
 def events_tell_which_entries_the_host_has(
@@ -154,7 +154,7 @@ def events_tell_which_entries_the_host_has(
     on=HITS,
     needs=TOLD,
     source="R-EVT-02; design",
-    reference="component_events.changes",
+    reference="components.events.changes",
     allowed="a boundary of which everything was told; of this one {component_hit_untold} were not",
     premise="component_length",
 )
@@ -168,7 +168,7 @@ def what_a_hit_needs_was_told(component_hit_untold: Collection[At]) -> bool:
     on=HITS,
     needs=TOLD,
     source="R-EVT-02; design",
-    reference="component_events.changes",
+    reference="components.events.changes",
     allowed="at least {component_told_least} units",
     premise="component_told_least",
 )

@@ -41,7 +41,7 @@ REFUSED = (On.REFUSED_COMPONENT_BACK_UP, On.REFUSED_COMPONENT_LOAD)
     on=BEGUN,
     needs=HOSTED,
     source="R-SWA-08, R-MA-07; design",
-    reference="component_host.begun",
+    reference="components.host.begun",
     allowed="at least {component_copy_least}, at most {component_copy_most}",
 )
 def a_copy_takes_what_its_boundary_needs_and_its_tier_lacks(
@@ -63,7 +63,7 @@ def a_copy_takes_what_its_boundary_needs_and_its_tier_lacks(
     on=On.COMPONENT_LOAD,
     needs=HOSTED,
     source="R-SWA-08, R-MA-07, R-HT-03",
-    reference="component_host.load",
+    reference="components.host.load",
     allowed="an admitted boundary behind the hit; at this one {component_load_lacking} lack what it needs",
 )
 def a_load_back_is_for_a_boundary_that_both_tiers_make_valid(
@@ -78,7 +78,7 @@ def a_load_back_is_for_a_boundary_that_both_tiers_make_valid(
     on=On.COMPONENT_LOAD,
     needs=HOSTED,
     source="R-SWA-08, R-MA-07",
-    reference="component_host.load",
+    reference="components.host.load",
     allowed="no less than {component_load_least}",
 )
 def a_load_back_goes_as_far_as_it_can(component_copy_boundary: int, component_load_least: int) -> bool:
@@ -91,7 +91,7 @@ def a_load_back_goes_as_far_as_it_can(component_copy_boundary: int, component_lo
     on=BEGUN,
     needs=HOSTED,
     source="R-WB-04, R-SWA-05",
-    reference="component_host.begun",
+    reference="components.host.begun",
     allowed="places that are nobody's on that tier, each once",
 )
 def a_copy_is_written_to_what_is_nobodys(component_copy_in_use: Collection[Place]) -> bool:
@@ -104,7 +104,7 @@ def a_copy_is_written_to_what_is_nobodys(component_copy_in_use: Collection[Place
     on=REFUSED,
     needs=BOTH_COUNTED,
     source="R-SC-02, R-MA-07, R-HOST-10",
-    reference="component_host.begun",
+    reference="components.host.begun",
     allowed="a copy: there is something to take, and room for it",
 )
 def a_refused_copy_has_nothing_to_take_or_no_room(component_copy_refusable: bool) -> bool:
@@ -117,7 +117,7 @@ def a_refused_copy_has_nothing_to_take_or_no_room(component_copy_refusable: bool
     on=(*BEGUN, *REFUSED),
     needs=BOTH_COUNTED,
     source="R-SC-02; design",
-    reference="component_host.make_room",
+    reference="components.host.make_room",
     allowed="at most {component_copy_freed_most}",
 )
 def a_copy_evicts_once_what_it_needs(
@@ -132,7 +132,7 @@ def a_copy_evicts_once_what_it_needs(
     on=On.COMPONENT_EVICT_HOST,
     needs=HOSTED,
     source="R-MA-03; design",
-    reference="component_host.evict_host",
+    reference="components.host.evict_host",
     allowed="of each component what was asked for, as far as {component_host_evictable} are there unprotected",
 )
 def an_eviction_from_the_host_frees_what_is_asked_for(
@@ -152,7 +152,7 @@ def an_eviction_from_the_host_frees_what_is_asked_for(
     on=On.COMPONENT_EVICT_HOST,
     needs=HOSTED,
     source="R-MA-03; design",
-    reference="component_host.evict_host",
+    reference="components.host.evict_host",
     allowed="no more than {component_host_most}",
 )
 def an_eviction_from_the_host_frees_no_more(
@@ -167,7 +167,7 @@ def an_eviction_from_the_host_frees_no_more(
     on=On.COMPONENT_COPIED,
     needs=HOSTED,
     source="R-WB-04, R-SWA-05; design",
-    reference="component_host.copied",
+    reference="components.host.copied",
     allowed="at least {component_copy_left}, at most {component_copy_left_most}",
 )
 def a_copy_gives_back_what_it_does_not_leave(
@@ -184,7 +184,7 @@ def a_copy_gives_back_what_it_does_not_leave(
     on=CALLS,
     needs=COUNTED,
     source="R-SC-02, R-HT-02, R-HOST-10",
-    reference="component_host.perform",
+    reference="components.host.perform",
     allowed="{component_host_available_due} free places",
 )
 def every_pool_of_the_host_counts_what_is_free(
@@ -199,7 +199,7 @@ def every_pool_of_the_host_counts_what_is_free(
     on=CALLS,
     needs=LOOKED_AT,
     source="R-MA-06, R-WB-05",
-    reference="component_host.copied",
+    reference="components.host.copied",
     allowed="only what a backup has brought for that very prefix",
 )
 def host_entries_appear_only_as_backups_land(component_host_appeared: Collection[At]) -> bool:
@@ -212,7 +212,7 @@ def host_entries_appear_only_as_backups_land(component_host_appeared: Collection
     on=CALLS,
     needs=LOOKED_AT,
     source="R-SWA-07; design",
-    reference="component_host.evict_host",
+    reference="components.host.evict_host",
     allowed="entries leave the host by evictions there, and by resets",
 )
 def host_entries_vanish_only_by_evictions_there(component_host_vanished: Collection[At]) -> bool:
@@ -225,7 +225,7 @@ def host_entries_vanish_only_by_evictions_there(component_host_vanished: Collect
     on=(On.COMPONENT_EVICT_HOST, On.COMPONENT_BACK_UP, On.REFUSED_COMPONENT_BACK_UP),
     needs=LOOKED_AT,
     source="R-LK-08, R-SWA-08",
-    reference="component_host.evict_host",
+    reference="components.host.evict_host",
     allowed="entries that the boundary of no copy or write needs",
 )
 def an_eviction_from_the_host_spares_what_a_copy_needs(component_host_unprotected: Collection[At]) -> bool:
@@ -238,7 +238,7 @@ def an_eviction_from_the_host_spares_what_a_copy_needs(component_host_unprotecte
     on=CALLS,
     needs=LOOKED_AT,
     source="R-SWA-05, R-MA-04",
-    reference="component_host.perform",
+    reference="components.host.perform",
     allowed="each place of a pool of the host free, cached, or a backup's: one of these",
 )
 def every_place_of_the_host_has_one_home(component_host_homes: Mapping[str, Sequence[int]]) -> bool:
@@ -251,7 +251,7 @@ def every_place_of_the_host_has_one_home(component_host_homes: Mapping[str, Sequ
     on=CALLS,
     needs=LOOKED_AT,
     source="R-WB-03, R-SWA-01",
-    reference="component_host.evict_host",
+    reference="components.host.evict_host",
     allowed="KV whose prefix is on the host too",
 )
 def a_run_on_the_host_is_closed_towards_the_root(component_host_gaps: Collection[At]) -> bool:
@@ -264,7 +264,7 @@ def a_run_on_the_host_is_closed_towards_the_root(component_host_gaps: Collection
     on=CALLS,
     needs=LOOKED_AT,
     source="R-SWA-07, R-HT-02",
-    reference="component_host.evict_host",
+    reference="components.host.evict_host",
     allowed="entries of other components only beside KV",
 )
 def other_components_go_with_the_kv_on_the_host(component_host_orphans: Collection[At]) -> bool:

@@ -29,7 +29,7 @@ from kvlitmus.spec.law.rule import rule
     ),
     needs=("component_view",),
     source="R-EV-03, R-SWA-07, R-MA-03; design",
-    reference="components.next_to_go",
+    reference="components.tree.next_to_go",
     allowed="{component_passed_over} first, as the policy orders",
     premise="component_choice",
 )
@@ -43,7 +43,7 @@ def entries_go_in_the_order_of_the_policy(component_passed_over: Collection[At])
     on=(On.COMPONENT_EVICT_HOST, On.COMPONENT_BACK_UP, On.REFUSED_COMPONENT_BACK_UP),
     needs=("component_view", "component_host_view"),
     source="R-EV-03, R-SWA-07, R-MA-03; design",
-    reference="components.next_to_go",
+    reference="components.tree.next_to_go",
     allowed="{component_host_passed_over} first, as the policy orders",
     premise="component_host_choice",
 )

@@ -34,7 +34,7 @@ EVICTS = (
     on=CALLS,
     needs=WRITES,
     source="R-WB-01, R-WB-02",
-    reference="component_writes.perform",
+    reference="components.writes.perform",
     allowed="with {component_policy} none of other prefixes than it says",
 )
 def a_backup_begins_by_itself_when_the_policy_says(
@@ -50,7 +50,7 @@ def a_backup_begins_by_itself_when_the_policy_says(
     on=CALLS,
     needs=WRITES,
     source="R-WB-03, R-SWA-08, R-MA-07",
-    reference="component_writes.perform",
+    reference="components.writes.perform",
     allowed="boundaries that the device can have for every component",
 )
 def a_backup_is_of_a_boundary_of_the_device(component_begun_of_nothing: Collection[int]) -> bool:
@@ -63,7 +63,7 @@ def a_backup_is_of_a_boundary_of_the_device(component_begun_of_nothing: Collecti
     on=On.COMPONENT_INSERT,
     needs=(*WRITES, "component_host_counters"),
     source="R-WB-01, R-SWA-08, R-MA-07",
-    reference="component_writes.perform",
+    reference="components.writes.perform",
     allowed="a backup of the boundary that is due, or that it was refused",
 )
 def what_an_insert_makes_due_is_backed_up(component_due_missed: Collection[int]) -> bool:
@@ -76,7 +76,7 @@ def what_an_insert_makes_due_is_backed_up(component_due_missed: Collection[int])
     on=EVICTS,
     needs=(*WRITES, "component_view", "component_host_view"),
     source="R-WB-01, R-SWA-07, R-MA-03",
-    reference="component_writes.perform",
+    reference="components.writes.perform",
     allowed="boundaries for which the host has no room",
 )
 def write_back_loses_no_boundary_that_the_host_has_room_for(component_lost: Collection[Name]) -> bool:

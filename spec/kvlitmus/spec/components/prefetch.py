@@ -32,7 +32,7 @@ ASKED = (On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH)
     on=On.COMPONENT_PREFETCH,
     needs=PREFETCHES,
     source="R-MA-05; sglang#26945",
-    reference="component_prefetch.prefetch",
+    reference="components.prefetch.prefetch",
     allowed="a multiple of {component_fetch_step} units, from {component_fetch_least} to {component_fetch_full}",
 )
 def a_prefetch_takes_whole_steps_behind_its_anchor(
@@ -50,7 +50,7 @@ def a_prefetch_takes_whole_steps_behind_its_anchor(
     on=On.COMPONENT_PREFETCH,
     needs=PREFETCHES,
     source="R-SC-02, R-SWA-02, R-MA-05; sglang#26945, sglang#27264",
-    reference="component_prefetch.prefetch",
+    reference="components.prefetch.prefetch",
     allowed="{component_fetch_needs}",
 )
 def a_prefetch_reserves_what_each_component_needs(
@@ -70,7 +70,7 @@ def a_prefetch_reserves_what_each_component_needs(
     on=ASKED,
     needs=COUNTED,
     source="R-SC-02, R-MA-05, R-SWA-02; sglang#26945",
-    reference="component_prefetch.prefetch",
+    reference="components.prefetch.prefetch",
     allowed="{component_fetch_length_due} units; 0: a refusal",
 )
 def a_prefetch_is_admitted_as_a_whole(component_fetch_length: int, component_fetch_length_due: int) -> bool:
@@ -86,7 +86,7 @@ def a_prefetch_is_admitted_as_a_whole(component_fetch_length: int, component_fet
     on=ASKED,
     needs=COUNTED,
     source="R-SWA-02, R-MA-05; sglang#26945",
-    reference="component_prefetch.prefetch",
+    reference="components.prefetch.prefetch",
     allowed="an eviction first; in {component_fetch_spared} there was more to be had",
 )
 def a_prefetch_makes_room_before_it_takes_less(component_fetch_spared: Sequence[str]) -> bool:
@@ -99,7 +99,7 @@ def a_prefetch_makes_room_before_it_takes_less(component_fetch_spared: Sequence[
     on=ASKED,
     needs=COUNTED,
     source="R-SWA-02; sglang#26945",
-    reference="component_prefetch.prefetch",
+    reference="components.prefetch.prefetch",
     allowed="no more than {component_fetch_freed_most}",
 )
 def a_prefetch_evicts_once(
@@ -114,7 +114,7 @@ def a_prefetch_evicts_once(
     on=(On.COMPONENT_ALLOC, On.COMPONENT_PREFETCH),
     needs=PREFETCHES,
     source="R-SC-05, R-SWA-05",
-    reference="component_prefetch.abort",
+    reference="components.prefetch.abort",
     allowed="places that no prefetch has, and no I/O may write",
 )
 def what_a_prefetch_has_is_not_granted(component_fetching_granted: Collection[Place]) -> bool:
@@ -127,7 +127,7 @@ def what_a_prefetch_has_is_not_granted(component_fetching_granted: Collection[Pl
     on=On.COMPONENT_FOUND,
     needs=PREFETCHES,
     source="R-L3-05, R-L3-06, R-SC-03, R-L3-04, R-BK-06; sglang#27264",
-    reference="component_prefetch.found",
+    reference="components.prefetch.found",
     allowed="{component_fetch_boundary_due}",
 )
 def a_prefetch_reads_up_to_what_all_can_restore(
@@ -146,7 +146,7 @@ def a_prefetch_reads_up_to_what_all_can_restore(
     on=On.COMPONENT_FOUND,
     needs=PREFETCHES,
     source="R-SC-04, R-SWA-04, R-MA-06; sglang#26945",
-    reference="component_prefetch.found",
+    reference="components.prefetch.found",
     allowed="{component_fetch_reads_due}, each into a place of its own that the prefetch keeps",
 )
 def a_prefetch_reads_what_its_boundary_needs(
@@ -167,7 +167,7 @@ def a_prefetch_reads_what_its_boundary_needs(
     on=On.COMPONENT_COMMIT,
     needs=PREFETCHES,
     source="R-SC-01, R-SC-03, R-SC-06, R-PFT-08",
-    reference="component_prefetch.commit",
+    reference="components.prefetch.commit",
     allowed="{component_fetch_end_due}",
 )
 def a_commit_ends_before_what_is_missing(component_fetch_end: int, component_fetch_end_due: int) -> bool:
@@ -183,7 +183,7 @@ def a_commit_ends_before_what_is_missing(component_fetch_end: int, component_fet
     on=On.COMPONENT_COMMIT,
     needs=PREFETCHES,
     source="R-SWA-03, R-SWA-04, R-SWA-05, R-MA-06; sglang#27264",
-    reference="component_prefetch.commit",
+    reference="components.prefetch.commit",
     allowed="at least {component_fetch_left}, at most {component_fetch_left_most}",
 )
 def a_commit_returns_what_it_does_not_attach(
@@ -203,7 +203,7 @@ def a_commit_returns_what_it_does_not_attach(
     on=(On.COMPONENT_ABORT, On.COMPONENT_SETTLED),
     needs=PREFETCHES,
     source="R-SC-05, R-MA-05",
-    reference="component_prefetch.abort",
+    reference="components.prefetch.abort",
     allowed="{component_fetch_returned_due}",
 )
 def a_prefetch_that_is_over_returns_everything(
@@ -218,7 +218,7 @@ def a_prefetch_that_is_over_returns_everything(
     on=(On.COMPONENT_FOUND, On.COMPONENT_COMMIT, On.COMPONENT_ABORT),
     needs=PREFETCHES,
     source="R-SC-05",
-    reference="component_prefetch.abort",
+    reference="components.prefetch.abort",
     allowed="places that the prefetch has, each once, and none of {component_fetch_written}",
 )
 def nothing_is_returned_while_it_is_written(

@@ -22,7 +22,7 @@ from kvlitmus.spec.law.rule import rule
     "CREQ-01",
     on=GRANTED,
     source="R-SC-02, R-SWA-01, R-MA-01; design",
-    reference="component_requests.start",
+    reference="components.requests.start",
     allowed="at least {request_working}",
 )
 def a_request_holds_what_it_computes_with(
@@ -36,7 +36,7 @@ def a_request_holds_what_it_computes_with(
     "CREQ-02",
     on=GRANTED,
     source="R-SWA-01, R-SWA-07; design",
-    reference="component_requests.grow",
+    reference="components.requests.grow",
     allowed="no more than {request_working}",
 )
 def a_request_holds_no_more(
@@ -50,7 +50,7 @@ def a_request_holds_no_more(
     "CREQ-03",
     on=REFUSED,
     source="R-SC-02; design",
-    reference="component_requests.start",
+    reference="components.requests.start",
     allowed="room: what no running request holds is enough",
 )
 def a_refusal_means_that_requests_hold_the_rest(request_fits: bool) -> bool:
@@ -62,7 +62,7 @@ def a_refusal_means_that_requests_hold_the_rest(request_fits: bool) -> bool:
     "CREQ-04",
     on=GRANTED,
     source="R-SWA-05, R-MA-04; vllm#33775; design",
-    reference="component_requests.start",
+    reference="components.requests.start",
     allowed="places that nobody holds, each once",
 )
 def a_request_gets_places_that_nobody_holds(request_taken: Collection[Place]) -> bool:
@@ -74,7 +74,7 @@ def a_request_gets_places_that_nobody_holds(request_taken: Collection[Place]) ->
     "CREQ-05",
     on=(On.COMPONENT_GROW, On.REFUSED_COMPONENT_GROW),
     source="design",
-    reference="component_requests.grow",
+    reference="components.requests.grow",
     allowed="what it held, where it was",
 )
 def what_a_request_holds_stays_where_it_is(request_moved: Collection[tuple[str, int]]) -> bool:
@@ -87,7 +87,7 @@ def what_a_request_holds_stays_where_it_is(request_moved: Collection[tuple[str, 
     on=GRANTED,
     needs=("component_view",),
     source="R-SWA-04, R-MA-02; design",
-    reference="component_requests.grow",
+    reference="components.requests.grow",
     allowed="everything that the largest boundary needs that was computed",
 )
 def what_a_request_has_computed_can_be_found(request_unpublished: Collection[At]) -> bool:

@@ -30,7 +30,7 @@ LOOKED_AT = ("component_storage", "component_host_view")
     on=On.COMPONENT_WRITE,
     needs=STORES,
     source="R-SWA-08, R-MA-07; design",
-    reference="component_storing.write",
+    reference="components.storing.write",
     allowed="{component_write_due}",
 )
 def a_write_takes_what_its_boundary_needs_and_storage_lacks(
@@ -47,7 +47,7 @@ def a_write_takes_what_its_boundary_needs_and_storage_lacks(
     on=On.COMPONENT_WRITE,
     needs=STORES,
     source="R-LIFE-04, R-SWA-08; design",
-    reference="component_storing.write",
+    reference="components.storing.write",
     allowed="a refusal while storage is away, and else what the host has; it lacks {component_write_unread}",
 )
 def a_write_reads_what_the_host_has(component_detached: bool, component_write_unread: Collection[At]) -> bool:
@@ -60,7 +60,7 @@ def a_write_reads_what_the_host_has(component_detached: bool, component_write_un
     on=On.REFUSED_COMPONENT_WRITE,
     needs=STORES,
     source="R-SWA-08, R-MA-07; design",
-    reference="component_storing.write",
+    reference="components.storing.write",
     allowed="a write: storage is there and lacks something, and the host has all that the boundary needs",
 )
 def a_refused_write_has_nothing_to_take_or_to_read(component_write_refusable: bool) -> bool:
@@ -73,7 +73,7 @@ def a_refused_write_has_nothing_to_take_or_to_read(component_write_refusable: bo
     on=CALLS,
     needs=LOOKED_AT,
     source="R-LK-08, R-LIFE-04",
-    reference="component_storing.write",
+    reference="components.storing.write",
     allowed="{component_write_sources}",
     premise="component_write_sources",
 )
@@ -87,7 +87,7 @@ def what_a_write_reads_stays_on_the_host(component_write_lost: Collection[At]) -
     on=On.COMPONENT_DETACH,
     needs=STORES,
     source="R-SC-05, R-MA-05, R-LIFE-04",
-    reference="component_storing.detach",
+    reference="components.storing.detach",
     allowed="{component_detach_due}, each once",
 )
 def what_prefetches_had_is_given_back_when_storage_goes(
@@ -104,7 +104,7 @@ def what_prefetches_had_is_given_back_when_storage_goes(
     on=ASKED,
     needs=STORES,
     source="R-LIFE-04; design",
-    reference="component_storing.prefetch",
+    reference="components.storing.prefetch",
     allowed="a refusal for which nothing is evicted",
     premise="component_detached",
 )

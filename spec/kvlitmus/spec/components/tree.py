@@ -64,7 +64,7 @@ EVERY = (*CALLS, *REQUEST_CALLS)
     "COMP-01",
     on=HITS,
     source="R-SWA-01, R-MA-01; vllm#46281",
-    reference="components.match",
+    reference="components.tree.match",
     allowed="a multiple of the common alignment, within the key and the cap of the profile",
 )
 def a_hit_ends_at_an_admitted_boundary(component_admitted: bool) -> bool:
@@ -76,7 +76,7 @@ def a_hit_ends_at_an_admitted_boundary(component_admitted: bool) -> bool:
     "COMP-02",
     on=HITS,
     source="R-SWA-01, R-MA-01, R-L3-05, R-L3-06",
-    reference="components.match",
+    reference="components.tree.match",
     allowed="a boundary that may be valid for every component; at this one {component_lacking} lack what it needs",
 )
 def a_hit_is_valid_for_every_component(component_lacking: Sequence[str]) -> bool:
@@ -88,7 +88,7 @@ def a_hit_is_valid_for_every_component(component_lacking: Sequence[str]) -> bool
     "COMP-03",
     on=HITS,
     source="R-SWA-01, R-MA-01, R-L3-05",
-    reference="components.match",
+    reference="components.tree.match",
     allowed="no less than {component_least}",
     premise="component_least",
 )
@@ -101,7 +101,7 @@ def a_hit_is_as_long_as_it_can_be(component_length: int, component_least: int) -
     "COMP-04",
     on=HITS,
     source="R-MA-01, R-MA-06; sglang#34760",
-    reference="components.match",
+    reference="components.tree.match",
     allowed="{component_hit_due}",
     premise="component_hit_due",
 )
@@ -126,7 +126,7 @@ def a_hit_names_what_was_stored_for_its_end(
     "COMP-05",
     on=On.COMPONENT_ALLOC,
     source="R-SC-02, R-MA-05, R-DEV-09",
-    reference="components.alloc",
+    reference="components.tree.alloc",
     allowed="{component_wants}",
 )
 def a_grant_is_whole(component_wants: Mapping[str, int], component_granted: Mapping[str, Sequence[int]]) -> bool:
@@ -140,7 +140,7 @@ def a_grant_is_whole(component_wants: Mapping[str, int], component_granted: Mapp
     "COMP-06",
     on=(On.COMPONENT_ALLOC, On.COMPONENT_PREFETCH),
     source="R-SWA-05, R-MA-04; sglang#27586",
-    reference="components.alloc",
+    reference="components.tree.alloc",
     allowed="places that are neither the caller's nor cached nor written by a copy, each once",
 )
 def a_grant_takes_nothing_that_is_in_use(component_in_use: Collection[tuple[str, int]]) -> bool:
@@ -153,7 +153,7 @@ def a_grant_takes_nothing_that_is_in_use(component_in_use: Collection[tuple[str,
     on=On.REFUSED_COMPONENT_ALLOC,
     needs=("component_counters",),
     source="R-SC-02, R-DEV-09",
-    reference="components.alloc",
+    reference="components.tree.alloc",
     allowed="a grant: every pool has enough for what is asked of it",
 )
 def a_refusal_has_a_pool_that_is_short(component_short: bool) -> bool:
@@ -166,7 +166,7 @@ def a_refusal_has_a_pool_that_is_short(component_short: bool) -> bool:
     on=CALLS,
     needs=("component_counters",),
     source="R-SC-02, R-SWA-05, R-DEV-10",
-    reference="components.perform",
+    reference="components.tree.perform",
     allowed="{component_available_due} free places",
 )
 def every_pool_counts_what_is_free(
@@ -180,7 +180,7 @@ def every_pool_counts_what_is_free(
     "COMP-09",
     on=On.COMPONENT_INSERT,
     source="R-SWA-06, R-SWA-04; sglang#27586",
-    reference="components.insert",
+    reference="components.tree.insert",
     allowed="to the caller what was brought for entries that are cached; what is missing is filled",
 )
 def an_insert_fills_what_is_missing_and_leaves_the_rest(
@@ -196,7 +196,7 @@ def an_insert_fills_what_is_missing_and_leaves_the_rest(
     "COMP-10",
     on=On.COMPONENT_LOCK,
     source="R-SWA-01, R-MA-01, R-LK-07; design",
-    reference="components.lock",
+    reference="components.tree.lock",
     allowed="at least {component_cover_due}",
 )
 def a_receipt_covers_what_its_boundary_needs(
@@ -210,7 +210,7 @@ def a_receipt_covers_what_its_boundary_needs(
     "COMP-11",
     on=On.COMPONENT_LOCK,
     source="R-SWA-01, R-LK-07; design; sglang#28161",
-    reference="components.lock",
+    reference="components.tree.lock",
     allowed="nothing of {component_cover_beyond}",
 )
 def a_receipt_covers_no_more(component_cover_beyond: Mapping[str, Collection[int]]) -> bool:
@@ -222,7 +222,7 @@ def a_receipt_covers_no_more(component_cover_beyond: Mapping[str, Collection[int
     "COMP-12",
     on=On.COMPONENT_EVICT,
     source="R-MA-03; design",
-    reference="components.evict",
+    reference="components.tree.evict",
     allowed="of each component what was asked for, as far as {component_evictable} are there unprotected",
 )
 def an_eviction_frees_what_is_asked_for(
@@ -241,7 +241,7 @@ def an_eviction_frees_what_is_asked_for(
     "COMP-13",
     on=On.COMPONENT_EVICT,
     source="R-MA-03, R-EV-08",
-    reference="components.evict",
+    reference="components.tree.evict",
     allowed="no more than {component_freed_most}, and than {component_most} unprotected entries",
 )
 def an_eviction_frees_no_more(
@@ -269,7 +269,7 @@ def an_eviction_frees_no_more(
     ),
     needs=LOOKED_AT,
     source="R-MA-03; design",
-    reference="components.evict",
+    reference="components.tree.evict",
     allowed="entries that no receipt covers and no request holds",
 )
 def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) -> bool:
@@ -282,7 +282,7 @@ def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) ->
     on=EVERY,
     needs=LOOKED_AT,
     source="R-SWA-04, R-MA-02, R-MA-06",
-    reference="components.insert",
+    reference="components.tree.insert",
     allowed="only what an insert, a commit, a load back or a request brings, where it brings it",
 )
 def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) -> bool:
@@ -295,7 +295,7 @@ def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) 
     on=EVERY,
     needs=LOOKED_AT,
     source="R-SWA-04, R-MA-02, R-EV-08",
-    reference="components.evict",
+    reference="components.tree.evict",
     allowed="entries leave by evictions that may take them, to requests that get their places, and by resets",
 )
 def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool:
@@ -308,7 +308,7 @@ def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool
     on=EVERY,
     needs=LOOKED_AT,
     source="R-SWA-05, R-MA-04, R-DEV-10; sglang#27586",
-    reference="components.perform",
+    reference="components.tree.perform",
     allowed="each place of a pool free, cached, the caller's, a prefetch's, a load's, or a request's: one of these",
 )
 def every_place_has_one_home(component_homes: Mapping[str, Sequence[int]]) -> bool:
@@ -321,7 +321,7 @@ def every_place_has_one_home(component_homes: Mapping[str, Sequence[int]]) -> bo
     on=EVERY,
     needs=LOOKED_AT,
     source="R-SWA-01; design",
-    reference="components.evict",
+    reference="components.tree.evict",
     allowed="KV whose prefix is cached too",
 )
 def a_run_is_closed_towards_the_root(component_gaps: Collection[At]) -> bool:
@@ -334,7 +334,7 @@ def a_run_is_closed_towards_the_root(component_gaps: Collection[At]) -> bool:
     on=EVERY,
     needs=LOOKED_AT,
     source="R-SWA-07, R-MA-03, R-DEV-10, R-EV-08",
-    reference="components.evict",
+    reference="components.tree.evict",
     allowed="entries of other components only beside KV",
 )
 def other_components_go_with_the_kv(component_orphans: Collection[At]) -> bool:

@@ -99,7 +99,7 @@ def handle_aliased(before: Seen, after: Seen, answer: Aftermath) -> bool:
     "MISUSE-01",
     on=(On.DOUBLE_FREE,),
     source="R-DEV-08, R-HOST-06",
-    reference="perform.free",
+    reference="prefix.perform.free",
     allowed="at most {capacity} slots available and every page handed out at most once",
 )
 def a_double_free_creates_no_memory(available_after: Tokens, capacity: Tokens, later_sound: bool) -> bool:
@@ -111,7 +111,7 @@ def a_double_free_creates_no_memory(available_after: Tokens, capacity: Tokens, l
     "MISUSE-02",
     on=(On.DOUBLE_FREE, On.REPEATED_FREE, On.PARTIAL_FREE),
     source="R-DEV-08, R-HOST-05, R-HOST-06",
-    reference="perform.free",
+    reference="prefix.perform.free",
     allowed="an error where misuse is rejected, and none where it is ignored",
 )
 def misuse_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
@@ -123,7 +123,7 @@ def misuse_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
     "MISUSE-03",
     on=(On.REPEATED_FREE,),
     source="R-HOST-06; dynamo#13398",
-    reference="perform.free",
+    reference="prefix.perform.free",
     allowed="at most {capacity} slots available and every page handed out at most once",
 )
 def a_slot_named_twice_in_one_free_counts_once(available_after: Tokens, capacity: Tokens, later_sound: bool) -> bool:
@@ -135,7 +135,7 @@ def a_slot_named_twice_in_one_free_counts_once(available_after: Tokens, capacity
     "MISUSE-04",
     on=(On.PARTIAL_FREE,),
     source="R-HOST-05, R-DEV-07",
-    reference="perform.free",
+    reference="prefix.perform.free",
     allowed="whole pages only, now and later",
 )
 def freeing_part_of_a_page_breaks_no_page(later_sound: bool) -> bool:
@@ -147,7 +147,7 @@ def freeing_part_of_a_page_breaks_no_page(later_sound: bool) -> bool:
     "MISUSE-05",
     on=(On.SCRIBBLE,),
     source="R-HOST-08; sglang#31296",
-    reference="perform.alloc",
+    reference="prefix.perform.alloc",
     allowed="the same pages handed out next, whatever happens to the returned sequence",
 )
 def a_returned_handle_is_the_callers_own(handle_aliased: bool, later_sound: bool) -> bool:
@@ -159,7 +159,7 @@ def a_returned_handle_is_the_callers_own(handle_aliased: bool, later_sound: bool
     "MISUSE-06",
     on=(On.STALE_UNLOCK,),
     source="R-LK-06",
-    reference="perform.unlock",
+    reference="prefix.perform.unlock",
     allowed="an error or nothing, and never fewer than no locks",
 )
 def giving_a_receipt_back_twice_takes_nothing(protected: Tokens, protected_before: Tokens) -> bool:
@@ -171,7 +171,7 @@ def giving_a_receipt_back_twice_takes_nothing(protected: Tokens, protected_befor
     "MISUSE-07",
     on=(On.FORBIDDEN,),
     source="R-DEV-08, R-LK-06",
-    reference="perform.insert",
+    reference="prefix.perform.insert",
     allowed="an error where misuse is rejected, and none where it is ignored",
 )
 def what_the_contract_forbids_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
@@ -183,7 +183,7 @@ def what_the_contract_forbids_is_treated_as_declared(raised: bool, declared_misu
     "MISUSE-08",
     on=(On.FORBIDDEN,),
     source="R-DEV-08, R-LK-06",
-    reference="perform.insert",
+    reference="prefix.perform.insert",
     allowed="what was cached, free and protected before",
 )
 def what_is_refused_changes_nothing(
@@ -208,7 +208,7 @@ def after_a_refused_misuse_the_cache_goes_on() -> bool:
     "MISUSE-10",
     on=(On.ODD_ALLOC,),
     source="R-DEV-01",
-    reference="perform.alloc",
+    reference="prefix.perform.alloc",
     allowed="an error, and {available_before} slots available as before",
     premise="odd_is_rejected",
 )
@@ -224,7 +224,7 @@ def a_size_that_is_no_multiple_of_the_page_is_rejected(
     on=(On.OTHER_WIDTH,),
     needs=("raw",),
     source="design",
-    reference="perform.match",
+    reference="prefix.perform.match",
     allowed="{found_lawfully}, or an error",
     premise="units_found_lawfully",
 )
@@ -245,7 +245,7 @@ def an_array_is_the_callers_again_when_the_call_returns() -> bool:
     "MISUSE-13",
     on=(On.BEYOND,),
     source="design",
-    reference="perform.match",
+    reference="prefix.perform.match",
     allowed="nothing found, or an error",
     premise="units_found_lawfully",
 )

@@ -25,7 +25,7 @@ from kvlitmus.spec.stores.facts import CORRUPT, SHORT, STRANGE, UNSEEN
     "STORE-01",
     on=(On.STORE_EXISTS,),
     source="R-L3-01",
-    reference="store.exists",
+    reference="stores.exists",
     allowed="the number of leading keys that are there",
 )
 def exists_counts_the_leading_run(store_counted: int, store_there: Sequence[bool | None]) -> bool:
@@ -41,7 +41,7 @@ def exists_counts_the_leading_run(store_counted: int, store_there: Sequence[bool
     "STORE-02",
     on=(On.STORE_GET, On.STORE_PUT, On.STORE_GET_INTO),
     source="R-L3-03",
-    reference="store.get",
+    reference="stores.get",
     allowed="{store_asked} answers",
 )
 def each_position_is_answered(store_asked: int, store_answered: int) -> bool:
@@ -53,7 +53,7 @@ def each_position_is_answered(store_asked: int, store_answered: int) -> bool:
     "STORE-03",
     on=(On.STORE_GET,),
     source="R-L3-02, R-L3-03",
-    reference="store.get",
+    reference="stores.get",
     allowed="for each key none, or one of the values put under it",
 )
 def a_get_returns_what_was_put_under_its_key(
@@ -73,7 +73,7 @@ def a_get_returns_what_was_put_under_its_key(
     "STORE-04",
     on=(On.STORE_GET,),
     source="R-L3-02",
-    reference="store.get",
+    reference="stores.get",
     allowed="bytes wherever an object is there",
 )
 def what_was_put_is_found(
@@ -90,7 +90,7 @@ def what_was_put_is_found(
     "STORE-05",
     on=(On.STORE_GET,),
     source="R-L3-02",
-    reference="store.get",
+    reference="stores.get",
     allowed="none for every key that is not there",
 )
 def what_is_not_there_is_a_miss(
@@ -109,7 +109,7 @@ def what_is_not_there_is_a_miss(
     "STORE-06",
     on=(On.STORE_GET,),
     source="R-L3-02; design",
-    reference="store.put",
+    reference="stores.put",
     allowed="of several values the one that the profile's store_put says",
 )
 def a_second_put_does_as_declared(
@@ -129,7 +129,7 @@ def a_second_put_does_as_declared(
     on=(On.STORE_GET,),
     needs=("store_faults",),
     source="R-L3-08; sglang#39269",
-    reference="store.get",
+    reference="stores.get",
     allowed="none, or a whole value, where the object was cut short",
 )
 def a_short_object_is_a_miss(
@@ -147,7 +147,7 @@ def a_short_object_is_a_miss(
     on=(On.STORE_GET,),
     needs=("store_faults",),
     source="R-L3-08",
-    reference="store.get",
+    reference="stores.get",
     allowed="none, or a whole value, where the object was changed",
 )
 def a_corrupt_object_is_a_miss(
@@ -171,7 +171,7 @@ def a_corrupt_object_is_a_miss(
     strength=Strength.SHOULD,
     needs=("store_faults",),
     source="R-L3-08, H-11",
-    reference="store.put",
+    reference="stores.put",
     allowed="a value put after the damage",
 )
 def a_damaged_object_can_be_replaced(
@@ -193,7 +193,7 @@ def a_damaged_object_can_be_replaced(
     "STORE-10",
     on=(On.STORE_EXISTS, On.STORE_GET, On.STORE_PUT, On.STORE_GET_INTO),
     source="R-L3-03, R-L3-09; sglang#39269",
-    reference="store.get",
+    reference="stores.get",
     allowed="an answer for each of the keys; the damaged ones are misses",
 )
 def one_bad_object_fails_no_other(store_raised: bool, store_excused: bool) -> bool:
@@ -205,7 +205,7 @@ def one_bad_object_fails_no_other(store_raised: bool, store_excused: bool) -> bo
     "STORE-11",
     on=(On.STORE_LOOKUP,),
     source="R-L3-01, R-L3-07; design",
-    reference="store.exists",
+    reference="stores.exists",
     allowed="bytes for each of the first {store_leading} keys, but for damaged ones",
 )
 def what_exists_can_be_read(
@@ -225,7 +225,7 @@ def what_exists_can_be_read(
     on=(On.STORE_GET,),
     needs=("store_ranks",),
     source="R-L3-10; sglang#10969, sglang#26670",
-    reference="store.place",
+    reference="stores.place",
     allowed="none, or a value of this rank",
 )
 def no_rank_gets_the_pages_of_another(
@@ -246,7 +246,7 @@ def no_rank_gets_the_pages_of_another(
     "STORE-13",
     on=(On.STORE_GET_INTO,),
     source="R-L3-02",
-    reference="store.get",
+    reference="stores.get",
     allowed="a whole value in each buffer said to be filled; the others unchanged where nothing is there",
 )
 def a_miss_leaves_its_buffer_alone(
@@ -273,7 +273,7 @@ def a_miss_leaves_its_buffer_alone(
     "STORE-14",
     on=(On.STORE_CRASH, On.STORE_RACE),
     source="R-L3-07, H-10; sglang#39269",
-    reference="store.put",
+    reference="stores.put",
     allowed="none, or one whole value",
 )
 def no_reader_sees_half_an_object(
@@ -290,7 +290,7 @@ def no_reader_sees_half_an_object(
     on=(On.STORE_PUT,),
     needs=("store_yard",),
     source="design; CWE-22",
-    reference="store.place",
+    reference="stores.place",
     allowed="nothing outside of the store's own place",
 )
 def a_key_cant_leave_the_store(store_strays: Sequence[str]) -> bool:
@@ -302,7 +302,7 @@ def a_key_cant_leave_the_store(store_strays: Sequence[str]) -> bool:
     "STORE-16",
     on=(On.STORE_CLEAR,),
     source="R-L3-02; design",
-    reference="store.clear",
+    reference="stores.clear",
     allowed="nothing",
 )
 def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
@@ -314,7 +314,7 @@ def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
     "STORE-17",
     on=(On.STORE_PUT,),
     source="design",
-    reference="store.put",
+    reference="stores.put",
     allowed="all stored, but for keys out of the ordinary",
 )
 def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: Sequence[bool]) -> bool:
@@ -327,7 +327,7 @@ def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: 
     on=(On.STORE_GET,),
     strength=Strength.SHOULD,
     source="design; CWE-22",
-    reference="store.place",
+    reference="stores.place",
     allowed="none where it was refused, else what was put under that very key",
 )
 def an_odd_key_names_nothing_but_itself(
@@ -349,7 +349,7 @@ def an_odd_key_names_nothing_but_itself(
     on=(On.STORE_GET,),
     needs=("store_faults",),
     source="R-L3-08, R-L3-09; design; CWE-59, CWE-770",
-    reference="store.get",
+    reference="stores.get",
     allowed="none, or a whole value, where something else lies",
 )
 def what_is_no_object_is_a_miss(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.component_configs import refuse_others
-from kvlitmus.reference import component_events
-from kvlitmus.reference import component_requests as model
+from kvlitmus.reference.components import events as component_events
+from kvlitmus.reference.components import requests as model
 from kvlitmus.spec.components.calls import (
     ComponentFinish,
     ComponentGrow,

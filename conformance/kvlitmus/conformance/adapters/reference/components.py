@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.component_configs import refuse_others
-from kvlitmus.reference import component_events, component_writes
-from kvlitmus.reference import components as model
+from kvlitmus.reference.components import events as component_events
+from kvlitmus.reference.components import tree as model
+from kvlitmus.reference.components import writes as component_writes
 from kvlitmus.spec.components.calls import (
     Begun,
     Committed,

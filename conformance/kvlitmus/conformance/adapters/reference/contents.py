@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from kvlitmus.reference.event import Moved
-from kvlitmus.reference.hierarchy import DEVICE, HOST, host_of
+from kvlitmus.reference.prefix.event import Moved
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, host_of
 from kvlitmus.spec.interface.tiers import LOAD, Outcome, PageStore
 from kvlitmus.spec.prefix.host_state import Operation, Put, Transfer
 from kvlitmus.spec.prefix.state import State

@@ -18,7 +18,7 @@ With a host tier below (a configuration says so) the adapter is
 :class:`~kvlitmus.conformance.adapters.reference.tiers.TieredReference`.
 
 An adapter keeps one :class:`~kvlitmus.spec.prefix.state.State` and replaces it with each call by what
-:func:`~kvlitmus.reference.perform.perform` says.  What it adds to the reference is names for keys, numbers for
+:func:`~kvlitmus.reference.prefix.perform.perform` says.  What it adds to the reference is names for keys, numbers for
 receipts, and :attr:`~ReferencePorts.choice` for tests that let the reference choose other pages or victims.
 """
 
@@ -29,11 +29,11 @@ from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, View
 from kvlitmus.conformance.ports.arrays import PlainArrays
-from kvlitmus.reference import event
-from kvlitmus.reference.hashing import page_hashes
-from kvlitmus.reference.perform import NO_CHOICE, available, free_pages, perform, sizes
-from kvlitmus.reference.pool import slots_of
-from kvlitmus.reference.prefetch import Answer, Call, converse, plan_prefetch
+from kvlitmus.reference.prefix import event
+from kvlitmus.reference.prefix.hashing import page_hashes
+from kvlitmus.reference.prefix.perform import NO_CHOICE, available, free_pages, perform, sizes
+from kvlitmus.reference.prefix.pool import slots_of
+from kvlitmus.reference.prefix.prefetch import Answer, Call, converse, plan_prefetch
 from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.law.step import Step
@@ -233,11 +233,11 @@ class ReferencePorts(PlainArrays):
     # -- hashes and prefetch -------------------------------------------------------------------
 
     def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
-        """See :func:`kvlitmus.reference.hashing.page_hashes`."""
+        """See :func:`kvlitmus.reference.prefix.hashing.page_hashes`."""
         return page_hashes(key, page_size, prior)
 
     def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
-        """See :func:`kvlitmus.reference.prefetch.plan_prefetch`; here its calls are made."""
+        """See :func:`kvlitmus.reference.prefix.prefetch.plan_prefetch`; here its calls are made."""
 
         def reply(call: Call) -> Answer:
             method = getattr(host, call.name)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.adapters.stores.target import FIRST, LAST, WITHOUT_YARD, StoreTarget
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.reference import store as stores
+from kvlitmus.reference import stores
 
 
 class Box:

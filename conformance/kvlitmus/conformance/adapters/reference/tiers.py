@@ -1,6 +1,6 @@
 """The reference with a host below the device, and storage below that, behind the ports.
 
-:class:`TieredReference` keeps one state of :mod:`~kvlitmus.reference.hierarchy` and replaces it with each call.
+:class:`TieredReference` keeps one state of :mod:`~kvlitmus.reference.prefix.hierarchy` and replaces it with each call.
 What it adds is what the reference has not: names for keys, and the contents of the pools and the storage that the suite
 brings (:mod:`~kvlitmus.conformance.adapters.reference.contents`).
 """
@@ -14,11 +14,20 @@ from kvlitmus.conformance.adapters.reference.flat import ReferencePorts
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.arrays import key_of_array
 from kvlitmus.conformance.ports.memory import ShortMemory
-from kvlitmus.reference import event, load
-from kvlitmus.reference.hashing import chain_start, page_hash
-from kvlitmus.reference.hierarchy import Listed, alone_of, empty_hierarchy, host_of, jobs_of, moving, occupied, record
-from kvlitmus.reference.perform import free_pages, perform
-from kvlitmus.reference.pool import slots_of
+from kvlitmus.reference.prefix import event, load
+from kvlitmus.reference.prefix.hashing import chain_start, page_hash
+from kvlitmus.reference.prefix.hierarchy import (
+    Listed,
+    alone_of,
+    empty_hierarchy,
+    host_of,
+    jobs_of,
+    moving,
+    occupied,
+    record,
+)
+from kvlitmus.reference.prefix.perform import free_pages, perform
+from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.interface.tiers import (
     FETCH,
     QUERY,

@@ -101,13 +101,17 @@ def odd_with_storage(look: Look, tiers_seen: TierSeen) -> Sequence[Effect]:
 # Rules
 
 
-@rule("FRAME-01", on=EVERY, needs=("inspect",), source=FRAME_PROBLEM, reference="perform.flat", allowed=_UNCHANGED)
+@rule(
+    "FRAME-01", on=EVERY, needs=("inspect",), source=FRAME_PROBLEM, reference="prefix.perform.flat", allowed=_UNCHANGED
+)
 def the_device_changes_for_a_cause(odd_on_device: Sequence[Effect]) -> bool:
     """A page MUST come to the device, leave it, or move on it only where the table of actions lets the call do that, and for a cause that is there."""
     return not odd_on_device
 
 
-@rule("FRAME-02", on=EVERY, needs=("inspect",), source=FRAME_PROBLEM, reference="perform.flat", allowed=_UNCHANGED)
+@rule(
+    "FRAME-02", on=EVERY, needs=("inspect",), source=FRAME_PROBLEM, reference="prefix.perform.flat", allowed=_UNCHANGED
+)
 def the_free_list_changes_for_a_cause(odd_in_pool: Sequence[Effect]) -> bool:
     """A page MUST leave the free list of the device, or come to it, only where the table of actions lets the call do that, and for a cause that is there."""
     return not odd_in_pool
@@ -118,7 +122,7 @@ def the_free_list_changes_for_a_cause(odd_in_pool: Sequence[Effect]) -> bool:
     on=EVERY,
     needs=("tiers",),
     source=FRAME_PROBLEM,
-    reference="perform.perform_tiered",
+    reference="prefix.perform.perform_tiered",
     allowed=_UNCHANGED,
 )
 def the_host_changes_for_a_cause(odd_on_host: Sequence[Effect]) -> bool:
@@ -131,7 +135,7 @@ def the_host_changes_for_a_cause(odd_on_host: Sequence[Effect]) -> bool:
     on=EVERY,
     needs=("tiers",),
     source=FRAME_PROBLEM,
-    reference="perform.perform_tiered",
+    reference="prefix.perform.perform_tiered",
     allowed=_UNCHANGED,
 )
 def the_free_list_of_the_host_changes_for_a_cause(odd_in_host_pool: Sequence[Effect]) -> bool:
@@ -144,7 +148,7 @@ def the_free_list_of_the_host_changes_for_a_cause(odd_in_host_pool: Sequence[Eff
     on=EVERY,
     needs=("tiers", "steps"),
     source=FRAME_PROBLEM,
-    reference="perform.perform_tiered",
+    reference="prefix.perform.perform_tiered",
     allowed=_UNCHANGED,
     premise="hosted",
 )
@@ -158,7 +162,7 @@ def the_host_is_protected_for_a_cause(odd_pins: Sequence[Effect]) -> bool:
     on=EVERY,
     needs=("tiers", "steps"),
     source=FRAME_PROBLEM,
-    reference="perform.perform_tiered",
+    reference="prefix.perform.perform_tiered",
     allowed=_UNCHANGED,
 )
 def jobs_begin_go_on_and_end_for_a_cause(odd_jobs: Sequence[Effect]) -> bool:
@@ -171,7 +175,7 @@ def jobs_begin_go_on_and_end_for_a_cause(odd_jobs: Sequence[Effect]) -> bool:
     on=EVERY,
     needs=("tiers", "lifecycle", "steps"),
     source=FRAME_PROBLEM,
-    reference="perform.perform_tiered",
+    reference="prefix.perform.perform_tiered",
     allowed=_UNCHANGED,
 )
 def storage_is_used_for_a_cause(odd_with_storage: Sequence[Effect]) -> bool:

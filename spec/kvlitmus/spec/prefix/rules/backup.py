@@ -230,13 +230,13 @@ INSERTS = (On.INSERT, On.PUBLISH, On.FINISH)
 """The calls that insert."""
 
 
-@rule("BACKUP-01", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-03", reference="backup.due")
+@rule("BACKUP-01", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-03", reference="prefix.backup.due")
 def what_is_due_is_backed_up(due_missed: Sequence[Name]) -> bool:
     """An insertion MUST begin the backup of every page of the path that the write policy makes due, if the host has room for all of them, unless the profile says that a filter of the cache's own may decline it, or that backups may wait for the next tick."""
     return not due_missed
 
 
-@rule("BACKUP-02", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-02", reference="backup.due")
+@rule("BACKUP-02", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-02", reference="prefix.backup.due")
 def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
     """An insertion MUST NOT begin the backup of a page that isn't due: under write-back none, under write-through-selective none at its first use."""
     return not backed_early
@@ -247,7 +247,7 @@ def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
     kind=Kind.STATE,
     needs=("tiers", "steps"),
     source="R-WB-04, R-WB-07, R-LB-05",
-    reference="life.tick",
+    reference="prefix.life.tick",
 )
 def an_ack_waits_for_its_copy(acked_unlanded: Sequence[Job]) -> bool:
     """A backup or a load MUST end only after its copy has landed, and after those of its kind that began before it."""
@@ -259,7 +259,7 @@ def an_ack_waits_for_its_copy(acked_unlanded: Sequence[Job]) -> bool:
     kind=Kind.STATE,
     needs=("lifecycle",),
     source="R-HASH-05, R-HASH-06, R-PF-02; H-08, H-14, H-61",
-    reference="put.start_puts",
+    reference="prefix.put.start_puts",
 )
 def a_prefix_has_one_name_in_storage(many_names: Sequence[Misnamed]) -> bool:
     """All puts and queries MUST name a page of the same prefix alike: what the write path stores the read path must find."""
@@ -271,7 +271,7 @@ def a_prefix_has_one_name_in_storage(many_names: Sequence[Misnamed]) -> bool:
     kind=Kind.STATE,
     needs=("lifecycle",),
     source="R-HASH-02, R-HASH-04, R-HASH-06; H-13, H-14, sglang#26747",
-    reference="put.start_puts",
+    reference="prefix.put.start_puts",
 )
 def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[Misnamed]) -> bool:
     """A name in storage MUST stand for one prefix in one namespace: another position or another tenant is another page."""
@@ -283,14 +283,14 @@ def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[Misnamed]) -> boo
     kind=Kind.STATE,
     needs=("lifecycle", "data"),
     source="R-BK-01",
-    reference="put.accepted",
+    reference="prefix.put.accepted",
 )
 def what_is_put_is_one_page_of_one_prefix(put_wrong: Sequence[tuple[str, tuple[int, ...]]]) -> bool:
     """A put MUST write the whole contents of one page, computed in the namespace and at the place that it is for."""
     return not put_wrong
 
 
-@rule("BACKUP-07", kind=Kind.STATE, needs=("lifecycle", "steps"), source="R-BK-04", reference="put.accepted")
+@rule("BACKUP-07", kind=Kind.STATE, needs=("lifecycle", "steps"), source="R-BK-04", reference="prefix.put.accepted")
 def a_put_stops_where_storage_refuses(put_after_failure: Sequence[object]) -> bool:
     """A put MUST go in prefix order and write nothing behind a page that storage refused."""
     return not put_after_failure
@@ -301,7 +301,7 @@ def a_put_stops_where_storage_refuses(put_after_failure: Sequence[object]) -> bo
     kind=Kind.STATE,
     needs=("lifecycle", "steps", "data"),
     source="R-BK-01, R-BK-05; H-16",
-    reference="put.accepted",
+    reference="prefix.put.accepted",
 )
 def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> bool:
     """A put that met no refusal MUST have given all of its pages to storage."""
@@ -314,7 +314,7 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> b
     strength=Strength.SHOULD,
     needs=("tiers", "lifecycle", "steps", "data"),
     source="R-BK-01, R-BK-03, R-BK-04; H-60",
-    reference="life.tick",
+    reference="prefix.life.tick",
 )
 def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
     """When everything has settled, each page whose backup was acknowledged with storage attached SHOULD be in that storage, unless it, or a page before it, was refused there."""
@@ -326,7 +326,7 @@ def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
     kind=Kind.STATE,
     needs=("tiers", "steps", "copy_faults"),
     source="sglang#38427",
-    reference="backup.acknowledge_backups",
+    reference="prefix.backup.acknowledge_backups",
     premise="failed_backups",
 )
 def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
@@ -340,7 +340,7 @@ def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
     strength=Strength.SHOULD,
     needs=("tiers", "lifecycle", "steps", "data"),
     source="R-BK-01, R-BK-04; H-60",
-    reference="backup.used",
+    reference="prefix.backup.used",
 )
 def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name]) -> bool:
     """When an insertion uses a path, those of its pages whose host copies are complete, back to the first page, and that the storage attached now has neither taken nor said it has, SHOULD be on their way there by the next tick: after a refusal, an error, a put that ended short, and when this storage was attached after them."""
@@ -352,7 +352,7 @@ def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name])
     on=(On.TICK,),
     needs=("tiers", "steps"),
     source="R-WB-01, R-WB-03",
-    reference="backup.used",
+    reference="prefix.backup.used",
     allowed="a backup of {due_at_the_tick} under way",
     premise="paths_waiting",
 )
@@ -366,7 +366,7 @@ def what_waited_for_the_tick_is_backed_up(due_at_the_tick: Sequence[Name]) -> bo
     on=(On.TICK,),
     needs=("tiers", "steps"),
     source="R-WB-01, R-WB-02",
-    reference="backup.used",
+    reference="prefix.backup.used",
     allowed="no backup of {backed_at_the_tick}",
     premise="backups_begun",
 )

@@ -161,7 +161,7 @@ def remembered(then: State, setting: Setting, call: object, answer: object, afte
 # Rules
 
 
-@rule("EVENT-01", kind=Kind.STATE, needs=("events",), source="R-EVT-01", reference="event.changes")
+@rule("EVENT-01", kind=Kind.STATE, needs=("events",), source="R-EVT-01", reference="prefix.event.changes")
 def events_make_sense(odd_events: Sequence[object]) -> bool:
     """An event MUST name a page that was told before or whose parent was, with the page's own units, and MUST NOT remove what isn't there."""
     return not odd_events
@@ -172,7 +172,7 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
     on=(On.SETTLED, On.QUIET_TICK, On.FLAT_CALL),
     needs=("events",),
     source="R-EVT-02; map §4.12",
-    reference="event.changes",
+    reference="prefix.event.changes",
     premise="told_device",
 )
 def events_tell_what_the_device_has(told_device: frozenset[Name], device_lately: Sequence[frozenset[Name]]) -> bool:
@@ -185,7 +185,7 @@ def events_tell_what_the_device_has(told_device: frozenset[Name], device_lately:
     on=(On.SETTLED, On.QUIET_TICK),
     needs=("events", "tiers"),
     source="R-EVT-02; H-34",
-    reference="event.changes",
+    reference="prefix.event.changes",
     premise="told_host",
 )
 def events_tell_what_the_host_has(told_host: frozenset[Name], host_lately: Sequence[frozenset[Name]]) -> bool:
@@ -198,7 +198,7 @@ def events_tell_what_the_host_has(told_host: frozenset[Name], host_lately: Seque
     kind=Kind.STATE,
     needs=("events",),
     source="R-EVT-01",
-    reference="event.changes",
+    reference="prefix.event.changes",
     premise="stored_events",
 )
 def a_page_is_told_once(told_again: Sequence[str]) -> bool:
@@ -211,7 +211,7 @@ def a_page_is_told_once(told_again: Sequence[str]) -> bool:
     kind=Kind.STATE,
     needs=("events",),
     source="R-EVT-01",
-    reference="event.changes",
+    reference="prefix.event.changes",
     premise="stored_events",
 )
 def an_id_stands_for_one_page(told_renamed: Sequence[str]) -> bool:
@@ -224,7 +224,7 @@ def an_id_stands_for_one_page(told_renamed: Sequence[str]) -> bool:
     kind=Kind.STATE,
     needs=("events",),
     source="R-EVT-01",
-    reference="event.changes",
+    reference="prefix.event.changes",
     premise="stored_events",
 )
 def an_event_names_the_namespace(told_strays: Sequence[str]) -> bool:
@@ -237,7 +237,7 @@ def an_event_names_the_namespace(told_strays: Sequence[str]) -> bool:
     kind=Kind.STATE,
     needs=("events",),
     source="R-EVT-01",
-    reference="event.changes",
+    reference="prefix.event.changes",
     premise="stored_events",
 )
 def parents_are_told_first(told_orphans: Sequence[str]) -> bool:
@@ -250,7 +250,7 @@ def parents_are_told_first(told_orphans: Sequence[str]) -> bool:
     on=LOOKUPS,
     needs=("events",),
     source="R-EVT-02",
-    reference="event.cached_changes",
+    reference="prefix.event.cached_changes",
     allowed="at most {told_length} units",
 )
 def what_is_matched_was_told(match_length: Tokens, told_length: Tokens) -> bool:
@@ -263,7 +263,7 @@ def what_is_matched_was_told(match_length: Tokens, told_length: Tokens) -> bool:
     on=LOOKUPS,
     needs=("events",),
     source="R-EVT-02",
-    reference="event.cached_changes",
+    reference="prefix.event.cached_changes",
     allowed="at least {told_least} units",
 )
 def what_was_told_is_matched(match_length: Tokens, told_least: Tokens) -> bool:
@@ -276,7 +276,7 @@ def what_was_told_is_matched(match_length: Tokens, told_least: Tokens) -> bool:
     on=(On.FLAT_CALL,),
     needs=("events",),
     source="R-EVT-01, R-EVT-02",
-    reference="event.cached_changes",
+    reference="prefix.event.cached_changes",
     premise="found_lately",
 )
 def what_is_found_is_told_in_time(never_told: Collection[Name]) -> bool:

@@ -187,7 +187,7 @@ def victims_again(call: PlayedAgain) -> Sequence[object]:
     "EVICT-01",
     on=(On.EVICT,),
     source="R-EV-01; sglang#5499",
-    reference="perform.least_valuable",
+    reference="prefix.perform.least_valuable",
     allowed="at least min({asked}, {unlocked_before}) slots freed",
     premise="unlocked_before",
 )
@@ -206,7 +206,7 @@ def an_eviction_frees_what_was_asked_if_it_can(
     "EVICT-02",
     on=(On.EVICT,),
     source="R-EV-01; sglang#4989",
-    reference="perform.least_valuable",
+    reference="prefix.perform.least_valuable",
     allowed="the number of slots that became free",
 )
 def an_eviction_reports_what_it_freed(
@@ -220,7 +220,7 @@ def an_eviction_reports_what_it_freed(
     "EVICT-03",
     on=(On.EVICT,),
     source="R-EV-01",
-    reference="perform.least_valuable",
+    reference="prefix.perform.least_valuable",
     allowed="victims outside {locked_names}",
     premise="locked_names",
 )
@@ -233,7 +233,7 @@ def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: f
     "EVICT-04",
     on=(On.EVICT,),
     source="R-EV-01, R-EV-09; vllm#4764",
-    reference="perform.least_valuable",
+    reference="prefix.perform.least_valuable",
     allowed="the free list grown by exactly the pages of the victims",
     premise="vanished",
 )
@@ -254,7 +254,7 @@ def what_is_evicted_becomes_free(
     "EVICT-05",
     on=What.EVICT,
     source="R-EV-03; sglang#18843, mini-sglang#124",
-    reference="choose.next_to_go",
+    reference="prefix.choose.next_to_go",
     allowed="{passed_over} first, as the policy orders",
     premise="device_choice",
 )
@@ -267,7 +267,7 @@ def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
     "EVICT-06",
     on=What.EVICT,
     source="R-EV-04; sglang#4989",
-    reference="perform.room_for",
+    reference="prefix.perform.room_for",
     allowed="{needless} left alone: enough was free without them",
     premise="vanished",
 )
@@ -282,7 +282,7 @@ def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
     on=(On.AGAIN,),
     strength=Strength.SHOULD,
     source="R-EV-03",
-    reference="perform.least_valuable",
+    reference="prefix.perform.least_valuable",
     allowed="the victims of the first cache: {victims}",
     premise="victims",
 )

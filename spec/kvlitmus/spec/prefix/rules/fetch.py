@@ -353,7 +353,7 @@ BACKGROUND = (On.QUERY, On.FETCH, On.ZOMBIE, On.PUT, On.COPIED, On.FAILED_COPY, 
     on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("prefetching",),
     source="R-PF-01, R-PF-04, R-PF-11, R-PF-12",
-    reference="fetch.submit",
+    reference="prefix.fetch.submit",
     allowed="refused: {gate}",
     premise="gate",
 )
@@ -367,7 +367,7 @@ def a_prefetch_behind_a_shut_gate_is_refused(gate: str, begun: bool) -> bool:
     on=(On.GATED_PREFETCH,),
     needs=("prefetching", "tiers"),
     source="R-PF-01",
-    reference="fetch.submit",
+    reference="prefix.fetch.submit",
 )
 def a_shut_gate_has_no_side_effect(
     tree_changed: bool, taken: Tokens, pins_changed: Sequence[Name], jobs_begun: Sequence[str]
@@ -381,7 +381,7 @@ def a_shut_gate_has_no_side_effect(
     on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("prefetching", "tiers", "host"),
     source="R-PF-03, R-PF-06, R-PF-08, R-PF-12; sglang#16370, H-01, H-03",
-    reference="fetch.submit",
+    reference="prefix.fetch.submit",
     allowed="{reservable} units",
 )
 def a_prefetch_reserves_what_the_plan_says(fetch_asked: Tokens, reservable: Tokens) -> bool:
@@ -394,7 +394,7 @@ def a_prefetch_reserves_what_the_plan_says(fetch_asked: Tokens, reservable: Toke
     on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("prefetching", "tiers"),
     source="R-PF-07, R-PF-08",
-    reference="fetch.submit",
+    reference="prefix.fetch.submit",
     allowed="{fetch_asked} units more in flight",
     premise="begun",
 )
@@ -408,7 +408,7 @@ def a_prefetch_holds_exactly_what_it_reserved(begun: bool, fetch_asked: Tokens, 
     on=(On.PREFETCH,),
     needs=("prefetching",),
     source="R-PF-02; H-08",
-    reference="fetch.submit",
+    reference="prefix.fetch.submit",
     allowed="an anchor at {fetch_matched} units",
 )
 def a_prefetch_begins_where_its_anchor_ends(fetch_matched: Tokens, fetch_anchor: Tokens) -> bool:
@@ -421,7 +421,7 @@ def a_prefetch_begins_where_its_anchor_ends(fetch_matched: Tokens, fetch_anchor:
     on=(On.PREFETCH,),
     needs=("prefetching",),
     source="R-PF-02, R-HT-03",
-    reference="fetch.submit",
+    reference="prefix.fetch.submit",
     allowed="from {known_certain} to {known_possible} units",
 )
 def a_prefetch_skips_what_is_cached(fetch_matched: Tokens, known_certain: Tokens, known_possible: Tokens) -> bool:
@@ -434,7 +434,7 @@ def a_prefetch_skips_what_is_cached(fetch_matched: Tokens, known_certain: Tokens
     kind=Kind.STATE,
     needs=("prefetching",),
     source="R-PF-05; H-40, sglang#30053",
-    reference="hierarchy.occupied",
+    reference="prefix.hierarchy.occupied",
     allowed="from {occupied_least} to {occupied_most} units",
 )
 def prefetches_under_way_are_counted(occupied_now: Tokens, occupied_least: Tokens, occupied_most: Tokens) -> bool:
@@ -447,7 +447,7 @@ def prefetches_under_way_are_counted(occupied_now: Tokens, occupied_least: Token
     on=(On.QUERY,),
     needs=("prefetching", "steps"),
     source="R-PFT-01, R-PFT-02",
-    reference="fetch.answer",
+    reference="prefix.fetch.answer",
     allowed="a fetch of {query_hit} units if these are at least {query_least}, else none",
     premise="query_hit",
 )
@@ -456,7 +456,7 @@ def a_query_leads_to_a_fetch_of_what_was_found(query_hit: Tokens, query_least: T
     return fetch_length == (query_hit if query_hit >= query_least else 0)
 
 
-@rule("FETCH-09", kind=Kind.STATE, needs=("prefetching", "lifecycle"), source="R-PFT-02", reference="fetch.read")
+@rule("FETCH-09", kind=Kind.STATE, needs=("prefetching", "lifecycle"), source="R-PFT-02", reference="prefix.fetch.read")
 def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[tuple[str, int]]) -> bool:
     """A fetch MUST read the pages that its query found, each once, in order, and no others."""
     return not fetch_disorder
@@ -467,7 +467,7 @@ def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[tuple[str, i
     on=(On.FETCH,),
     needs=("prefetching", "steps"),
     source="R-PFT-03, R-PFT-05",
-    reference="fetch.read",
+    reference="prefix.fetch.read",
     allowed="{fetch_got} units",
     premise="fetch_got",
 )
@@ -481,7 +481,7 @@ def a_fetch_counts_what_has_arrived(fetch_done: Tokens, fetch_got: Tokens) -> bo
     on=(On.POLL,),
     needs=("prefetching",),
     source="R-PFT-04, R-PFT-05, R-PFT-06, R-PFT-07; H-12, H-64",
-    reference="fetch.may_stop",
+    reference="prefix.fetch.may_stop",
     allowed="one of {stop_allowed}",
 )
 def a_request_waits_as_the_stop_policy_says(poll_answer: bool, stop_allowed: Sequence[bool]) -> bool:
@@ -494,7 +494,7 @@ def a_request_waits_as_the_stop_policy_says(poll_answer: bool, stop_allowed: Seq
     on=(On.POLL, On.COMMIT),
     needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-06",
-    reference="fetch.commit",
+    reference="prefix.fetch.commit",
     allowed="at most {commit_range}",
     premise="host_appeared",
 )
@@ -508,7 +508,7 @@ def a_commit_adds_nothing_but_what_was_fetched(host_appeared: frozenset[Name], c
     on=(On.POLL, On.COMMIT),
     needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-09",
-    reference="fetch.commit",
+    reference="prefix.fetch.commit",
     premise="commit_range",
 )
 def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
@@ -521,7 +521,7 @@ def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
     on=(On.POLL, On.ABANDON, *BACKGROUND),
     needs=("tiers",),
     source="R-PFC-03, R-PFC-08",
-    reference="fetch.commit",
+    reference="prefix.fetch.commit",
     premise="hosted_before",
 )
 def what_was_cached_stays_where_it_was(
@@ -544,7 +544,7 @@ def what_was_cached_stays_where_it_was(
     on=(On.ABANDON, *BACKGROUND),
     needs=("tiers",),
     source="R-PFC-08, R-PFC-06",
-    reference="fetch.abandon",
+    reference="prefix.fetch.abandon",
 )
 def only_a_poll_commits(host_appeared: frozenset[Name]) -> bool:
     """What was fetched MUST NOT get into the tree but by the poll of the request that waits for it: an aborted one leaves nothing."""
@@ -556,7 +556,7 @@ def only_a_poll_commits(host_appeared: frozenset[Name]) -> bool:
     on=(On.LOADED,),
     needs=("prefetching",),
     source="R-PFC-03, R-PFT-07",
-    reference="fetch.told",
+    reference="prefix.fetch.told",
     allowed="from {loaded_least} to {loaded_most} units",
     premise="loaded_most",
 )
@@ -571,7 +571,7 @@ def what_a_prefetch_added_is_told_once(told_loaded: Tokens, loaded_least: Tokens
     strength=Strength.MUST,
     needs=("tiers",),
     source="R-PFT-07; H-58",
-    reference="fetch.poll",
+    reference="prefix.fetch.poll",
     premise="not own_prefetch",
 )
 def asking_about_a_stranger_changes_nothing(

@@ -149,7 +149,7 @@ def hashing_raised(answer: tuple[str, ...] | Raised) -> bool:
     on=(On.PAGE_HASHES,),
     needs=("scheme",),
     source="R-HASH-01, R-HASH-02; vllm#12621, sglang#17193",
-    reference="hashing.page_hashes",
+    reference="prefix.hashing.page_hashes",
     allowed="SHA-256 of the scheme's tag, the page before (raw) and the units of {page_units}, 4 bytes per token",
     premise="hashes",
 )
@@ -179,7 +179,7 @@ def a_page_hash_covers_the_page_before_and_its_own_units(
     "HASH-02",
     on=(On.PAGE_HASHES,),
     source="R-HASH-02; kvcached#451",
-    reference="hashing.page_hashes",
+    reference="prefix.hashing.page_hashes",
     allowed="{hashed_length} // {units_per_page} hashes",
 )
 def there_is_one_hash_for_each_whole_page(hashes: Sequence[str], hashed_length: Tokens, units_per_page: int) -> bool:
@@ -192,7 +192,7 @@ def there_is_one_hash_for_each_whole_page(hashes: Sequence[str], hashed_length: 
     on=(On.PAGE_HASHES,),
     needs=("scheme",),
     source="R-HASH-01; vllm#12621, LMCache#3301",
-    reference="hashing.page_hashes",
+    reference="prefix.hashing.page_hashes",
     allowed="64 lower-case hex digits each",
     premise="hashes",
 )
@@ -207,7 +207,7 @@ def a_page_hash_is_64_lower_case_hex_digits(hashes: Sequence[str]) -> bool:
     "HASH-04",
     on=(On.HASH_PAIR,),
     source="R-HASH-03; sglang#17265",
-    reference="hashing.page_hashes",
+    reference="prefix.hashing.page_hashes",
     allowed="the same hashes for the first {common_pages} pages, and different ones after them",
     premise="common_pages",
 )
@@ -223,7 +223,7 @@ def two_keys_share_the_hashes_of_their_common_pages(
     "HASH-05",
     on=(On.HASH_PIECES,),
     source="R-HASH-02; vllm#58119",
-    reference="hashing.page_hashes",
+    reference="prefix.hashing.page_hashes",
     allowed="the hashes of the key in one piece: {hashes}",
     premise="hashes",
 )
@@ -238,7 +238,7 @@ def a_chain_can_be_computed_in_pieces(hashes: Sequence[str], hashes_in_pieces: S
     "HASH-06",
     on=(On.HASH_NAMESPACES,),
     source="R-HASH-04; sglang#26747, vllm#54342",
-    reference="hashing.chain_start",
+    reference="prefix.hashing.chain_start",
     allowed="no hash in common with another namespace",
     premise="hashes",
 )
@@ -252,7 +252,7 @@ def namespaces_share_no_hash(hashes: Sequence[str], foreign_hashes: Sequence[str
     on=(On.PAGE_HASHES,),
     needs=("scheme",),
     source="R-HASH-04",
-    reference="hashing.chain_start",
+    reference="prefix.hashing.chain_start",
     allowed="a first page that follows the seed of the namespace",
     premise="hashes",
 )
@@ -276,7 +276,7 @@ def a_named_namespace_begins_with_its_seed(
     "HASH-08",
     on=(On.PAGE_HASHES, On.HASH_REFUSAL),
     source="R-HASH-07",
-    reference="hashing.page_hashes",
+    reference="prefix.hashing.page_hashes",
     allowed="an error if and only if a token is outside [0, 2**32)",
 )
 def only_tokens_of_32_bits_are_hashed(hashable: bool, hashing_raised: bool) -> bool:
@@ -288,7 +288,7 @@ def only_tokens_of_32_bits_are_hashed(hashable: bool, hashing_raised: bool) -> b
     "HASH-09",
     on=(On.HASHED,),
     source="R-HASH-03, R-HASH-04; sglang#26747",
-    reference="hashing.page_hashes",
+    reference="prefix.hashing.page_hashes",
     allowed="names that no other prefix has, in any namespace",
     premise="hashes",
 )
@@ -307,7 +307,7 @@ def a_name_stands_for_one_prefix(
     on=(On.HASHED,),
     strength=Strength.SHOULD,
     source="R-HASH-03; sglang#17193, kvcached#451",
-    reference="hashing.page_hashes",
+    reference="prefix.hashing.page_hashes",
     allowed="names that no page of another size, or of the other kind of units, has",
 )
 def a_name_stands_for_one_page_size_and_kind_of_units(hashes: Sequence[str], hashes_elsewhere: frozenset[str]) -> bool:

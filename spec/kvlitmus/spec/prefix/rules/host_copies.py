@@ -80,7 +80,7 @@ def copies_of_nothing(
     on=(What.DROP, What.MOVE_COPY),
     needs=("tiers",),
     source="R-EV-05; map §4.6",
-    reference="tier.leave_device",
+    reference="prefix.tier.leave_device",
     allowed="the host copies of {copies_disturbed} where they were",
     premise="hosted_before",
 )
@@ -94,7 +94,7 @@ def a_host_copy_stays_where_it_is(copies_disturbed: Sequence[Name]) -> bool:
     on=What.BACK,
     needs=("tiers", "steps"),
     source="R-WB-01",
-    reference="tier.back",
+    reference="prefix.tier.back",
     allowed="no host copy of {copies_of_nothing}",
     premise="host_appeared",
 )

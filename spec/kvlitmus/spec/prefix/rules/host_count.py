@@ -48,7 +48,7 @@ def host_emptied(
     on=(On.RESET, On.EVICT_HOST),
     needs=("host", "counters"),
     source="map §2.2, I1, R-LIFE-01, R-PFC-02; H-05",
-    reference="tier.evict_host",
+    reference="prefix.tier.evict_host",
     allowed="{host_capacity} slots",
     premise="host_emptied",
 )
@@ -62,7 +62,7 @@ def an_empty_host_is_all_available(host_emptied: bool, host_available: Tokens, h
     on=(On.MATCH, On.LOCK, On.UNLOCK, On.COPIED),
     needs=("host",),
     source="R-TR-04, R-HT-03",
-    reference="tier.match",
+    reference="prefix.tier.match",
     allowed="as much available as before",
 )
 def looking_locking_and_landing_leave_the_host_alone(host_made_available: Tokens) -> bool:

@@ -232,7 +232,7 @@ def host_needless(
     on=What.DROP,
     needs=("tiers",),
     source="R-EV-03, R-EV-07; map §4.7",
-    reference="choose.next_to_go",
+    reference="prefix.choose.next_to_go",
     allowed="{host_passed_over} first, as the policy orders",
     premise="host_choice",
 )
@@ -246,7 +246,7 @@ def the_host_follows_the_policy(host_passed_over: frozenset[Name]) -> bool:
     on=What.DROP,
     needs=("tiers",),
     source="R-EV-04, R-EV-07; sglang#4989",
-    reference="tier.allocate_or_evict",
+    reference="prefix.tier.allocate_or_evict",
     allowed="{host_needless} left alone: enough was free without them",
     premise="host_evicted",
 )

@@ -157,7 +157,7 @@ def illegal_job_steps(tiers_seen_before: TierSeen, tiers_seen: TierSeen, call: A
     on=tuple(one for one in ACTIONS if one is not On.OUT_OF_MEMORY),
     needs=("tiers", "steps"),
     source="R-PFT-06, R-LIFE-04, R-LIFE-05; H-06, H-07",
-    reference="life.tick",
+    reference="prefix.life.tick",
     allowed="a step of the table of states of jobs",
     premise="jobs_listed",
 )

@@ -106,7 +106,7 @@ def told_before_reset(below_before: Tiers, call: TellLoaded) -> bool:
 # Rules
 
 
-@rule("LIFE-01", on=(On.RESET,), needs=("tiers",), source="R-LIFE-01; H-04", reference="life.reset")
+@rule("LIFE-01", on=(On.RESET,), needs=("tiers",), source="R-LIFE-01; H-04", reference="prefix.life.reset")
 def a_reset_hierarchy_is_as_new(
     in_tree: frozenset[Name],
     host_free: Sequence[PageNo],
@@ -123,7 +123,7 @@ def a_reset_hierarchy_is_as_new(
     on=(On.RESET, On.ATTACH, On.DETACH),
     needs=("lifecycle",),
     source="R-LIFE-02, R-LIFE-04",
-    reference="life.reset",
+    reference="prefix.life.reset",
     premise="store_before",
 )
 def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
@@ -136,7 +136,7 @@ def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
     on=(On.ATTACH, On.DETACH),
     needs=("reattach",),
     source="R-LIFE-03",
-    reference="life.attach",
+    reference="prefix.life.attach",
 )
 def storage_is_attached_once(accepted: bool, attached_before: bool, attaching: bool) -> bool:
     """An attach MUST succeed when no storage is attached and be refused when one is; a detach the other way round."""
@@ -148,7 +148,7 @@ def storage_is_attached_once(accepted: bool, attached_before: bool, attaching: b
     on=(On.ATTACH, On.DETACH),
     needs=("reattach", "tiers"),
     source="R-LIFE-03, R-LIFE-04",
-    reference="life.detach",
+    reference="prefix.life.detach",
 )
 def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
     """Attaching and detaching MUST leave what is cached on the device and the host as it is."""
@@ -160,7 +160,7 @@ def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
     on=(On.DETACHED,),
     needs=("reattach", "tiers", "steps"),
     source="R-LIFE-04; H-06",
-    reference="life.detach",
+    reference="prefix.life.detach",
 )
 def a_detach_ends_all_work_with_storage(
     storage_work: Sequence[str], moving_left: Sequence[PageNo], occupied_now: Tokens
@@ -174,7 +174,7 @@ def a_detach_ends_all_work_with_storage(
     on=(On.SETTLED,),
     needs=("steps",),
     source="R-L3-09, R-PFT-06, R-LIFE-05; H-07, H-40",
-    reference="life.tick",
+    reference="prefix.life.tick",
 )
 def what_was_begun_ends(work_left: Sequence[str]) -> bool:
     """Fourteen ticks after everything in flight was delivered, whatever storage raised, work MUST NOT be under way any more."""
@@ -186,7 +186,7 @@ def what_was_begun_ends(work_left: Sequence[str]) -> bool:
     on=(On.SETTLED,),
     needs=("prefetching", "steps"),
     source="R-PFT-06, R-LIFE-05; H-07",
-    reference="fetch.may_stop",
+    reference="prefix.fetch.may_stop",
 )
 def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
     """Twelve ticks after everything in flight was delivered, a request MUST NOT have to wait for its prefetch."""
@@ -198,7 +198,7 @@ def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
     on=(On.SETTLED,),
     needs=("tiers", "steps"),
     source="R-PFC-05, R-LIFE-05, R-LK-08, I9; H-05, H-40",
-    reference="life.tick",
+    reference="prefix.life.tick",
     premise="in_tree",
 )
 def nothing_is_held_when_nothing_is_under_way(
@@ -213,7 +213,7 @@ def nothing_is_held_when_nothing_is_under_way(
     on=(On.SETTLED,),
     needs=("prefetching", "steps"),
     source="R-PF-05, R-LIFE-05; H-40",
-    reference="hierarchy.occupied",
+    reference="prefix.hierarchy.occupied",
 )
 def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
     """When everything has settled, prefetches MUST NOT count against their rate limit any more."""
@@ -225,7 +225,7 @@ def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
     on=(On.OUT_OF_MEMORY,),
     needs=("tiers", "memory_faults"),
     source="R-LIFE-05",
-    reference="perform.insert",
+    reference="prefix.perform.insert",
 )
 def what_finds_no_memory_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
     """A call that ends for want of memory MUST bring no page to the device and begin no copy: it may have made room, and nothing else."""
@@ -238,7 +238,7 @@ def what_finds_no_memory_leaves_nothing(appeared: frozenset[Name], jobs_begun: S
     needs=("prefetching",),
     strength=Strength.SHOULD,
     source="R-LIFE-01; H-04",
-    reference="life.reset",
+    reference="prefix.life.reset",
     allowed="0 units",
     premise="told_before_reset",
 )
@@ -252,7 +252,7 @@ def a_reset_forgets_what_was_added(told_before_reset: bool, told_loaded: Tokens)
     on=(On.SETTLED,),
     needs=("tiers", "steps"),
     source="R-PFC-05, R-LIFE-05, I9; H-05, H-40",
-    reference="life.tick",
+    reference="prefix.life.tick",
     allowed="none of the host's pages in flight",
 )
 def no_host_page_is_in_flight_when_nothing_is_under_way(moving_left: Sequence[PageNo]) -> bool:
@@ -265,7 +265,7 @@ def no_host_page_is_in_flight_when_nothing_is_under_way(moving_left: Sequence[Pa
     kind=Kind.STATE,
     needs=("tiers", "reattach"),
     source="R-LIFE-03, R-LIFE-04; H-06",
-    reference="life.detach",
+    reference="prefix.life.detach",
     allowed="no call on storage",
     premise="without_storage",
 )

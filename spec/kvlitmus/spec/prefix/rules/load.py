@@ -182,7 +182,7 @@ def failed_sources(below: Tiers) -> Mapping[Name, PageNo]:
     on=(On.LOAD_BACK,),
     needs=("host",),
     source="R-LB-01; map §4.9",
-    reference="load.load_back",
+    reference="prefix.load.load_back",
     allowed="{load_wanted} slots behind {load_resident} units",
     premise="load_wanted",
 )
@@ -198,7 +198,7 @@ def a_load_back_brings_everything(
     on=(On.LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-01, R-LB-02",
-    reference="load.load_back",
+    reference="prefix.load.load_back",
     premise="load_slots",
 )
 def what_is_loaded_is_where_it_was_said(
@@ -214,7 +214,7 @@ def what_is_loaded_is_where_it_was_said(
     on=(On.REFUSED_LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-03; H-53",
-    reference="load.load_back",
+    reference="prefix.load.load_back",
     allowed="a load of {load_wanted} units, with room for {load_room}",
     premise="load_wanted",
 )
@@ -231,7 +231,7 @@ def a_load_back_is_declined_for_a_reason(
     on=(On.REFUSED_LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-01",
-    reference="load.load_back",
+    reference="prefix.load.load_back",
 )
 def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
     """A load back that is declined MUST bring no page to the device and begin no copy."""
@@ -243,7 +243,7 @@ def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_
     on=(On.LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-08",
-    reference="load.load_back",
+    reference="prefix.load.load_back",
     allowed="the host copies of {load_names} still there",
     premise="load_names",
 )
@@ -257,7 +257,7 @@ def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mappi
     on=(On.LAYERED,),
     needs=("layers", "steps"),
     source="R-LB-07; map §4.9",
-    reference="load.copy_layers",
+    reference="prefix.load.copy_layers",
     allowed="{layers_copied} layers",
     premise="layers_copied",
 )
@@ -271,7 +271,7 @@ def a_layer_may_be_read_when_it_has_arrived(layers_told: int, layers_copied: int
     on=(On.LIMITED_LOAD_BACK,),
     needs=("quota",),
     source="R-LB-04; H-27",
-    reference="load.load_back",
+    reference="prefix.load.load_back",
     allowed="at most {load_limit} units",
     premise="load_slots",
 )
@@ -285,7 +285,7 @@ def a_load_back_stays_within_its_quota(load_slots: Sequence[Slot], load_limit: T
     kind=Kind.STATE,
     needs=("tiers", "steps", "copy_faults"),
     source="vllm#19329, vllm#49250",
-    reference="load.acknowledge_loads",
+    reference="prefix.load.acknowledge_loads",
 )
 def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[Name]) -> bool:
     """When a load that failed has ended, its pages MUST NOT be on the device, unless another load is under way for them."""
@@ -297,7 +297,7 @@ def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[Name]) ->
     on=(On.PREFETCH_TICK,),
     needs=("tiers", "steps", "copy_faults"),
     source="vllm#19329",
-    reference="load.acknowledge_loads",
+    reference="prefix.load.acknowledge_loads",
     allowed="{failed_sources} still on the host",
     premise="failed_sources",
 )
@@ -311,7 +311,7 @@ def a_load_that_failed_leaves_its_sources(failed_sources: Mapping[Name, PageNo],
     on=(On.FAILED_COPY,),
     needs=("steps", "copy_faults"),
     source="vllm#19329",
-    reference="backup.fail",
+    reference="prefix.backup.fail",
 )
 def a_copy_that_failed_is_told_as_failed(told_failed: bool) -> bool:
     """A copy that failed MUST be listed as failed until it ends: whoever waits for it has to compute."""

@@ -23,7 +23,7 @@ from kvlitmus.spec.words.units import Name, PageNo, Tokens
     kind=Kind.STATE,
     needs=("lookup",),
     source="R-LK-01, R-EV-01; LMCache#993",
-    reference="perform.least_valuable",
+    reference="prefix.perform.least_valuable",
     allowed="{locked_pages} still cached where they were",
     premise="locked_pages",
 )
@@ -39,7 +39,7 @@ def what_is_locked_stays_where_it_is(
     kind=Kind.STATE,
     needs=("counters", "inspect"),
     source="R-LK-02; sglang#10637, mllm#656",
-    reference="perform.sizes",
+    reference="prefix.perform.sizes",
     allowed="evictable {unlocked_count}, protected {locked_count}",
 )
 def the_tree_counts_what_is_protected(
@@ -54,7 +54,7 @@ def the_tree_counts_what_is_protected(
     kind=Kind.STATE,
     needs=("locks", "inspect"),
     source="R-LK-03",
-    reference="perform.lock",
+    reference="prefix.perform.lock",
     premise="node_locks",
 )
 def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[tuple[int, int]]) -> bool:
@@ -67,7 +67,7 @@ def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[
     kind=Kind.STATE,
     needs=("lookup", "inspect"),
     source="R-LK-04, R-LK-05; sglang#29471, mini-sglang#45, bytedance/sglang#508",
-    reference="perform.lock",
+    reference="prefix.perform.lock",
     allowed="as many locks as receipts on every node",
     premise="node_locks",
 )
@@ -80,7 +80,7 @@ def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int
     "LOCK-05",
     on=(On.LOCK, On.UNLOCK),
     source="R-LK-04",
-    reference="perform.lock",
+    reference="prefix.perform.lock",
     allowed="the same pages cached and free as before",
     premise="cached_before",
 )
@@ -99,7 +99,7 @@ def locking_moves_nothing(
     kind=Kind.STATE,
     needs=("counters",),
     source="R-LK-05; LMCache#1075",
-    reference="perform.unlock",
+    reference="prefix.perform.unlock",
     allowed="nothing protected",
     premise="quiet",
 )
@@ -113,7 +113,7 @@ def nothing_is_protected_when_nobody_holds_a_lock(quiet: bool, protected: Tokens
     on=(On.LOCK, On.UNLOCK),
     needs=("counters",),
     source="R-LK-04; vllm#11565",
-    reference="perform.lock",
+    reference="prefix.perform.lock",
     allowed="evictable + protected unchanged",
 )
 def locking_only_shifts_between_the_counters(

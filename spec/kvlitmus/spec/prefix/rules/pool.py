@@ -130,7 +130,7 @@ def claimable(unlocked_count: Tokens, may_evict: bool) -> Tokens:
     "POOL-01",
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-02, R-HOST-03",
-    reference="perform.alloc",
+    reference="prefix.perform.alloc",
     allowed="{due_slots} slots, by the profile's align",
 )
 def an_allocation_hands_out_what_was_asked_for(due_slots: Tokens, granted: Sequence[Slot]) -> bool:
@@ -142,7 +142,7 @@ def an_allocation_hands_out_what_was_asked_for(due_slots: Tokens, granted: Seque
     "POOL-02",
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-04",
-    reference="perform.alloc",
+    reference="prefix.perform.alloc",
     allowed="runs of {page_size} consecutive slots, each beginning at a multiple of {page_size}",
     premise="granted",
 )
@@ -159,7 +159,7 @@ def an_allocation_is_made_of_whole_pages(granted: Sequence[Slot], page_size: int
     )
 
 
-@rule("POOL-03", on=ALLOCATIONS, source="R-DEV-01, R-HOST-03", reference="perform.alloc")
+@rule("POOL-03", on=ALLOCATIONS, source="R-DEV-01, R-HOST-03", reference="prefix.perform.alloc")
 def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
     """The slots of an allocation MUST be distinct."""
     return len(set(granted)) == len(granted)
@@ -169,7 +169,7 @@ def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
     "POOL-04",
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-03, R-LK-01",
-    reference="perform.alloc",
+    reference="prefix.perform.alloc",
     allowed="pages other than {held_before}",
     premise="held_before",
 )
@@ -184,7 +184,7 @@ def an_allocation_takes_nothing_that_somebody_holds(
     "POOL-05",
     on=(On.ALLOC,),
     source="R-DEV-01",
-    reference="perform.alloc",
+    reference="prefix.perform.alloc",
     allowed="pages of the free list: {free_before}",
     premise="granted_pages",
 )
@@ -202,7 +202,7 @@ def an_allocation_comes_from_the_free_list(
     "POOL-06",
     on=ALLOCATIONS,
     source="R-DEV-02",
-    reference="perform.free_pages",
+    reference="prefix.perform.free_pages",
     allowed="pages {usable}, by the profile's reserved",
     premise="granted_pages",
 )
@@ -215,7 +215,7 @@ def the_reserved_page_is_never_handed_out(granted_pages: frozenset[PageNo], usab
     "POOL-07",
     on=(On.REFUSED_ALLOC,),
     source="R-DEV-01, R-DEV-03",
-    reference="perform.alloc",
+    reference="prefix.perform.alloc",
     allowed="an allocation of {asked} slots, since {available_before} were available",
 )
 def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_before: Tokens) -> bool:
@@ -227,7 +227,7 @@ def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_
     "POOL-08",
     on=(On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-DEV-03, R-HOST-03, vllm#11565",
-    reference="perform.alloc",
+    reference="prefix.perform.alloc",
     allowed="{available_before} slots available as before, or more where the profile's evict_moment is alloc",
 )
 def a_refused_allocation_changes_nothing(available_before: Tokens, available_after: Tokens, may_evict: bool) -> bool:
@@ -239,7 +239,7 @@ def a_refused_allocation_changes_nothing(available_before: Tokens, available_aft
     "POOL-09",
     on=(On.FREE,),
     source="R-DEV-04, R-DEV-07",
-    reference="perform.free",
+    reference="prefix.perform.free",
     allowed="the free list grown by exactly {freed_pages}, by the profile's release_delay",
     premise="freed_pages",
 )
@@ -258,7 +258,7 @@ def freeing_returns_exactly_the_pages_touched(
     "POOL-10",
     on=(On.FREE,),
     source="R-DEV-04",
-    reference="perform.free",
+    reference="prefix.perform.free",
     allowed="{available_before} + {page_size} × {freed_pages} slots available, by the profile's release_delay",
     premise="freed_pages",
 )
@@ -276,7 +276,7 @@ def freeing_makes_the_pages_available(
     return least <= available_after - available_before <= most
 
 
-@rule("POOL-11", kind=Kind.STATE, source="R-DEV-08, R-HOST-06", reference="perform.free_pages")
+@rule("POOL-11", kind=Kind.STATE, source="R-DEV-08, R-HOST-06", reference="prefix.perform.free_pages")
 def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: frozenset[PageNo]) -> bool:
     """The free list MUST NOT contain a page twice."""
     return len(free_listed) == len(free_after)
@@ -286,7 +286,7 @@ def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: fro
     "POOL-12",
     kind=Kind.STATE,
     source="R-DEV-04, R-HOST-07, R-TR-09; sglang#27731",
-    reference="perform.free_pages",
+    reference="prefix.perform.free_pages",
     allowed="each of {usable} in exactly one of: free, cached, owned by a request or caller",
 )
 def every_page_has_exactly_one_home(
@@ -304,7 +304,7 @@ def every_page_has_exactly_one_home(
     )
 
 
-@rule("POOL-13", kind=Kind.STATE, source="R-DEV-04", reference="perform.available")
+@rule("POOL-13", kind=Kind.STATE, source="R-DEV-04", reference="prefix.perform.available")
 def the_pool_counts_its_free_list(
     available_after: Tokens, free_listed: Sequence[PageNo], page_size: int, claimable: Tokens
 ) -> bool:
@@ -317,7 +317,7 @@ def the_pool_counts_its_free_list(
     kind=Kind.STATE,
     needs=("counters",),
     source="R-DEV-04, R-LK-02; sglang#27731",
-    reference="perform.free_pages",
+    reference="prefix.perform.free_pages",
     allowed="available + evictable + protected + owned = {capacity}; where the profile's evict_moment is alloc, available may include evictable; a release queue may hold {waiting_after}",
 )
 def the_counters_add_up(
@@ -335,7 +335,7 @@ def the_counters_add_up(
     return -len(waiting_after) * page_size <= beyond <= (evictable if may_evict else 0)
 
 
-@rule("POOL-15", kind=Kind.STATE, source="R-DEV-08; sglang#27731, sglang#38941", reference="perform.free_pages")
+@rule("POOL-15", kind=Kind.STATE, source="R-DEV-08; sglang#27731, sglang#38941", reference="prefix.perform.free_pages")
 def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
     """Two requests or callers MUST NOT own the same page."""
     return not owned_twice
@@ -347,7 +347,7 @@ def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
     strength=Strength.MUST,
     needs=("reset",),
     source="R-DEV-11",
-    reference="perform.free_pages",
+    reference="prefix.perform.free_pages",
     allowed="all of {usable} free and nothing cached",
 )
 def a_reset_restores_the_initial_state(
@@ -361,7 +361,7 @@ def a_reset_restores_the_initial_state(
     "POOL-17",
     on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_ONE),
     source="R-DEV-05, R-DEV-06",
-    reference="perform.extend",
+    reference="prefix.perform.extend",
     allowed="the rest of the last page after slot {last_slot}, then whole new pages in order",
 )
 def an_extension_fills_the_last_page_first(
@@ -375,7 +375,7 @@ def an_extension_fills_the_last_page_first(
     "POOL-18",
     on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH),
     source="R-DEV-05, R-DEV-06; sglang#27731",
-    reference="perform.extend",
+    reference="prefix.perform.extend",
     allowed="{asked} slots in {opened_needed} new pages that nobody holds",
 )
 def an_extension_opens_no_more_pages_than_it_needs(
@@ -394,7 +394,7 @@ def an_extension_opens_no_more_pages_than_it_needs(
     on=(On.GROUP_OPEN,),
     needs=("group",),
     source="R-DEV-06",
-    reference="perform.free",
+    reference="prefix.perform.free",
     allowed="{available_before} slots available until the group ends",
 )
 def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after: Tokens) -> bool:
@@ -406,7 +406,7 @@ def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after:
     "POOL-20",
     on=(*ALLOCATIONS, On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-EV-01, R-PF-09",
-    reference="perform.alloc",
+    reference="prefix.perform.alloc",
     allowed="nothing evicted: {vanished} still cached, unless the profile's evict_moment is alloc",
     premise="cached_before",
 )
@@ -419,7 +419,7 @@ def an_allocation_evicts_only_where_it_is_declared(vanished: frozenset[Name], ma
     "POOL-21",
     on=(On.REFUSED_EXTEND,),
     source="R-DEV-01, R-DEV-05; vllm#11565",
-    reference="perform.extend",
+    reference="prefix.perform.extend",
     allowed="{opened_needed} pages opened, since {available_before} slots were available",
 )
 def an_extension_is_refused_only_when_memory_is_short(

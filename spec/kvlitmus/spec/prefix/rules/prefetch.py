@@ -40,7 +40,7 @@ from kvlitmus.spec.words.units import Slot, Tokens, same
     "PREFETCH-01",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-01; sglang#16370",
-    reference="prefetch.gate",
+    reference="prefix.prefetch.gate",
     allowed="no prefetch and no effect, since storage is off",
     premise="not storage_on",
 )
@@ -53,7 +53,7 @@ def nothing_happens_while_storage_is_off(storage_on: bool, started: bool, host_e
     "PREFETCH-02",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-01, R-PF-03, R-PF-12; sglang#16370",
-    reference="prefetch.gate",
+    reference="prefix.prefetch.gate",
     allowed="no prefetch and no effect, since {full_length} is below {threshold}",
 )
 def nothing_happens_below_the_threshold(
@@ -69,7 +69,7 @@ def nothing_happens_below_the_threshold(
     "PREFETCH-03",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-01, R-PF-04; sglang#16370",
-    reference="prefetch.gate",
+    reference="prefix.prefetch.gate",
     allowed="no prefetch and no effect, since {occupied} fills the quota of {quota}",
 )
 def nothing_happens_when_the_quota_is_full(occupied: Tokens, quota: int, started: bool, host_effects: int) -> bool:
@@ -83,7 +83,7 @@ def nothing_happens_when_the_quota_is_full(occupied: Tokens, quota: int, started
     "PREFETCH-04",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-04, R-PF-12; sglang#26449",
-    reference="prefetch.gate",
+    reference="prefix.prefetch.gate",
     allowed="an attempt to get memory, since storage is on, {full_length} ≥ {threshold} and {occupied} < {quota}",
     premise="gates_open",
 )
@@ -98,7 +98,7 @@ def open_gates_let_a_prefetch_through(gates_open: bool, memory_calls: int) -> bo
     "PREFETCH-05",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-03, R-PF-06",
-    reference="prefetch.reserve",
+    reference="prefix.prefetch.reserve",
     allowed="allocations of whole pages, {full_length} at most",
     premise="alloc_sizes",
 )
@@ -115,7 +115,7 @@ def a_prefetch_asks_for_whole_pages_of_its_key(
     "PREFETCH-06",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-08, R-PF-10; sglang#9927",
-    reference="prefetch.reserve",
+    reference="prefix.prefetch.reserve",
     allowed="the anchor protected before, and still protected",
     premise="memory_calls",
 )
@@ -128,7 +128,7 @@ def the_anchor_is_protected_first(unpinned_calls: int) -> bool:
     "PREFETCH-07",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-09; sglang#16370",
-    reference="prefetch.reserve",
+    reference="prefix.prefetch.reserve",
     allowed="the full length of {full_length} tried again after one eviction",
     premise="gates_open",
 )
@@ -145,7 +145,7 @@ def a_prefetch_gives_way_only_after_evicting(
     "PREFETCH-08",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-12; sglang#16370, sglang#26945",
-    reference="prefetch.reserve",
+    reference="prefix.prefetch.reserve",
     allowed="an allocation of {truncated_length}, since {last_reading} are available (0: none)",
     premise="last_reading",
 )
@@ -169,7 +169,7 @@ def a_truncated_prefetch_takes_the_whole_pages_that_are_available(
     "PREFETCH-09",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-09; sglang#26945",
-    reference="prefetch.reserve",
+    reference="prefix.prefetch.reserve",
     allowed="one eviction at most, and none for the truncated length",
     premise="eviction_sizes",
 )
@@ -182,7 +182,7 @@ def a_prefetch_evicts_at_most_once(eviction_sizes: Sequence[Tokens]) -> bool:
     "PREFETCH-10",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-12",
-    reference="prefetch.reserve",
+    reference="prefix.prefetch.reserve",
     allowed="{threshold} slots at least",
     premise="started",
 )
@@ -195,7 +195,7 @@ def a_started_prefetch_reaches_the_threshold(started: bool, reserved: Tokens, th
     "PREFETCH-11",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370 (as released in 0.5.12 the key stayed untruncated)",
-    reference="prefetch.start",
+    reference="prefix.prefetch.start",
     allowed="a key of {reserved} units",
     premise="started",
 )
@@ -208,7 +208,7 @@ def the_key_is_as_long_as_the_memory(started: bool, reserved: Tokens, planned_le
     "PREFETCH-12",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370",
-    reference="prefetch.start",
+    reference="prefix.prefetch.start",
     allowed="a read from unit 0 on",
     premise="started",
 )
@@ -223,7 +223,7 @@ def truncation_keeps_the_beginning_of_the_key(started: bool, planned_start: int)
     "PREFETCH-13",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370",
-    reference="prefetch.start",
+    reference="prefix.prefetch.start",
     allowed="hashes for {reserved} units, {units_per_page} a page",
     premise="started",
 )
@@ -236,7 +236,7 @@ def the_hashes_cover_what_is_reserved(started: bool, reserved: Tokens, hashed_pa
     "PREFETCH-14",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-05, R-PF-07; sglang#16370",
-    reference="prefetch.start",
+    reference="prefix.prefetch.start",
     allowed="{reserved} accounted for",
     premise="reserved",
 )
@@ -249,7 +249,7 @@ def the_quota_counts_what_is_reserved(reserved: Tokens, accounted: Tokens) -> bo
     "PREFETCH-15",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-08; sglang#16370, sglang#26945",
-    reference="prefetch.reserve",
+    reference="prefix.prefetch.reserve",
     allowed="nothing reserved and the anchor released",
     premise="not started",
 )
@@ -264,7 +264,7 @@ def a_prefetch_that_does_not_start_leaves_nothing_behind(started: bool, reserved
     "PREFETCH-16",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-08, R-PF-10",
-    reference="prefetch.reserve",
+    reference="prefix.prefetch.reserve",
     allowed="the anchor protected once",
     premise="started",
 )
@@ -277,7 +277,7 @@ def a_started_prefetch_protects_its_anchor(started: bool, anchor_pins: int) -> b
     "PREFETCH-17",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-07, R-PF-08",
-    reference="prefetch.start",
+    reference="prefix.prefetch.start",
     allowed="the slots that the host granted, each once",
     premise="reserved",
 )
@@ -291,7 +291,7 @@ def the_plan_names_the_slots_it_holds(stray_slots: Sequence[Slot]) -> bool:
     on=(On.PLAN_PREFETCH,),
     strength=Strength.SHOULD,
     source="R-PF-09; sglang#16370 (evicts the full length)",
-    reference="prefetch.reserve",
+    reference="prefix.prefetch.reserve",
     allowed="{eviction_deficit} evicted at most",
     premise="eviction_sizes",
 )
@@ -307,7 +307,7 @@ def an_eviction_asks_for_the_deficit(eviction_sizes: Sequence[Tokens], eviction_
     on=(On.PLAN_PREFETCH,),
     strength=Strength.SHOULD,
     source="R-PF-01; sglang#26886, sglang#25520",
-    reference="prefetch.gate",
+    reference="prefix.prefetch.gate",
     allowed="a reason that is true of this prefetch",
     premise="not started",
 )
@@ -336,7 +336,7 @@ def a_refusal_gives_its_reason(
     "PREFETCH-20",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-08; sglang#16370",
-    reference="prefetch.reserve",
+    reference="prefix.prefetch.reserve",
     allowed="a start with the {last_granted} slots that were granted",
 )
 def what_is_granted_last_is_what_a_prefetch_starts_with(started: bool, reserved: Tokens, last_granted: Tokens) -> bool:
@@ -350,7 +350,7 @@ def what_is_granted_last_is_what_a_prefetch_starts_with(started: bool, reserved:
     "PREFETCH-21",
     on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370 (asked in its review), H-15",
-    reference="prefetch.start",
+    reference="prefix.prefetch.start",
     allowed="{prefix_due}",
     premise="prefix_due",
 )

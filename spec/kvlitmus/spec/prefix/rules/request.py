@@ -180,7 +180,7 @@ def unreachable_names(
     "REQ-01",
     on=ROWS,
     source="R-TR-10; mini-sglang#142, nano-vllm#211",
-    reference="perform.begin",
+    reference="prefix.perform.begin",
     allowed="one slot for each of {request_names}",
 )
 def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Sequence[Name]) -> bool:
@@ -192,7 +192,7 @@ def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Se
     "REQ-02",
     on=ROWS,
     source="R-TR-10; mini-sglang#142",
-    reference="perform.publish",
+    reference="prefix.perform.publish",
     allowed="slots that hold {computed_names}",
 )
 def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequence[Name]) -> bool:
@@ -204,7 +204,7 @@ def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequen
     "REQ-03",
     on=(On.BEGIN, On.PUBLISH),
     source="R-TR-10; mini-sglang#142",
-    reference="perform.publish",
+    reference="prefix.perform.publish",
     allowed="the tree's own slots for the first {row_cached} tokens",
     premise="row_cached",
 )
@@ -217,7 +217,7 @@ def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name])
     "REQ-04",
     on=(On.PUBLISH_ALL,),
     source="R-TR-07, R-TR-10",
-    reference="perform.publish",
+    reference="prefix.perform.publish",
     allowed="all whole pages cached: {certain_length} of {key_length} units",
 )
 def publishing_caches_every_whole_page(
@@ -232,7 +232,7 @@ def publishing_caches_every_whole_page(
     "REQ-05",
     on=(On.GROW,),
     source="R-DEV-05, R-DEV-06; sglang#31616, sglang#27731",
-    reference="perform.grow",
+    reference="prefix.perform.grow",
     allowed="the rest of the last page after slot {last_slot}, then whole new pages",
 )
 def growth_fills_the_last_page_first(
@@ -246,7 +246,7 @@ def growth_fills_the_last_page_first(
     "REQ-06",
     on=(On.BEGIN, On.GROW),
     source="R-DEV-01, R-DEV-05; sglang#27731",
-    reference="perform.grow",
+    reference="prefix.perform.grow",
     allowed="new pages from the free list {free_before}, beside the request's own last page",
     premise="granted_pages",
 )
@@ -264,7 +264,7 @@ def a_request_gets_free_pages(
     "REQ-07",
     on=(On.END,),
     source="R-TR-10; sglang#19518, sglang#12224, TensorRT-LLM#15018",
-    reference="perform.end",
+    reference="prefix.perform.end",
     allowed="each of {request_pages} free or cached, or waiting where the profile has a release_delay",
     premise="request_pages",
 )
@@ -284,7 +284,7 @@ def an_ended_request_owns_nothing(
     "REQ-08",
     on=(On.FINISH,),
     source="R-TR-07, R-TR-10; sglang#38191",
-    reference="perform.end",
+    reference="prefix.perform.end",
     allowed="{missing_before} cached in the request's own pages {offered}, and nothing else changed",
     premise="missing_before",
 )
@@ -302,7 +302,7 @@ def finishing_caches_every_whole_page(
     "REQ-09",
     on=(On.ABORT,),
     source="R-TR-10; vllm#43569, vllm#45498",
-    reference="perform.end",
+    reference="prefix.perform.end",
     allowed="what was cached before, unchanged",
     premise="cached_before",
 )
@@ -315,7 +315,7 @@ def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: 
     "REQ-10",
     on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
     source="R-DEV-03; vllm#11565, sglang#16067",
-    reference="perform.begin",
+    reference="prefix.perform.begin",
     allowed="{available_before} available, evictions aside, and nobody's pages touched",
 )
 def a_refused_request_leaves_nothing_behind(
@@ -335,7 +335,7 @@ def a_refused_request_leaves_nothing_behind(
     "REQ-11",
     on=(On.PUBLISH,),
     source="R-TR-09, R-TR-10; sglang#1858",
-    reference="perform.publish",
+    reference="prefix.perform.publish",
     allowed="nothing lost: every page the request owned is now cached, free or still its own",
     premise="request_pages",
 )
@@ -354,7 +354,7 @@ def publishing_loses_no_page(
     "REQ-12",
     on=(On.PUBLISH_UPTO,),
     source="R-TR-10; vllm#29387, vllm#38715",
-    reference="perform.publish",
+    reference="prefix.perform.publish",
     allowed="the whole pages of {computed_length} units cached, the rest in the slots it had",
 )
 def publishing_a_part_caches_its_whole_pages(
@@ -369,7 +369,7 @@ def publishing_a_part_caches_its_whole_pages(
     "REQ-13",
     on=(On.PUBLISH_UPTO, On.END_UPTO),
     source="R-TR-10; vllm#29387, vllm#38715",
-    reference="perform.end",
+    reference="prefix.perform.end",
     allowed="none of the pages {uncomputed_pages} cached",
     premise="uncomputed_pages",
 )
@@ -385,7 +385,7 @@ def nothing_is_cached_that_was_not_computed(
     on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
     needs=("pool",),
     source="R-DEV-01, R-DEV-03; vllm#11565",
-    reference="perform.begin",
+    reference="prefix.perform.begin",
     allowed="{request_wanted} slots granted, since {available_before} were available",
 )
 def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, available_before: Tokens) -> bool:
@@ -397,7 +397,7 @@ def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, avail
     "REQ-15",
     on=(On.BEGIN, On.REFUSED_BEGIN),
     source="R-DEV-03, R-EV-01; vllm#11565",
-    reference="perform.begin",
+    reference="prefix.perform.begin",
     allowed="a beginning, since what the pool has beside it suffices",
     premise="fits_alone",
 )

@@ -63,7 +63,7 @@ def fetch_missed(expected: State, call: Advance) -> bool:
     on=(On.DETACHED,),
     needs=("reattach", "steps"),
     source="R-LIFE-04; H-06",
-    reference="life.detach",
+    reference="prefix.life.detach",
 )
 def no_work_with_storage_outlives_a_detach(storage_work: Sequence[str]) -> bool:
     """One tick after a detach work MUST NOT be under way to or from storage."""
@@ -75,7 +75,7 @@ def no_work_with_storage_outlives_a_detach(storage_work: Sequence[str]) -> bool:
     on=(On.MATCH, On.LOCK, On.UNLOCK, On.EVICT_HOST, On.COPIED),
     needs=("lifecycle",),
     source="R-HT-03",
-    reference="tier.match",
+    reference="prefix.tier.match",
 )
 def looking_and_copying_leave_storage_alone(calls_on_storage: int) -> bool:
     """A match, a lock, an unlock, an eviction of the host or a copy between device and host MUST NOT ask storage for anything, nor put anything there."""
@@ -87,7 +87,7 @@ def looking_and_copying_leave_storage_alone(calls_on_storage: int) -> bool:
     on=(On.FETCH,),
     needs=("prefetching", "steps", "lifecycle"),
     source="R-PFT-03",
-    reference="fetch.read",
+    reference="prefix.fetch.read",
     allowed="an end after {fetch_due} units, or after a page that storage doesn't give whole",
     premise="fetch_over",
 )

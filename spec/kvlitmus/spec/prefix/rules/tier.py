@@ -341,7 +341,7 @@ def failed(below: Tiers, kind: str) -> frozenset[Name]:
     kind=Kind.STATE,
     needs=("tiers",),
     source="map §2.2, I1, R-PFC-02, R-WB-06",
-    reference="hierarchy.host_homes",
+    reference="prefix.hierarchy.host_homes",
     allowed="each host page in one of: free, the tree, work in flight",
 )
 def a_host_page_has_one_home(
@@ -357,7 +357,7 @@ def a_host_page_has_one_home(
     kind=Kind.STATE,
     needs=("tiers",),
     source="map §2.2, I1, R-PFC-02, R-LIFE-04",
-    reference="hierarchy.host_homes",
+    reference="prefix.hierarchy.host_homes",
     allowed="all of {host_usable} accounted for",
 )
 def no_host_page_is_lost(
@@ -370,7 +370,7 @@ def no_host_page_is_lost(
     return host_usable == frozenset(host_free).union(host_listed, host_moving)
 
 
-@rule("TIER-03", kind=Kind.STATE, needs=("tiers",), source="R-HOST-05; H-45", reference="tier.allocate")
+@rule("TIER-03", kind=Kind.STATE, needs=("tiers",), source="R-HOST-05; H-45", reference="prefix.tier.allocate")
 def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
     """The host copy of a page MUST be one whole page of the host pool, slots in order, and work in flight MUST hold whole pages."""
     return not host_broken
@@ -381,14 +381,16 @@ def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
     kind=Kind.STATE,
     needs=("tiers",),
     source="R-EV-09, R-HT-01, I7; sglang#30106",
-    reference="tier.known_prefix",
+    reference="prefix.tier.known_prefix",
 )
 def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[Name]) -> bool:
     """A page of the tree MUST be on the device or on the host, and its parent MUST be in the tree."""
     return not homeless
 
 
-@rule("TIER-05", kind=Kind.STATE, needs=("tiers",), source="R-HT-01 (S1), R-EV-05", reference="tier.leave_device")
+@rule(
+    "TIER-05", kind=Kind.STATE, needs=("tiers",), source="R-HT-01 (S1), R-EV-05", reference="prefix.tier.leave_device"
+)
 def what_is_on_the_device_is_reachable_there(gaps: Sequence[Name]) -> bool:
     """The parent of a page on the device MUST be on the device."""
     return not gaps
@@ -399,7 +401,7 @@ def what_is_on_the_device_is_reachable_there(gaps: Sequence[Name]) -> bool:
     kind=Kind.STATE,
     needs=("tiers",),
     source="R-HT-01 (S2), R-PFC-07; H-28, sglang#30106",
-    reference="backup.due",
+    reference="prefix.backup.due",
     premise="hosted",
 )
 def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[Name]) -> bool:
@@ -412,7 +414,7 @@ def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[Name]) -> 
     kind=Kind.STATE,
     needs=("tiers", "data"),
     source="R-WB-05, R-WB-08, R-EV-06, R-HOST-09, R-PFC-04, R-PFT-03; H-13, H-14",
-    reference="backup.land",
+    reference="prefix.backup.land",
     premise="hosted",
 )
 def the_host_holds_what_belongs_there(host_wrong: Sequence[Held]) -> bool:
@@ -425,7 +427,7 @@ def the_host_holds_what_belongs_there(host_wrong: Sequence[Held]) -> bool:
     kind=Kind.STATE,
     needs=("tiers", "data"),
     source="R-LB-06; H-29, sglang#27631, sglang#31427",
-    reference="backup.land",
+    reference="prefix.backup.land",
     premise="something_cached",
 )
 def the_device_holds_what_belongs_there(device_wrong: Sequence[Held]) -> bool:
@@ -438,7 +440,7 @@ def the_device_holds_what_belongs_there(device_wrong: Sequence[Held]) -> bool:
     kind=Kind.STATE,
     needs=("tiers", "host"),
     source="R-HOST-02",
-    reference="tier.allocate",
+    reference="prefix.tier.allocate",
     allowed="a page size times the number of pages in {host_free}",
 )
 def the_host_pool_counts_its_free_pages(host_available: Tokens, host_free: Sequence[PageNo], page_size: int) -> bool:
@@ -451,7 +453,7 @@ def the_host_pool_counts_its_free_pages(host_available: Tokens, host_free: Seque
     on=(On.MATCH,),
     needs=("host",),
     source="R-HT-03",
-    reference="tier.match",
+    reference="prefix.tier.match",
     allowed="{host_hit_certain} units",
     premise="host_hit_certain",
 )
@@ -465,7 +467,7 @@ def a_match_tells_what_the_host_has(host_hit: Tokens, host_hit_certain: Tokens) 
     kind=Kind.STATE,
     needs=("tiers",),
     source="R-PF-10, R-BK-02, R-LB-06, R-LK-08; H-29",
-    reference="tier.evict_host",
+    reference="prefix.tier.evict_host",
     allowed="{held_sources} still there",
     premise="held_sources",
 )
@@ -479,7 +481,7 @@ def what_is_read_from_stays(held_sources: Mapping[Name, PageNo], hosted: Mapping
     kind=Kind.STATE,
     needs=("tiers", "prefetching"),
     source="R-PF-10",
-    reference="tier.evict_host",
+    reference="prefix.tier.evict_host",
     allowed="{anchors} still in the tree",
     premise="anchors",
 )
@@ -493,7 +495,7 @@ def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[
     on=(On.EVICT,),
     needs=("tiers",),
     source="R-EV-05; map §4.6",
-    reference="tier.leave_device",
+    reference="prefix.tier.leave_device",
     premise="vanished",
 )
 def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name]) -> bool:
@@ -505,7 +507,7 @@ def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name])
     "TIER-14",
     on=(On.EVICT_HOST,),
     source="R-EV-07; map §4.7",
-    reference="tier.evict_host",
+    reference="prefix.tier.evict_host",
     allowed="none of {host_undroppable} dropped",
     premise="host_vanished",
 )
@@ -520,7 +522,7 @@ def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
     "TIER-15",
     on=(On.EVICT_HOST,),
     source="R-EV-07",
-    reference="tier.evict_host",
+    reference="prefix.tier.evict_host",
     allowed="at least min({host_asked}, {host_droppable}) slots freed",
     premise="host_droppable",
 )
@@ -535,7 +537,7 @@ def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
     "TIER-16",
     on=(On.EVICT_HOST,),
     source="R-EV-07; map §4.7",
-    reference="tier.evict_host",
+    reference="prefix.tier.evict_host",
     allowed="the host pages of {host_vanished} free, and no other change",
     premise="host_vanished",
 )
@@ -562,7 +564,7 @@ def what_the_host_drops_becomes_free(
     on=(On.EVICT_HOST,),
     strength=Strength.SHOULD,
     source="R-EV-07",
-    reference="tier.evict_host",
+    reference="prefix.tier.evict_host",
     premise="host_dropped",
 )
 def an_eviction_of_the_host_reports_what_it_freed(host_reported: Tokens, host_dropped: Tokens) -> bool:
@@ -575,7 +577,7 @@ def an_eviction_of_the_host_reports_what_it_freed(host_reported: Tokens, host_dr
     kind=Kind.STATE,
     needs=("tiers",),
     source="R-TR-11, R-HT-01",
-    reference="tier.leave_device",
+    reference="prefix.tier.leave_device",
     allowed="the hit counts that the profile's hit_counts amount to",
     premise="host_node_hits",
 )
@@ -589,7 +591,7 @@ def hits_are_kept_on_the_host(host_node_hits: Sequence[tuple[int, int]]) -> bool
     kind=Kind.STATE,
     needs=("tiers",),
     source="R-TR-11, R-HT-01",
-    reference="tier.leave_device",
+    reference="prefix.tier.leave_device",
     allowed="the highest priority that each page was given",
     premise="host_node_priorities",
 )

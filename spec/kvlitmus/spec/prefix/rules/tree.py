@@ -193,7 +193,7 @@ def _kept(running: RequestState, setting: Setting, call: End) -> Sequence[Name]:
     "TREE-01",
     on=LOOKUPS,
     source="R-TR-01; sglang#10637, sglang#28692",
-    reference="perform.match",
+    reference="prefix.perform.match",
     allowed="a multiple of {page_size}",
     premise="match_length",
 )
@@ -206,7 +206,7 @@ def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int) -> boo
     "TREE-02",
     on=LOOKUPS,
     source="R-TR-01; nano-vllm#144",
-    reference="perform.match",
+    reference="prefix.perform.match",
     allowed="{certain_length} to {possible_length} units, by the profile's match_cap and match_ends",
 )
 def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: Tokens, possible_length: Tokens) -> bool:
@@ -218,7 +218,7 @@ def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: T
     "TREE-03",
     on=LOOKUPS,
     source="R-TR-01, R-TR-02; vllm#4764, nano-vllm#163",
-    reference="perform.match",
+    reference="prefix.perform.match",
     allowed="slots that hold exactly this prefix: {key_names}",
     premise="match_length",
 )
@@ -233,7 +233,7 @@ def a_match_returns_the_kv_of_that_very_prefix(
     "TREE-04",
     on=(On.MATCH,),
     source="R-TR-04, R-TR-06",
-    reference="perform.match",
+    reference="prefix.perform.match",
     allowed="the same pages cached and free as before",
     premise="cached_before",
 )
@@ -248,7 +248,11 @@ def a_match_moves_nothing(
 
 
 @rule(
-    "TREE-05", kind=Kind.STATE, needs=("lookup",), source="R-TR-01, R-EV-02; sglang#27562", reference="perform.in_order"
+    "TREE-05",
+    kind=Kind.STATE,
+    needs=("lookup",),
+    source="R-TR-01, R-EV-02; sglang#27562",
+    reference="prefix.perform.in_order",
 )
 def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
     """The parent of every cached page MUST be cached too."""
@@ -260,7 +264,7 @@ def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mappin
     kind=Kind.STATE,
     needs=("lookup", "inspect"),
     source="R-TR-05, R-HOST-04; sglang#28692, sglang#36696",
-    reference="perform.least_valuable",
+    reference="prefix.perform.least_valuable",
     premise="cached_listed",
 )
 def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_pages: Sequence[object]) -> bool:
@@ -273,7 +277,7 @@ def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_page
     kind=Kind.STATE,
     needs=("lookup",),
     source="R-TR-09; sglang#35270",
-    reference="perform.free_pages",
+    reference="prefix.perform.free_pages",
     allowed="each page cached once",
     premise="cached_listed",
 )
@@ -288,7 +292,7 @@ def one_page_is_cached_under_one_name(
     "TREE-08",
     on=(On.INSERT,),
     source="R-TR-07, R-TR-08",
-    reference="perform.insert",
+    reference="prefix.perform.insert",
     allowed="what was cached, and the missing pages {missing_before} in the pages offered: {offered}",
     premise="missing_before",
 )
@@ -306,7 +310,7 @@ def an_insert_adds_exactly_the_missing_pages(
     "TREE-09",
     on=(On.INSERT,),
     source="R-TR-07; sglang-jax#1618",
-    reference="perform.insert",
+    reference="prefix.perform.insert",
     allowed="{certain_length} to {possible_length} units",
 )
 def an_insert_reports_what_was_cached_already(
@@ -320,7 +324,7 @@ def an_insert_reports_what_was_cached_already(
     "TREE-10",
     on=LOOKUPS,
     source="R-TR-03; sglang#10846, sglang#24371",
-    reference="perform.match",
+    reference="prefix.perform.match",
     allowed="at most {match_cap} units, by the profile's match_cap",
 )
 def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens) -> bool:
@@ -332,7 +336,7 @@ def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens
     "TREE-11",
     on=(On.INSERT,),
     source="R-TR-09; sglang-jax#1618, sglang#35270",
-    reference="perform.insert",
+    reference="prefix.perform.insert",
     allowed="{expected_to_free} for the caller to free, by the profile's duplicates",
     premise="reported_already",
 )
@@ -347,7 +351,7 @@ def an_insert_says_which_slots_were_brought_in_vain(
     "TREE-12",
     on=(On.INSERT,),
     source="R-TR-09",
-    reference="perform.insert",
+    reference="prefix.perform.insert",
     allowed="the free list as before, grown by exactly {duplicates}, by the profile's duplicates",
 )
 def an_insert_frees_nothing_but_duplicates(
@@ -366,7 +370,7 @@ def an_insert_frees_nothing_but_duplicates(
     kind=Kind.STATE,
     needs=("tree", "inspect"),
     source="R-TR-11; sglang#9776, sglang#18843",
-    reference="perform.insert",
+    reference="prefix.perform.insert",
     allowed="the hit counts that the profile's hit_counts amount to",
     premise="node_hits",
 )
@@ -380,7 +384,7 @@ def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
     kind=Kind.STATE,
     needs=("tree", "inspect"),
     source="R-TR-11",
-    reference="perform.insert",
+    reference="prefix.perform.insert",
     allowed="the highest priority that each page was given",
     premise="node_priorities",
 )

@@ -143,7 +143,7 @@ def opened_for(setting: Setting, state: State, call: Begin | Grow, answer: objec
     "EVICT-20",
     on=FOUND + HANDED_OUT + TOLD,
     source="R-EV-01, R-EV-03, R-EV-04; sglang#4989",
-    reference="perform.least_valuable",
+    reference="prefix.perform.least_valuable",
     allowed="pages there or gone as evictions in the policy's order leave them",
 )
 def what_is_found_is_what_evictions_can_have_left(unexplained: Sequence[Name]) -> bool:
@@ -155,7 +155,7 @@ def what_is_found_is_what_evictions_can_have_left(unexplained: Sequence[Name]) -
     "EVICT-21",
     on=(On.EVICT,),
     source="R-EV-01, R-EV-04; sglang#4989, sglang#5499",
-    reference="perform.least_valuable",
+    reference="prefix.perform.least_valuable",
     allowed="at least min({asked}, {evictable_least}) slots, and at most {evicted_most}",
 )
 def an_eviction_reports_what_can_have_been_evicted(
@@ -169,7 +169,7 @@ def an_eviction_reports_what_can_have_been_evicted(
     "EVICT-22",
     on=(On.EVICT,),
     source="R-EV-01; sglang#4989",
-    reference="perform.least_valuable",
+    reference="prefix.perform.least_valuable",
     allowed="{made_available} slots",
 )
 def an_eviction_reports_what_became_available(reported_evicted: Tokens, made_available: Tokens) -> bool:
@@ -181,7 +181,7 @@ def an_eviction_reports_what_became_available(reported_evicted: Tokens, made_ava
     "EVICT-23",
     on=(On.BEGIN, On.GROW),
     source="R-EV-04; sglang#4989",
-    reference="perform.begin",
+    reference="prefix.perform.begin",
     allowed="at most {room_most} pages evicted",
 )
 def a_request_evicts_no_more_than_it_lacks(evicted_unseen: int, room_most: int) -> bool:
@@ -193,7 +193,7 @@ def a_request_evicts_no_more_than_it_lacks(evicted_unseen: int, room_most: int) 
     "EVICT-24",
     on=(On.ALLOC,),
     source="R-EV-01, R-PF-09",
-    reference="perform.alloc",
+    reference="prefix.perform.alloc",
     allowed="what is available less by the {page_size} slots of each of {granted_pages}",
 )
 def an_allocation_takes_from_what_is_available(
@@ -207,7 +207,7 @@ def an_allocation_takes_from_what_is_available(
     "TREE-19",
     kind=Kind.STATE,
     source="R-DEV-04, R-HOST-07, R-TR-09; sglang#27731",
-    reference="perform.free_pages",
+    reference="prefix.perform.free_pages",
     allowed="{cached_least} to {cached_most} pages neither available nor owned",
 )
 def what_is_neither_free_nor_owned_is_cached(neither_free_nor_owned: int, cached_least: int, cached_most: int) -> bool:
@@ -220,7 +220,7 @@ def what_is_neither_free_nor_owned_is_cached(neither_free_nor_owned: int, cached
     on=(On.MATCH, On.BEGIN),
     needs=("tree",),
     source="R-LK-01, R-EV-01; LMCache#993",
-    reference="perform.match",
+    reference="prefix.perform.match",
     allowed="at least {protected_length} units",
 )
 def what_is_protected_is_found(match_length: Tokens, protected_length: Tokens) -> bool:
@@ -232,7 +232,7 @@ def what_is_protected_is_found(match_length: Tokens, protected_length: Tokens) -
     "TREE-22",
     on=(On.MATCH, On.LOCK, On.UNLOCK),
     source="R-TR-04, R-TR-06, R-LK-04",
-    reference="perform.match",
+    reference="prefix.perform.match",
     allowed="as much available as before",
 )
 def looking_and_locking_leave_the_pool_alone(made_available: Tokens) -> bool:
@@ -244,7 +244,7 @@ def looking_and_locking_leave_the_pool_alone(made_available: Tokens) -> bool:
     "TREE-23",
     on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
     source="R-DEV-03; vllm#11565",
-    reference="perform.begin",
+    reference="prefix.perform.begin",
     allowed="at least as much available as before",
 )
 def a_refused_request_keeps_nothing(made_available: Tokens) -> bool:
@@ -257,7 +257,7 @@ def a_refused_request_keeps_nothing(made_available: Tokens) -> bool:
     kind=Kind.STATE,
     needs=("counters",),
     source="R-LK-02; sglang#10637, mllm#656",
-    reference="perform.sizes",
+    reference="prefix.perform.sizes",
     allowed="protected {counted_protected}",
 )
 def what_is_protected_is_counted(protected: Tokens, counted_protected: Tokens) -> bool:

@@ -23,7 +23,7 @@ from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, install, torch_module
 from kvlitmus.conformance.adapters.sglang.v0_5_13.components import COMPONENT_PLAN
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference.component_prefetch import landed
+from kvlitmus.reference.components.prefetch import landed
 from kvlitmus.spec.components.calls import ComponentCommit, Entries
 from kvlitmus.spec.components.fetch import committed
 from kvlitmus.spec.components.state import end_name

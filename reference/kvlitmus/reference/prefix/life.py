@@ -6,9 +6,9 @@ between two ticks nothing changes behind the scheduler's back.
 
 from __future__ import annotations
 
-from kvlitmus.reference import backup, fetch, load, put, tier
-from kvlitmus.reference.choose import Choice
-from kvlitmus.reference.hierarchy import empty_hierarchy, host_of
+from kvlitmus.reference.prefix import backup, fetch, load, put, tier
+from kvlitmus.reference.prefix.choose import Choice
+from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, host_of
 from kvlitmus.spec.prefix.calls import Reset
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import State

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from kvlitmus.reference import component_prefetch
-from kvlitmus.reference.component_host import COPIES
-from kvlitmus.reference.component_prefetch import FETCHES
-from kvlitmus.reference.components import CALLS, Cache
+from kvlitmus.reference.components import prefetch as component_prefetch
+from kvlitmus.reference.components.host import COPIES
+from kvlitmus.reference.components.prefetch import FETCHES
+from kvlitmus.reference.components.tree import CALLS, Cache
 from kvlitmus.spec.components.calls import (
     ComponentAbort,
     ComponentAttach,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kvlitmus.reference import component_host, component_storing
-from kvlitmus.reference.component_host import reach_of, together
-from kvlitmus.reference.components import Cache
+from kvlitmus.reference.components import host as component_host
+from kvlitmus.reference.components import storing as component_storing
+from kvlitmus.reference.components.host import reach_of, together
+from kvlitmus.reference.components.tree import Cache
 from kvlitmus.spec.components.calls import (
     At,
     Begun,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from kvlitmus.reference.components import Cache
+from kvlitmus.reference.components.tree import Cache
 from kvlitmus.spec.components.calls import At
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.words.setting import Setting

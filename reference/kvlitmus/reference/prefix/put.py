@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.reference.choose import Choice
-from kvlitmus.reference.hierarchy import host_of, pin
+from kvlitmus.reference.prefix.choose import Choice
+from kvlitmus.reference.prefix.hierarchy import host_of, pin
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.host_state import Put
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of

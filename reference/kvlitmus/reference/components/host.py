@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from kvlitmus.reference.component_prefetch import FETCHES, by_component
-from kvlitmus.reference.components import CALLS, Cache, Entry, evict, give
+from kvlitmus.reference.components.prefetch import FETCHES, by_component
+from kvlitmus.reference.components.tree import CALLS, Cache, Entry, evict, give
 from kvlitmus.spec.components.calls import (
     At,
     ComponentBackUp,

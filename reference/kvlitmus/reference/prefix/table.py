@@ -6,7 +6,7 @@ hands out, whatever is found in them, and which place of a prefix it answers wit
 
 from __future__ import annotations
 
-from kvlitmus.reference.choose import Choice, Names, refuse
+from kvlitmus.reference.prefix.choose import Choice, Names, refuse
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.units import Name, PageNo

@@ -4,8 +4,8 @@ What a call and its answer amount to is said in :mod:`kvlitmus.spec.prefix.advan
 left to the cache: whether there is memory enough, which free pages it hands out, and what it evicts to make room.
 
 :func:`perform` makes these choices itself, or is **given the choice** that another cache was seen to make
-(:func:`~kvlitmus.reference.chosen.choice_of`); see :mod:`kvlitmus.reference.choose` for both.  Its answer, and the
-state after it, are then what that cache has to answer and to be.
+(:func:`~kvlitmus.reference.prefix.chosen.choice_of`); see :mod:`kvlitmus.reference.prefix.choose` for both.  Its
+answer, and the state after it, are then what that cache has to answer and to be.
 
 A hierarchy does on its device what a flat cache does.  What follows below it is at the end: who makes room, pages that
 come back, backups that are due, and the calls of the tiers.
@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.reference import backup, fetch, life, load, put, table, tier
-from kvlitmus.reference.choose import (
+from kvlitmus.reference.prefix import backup, fetch, life, load, put, table, tier
+from kvlitmus.reference.prefix.choose import (
     NO_CHOICE,
     Choice,
     Names,
@@ -30,10 +30,10 @@ from kvlitmus.reference.choose import (
     refuse,
     sizes,
 )
-from kvlitmus.reference.chosen import MAKES_ROOM, choice_of, dropped
-from kvlitmus.reference.hierarchy import alone_of, host_of
-from kvlitmus.reference.hierarchy import lock as lock_path
-from kvlitmus.reference.pool import slots_of, whole_pages
+from kvlitmus.reference.prefix.chosen import MAKES_ROOM, choice_of, dropped
+from kvlitmus.reference.prefix.hierarchy import alone_of, host_of
+from kvlitmus.reference.prefix.hierarchy import lock as lock_path
+from kvlitmus.reference.prefix.pool import slots_of, whole_pages
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.spec.law.step import Step

@@ -17,15 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from kvlitmus.reference.choose import Choice, Names, hand_out, make_room, refuse
-from kvlitmus.reference.hierarchy import (
-    alone_of,
-    alone_tree,
-    begins,
-    host_of,
-    with_alone,
-)
-from kvlitmus.reference.put import start_puts
+from kvlitmus.reference.prefix.choose import Choice, Names, hand_out, make_room, refuse
+from kvlitmus.reference.prefix.hierarchy import alone_of, alone_tree, begins, host_of, with_alone
+from kvlitmus.reference.prefix.put import start_puts
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.advance import matched, used

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
-from kvlitmus.reference.components import CALLS, Cache, evict, give, insert
+from kvlitmus.reference.components.tree import CALLS, Cache, evict, give, insert
 from kvlitmus.spec.components.calls import (
     At,
     Committed,

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.reference import tier
-from kvlitmus.reference.backup import change, land, let_go, over, submit
-from kvlitmus.reference.choose import Choice, Names, free_pages, hand_out
-from kvlitmus.reference.hierarchy import alone_of, begins, host_of, lock, pin, unlock, with_alone
-from kvlitmus.reference.pool import slots_of
+from kvlitmus.reference.prefix import tier
+from kvlitmus.reference.prefix.backup import change, land, let_go, over, submit
+from kvlitmus.reference.prefix.choose import Choice, Names, free_pages, hand_out
+from kvlitmus.reference.prefix.hierarchy import alone_of, begins, host_of, lock, pin, unlock, with_alone
+from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.interface.tiers import LOAD, Loaded
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.state import State

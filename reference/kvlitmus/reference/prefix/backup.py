@@ -1,7 +1,7 @@
 """Device to host: which pages are backed up, when, and what protects them meanwhile.
 
 Under **write-through** a page is due when an insert uses it for the first time, under **selective write-through**
-for the second time; under write-back nothing is due (see :mod:`~kvlitmus.reference.tier`).  Backed pages are
+for the second time; under write-back nothing is due (see :mod:`~kvlitmus.reference.prefix.tier`).  Backed pages are
 prefix-closed: a page waits until its parent is backed, or, where the choice is ``chain``, takes its ancestors along.
 
 A page gets its host slots when its backup is *submitted*, and counts as backed from then on; the contents are there
@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
 
-from kvlitmus.reference import tier
-from kvlitmus.reference.choose import Choice, Names
-from kvlitmus.reference.hierarchy import begins, host_of, lock, pin, record, unlock
-from kvlitmus.reference.put import start_puts
+from kvlitmus.reference.prefix import tier
+from kvlitmus.reference.prefix.choose import Choice, Names
+from kvlitmus.reference.prefix.hierarchy import begins, host_of, lock, pin, record, unlock
+from kvlitmus.reference.prefix.put import start_puts
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.host_state import Transfer
 from kvlitmus.spec.prefix.state import State

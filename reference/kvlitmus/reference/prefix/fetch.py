@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.reference import tier
-from kvlitmus.reference.choose import NO_CHOICE, Choice, Names, refuse
-from kvlitmus.reference.hierarchy import alone_of, alone_tree, host_of, moving, occupied, pin, record, with_alone
-from kvlitmus.reference.pool import slots_of
-from kvlitmus.reference.prefetch import Answer, Call, converse, gate, plan_prefetch
+from kvlitmus.reference.prefix import tier
+from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, Names, refuse
+from kvlitmus.reference.prefix.hierarchy import alone_of, alone_tree, host_of, moving, occupied, pin, record, with_alone
+from kvlitmus.reference.prefix.pool import slots_of
+from kvlitmus.reference.prefix.prefetch import Answer, Call, converse, gate, plan_prefetch
 from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.interface.tiers import Prefetched
 from kvlitmus.spec.prefix import effects
@@ -51,7 +51,7 @@ def submit(state: State, setting: Setting, call: Prefetch, choice: Choice) -> tu
 
     Refused is a second prefetch of one request, one without storage, and one whose last known page has no host copy:
     what would be read could not be attached below it.  Then the gates and the memory, as planned by
-    :func:`~kvlitmus.reference.prefetch.plan_prefetch`.
+    :func:`~kvlitmus.reference.prefix.prefetch.plan_prefetch`.
     """
     attached, size = tiers_of(state).attached, setting.size
     rid, path = RequestId(call.rid), call.path

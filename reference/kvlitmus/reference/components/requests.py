@@ -1,4 +1,4 @@
-"""Requests on components: one correct cache that serves them, over :mod:`~kvlitmus.reference.components`.
+"""Requests on components: one correct cache that serves them, over :mod:`~kvlitmus.reference.components.tree`.
 
 A request keeps what it holds in two parts: what is cached, which a receipt of its own covers, and what is its own.
 Where there is no room, what is worth least is evicted, one entry at a time.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
-from kvlitmus.reference import components
-from kvlitmus.reference.components import Cache
+from kvlitmus.reference.components import tree as components
+from kvlitmus.reference.components.tree import Cache
 from kvlitmus.spec.components.calls import (
     At,
     ComponentAlloc,

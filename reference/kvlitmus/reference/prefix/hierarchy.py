@@ -7,13 +7,13 @@ recency, hits, priority), of storage and of time; ``host`` has the host's memory
 
 Nothing here moves by itself.  That a copy has landed, what the store answered, how late it is: all of it comes in as
 calls.  **Contents** are outside: a list of numbers per pool, kept by whoever drives the reference.  Which copies are to
-be made shows in the difference of two states (:func:`~kvlitmus.reference.event.moves`).
+be made shows in the difference of two states (:func:`~kvlitmus.reference.prefix.event.moves`).
 
-The parts are in :mod:`~kvlitmus.reference.tier` (what is on which tier),
-:mod:`~kvlitmus.reference.backup` (device to host), :mod:`~kvlitmus.reference.load` (host to device),
-:mod:`~kvlitmus.reference.put` (host to storage), :mod:`~kvlitmus.reference.fetch` (storage to host) and
-:mod:`~kvlitmus.reference.life` (ticks, and the lives of cache and storage); all of them are called by
-:func:`~kvlitmus.reference.perform.perform`.
+The parts are in :mod:`~kvlitmus.reference.prefix.tier` (what is on which tier),
+:mod:`~kvlitmus.reference.prefix.backup` (device to host), :mod:`~kvlitmus.reference.prefix.load` (host to device),
+:mod:`~kvlitmus.reference.prefix.put` (host to storage), :mod:`~kvlitmus.reference.prefix.fetch` (storage to host) and
+:mod:`~kvlitmus.reference.prefix.life` (ticks, and the lives of cache and storage); all of them are called by
+:func:`~kvlitmus.reference.prefix.perform.perform`.
 """
 
 from __future__ import annotations

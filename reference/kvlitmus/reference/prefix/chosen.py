@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kvlitmus.reference.choose import NO_CHOICE, Choice, Names, ends_at_nodes
+from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, Names, ends_at_nodes
 from kvlitmus.spec.interface.tiers import BACKUP, PUT, Job, Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls, tier_calls

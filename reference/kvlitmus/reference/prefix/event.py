@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvlitmus.reference.hierarchy import DEVICE, HOST, host_of, record
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, host_of, record
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.state import State, Tree
 from kvlitmus.spec.words.units import Name, PageNo

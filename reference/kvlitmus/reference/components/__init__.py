@@ -1,0 +1,1 @@
+"""One correct cache of components."""

@@ -1,0 +1,1 @@
+"""One correct cache of prefixes, with host memory and storage or without."""
