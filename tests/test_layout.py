@@ -454,8 +454,8 @@ def _untyped(house: Path) -> str:
 
 
 def _no_package(house: Path) -> str:
-    _plant(house, "conformance/kvlitmus/conformance/litmus/pool.py")
-    return "conformance/kvlitmus/conformance/litmus/__init__.py is missing"
+    _plant(house, "conformance/kvlitmus/conformance/litmus/prefix/pool.py")
+    return "conformance/kvlitmus/conformance/litmus/prefix/__init__.py is missing"
 
 
 @pytest.mark.parametrize("plant", [_closed_namespace, _second_package, _untyped, _no_package])

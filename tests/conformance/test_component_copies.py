@@ -10,12 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from kvlitmus.conformance.checker.calls import component_storing, components
+from kvlitmus.conformance.checker.calls.components import storing as component_storing
+from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.generate.actions.components import use
-from kvlitmus.conformance.litmus.component_host import ENDS, back_up, end, evict_host, load
-from kvlitmus.conformance.litmus.component_storing import write
-from kvlitmus.conformance.litmus.components import evict_all, locked
+from kvlitmus.conformance.generate.actions.components.tree import use
+from kvlitmus.conformance.litmus.components.host import ENDS, back_up, end, evict_host, load
+from kvlitmus.conformance.litmus.components.storing import write
+from kvlitmus.conformance.litmus.components.tree import evict_all, locked
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import play

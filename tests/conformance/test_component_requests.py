@@ -12,8 +12,8 @@ import pytest
 from kvlitmus.conformance.adapters.reference.component_requests import target as reference_requests
 from kvlitmus.conformance.adapters.vllm.v0_33 import CONFIGS as VLLM_CONFIGS
 from kvlitmus.conformance.adapters.vllm.v0_33 import PLAN, target
-from kvlitmus.conformance.checker.calls import component_requests as requests
-from kvlitmus.conformance.checker.calls import components
+from kvlitmus.conformance.checker.calls.components import requests
+from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run.engine import run_item

@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 
 from kvlitmus.conformance.adapters.reference.components import ReferenceComponentStorage, target
-from kvlitmus.conformance.checker.calls import component_host, component_storing, components
+from kvlitmus.conformance.checker.calls.components import host as component_host
+from kvlitmus.conformance.checker.calls.components import storing as component_storing
+from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.litmus.component_host import backed
-from kvlitmus.conformance.litmus.component_storing import attach, write
-from kvlitmus.conformance.litmus.components import evict_all
+from kvlitmus.conformance.litmus.components.host import backed
+from kvlitmus.conformance.litmus.components.storing import attach, write
+from kvlitmus.conformance.litmus.components.tree import evict_all
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_STORAGE_CONFIGS, configs_of

@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.checker.calls import component_host, component_prefetch, components
+from kvlitmus.conformance.checker.calls.components import host as component_host
+from kvlitmus.conformance.checker.calls.components import prefetch as component_prefetch
+from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.generate.actions.components import use
-from kvlitmus.conformance.litmus.component_host import back_up, backed, end, load
-from kvlitmus.conformance.litmus.components import ALL, store
+from kvlitmus.conformance.generate.actions.components.tree import use
+from kvlitmus.conformance.litmus.components.host import back_up, backed, end, load
+from kvlitmus.conformance.litmus.components.tree import ALL, store
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.run.targets import load_target, resolve_target
 from kvlitmus.conformance.specimen.cache import ComponentTarget
-from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentHierarchy
-from kvlitmus.conformance.specimen.components import ComponentJournal, ComponentSpecimen
+from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentHierarchy
+from kvlitmus.conformance.specimen.components.tree import ComponentJournal, ComponentSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.component_events import EventsForgetAReset, EventsForgetTombstones, EventsOfTheKvAlone
 from kvlitmus.mutants.legal.component_host import BackupForeseesItsRefusal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.checker.calls import request
+from kvlitmus.conformance.checker.calls.prefix import request
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.ports import Config, Profile, Stored, capabilities_of
 from kvlitmus.conformance.ports.compose import Composed, with_requests

@@ -15,9 +15,9 @@ from kvlitmus.conformance.run.verdicts import Scope, conclude
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, target
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
 from kvlitmus.mutants.evict import childless
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.parts import all_rules

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.checker.calls.tiers import merge
+from kvlitmus.conformance.checker.calls.prefix.tier import merge
 from kvlitmus.conformance.generate import shrink as shrinking
 from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS, Op, decode, draw, make_key, table
 from kvlitmus.conformance.generate.shrink import Case, Failed, shrink
@@ -21,8 +21,8 @@ from kvlitmus.conformance.run.plan import CONFIGS, TIERED, configs_of, items
 from kvlitmus.conformance.run.results import Item, Options, item_from_json, result_from_json, to_json
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_request_target, target
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
-from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
 

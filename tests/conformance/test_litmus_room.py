@@ -9,8 +9,8 @@ import pytest
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
+from kvlitmus.conformance.litmus.prefix.scenes import letters
 from kvlitmus.conformance.litmus.registry import all_litmus
-from kvlitmus.conformance.litmus.scenes import letters
 from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run.engine import make_checker, play, run_item
 from kvlitmus.conformance.run.plan import CONFIGS, TIER_CONFIGS, items

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
-from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
 from kvlitmus.mutants import registry
 from kvlitmus.mutants.mutant import CRASHES, Mutant
 from kvlitmus.mutants.registry import MODULES, MUTANTS, PAGED, all_mutants, mutant, null_mutant

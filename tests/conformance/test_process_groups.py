@@ -21,7 +21,7 @@ from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.conformance.specimen.ranked import Deciding, RankCache, RankedSpecimen
+from kvlitmus.conformance.specimen.ranks import Deciding, RankCache, RankedSpecimen
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.interface.ranks import Ask, Collective, Group, Local, Prefix, World
 from tests.support.processes import LIMIT

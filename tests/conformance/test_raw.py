@@ -17,7 +17,7 @@ from kvlitmus.conformance.generate.actions import misuse
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, draw, table
 from kvlitmus.conformance.history.values import Operands, Reader
-from kvlitmus.conformance.litmus.prefetch_table import ODD_NAMES, names_before
+from kvlitmus.conformance.litmus.prefix.prefetch_table import ODD_NAMES, names_before
 from kvlitmus.conformance.ports import Begun, Config, Hit, capabilities_of
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, configs_of

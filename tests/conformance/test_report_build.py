@@ -197,8 +197,8 @@ def forget() -> None:
     "part",
     [
         "checker/checker.py",
-        "actions/tiers.py",
-        "calls/pool.py",
+        "actions/prefix/tier.py",
+        "calls/prefix/pool.py",
         "spec/words/units.py",
         "spec/prefix/effects.py",
         "specimen/cache.py",
@@ -220,12 +220,12 @@ def test_what_decides_none_is_not(monkeypatch: pytest.MonkeyPatch, part: str) ->
 OWN = {
     "components": (
         "spec/components/tree_facts.py",
-        "calls/component_look.py",
-        "actions/components.py",
+        "calls/components/snapshot.py",
+        "actions/components/tree.py",
     ),
     "sparse": ("spec/sparse/state.py", "calls/sparse.py", "actions/sparse.py"),
     "ranks": ("spec/ranks/facts.py", "calls/ranks.py", "actions/ranks.py"),
-    "store": ("spec/stores/state.py", "calls/store.py", "actions/store.py"),
+    "store": ("spec/stores/state.py", "calls/stores.py", "actions/stores.py"),
 }
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.checker.calls import pure
+from kvlitmus.conformance.checker.calls.prefix import pure
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.litmus import spelling
+from kvlitmus.conformance.litmus.prefix import spelling
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, items

@@ -17,8 +17,8 @@ from kvlitmus.conformance.generate.machine import Driver, machine
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import Parts
-from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
-from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
 
 # What is drawn depends on the modules that are loaded: Hypothesis takes their constants. A few examples may be short.
 FEW = settings(max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))

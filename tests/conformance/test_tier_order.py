@@ -15,7 +15,7 @@ from kvlitmus.conformance.run.plan import TIERED
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, target
 from kvlitmus.conformance.specimen.parts import Parts
-from kvlitmus.conformance.specimen.tiers import TierTree
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
 
 
 class NewestFirst(TierTree):

@@ -18,7 +18,7 @@ from kvlitmus.conformance.ports import Target
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.parts import Parts
-from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
 from tests.conformance.support.trace_maker import make
 
 SMALL = Path(__file__).resolve().parent.parent / "data" / "small_trace.jsonl"

@@ -12,7 +12,7 @@ pytest.importorskip("numba")
 
 import numpy as np
 
-from kvlitmus.conformance.litmus.hashing_table import LARGEST, REFUSED, VECTORS, Vector
+from kvlitmus.conformance.litmus.prefix.hashing_table import LARGEST, REFUSED, VECTORS, Vector
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.hashing import pack_bigrams, page_hashes
 from kvlitmus.reference.prefix import hashing as reference

@@ -19,7 +19,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import CONFIGS
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
 from tests.support.configs import TIGHT_CONFIGS
 from tests.support.lockstep import Found, kinds_of, lockstep, shortest
 

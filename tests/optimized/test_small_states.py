@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.adapters.optimized.target import target
-from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import Parts
-from kvlitmus.conformance.specimen.tree import Node, RadixTree
-from kvlitmus.conformance.specimen.works import TieredNode
+from kvlitmus.conformance.specimen.prefix.backup import BackupQueue
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.prefix.works import TieredNode
 from tests.optimized.support.small_scopes import FLAT, QUICK, QUICK_TIERED, TIERED
 from tests.optimized.support.small_states import Beside
 from tests.optimized.support.small_tiers import BesideTiers

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from kvlitmus.conformance.checker.calls.hashing import Noting, run_hashes, run_two_ways
+from kvlitmus.conformance.checker.calls.prefix.hashing import Noting, run_hashes, run_two_ways
 from kvlitmus.reference.prefix.hashing import page_hashes
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.plan import verdicts

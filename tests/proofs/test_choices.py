@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kvlitmus.conformance.checker.calls import pool, request, tree
+from kvlitmus.conformance.checker.calls.prefix import pool, request, tree
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.reference.prefix import choose, perform
 from kvlitmus.reference.prefix.perform import Choice

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.litmus.hashing_table import (
+from kvlitmus.conformance.litmus.prefix.hashing_table import (
     EVENT_NUMBERS,
     FOREIGN,
     LARGEST,
@@ -19,7 +19,7 @@ from kvlitmus.conformance.litmus.hashing_table import (
     KeyPair,
     Vector,
 )
-from kvlitmus.conformance.specimen.hashing import PageHasher
+from kvlitmus.conformance.specimen.prefix.hashing import PageHasher
 from kvlitmus.reference.prefix.hashing import chain_start, event_number, page_hashes
 from kvlitmus.spec.prefix.hash_calls import HashPair, split_key
 from kvlitmus.spec.words.schemes import KVLITMUS_2, SCHEMES, SGLANG_1, Domain, Scheme, encode

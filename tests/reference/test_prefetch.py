@@ -8,10 +8,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.checker.calls.prefetch import checked_plan, planned
+from kvlitmus.conformance.checker.calls.prefix.prefetch import checked_plan, planned
 from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost
-from kvlitmus.conformance.litmus.prefetch_table import CASES, PlanCase
-from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
+from kvlitmus.conformance.litmus.prefix.prefetch_table import CASES, PlanCase
+from kvlitmus.conformance.specimen.prefix.prefetch import PrefetchPlanner
 from kvlitmus.reference.prefix.prefetch import Answer, Call, converse, plan_prefetch
 from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.law.plan import verdicts

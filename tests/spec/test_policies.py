@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.specimen import backup, works
-from kvlitmus.conformance.specimen import tree as specimen
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.prefix import backup, works
+from kvlitmus.conformance.specimen.prefix import tree as specimen
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.config import CONFIG_VALUES, Config
 from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED, STAGES

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.checker.calls.hashing import Noting, checked_hashes, run_hashes, run_two_ways
-from kvlitmus.conformance.checker.calls.prefetch import checked_plan, run_plan
+from kvlitmus.conformance.checker.calls.prefix.hashing import Noting, checked_hashes, run_hashes, run_two_ways
+from kvlitmus.conformance.checker.calls.prefix.prefetch import checked_plan, run_plan
 from kvlitmus.conformance.checker.scripted_host import MAX_CALLS, HostScript, ScriptedHost
-from kvlitmus.conformance.litmus import hashing_table as hash_cases
-from kvlitmus.conformance.litmus import prefetch_table, spelling
+from kvlitmus.conformance.litmus.prefix import hashing_table as hash_cases
+from kvlitmus.conformance.litmus.prefix import prefetch_table, spelling
 from kvlitmus.conformance.ports import Hashes, Prefetch
-from kvlitmus.conformance.specimen.hashing import PageHasher
-from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
+from kvlitmus.conformance.specimen.prefix.hashing import PageHasher
+from kvlitmus.conformance.specimen.prefix.prefetch import PrefetchPlanner
 from kvlitmus.mutants import prefetch as prefetch_mutants
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import ALONE, all_mutants

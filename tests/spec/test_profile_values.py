@@ -78,8 +78,8 @@ NO_CACHE: dict[tuple[str, Any], str] = {}
 READ_ELSEWHERE: dict[str, str] = {
     "attach": "it decides which calls are made, not what they amount to: the checker has the capability reattach",
     "second_prefetch": "it decides which calls are made, not what they amount to: calls.fetch.prefetch",
-    "component_grants": "it decides which calls are made: together in actions.components, litmus.components.inserts",
-    "component_points": "it decides which calls are made: compute in actions.components, litmus.components.inserts",
+    "component_grants": "it decides which calls are made: together of the actions of components, inserts of litmus",
+    "component_points": "it decides which calls are made: compute of the actions of components, inserts of litmus",
     "store_put": "the calls on page stores hand it to what is known of a store (store_state.advance_store)",
     "sparse_staged": "the calls on sparse pools hand it to what is known of one (sparse_state.SparseState.keeps)",
     "sparse_grows": "the calls on sparse pools hand it to what is known of one (sparse_state.SparseState.grows)",

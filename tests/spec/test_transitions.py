@@ -18,9 +18,9 @@ from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
-from kvlitmus.conformance.specimen import works
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.conformance.specimen.prefix import works
 from kvlitmus.reference.prefix.hierarchy import host_of
 from kvlitmus.spec.interface import JOB_KINDS, Outcome
 from kvlitmus.spec.prefix.rules.job import ADVANCES, GONE, JOBS, LANDED, UNDER_WAY

@@ -18,9 +18,9 @@ from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, table
 from kvlitmus.conformance.generate.shrink import Case, Failed, shrink
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.works import TieredNode
+from kvlitmus.conformance.specimen.prefix.backup import BackupQueue
+from kvlitmus.conformance.specimen.prefix.works import TieredNode
 from kvlitmus.spec.words.names import Names
 from tests.support.differential import Difference, DifferentialAdapter
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kvlitmus.conformance.specimen.backup import BackupQueue
-from kvlitmus.conformance.specimen.host import Copier
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import Node
-from kvlitmus.conformance.specimen.works import TieredNode, Work
+from kvlitmus.conformance.specimen.prefix.backup import BackupQueue
+from kvlitmus.conformance.specimen.prefix.host import Copier
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import Node
+from kvlitmus.conformance.specimen.prefix.works import TieredNode, Work
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SELECTIVE, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.words.units import Unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
+from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentTree
 from kvlitmus.mutants.legal.components import (
     BY_NODE,
     FREEING,

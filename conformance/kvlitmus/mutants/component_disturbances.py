@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kvlitmus.conformance.specimen.components import ComponentEvictor, ComponentNode
+from kvlitmus.conformance.specimen.components.tree import ComponentEvictor, ComponentNode
 from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
 from kvlitmus.mutants.disturbances import FOREIGN
 from kvlitmus.spec.words.policies import SELECTIVE

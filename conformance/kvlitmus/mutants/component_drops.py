@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
+from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.words.units import Key

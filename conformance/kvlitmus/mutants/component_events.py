@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
-from kvlitmus.conformance.specimen.components import ComponentJournal, ComponentNode
+from kvlitmus.conformance.specimen.components.tree import ComponentJournal, ComponentNode
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.interface.components import ComponentEvent
 

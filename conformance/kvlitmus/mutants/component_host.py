@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
-from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy, Pinned
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
+from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentCopy, Pinned
+from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.words.shapes import Component, Point, Window

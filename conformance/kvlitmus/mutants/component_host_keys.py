@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
-from kvlitmus.conformance.specimen.component_host import ComponentCopier, Pinned
-from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.components.host import ComponentCopier, Pinned
+from kvlitmus.conformance.specimen.components.tree import ComponentNode
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.words.units import Key
 

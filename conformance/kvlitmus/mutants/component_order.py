@@ -14,10 +14,10 @@ from kvlitmus.conformance.run.plan import (
     REQUEST_CONFIGS,
     REQUEST_POLICY_CONFIGS,
 )
-from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy
-from kvlitmus.conformance.specimen.component_prefetch import ComponentFetcher
-from kvlitmus.conformance.specimen.component_requests import ComponentRequest, ComponentRequestTable
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
+from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentCopy
+from kvlitmus.conformance.specimen.components.prefetch import ComponentFetcher
+from kvlitmus.conformance.specimen.components.requests import ComponentRequest, ComponentRequestTable
+from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.component_order import EVERY_POLICY, MATCHES
 from kvlitmus.mutants.registry import mutant, null_mutant

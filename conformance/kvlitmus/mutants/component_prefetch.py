@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, ComponentFetcher, Places
-from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.components.prefetch import ComponentFetch, ComponentFetcher, Places
+from kvlitmus.conformance.specimen.components.tree import ComponentNode
 from kvlitmus.mutants.components import HYBRID, SHARED, STATED, WINDOWED, at
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.words.shapes import Component, Derived, Point, Run, Window

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, ComponentFetcher, Places
-from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.components.prefetch import ComponentFetch, ComponentFetcher, Places
+from kvlitmus.conformance.specimen.components.tree import ComponentNode
 from kvlitmus.mutants.components import STATED, WINDOWED
 from kvlitmus.mutants.legal.component_prefetch import (
     ANCHORED,

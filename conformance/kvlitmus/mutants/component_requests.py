@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import REQUEST_CONFIGS
-from kvlitmus.conformance.specimen.component_requests import ComponentRequest, ComponentRequestTable, Rows
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
+from kvlitmus.conformance.specimen.components.requests import ComponentRequest, ComponentRequestTable, Rows
+from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components import NodeTree
 from kvlitmus.mutants.registry import mutant, null_mutant

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kvlitmus.conformance.run.plan import COMPONENT_STORAGE_CONFIGS
-from kvlitmus.conformance.specimen.component_host import Pinned
-from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, Places
-from kvlitmus.conformance.specimen.component_storing import ComponentWrite, ComponentWriter
-from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.components.host import Pinned
+from kvlitmus.conformance.specimen.components.prefetch import ComponentFetch, Places
+from kvlitmus.conformance.specimen.components.storing import ComponentWrite, ComponentWriter
+from kvlitmus.conformance.specimen.components.tree import ComponentNode
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.words.units import Key
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_WRITE_CONFIGS
-from kvlitmus.conformance.specimen.component_host import ComponentCopier, Pinned
-from kvlitmus.conformance.specimen.component_writes import ComponentPolicy
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
+from kvlitmus.conformance.specimen.components.host import ComponentCopier, Pinned
+from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentTree
+from kvlitmus.conformance.specimen.components.writes import ComponentPolicy
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.interface.components import ComponentBegun
 from kvlitmus.spec.words.units import Key

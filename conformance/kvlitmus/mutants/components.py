@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree, WindowWalk
+from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree, WindowWalk
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.words.shapes import Component, Run

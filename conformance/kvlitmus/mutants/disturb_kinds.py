@@ -13,7 +13,8 @@ import copy
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.checker.calls import component_look, ranks, sparse
+from kvlitmus.conformance.checker.calls import ranks, sparse
+from kvlitmus.conformance.checker.calls.components import snapshot as component_look
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.spec.components.calls import After

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
-from kvlitmus.conformance.specimen.tree import Node
-from kvlitmus.conformance.specimen.works import TieredNode
+from kvlitmus.conformance.specimen.prefix.tree import Node
+from kvlitmus.conformance.specimen.prefix.works import TieredNode
 from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.words.units import Key
 

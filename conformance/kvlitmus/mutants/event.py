@@ -8,9 +8,9 @@ from functools import cached_property
 
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
-from kvlitmus.conformance.specimen.works import TieredNode
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree, Unit
+from kvlitmus.conformance.specimen.prefix.works import TieredNode
 from kvlitmus.mutants.hosted import NOT_BACK, SGLANG, THROUGH, VLLM
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface.tiers import Event

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.registry import PLAIN, mutant
 from kvlitmus.spec.interface import ORPHAN, NodeView, View
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kvlitmus.conformance.ports import Begun
-from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
-from kvlitmus.conformance.specimen.host import CopyFailed
-from kvlitmus.conformance.specimen.loading import Loader
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import Node
-from kvlitmus.conformance.specimen.works import TieredNode, Work
+from kvlitmus.conformance.specimen.prefix.backup import BackupQueue
+from kvlitmus.conformance.specimen.prefix.host import CopyFailed
+from kvlitmus.conformance.specimen.prefix.load import Loader
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import Node
+from kvlitmus.conformance.specimen.prefix.works import TieredNode, Work
 from kvlitmus.mutants.hosted import SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.words.units import Key

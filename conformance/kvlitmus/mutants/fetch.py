@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvlitmus.conformance.specimen.fetching import Prefetcher
-from kvlitmus.conformance.specimen.host import HostPool
-from kvlitmus.conformance.specimen.works import ENDED, FETCHING, REVOKED, Fetch, TieredNode, Work
+from kvlitmus.conformance.specimen.prefix.fetch import Prefetcher
+from kvlitmus.conformance.specimen.prefix.host import HostPool
+from kvlitmus.conformance.specimen.prefix.works import ENDED, FETCHING, REVOKED, Fetch, TieredNode, Work
 from kvlitmus.mutants.hosted import BIGRAM, HOSTED, LMCACHE, NOT_BACK, SGLANG, TIMED, WAITING, BelievingHost
 from kvlitmus.mutants.prefetch import (
     AnchorKept,

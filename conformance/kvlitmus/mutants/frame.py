@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
-from kvlitmus.conformance.specimen.loading import Loader
-from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.prefix.load import Loader
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.words.units import Key

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.conformance.specimen.prefix.hashing import PageHasher
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.words.units import Key
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
-from kvlitmus.conformance.specimen.host import HostPool
+from kvlitmus.conformance.specimen.prefix.host import HostPool
 
 SGLANG = "https://github.com/sgl-project/sglang/"
 VLLM = "https://github.com/vllm-project/vllm/"

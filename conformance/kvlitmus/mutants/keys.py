@@ -8,8 +8,8 @@ from dataclasses import replace
 from kvlitmus.conformance.ports import Hit
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
-from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
+from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.registry import PAGED, PLAIN, mutant
 from kvlitmus.spec.words.units import Key
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
-from kvlitmus.conformance.specimen.host import HostPool
-from kvlitmus.conformance.specimen.putting import PutQueue
-from kvlitmus.conformance.specimen.works import Fetch, TieredNode
+from kvlitmus.conformance.specimen.prefix.fetch import Prefetcher
+from kvlitmus.conformance.specimen.prefix.host import HostPool
+from kvlitmus.conformance.specimen.prefix.put import PutQueue
+from kvlitmus.conformance.specimen.prefix.works import Fetch, TieredNode
 from kvlitmus.mutants.hosted import SGLANG, BelievingHost
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface.tiers import PageStore

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvlitmus.conformance.specimen.host import Copier
-from kvlitmus.conformance.specimen.loading import Loader
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import Unit
-from kvlitmus.conformance.specimen.works import TieredNode, Work, key_of
+from kvlitmus.conformance.specimen.prefix.host import Copier
+from kvlitmus.conformance.specimen.prefix.load import Loader
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import Unit
+from kvlitmus.conformance.specimen.prefix.works import TieredNode, Work, key_of
 from kvlitmus.mutants.hosted import HOSTED, LMCACHE, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.words.units import Key

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kvlitmus.conformance.ports import Hit, Stored
 from kvlitmus.conformance.specimen.flat import Receipt, Specimen
-from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.registry import PAGED, mutant
 from kvlitmus.spec.words.units import Key
 

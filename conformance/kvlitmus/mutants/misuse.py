@@ -12,8 +12,8 @@ from kvlitmus.conformance.ports import Begun, Hit
 from kvlitmus.conformance.ports.arrays import whole_numbers
 from kvlitmus.conformance.specimen.flat import Receipt, Specimen
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
-from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.tree import Node
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.tree import Node
 from kvlitmus.mutants.hosted import HOSTED
 from kvlitmus.mutants.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, PLAIN, mutant

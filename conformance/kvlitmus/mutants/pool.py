@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.flat import Specimen
-from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
 from kvlitmus.mutants.registry import PAGED, mutant
 
 

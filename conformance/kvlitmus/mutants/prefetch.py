@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
+from kvlitmus.conformance.specimen.prefix.prefetch import PrefetchPlanner
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.interface.plans import NO_MEMORY, RATE_LIMITED, TOO_SHORT, HostPool, PrefetchAsk, PrefetchPlan
 

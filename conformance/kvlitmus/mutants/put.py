@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvlitmus.conformance.specimen.backup import BackupQueue
-from kvlitmus.conformance.specimen.hashing import PageHasher
-from kvlitmus.conformance.specimen.host import STORED, UNDER_WAY, UNSTORED
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.putting import PutQueue
-from kvlitmus.conformance.specimen.works import TieredNode, Work
+from kvlitmus.conformance.specimen.prefix.backup import BackupQueue
+from kvlitmus.conformance.specimen.prefix.hashing import PageHasher
+from kvlitmus.conformance.specimen.prefix.host import STORED, UNDER_WAY, UNSTORED
+from kvlitmus.conformance.specimen.prefix.put import PutQueue
+from kvlitmus.conformance.specimen.prefix.works import TieredNode, Work
 from kvlitmus.mutants.hashing import Personal, Upstreams
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, VLLM
 from kvlitmus.mutants.registry import mutant, null_mutant

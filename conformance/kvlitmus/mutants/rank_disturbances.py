@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kvlitmus.conformance.specimen.ranked import RankCache, Read
+from kvlitmus.conformance.specimen.ranks import RankCache, Read
 from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
 from kvlitmus.mutants.disturbances import FOREIGN
 from kvlitmus.spec.ranks.calls import RankAsk, RankLocal

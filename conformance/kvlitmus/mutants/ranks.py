@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from kvlitmus.conformance.run.plan import RANK_CONFIGS
-from kvlitmus.conformance.specimen.ranked import (
-    Deciding,
-    Exchanging,
-    RankCache,
-    RankLink,
-    Read,
-)
+from kvlitmus.conformance.specimen.ranks import Deciding, Exchanging, RankCache, RankLink, Read
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Group, Local, Prefix, Receive, Send
 

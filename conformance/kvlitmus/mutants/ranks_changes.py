@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.specimen.ranked import Deciding, RankCache, Read
+from kvlitmus.conformance.specimen.ranks import Deciding, RankCache, Read
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix
 

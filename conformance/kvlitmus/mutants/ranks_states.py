@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from kvlitmus.conformance.specimen.ranked import Deciding, Exchanging, RankCache, Read
+from kvlitmus.conformance.specimen.ranks import Deciding, Exchanging, RankCache, Read
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Prefix
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
-from kvlitmus.conformance.specimen.tree import RadixTree
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
+from kvlitmus.conformance.specimen.prefix.tree import RadixTree
 from kvlitmus.mutants.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, mutant
 from kvlitmus.spec.words.units import Key

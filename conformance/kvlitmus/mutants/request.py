@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
-from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
 from kvlitmus.mutants.registry import PAGED, mutant
 from kvlitmus.spec.words.units import Key
 

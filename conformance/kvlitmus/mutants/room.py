@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.flat import Specimen
-from kvlitmus.conformance.specimen.loading import Loader
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.requests import RequestTable
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import RadixTree
-from kvlitmus.conformance.specimen.works import TieredNode
+from kvlitmus.conformance.specimen.prefix.backup import BackupQueue
+from kvlitmus.conformance.specimen.prefix.load import Loader
+from kvlitmus.conformance.specimen.prefix.request import RequestTable
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import RadixTree
+from kvlitmus.conformance.specimen.prefix.works import TieredNode
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, WRITE_BACK
 from kvlitmus.mutants.pool import AllocationEvictsUnasked
 from kvlitmus.mutants.registry import mutant

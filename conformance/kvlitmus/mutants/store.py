@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.store import LARGEST, Disk, PageShelf
+from kvlitmus.conformance.specimen.stores import LARGEST, Disk, PageShelf
 from kvlitmus.mutants.registry import mutant, null_mutant
 
 _GITHUB = "https://github.com/"

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Begun, Hit
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import Node, Unit
-from kvlitmus.conformance.specimen.works import TieredNode
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import Node, Unit
+from kvlitmus.conformance.specimen.prefix.works import TieredNode
 from kvlitmus.mutants.disturbances import nodes
 from kvlitmus.mutants.hosted import NOT_BACK, SELECTIVE, SGLANG, VLLM
 from kvlitmus.mutants.registry import mutant

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.specimen.hashing import PageHasher
+from kvlitmus.conformance.specimen.prefix.hashing import PageHasher
 from kvlitmus.spec.interface.tiers import DONE, Job, Outcome
 from kvlitmus.spec.words.units import Key, Unit
 from tests.conformance.support.tier_storage import CheckedStore, Path, mark

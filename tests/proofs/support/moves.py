@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvlitmus.conformance.checker.calls import misuse, pool, request, tree
+from kvlitmus.conformance.checker.calls import misuse
+from kvlitmus.conformance.checker.calls.prefix import pool, request, tree
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.units import Key, PageNo, Slot

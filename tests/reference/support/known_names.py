@@ -27,7 +27,7 @@ def names(units: list[list[int]], page: int, namespace: str | None, kind: str, p
 
 
 if __name__ == "__main__":
-    from kvlitmus.conformance.litmus.hashing_table import VECTORS
+    from kvlitmus.conformance.litmus.prefix.hashing_table import VECTORS
 
     for one in VECTORS["kvlitmus-2"]:
         key = one.key

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvlitmus.conformance.checker.calls import (
-    component_host,
-    component_prefetch,
-    component_requests,
-    component_storing,
-    components,
-    pool,
-    ranks,
-    request,
-    sparse,
-    tiers,
-    tree,
-)
+from kvlitmus.conformance.checker.calls import ranks, sparse
+from kvlitmus.conformance.checker.calls.components import host as component_host
+from kvlitmus.conformance.checker.calls.components import prefetch as component_prefetch
+from kvlitmus.conformance.checker.calls.components import requests as component_requests
+from kvlitmus.conformance.checker.calls.components import storing as component_storing
+from kvlitmus.conformance.checker.calls.components import tree as components
+from kvlitmus.conformance.checker.calls.prefix import pool, request, tree
+from kvlitmus.conformance.checker.calls.prefix import tier as tiers
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
 from kvlitmus.spec.components.calls import At, Entries

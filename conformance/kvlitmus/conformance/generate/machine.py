@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kvlitmus.conformance.checker.calls import pool, request, tree
+from kvlitmus.conformance.checker.calls.prefix import pool, request, tree
 from kvlitmus.conformance.checker.checker import Checker, Loan
 from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, MAX_RECEIPTS, MAX_REQUESTS
 from kvlitmus.conformance.generate.interpreter import Interpreter

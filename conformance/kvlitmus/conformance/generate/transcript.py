@@ -13,10 +13,18 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from kvlitmus.conformance.checker.calls import tiers
+from kvlitmus.conformance.checker.calls.prefix import tier as tiers
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.harness_store import HarnessStore
-from kvlitmus.conformance.generate.actions.tiers import AGAIN, ANEW, FAULTY, LIMITED, MAX_WAITING, STARTING, STEERED
+from kvlitmus.conformance.generate.actions.prefix.tier import (
+    AGAIN,
+    ANEW,
+    FAULTY,
+    LIMITED,
+    MAX_WAITING,
+    STARTING,
+    STEERED,
+)
 from kvlitmus.conformance.generate.caller import PAST
 from kvlitmus.conformance.generate.schedule import NAMESPACES, Op, fitted, make_key
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, QUERY, SPILL, SPILLED, Outcome
@@ -37,7 +45,7 @@ ALONE = 255
 """A publication by itself; a job that goes on to its end; a copy that fails and nobody gives up for it."""
 
 LEAPS = (60.0, 2.0, 1.0, 0.25)
-"""How far an operation moves the clock, and at which place of :func:`~.actions.tiers.clock` each leap stands."""
+"""How far an operation moves the clock, and at which place of :func:`~.actions.prefix.tier.clock` each leap stands."""
 
 NAMED = tuple(at for at, one in enumerate(NAMESPACES) if one is not None)
 """The numbers of the namespaces that have a name."""
@@ -395,7 +403,7 @@ class Scribe:
         self.write(Op("advance", list(ready).index(number), b, c))
 
     def outcome(self, kind: str, outcome: Outcome) -> tuple[int, int]:
-        """The numbers for how a job goes on (:func:`~.actions.tiers.outcome`)."""
+        """The numbers for how a job goes on (:func:`~.actions.prefix.tier.outcome`)."""
         if outcome.how == "part":
             return 0, max(0, outcome.pages - 1) % (2 if kind == LOAD else 3)
         if outcome.how == "done" or kind == BACKUP:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.calls import pool, request, tree
+from kvlitmus.conformance.checker.calls.prefix import pool, request, tree
 from kvlitmus.conformance.history import contract, plain
 from kvlitmus.conformance.history.contract import Breach
 from kvlitmus.conformance.history.lines import Call

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.calls import pure
-from kvlitmus.conformance.checker.calls.hashing import Answered
-from kvlitmus.conformance.checker.calls.prefetch import checked_plan
+from kvlitmus.conformance.checker.calls.prefix import pure
+from kvlitmus.conformance.checker.calls.prefix.hashing import Answered
+from kvlitmus.conformance.checker.calls.prefix.prefetch import checked_plan
 from kvlitmus.conformance.history.contract import Contradiction
 from kvlitmus.conformance.history.forms import answer_of
 from kvlitmus.conformance.history.lines import Call

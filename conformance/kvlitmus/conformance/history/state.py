@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from kvlitmus.conformance.checker.calls.hashing import Answered
+from kvlitmus.conformance.checker.calls.prefix.hashing import Answered
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history.contract import Breach

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from kvlitmus.conformance.checker.calls import fetch, misuse, pool, raw, request, tiers, tree
+from kvlitmus.conformance.checker.calls import misuse, raw
+from kvlitmus.conformance.checker.calls.prefix import fetch, pool, request, tree
+from kvlitmus.conformance.checker.calls.prefix import tier as tiers
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
-from kvlitmus.conformance.litmus.lock import take
+from kvlitmus.conformance.litmus.prefix.lock import take
+from kvlitmus.conformance.litmus.prefix.scenes import READS, least_pages, letters, step, storage, stored
+from kvlitmus.conformance.litmus.prefix.tree import store
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.conformance.litmus.scenes import READS, least_pages, letters, step, storage, stored
-from kvlitmus.conformance.litmus.tree import store
 from kvlitmus.spec.interface.cache import FORMS
 from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.units import Key, Slot

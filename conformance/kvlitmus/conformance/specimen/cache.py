@@ -7,17 +7,17 @@ from typing import Any
 
 from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.conformance.ports.component_configs import refuse_others
-from kvlitmus.conformance.specimen.component_host import ComponentHierarchy
-from kvlitmus.conformance.specimen.component_requests import ComponentServer
-from kvlitmus.conformance.specimen.component_storing import ComponentStorehouse
-from kvlitmus.conformance.specimen.components import ComponentSpecimen
+from kvlitmus.conformance.specimen.components.host import ComponentHierarchy
+from kvlitmus.conformance.specimen.components.requests import ComponentServer
+from kvlitmus.conformance.specimen.components.storing import ComponentStorehouse
+from kvlitmus.conformance.specimen.components.tree import ComponentSpecimen
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.conformance.specimen.ranked import RankedSpecimen
+from kvlitmus.conformance.specimen.prefix.tree import POLICIES
+from kvlitmus.conformance.specimen.ranks import RankedSpecimen
 from kvlitmus.conformance.specimen.sparse import SparseSpecimen
-from kvlitmus.conformance.specimen.store import StoreSpecimen
-from kvlitmus.conformance.specimen.tree import POLICIES
+from kvlitmus.conformance.specimen.stores import StoreSpecimen
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvlitmus.conformance.ports.arrays import PlainArrays
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.conformance.specimen.tree import CLEARED, Node
+from kvlitmus.conformance.specimen.prefix.tree import CLEARED, Node
 from kvlitmus.spec.interface import Begun, Event, Hit, NodeView, Sizes, Stored, View
 from kvlitmus.spec.interface.plans import HostPool as PlannedPool
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan

@@ -8,12 +8,12 @@ from typing import Any
 
 from kvlitmus.conformance.ports.arrays import key_of_array
 from kvlitmus.conformance.ports.memory import ShortMemory
-from kvlitmus.conformance.specimen.fetching import FetchSettings
 from kvlitmus.conformance.specimen.flat import Specimen
-from kvlitmus.conformance.specimen.loading import LAYERS
 from kvlitmus.conformance.specimen.parts import Parts
-from kvlitmus.conformance.specimen.tree import CLEARED
-from kvlitmus.conformance.specimen.works import TieredNode, Work
+from kvlitmus.conformance.specimen.prefix.fetch import FetchSettings
+from kvlitmus.conformance.specimen.prefix.load import LAYERS
+from kvlitmus.conformance.specimen.prefix.tree import CLEARED
+from kvlitmus.conformance.specimen.prefix.works import TieredNode, Work
 from kvlitmus.spec.interface import Begun, Hit, Job, Loaded, Outcome, PageStore, Prefetched, TierNode, TierView
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile

@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kvlitmus.conformance.specimen.backup import BackupQueue
-from kvlitmus.conformance.specimen.component_host import ComponentCopier
-from kvlitmus.conformance.specimen.component_prefetch import ComponentFetcher
-from kvlitmus.conformance.specimen.component_requests import ComponentRequestTable
-from kvlitmus.conformance.specimen.component_storing import ComponentWriter
-from kvlitmus.conformance.specimen.component_writes import ComponentPolicy
-from kvlitmus.conformance.specimen.components import ComponentJournal, ComponentPools, ComponentTree
-from kvlitmus.conformance.specimen.fetching import Prefetcher
-from kvlitmus.conformance.specimen.hashing import PageHasher
-from kvlitmus.conformance.specimen.host import Copier, HostPool
-from kvlitmus.conformance.specimen.loading import Loader
-from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
-from kvlitmus.conformance.specimen.putting import PutQueue
-from kvlitmus.conformance.specimen.ranked import RankCache
-from kvlitmus.conformance.specimen.requests import RequestTable
+from kvlitmus.conformance.specimen.components.host import ComponentCopier
+from kvlitmus.conformance.specimen.components.prefetch import ComponentFetcher
+from kvlitmus.conformance.specimen.components.requests import ComponentRequestTable
+from kvlitmus.conformance.specimen.components.storing import ComponentWriter
+from kvlitmus.conformance.specimen.components.tree import ComponentJournal, ComponentPools, ComponentTree
+from kvlitmus.conformance.specimen.components.writes import ComponentPolicy
+from kvlitmus.conformance.specimen.prefix.backup import BackupQueue
+from kvlitmus.conformance.specimen.prefix.fetch import Prefetcher
+from kvlitmus.conformance.specimen.prefix.hashing import PageHasher
+from kvlitmus.conformance.specimen.prefix.host import Copier, HostPool
+from kvlitmus.conformance.specimen.prefix.load import Loader
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.prefetch import PrefetchPlanner
+from kvlitmus.conformance.specimen.prefix.put import PutQueue
+from kvlitmus.conformance.specimen.prefix.request import RequestTable
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import RadixTree
+from kvlitmus.conformance.specimen.prefix.works import WorkTable
+from kvlitmus.conformance.specimen.ranks import RankCache
 from kvlitmus.conformance.specimen.sparse import RowTable
-from kvlitmus.conformance.specimen.store import PageShelf
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import RadixTree
-from kvlitmus.conformance.specimen.works import WorkTable
+from kvlitmus.conformance.specimen.stores import PageShelf
 from kvlitmus.spec.words.profile import Profile
 
 PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first", component_order="policy")

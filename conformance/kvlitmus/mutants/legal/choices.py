@@ -8,15 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Hit, Stored
-from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.store import PageShelf
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import POLICIES, Node, RadixTree, Unit
-from kvlitmus.conformance.specimen.works import ENDED, Fetch
+from kvlitmus.conformance.specimen.prefix.fetch import Prefetcher
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import POLICIES, Node, RadixTree, Unit
+from kvlitmus.conformance.specimen.prefix.works import ENDED, Fetch
+from kvlitmus.conformance.specimen.stores import PageShelf
 from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
 from kvlitmus.mutants.legal.flat import BOTH, EVERYWHERE
 from kvlitmus.mutants.registry import null_mutant

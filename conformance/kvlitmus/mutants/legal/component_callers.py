@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, COMPONENT_HOST_CONFIGS, COMPONENT_STORAGE_CONFIGS
-from kvlitmus.conformance.specimen.component_host import ComponentCopier
-from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, ComponentFetcher, Places
-from kvlitmus.conformance.specimen.component_requests import ComponentRequest, ComponentRequestTable
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
+from kvlitmus.conformance.specimen.components.host import ComponentCopier
+from kvlitmus.conformance.specimen.components.prefetch import ComponentFetch, ComponentFetcher, Places
+from kvlitmus.conformance.specimen.components.requests import ComponentRequest, ComponentRequestTable
+from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.component_prefetch import KnowsItsLeast
 from kvlitmus.mutants.registry import null_mutant

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_STORAGE_CONFIGS
-from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy, Pinned
-from kvlitmus.conformance.specimen.component_storing import ComponentWriter
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
+from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentCopy, Pinned
+from kvlitmus.conformance.specimen.components.storing import ComponentWriter
+from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components import NodeTree, ReplacingTree, WholeNodes
 from kvlitmus.mutants.registry import null_mutant

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_WRITE_CONFIGS
-from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy
-from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentCopy
+from kvlitmus.conformance.specimen.components.tree import ComponentNode
 from kvlitmus.mutants.legal.components import BY_NODE, NodeTree, WholeNodes
 from kvlitmus.mutants.registry import null_mutant
 

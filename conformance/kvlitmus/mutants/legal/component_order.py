@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, COMPONENT_HOST_CONFIGS, COMPONENT_POLICY_CONFIGS
-from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy
-from kvlitmus.conformance.specimen.components import ORDERS, ComponentEvictor, ComponentNode, ComponentTree
+from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentCopy
+from kvlitmus.conformance.specimen.components.tree import ORDERS, ComponentEvictor, ComponentNode, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components import REPLACING, ReplacingTree
 from kvlitmus.mutants.registry import null_mutant

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
-from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, ComponentFetcher, Places
-from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.components.prefetch import ComponentFetch, ComponentFetcher, Places
+from kvlitmus.conformance.specimen.components.tree import ComponentNode
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.words.shapes import Component, Window

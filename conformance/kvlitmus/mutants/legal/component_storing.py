@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kvlitmus.conformance.run.plan import COMPONENT_STORAGE_CONFIGS
-from kvlitmus.conformance.specimen.component_host import Pinned
-from kvlitmus.conformance.specimen.component_prefetch import Places
-from kvlitmus.conformance.specimen.component_storing import ComponentWrite, ComponentWriter
-from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.components.host import Pinned
+from kvlitmus.conformance.specimen.components.prefetch import Places
+from kvlitmus.conformance.specimen.components.storing import ComponentWrite, ComponentWriter
+from kvlitmus.conformance.specimen.components.tree import ComponentNode
 from kvlitmus.mutants.registry import null_mutant
 
 

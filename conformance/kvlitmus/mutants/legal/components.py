@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
-from kvlitmus.conformance.specimen.components import ComponentEvictor, ComponentNode, ComponentPools, ComponentTree
+from kvlitmus.conformance.specimen.components.tree import ComponentEvictor, ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.words.layouts import Layout

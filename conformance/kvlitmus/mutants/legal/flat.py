@@ -9,9 +9,9 @@ from dataclasses import replace
 from kvlitmus.conformance.ports import Config, Hit, Stored
 from kvlitmus.conformance.specimen.flat import Receipt, Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.requests import RequestTable, SpecimenRequest
-from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.event import NamedByContent
 from kvlitmus.mutants.evict import ShowsItsTable, TabledTree
 from kvlitmus.mutants.keys import CAPPED, LastTokenComputed, LastTokenComputedRequests

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.run.plan import RANK_CONFIGS
-from kvlitmus.conformance.specimen.ranked import Deciding, Exchanging, RankCache, RankLink, Read
+from kvlitmus.conformance.specimen.ranks import Deciding, Exchanging, RankCache, RankLink, Read
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.interface.ranks import (
     Ask,

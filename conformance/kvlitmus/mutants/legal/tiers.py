@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kvlitmus.conformance.specimen.backup import BackupQueue
-from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
-from kvlitmus.conformance.specimen.host import HostPool
-from kvlitmus.conformance.specimen.loading import Loader
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.putting import PutQueue
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import Node, Unit
-from kvlitmus.conformance.specimen.works import QUERYING, Fetch, TieredNode, Work
+from kvlitmus.conformance.specimen.prefix.backup import BackupQueue
+from kvlitmus.conformance.specimen.prefix.fetch import Prefetcher
+from kvlitmus.conformance.specimen.prefix.host import HostPool
+from kvlitmus.conformance.specimen.prefix.load import Loader
+from kvlitmus.conformance.specimen.prefix.put import PutQueue
+from kvlitmus.conformance.specimen.prefix.tier import TierTree
+from kvlitmus.conformance.specimen.prefix.tree import Node, Unit
+from kvlitmus.conformance.specimen.prefix.works import QUERYING, Fetch, TieredNode, Work
 from kvlitmus.mutants.backup import BacksUpAtTheTick
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, THROUGH, TIMED, WRITE_BACK
 from kvlitmus.mutants.prefetch import LooksFirst

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvlitmus.conformance.checker.calls import fetch, request, tree
+from kvlitmus.conformance.checker.calls.prefix import fetch, request, tree
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.misuse.calls import Beyond, Found, Lookups, OtherWidth

@@ -5,38 +5,26 @@ makes the calls that a lawful caller would make.  Which capabilities it needs an
 in :mod:`kvlitmus.conformance.generate.schedule`.
 """
 
-from kvlitmus.conformance.generate.actions import (
-    component_host,
-    component_prefetch,
-    component_requests,
-    component_storing,
-    components,
-    misuse,
-    pool,
-    pure,
-    ranks,
-    request,
-    sparse,
-    store,
-    tiers,
-    tree,
-)
+from kvlitmus.conformance.generate.actions import misuse, ranks, sparse, stores
+from kvlitmus.conformance.generate.actions.components import host, prefetch, requests, storing
+from kvlitmus.conformance.generate.actions.components import tree as component_tree
+from kvlitmus.conformance.generate.actions.prefix import pool, pure, request, tier, tree
 from kvlitmus.conformance.generate.actions.registry import ACTIONS
 
 __all__ = [
     "ACTIONS",
-    "component_host",
-    "component_prefetch",
-    "component_requests",
-    "component_storing",
-    "components",
+    "component_tree",
+    "host",
     "misuse",
     "pool",
+    "prefetch",
     "pure",
     "ranks",
     "request",
+    "requests",
     "sparse",
-    "store",
-    "tiers",
+    "stores",
+    "storing",
+    "tier",
     "tree",
 ]

@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kvlitmus.conformance.checker.calls import fetch, misuse, pool, raw, request, tiers, tree
+from kvlitmus.conformance.checker.calls import misuse, raw
+from kvlitmus.conformance.checker.calls.prefix import fetch, pool, request, tree
+from kvlitmus.conformance.checker.calls.prefix import tier as tiers
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.checker import Checker, Loan
+from kvlitmus.conformance.generate.actions.prefix.tier import below, flush
 from kvlitmus.conformance.generate.actions.registry import action, pick
-from kvlitmus.conformance.generate.actions.tiers import below, flush
 from kvlitmus.spec.interface.cache import FORMS
 from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.units import Key, PageNo, page_slots

@@ -1,0 +1,71 @@
+"""Calls of requests on a cache of components, and what is known of it afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.checker.calls.components.answers import mapping
+from kvlitmus.conformance.checker.calls.components.snapshot import judge
+from kvlitmus.conformance.checker.calls.text import key_text
+from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding
+from kvlitmus.spec.words.units import Key
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.checker.checker import Checker
+
+
+def start(checker: Checker, key: Key, chunk: int, receipt: int) -> Holding | None:
+    """Begin a request that computes so many units behind its hit; ``receipt`` is the suite's number for it."""
+    path = checker.path(key)
+    answer = checker.call(f"start({key_text(key)}, {chunk} units) → request {receipt}", "component_start", key, chunk)
+    if answer is None:
+        checker.history[-1] += " refused"
+        judge(checker, ComponentStart(path, chunk, receipt), None)
+        return None
+    token, length, held = checker.fields(answer, 3, "(receipt, length, places by component)")
+    holding = Holding(checker.count(length, "the length of the hit"), read_held(checker, held))
+    checker.history[-1] += f": hit of {holding.length} units, holds {held_text(holding.held)}"
+    checker.tokens[receipt] = token
+    judge(checker, ComponentStart(path, chunk, receipt), holding)
+    return holding
+
+
+def grow(checker: Checker, receipt: int, chunk: int) -> Holding:
+    """Go on with so many units more."""
+    answer = checker.call(f"grow(request {receipt}, {chunk} units)", "component_grow", checker.tokens[receipt], chunk)
+    granted, held = checker.fields(answer, 2, "(whether it was granted, places by component)")
+    if type(granted) is not bool:
+        raise checker.broken("PORT-03", "expected True or False, whether there was room")
+    holding = Holding(0, read_held(checker, held), granted)
+    checker.history[-1] += f" → {'' if granted else 'refused, '}holds {held_text(holding.held)}"
+    judge(checker, ComponentGrow(receipt, chunk), holding)
+    return holding
+
+
+def finish(checker: Checker, receipt: int) -> None:
+    """End a request."""
+    checker.call(f"finish(request {receipt})", "component_finish", checker.tokens.pop(receipt))
+    judge(checker, ComponentFinish(receipt), None)
+
+
+def read_held(checker: Checker, answer: object) -> Mapping[str, Mapping[int, int]]:
+    """Places by component and by where they end."""
+    rows = mapping(checker, answer, checker.setting.layout.components_by_name)
+    held: dict[str, Mapping[int, int]] = {}
+    for name, some in rows.items():
+        if type(some) is not dict:
+            raise checker.broken("PORT-03", f"expected a dict of places by where they end of {name}")
+        held[name] = {
+            checker.count(end, "the end of an entry"): checker.count(place, "a place") for end, place in some.items()
+        }
+    return held
+
+
+def held_text(held: Mapping[str, Mapping[int, int]]) -> str:
+    """What a request holds, as a reader wants it: places, and after how many units each ends."""
+    words = []
+    for name, some in held.items():
+        if some:
+            words.append(f"{name} " + ", ".join(f"{place} (to {end})" for end, place in sorted(some.items())))
+    return "; ".join(words) or "nothing"

@@ -1,0 +1,115 @@
+"""After a call on a cache of components: it is looked at, what is known of it follows, and the step is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.checker.calls.components.answers import listed, named, read_copying, read_counts, read_entries
+from kvlitmus.conformance.support.text import shown
+from kvlitmus.spec.components.calls import After, At, Begun, ComponentBackUp, ComponentCall, Telling, View
+from kvlitmus.spec.components.state import path_to
+from kvlitmus.spec.components.steps import component_steps
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.checker.checker import Checker
+
+EVENTS, SNAPSHOT = 2, 3
+OWN = 100
+"""The first number of copies that a cache begins by itself: who asks for copies counts from 0."""
+ENDED = "ended"
+"""In the place of a copy that was waited for."""
+BEGUN_FORM = "(copy, namespace, units, places by component and end, evicted by component)"
+EVENT_FORM = "(what, tier, component, namespace, units)"
+
+
+def judge(checker: Checker, call: ComponentCall, answer: object) -> None:
+    """A call was answered: the cache is looked at, what is known of it follows, and each step is judged."""
+    began = begun(checker, call)
+    look = After(answer, available(checker), view(checker), available_host(checker), events(checker), began)
+    for one in component_steps(checker.component_state, checker.setting, call, look):
+        checker.component_state = one.then
+        if one.judged:
+            checker.answered(one.call, one.after, one.before)
+
+
+def begun(checker: Checker, call: ComponentCall) -> tuple[Begun, ...]:
+    """The backups that the cache has begun by itself with the call; each gets a number of the suite's."""
+    if "component_writes" not in checker.capabilities:
+        return ()
+    number = max([*checker.component_state.under_way, getattr(call, "number", 0), OWN - 1]) + 1
+    found = []
+    for row in listed(checker, checker.look("component_begun"), "backups"):
+        token, namespace, units, places, freed = checker.fields(row, 5, BEGUN_FORM)
+        path = path_to(checker.setting, named(checker, namespace, units))
+        checker.history[-1] += f"; copy {number}, begun by itself"
+        ended = token is None and type(places) is dict and len(places) > 0
+        given = read_copying(checker, ENDED if ended else token, places, len(path.names), freed)
+        if token is not None:
+            checker.copying[number] = token
+        found.append(Begun(ComponentBackUp(path, len(path.names), number), given, ended))
+        number += 1
+    return tuple(found)
+
+
+def available(checker: Checker) -> Mapping[str, int] | None:
+    """The free places of each pool, where somebody may look."""
+    if checker.depth < 1 or "component_counters" not in checker.capabilities:
+        return None
+    return read_counts(checker, checker.look("component_available"), checker.setting.layout.places)
+
+
+def available_host(checker: Checker) -> Mapping[str, int] | None:
+    """The free places of each pool of the host, where somebody may look."""
+    if checker.depth < 1 or "component_host_counters" not in checker.capabilities:
+        return None
+    return read_counts(checker, checker.look("component_available_host"), checker.setting.layout.host)
+
+
+def events(checker: Checker) -> tuple[Telling, ...]:
+    """What was told since the call before, where somebody listens."""
+    if checker.depth < EVENTS or "component_events" not in checker.capabilities:
+        return ()
+    told = []
+    for row in listed(checker, checker.look("component_events"), "events"):
+        what, tier, component, namespace, units = checker.fields(row, 5, EVENT_FORM)
+        if type(what) is not str or type(tier) is not str:
+            raise checker.broken("PORT-03", f"expected {EVENT_FORM}, got {shown(row)}")
+        if what == "cleared":
+            told.append(Telling(what, tier, None))
+            continue
+        if type(component) is not str or component not in checker.setting.layout.components_by_name:
+            raise checker.broken("PORT-03", f"expected an event of a component, got {shown(row)}")
+        told.append(Telling(what, tier, (component, named(checker, namespace, units))))
+    return tuple(told)
+
+
+def view(checker: Checker) -> View | None:
+    """A snapshot, where somebody may look; what is on the host, if nobody may look there, as far as it is known."""
+    if checker.depth < SNAPSHOT or "component_view" not in checker.capabilities:
+        return None
+    free = read_entries(checker, checker.look("component_free_places"), checker.setting.layout.places)
+    held, copies = cached(checker, "component_entries")
+    if "component_host_view" not in checker.capabilities:
+        return View(free, held, copies)
+    host_free = read_entries(checker, checker.look("component_free_host"), checker.setting.layout.host)
+    host_held, _ = cached(checker, "component_host_entries", once=True)
+    return View(free, held, copies, host_free, host_held)
+
+
+def cached(checker: Checker, method: str, *, once: bool = False) -> tuple[dict[At, int], frozenset[tuple[At, int]]]:
+    """The entries that a snapshot shows, and further places of what is cached more than once, where that may be."""
+    once = once or checker.profile.component_copies != "kept"
+    held: dict[At, int] = {}
+    copies: set[tuple[At, int]] = set()
+    for row in listed(checker, checker.look(method), "entries"):
+        component, namespace, units, place = checker.fields(row, 4, "(component, namespace, units, place)")
+        component = component if type(component) is str else ""
+        name = named(checker, namespace, units)
+        entry = (component, name), checker.count(place, "a place")
+        again = entry[0] in held and once
+        if component not in checker.setting.layout.components_by_name or again or entry in copies:
+            raise checker.broken("PORT-03", f"expected each prefix of a component once, got {shown(row)}")
+        copies.add(entry)
+        held[entry[0]] = min(entry[1], held.get(entry[0], entry[1]))
+    return held, frozenset(copies - held.items())

@@ -1,0 +1,1 @@
+"""Calls on a cache of prefixes."""

@@ -1,0 +1,1 @@
+"""Actions on a cache of prefixes."""

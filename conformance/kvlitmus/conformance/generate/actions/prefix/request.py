@@ -1,0 +1,92 @@
+"""Actions on requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.checker.calls.prefix import request
+from kvlitmus.conformance.generate.actions.registry import GROUPED, MAX_REQUESTS, action, pick
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.generate.caller import Caller
+
+
+@action("begin")
+def begin(caller: Caller, a: int, b: int, c: int) -> None:
+    """Begin a request."""
+    if len(caller.checker.requests) < MAX_REQUESTS:
+        caller.begun += 1
+        request.begin(caller.checker, caller.begun, caller.key(a, b, c))
+
+
+@action("begin_ahead")
+def begin_ahead(caller: Caller, a: int, b: int, c: int) -> None:
+    """Begin a request whose prompt will be computed in chunks."""
+    if len(caller.checker.requests) < MAX_REQUESTS:
+        caller.begun += 1
+        request.begin(caller.checker, caller.begun, caller.key(a, b, c), ahead=True)
+
+
+@action("compute")
+def compute(caller: Caller, a: int, b: int, c: int) -> None:
+    """Compute a chunk of one of the requests that are not computed yet, and publish it, or go on without a word."""
+    waiting = {rid: one for rid, one in caller.checker.requests.items() if one.upto is not None}
+    rid = pick(waiting, c)
+    if rid is not None:
+        request.compute(caller.checker, rid, 1 + a % (3 * caller.config.page_size))
+        if b & 1:
+            request.publish(caller.checker, rid, chunked=bool(b & 2), upto=caller.checker.requests[rid].upto)
+
+
+@action("grow")
+def grow(caller: Caller, a: int, b: int, c: int) -> None:
+    """Grow one of the requests."""
+    rid = pick(caller.checker.requests, c)
+    if rid is not None and len(caller.checker.requests[rid].row) < 12 * caller.config.page_size:
+        request.grow(caller.checker, rid, caller.tokens(a, b))
+
+
+@action("publish")
+def publish(caller: Caller, a: int, b: int, c: int) -> None:
+    """Publish one of the requests."""
+    rid = pick(caller.checker.requests, c)
+    if rid is not None:
+        grouped = b < GROUPED and "group" in caller.checker.capabilities
+        running = caller.checker.requests[rid]
+        caller.computed(running.path.key)
+        request.publish(caller.checker, rid, chunked=bool(a & 1), grouped=grouped, upto=running.upto)
+
+
+@action("finish")
+def finish(caller: Caller, a: int, b: int, c: int) -> None:
+    """Finish one of the requests."""
+    rid = pick(caller.checker.requests, c)
+    if rid is not None:
+        running = caller.checker.requests[rid]
+        caller.computed(running.path.key)
+        request.end(caller.checker, rid, keep=True, upto=running.upto)
+
+
+@action("abort")
+def abort(caller: Caller, a: int, b: int, c: int) -> None:
+    """Abort one of the requests."""
+    rid = pick(caller.checker.requests, c)
+    if rid is not None:
+        request.end(caller.checker, rid, keep=False)
+
+
+@action("retract")
+def retract(caller: Caller, a: int, b: int, c: int) -> None:
+    """Retract one of the requests: it will be resumed under the same id."""
+    rid = pick(caller.checker.requests, c)
+    if rid is not None:
+        caller.waiting[rid] = caller.checker.requests[rid].path.key
+        request.end(caller.checker, rid, keep=False)
+
+
+@action("resume")
+def resume(caller: Caller, a: int, b: int, c: int) -> None:
+    """Begin a retracted request again, with all that it had."""
+    rid = pick(caller.waiting, c)
+    if rid is not None and len(caller.checker.requests) < MAX_REQUESTS:
+        request.begin(caller.checker, rid, caller.waiting.pop(rid))

@@ -1,0 +1,1 @@
+"""Litmus tests of caches of components."""

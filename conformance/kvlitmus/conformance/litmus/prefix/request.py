@@ -1,0 +1,235 @@
+"""Litmus tests on the life of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.conformance.checker.calls.prefix import request, tree
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.litmus.keys import prompt
+from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.spec.words.units import Key
+
+REQUESTS = ("requests",)
+SEEN = ("requests", "inspect")
+
+
+def begin(checker: Checker, rid: int, key: Key) -> None:
+    """Begin a request; a refusal is an answer like any other."""
+    request.begin(checker, rid, key)
+
+
+def grow(checker: Checker, rid: int, tokens: Sequence[int]) -> None:
+    """Grow a request, if it runs."""
+    if rid in checker.requests:
+        request.grow(checker, rid, tokens)
+
+
+def publish(checker: Checker, rid: int, *, chunked: bool, grouped: bool = False) -> None:
+    """Publish a request, if it runs."""
+    if rid in checker.requests:
+        request.publish(checker, rid, chunked=chunked, grouped=grouped)
+
+
+def end(checker: Checker, rid: int, *, keep: bool) -> None:
+    """End a request, if it runs."""
+    if rid in checker.requests:
+        request.end(checker, rid, keep=keep)
+
+
+@litmus(rules=("REQ-01", "REQ-02", "REQ-07", "REQ-08"), needs=SEEN)
+def a_finished_request_is_found_by_the_next(checker: Checker) -> None:
+    """What a finished request computed is shared by the next one with the same beginning."""
+    begin(checker, 1, prompt(checker, "ab", tail=1))
+    grow(checker, 1, [5] * (checker.size + 1))
+    end(checker, 1, keep=True)
+    begin(checker, 2, prompt(checker, "abc"))
+    end(checker, 2, keep=True)
+
+
+@litmus(rules=("REQ-07", "REQ-09"), needs=SEEN)
+def an_aborted_request_leaves_nothing(checker: Checker) -> None:
+    """An abort frees all that the request had, before and after publishing, and caches nothing more."""
+    begin(checker, 1, prompt(checker, "ab"))
+    end(checker, 1, keep=False)
+    begin(checker, 2, prompt(checker, "ab", tail=1))
+    publish(checker, 2, chunked=True)
+    grow(checker, 2, [5] * (2 * checker.size))
+    end(checker, 2, keep=False)
+    begin(checker, 3, prompt(checker, "abc"))
+    end(checker, 3, keep=True)
+
+
+@litmus(rules=("REQ-03", "REQ-04", "REQ-11"), needs=SEEN)
+def a_published_prefix_is_the_trees(checker: Checker) -> None:
+    """Publishing between chunks hands whole pages to the tree and leaves the tail to the request."""
+    begin(checker, 1, prompt(checker, "ab", tail=checker.size - 1))
+    for chunk in range(3):
+        publish(checker, 1, chunked=True)
+        grow(checker, 1, [3 + chunk] * (checker.size + 1))
+    publish(checker, 1, chunked=False)
+    end(checker, 1, keep=True)
+
+
+@litmus(rules=("REQ-02", "REQ-03", "REQ-11"), needs=SEEN)
+def the_slower_of_two_equal_requests_goes_on_with_the_others_pages(checker: Checker) -> None:
+    """Two requests compute the same: the second to publish frees its own pages and reads the first one's."""
+    for rid in (1, 2):
+        begin(checker, rid, prompt(checker, "abc", tail=1))
+    publish(checker, 1, chunked=False)
+    publish(checker, 2, chunked=False)
+    grow(checker, 2, [5])
+    end(checker, 1, keep=True)
+    end(checker, 2, keep=True)
+
+
+@litmus(rules=("REQ-03", "REQ-11"), needs=(*SEEN, "group"))
+def publishing_within_a_free_group(checker: Checker) -> None:
+    """What publishing frees within a group is freed at its end, and nothing that the tree has is freed with it."""
+    for rid in (1, 2):
+        begin(checker, rid, prompt(checker, "ab", tail=1))
+    publish(checker, 1, chunked=True, grouped=True)
+    publish(checker, 2, chunked=True, grouped=True)
+    grow(checker, 1, [5] * checker.size)
+    publish(checker, 1, chunked=True, grouped=True)
+    end(checker, 1, keep=True)
+    end(checker, 2, keep=True)
+
+
+@litmus(rules=("REQ-07", "REQ-08"), needs=SEEN)
+def two_equal_requests_finish_one_after_the_other(checker: Checker) -> None:
+    """The second to finish frees what the first has cached already, and caches the rest."""
+    begin(checker, 1, prompt(checker, "ab"))
+    begin(checker, 2, prompt(checker, "abc", tail=1))
+    end(checker, 1, keep=True)
+    end(checker, 2, keep=True)
+
+
+@litmus(rules=("REQ-01", "REQ-05"), needs=REQUESTS)
+def growth_token_by_token(checker: Checker) -> None:
+    """Token by token a request fills its pages one after the other."""
+    begin(checker, 1, prompt(checker, "a", tail=1))
+    for token in range(2 * checker.size + 1):
+        grow(checker, 1, [token + 1])
+    end(checker, 1, keep=True)
+
+
+@litmus(rules=("REQ-06", "REQ-10", "REQ-14"), needs=SEEN)
+def a_request_without_room_is_refused_and_leaves_nothing(checker: Checker) -> None:
+    """When memory is short a beginning is refused whole, a growth too, and later ones succeed."""
+    pages = checker.config.pages
+    begin(checker, 1, prompt(checker, "a" * (pages - 2)))
+    begin(checker, 2, prompt(checker, "ab" * 4))
+    grow(checker, 1, [5] * (3 * checker.size))
+    grow(checker, 1, [5])
+    end(checker, 1, keep=True)
+    begin(checker, 3, prompt(checker, "ab" * 4))
+    end(checker, 3, keep=True)
+
+
+@litmus(rules=("REQ-06", "REQ-08"), needs=SEEN)
+def room_is_made_by_eviction(checker: Checker) -> None:
+    """A request that needs room gets it from what is cached and unlocked, never from what it shares."""
+    pages = checker.config.pages
+    begin(checker, 1, prompt(checker, "a" * (pages - 4)))
+    end(checker, 1, keep=True)
+    begin(checker, 2, prompt(checker, "aa" + "b" * 8))
+    begin(checker, 3, prompt(checker, "c" * 8))
+    end(checker, 2, keep=True)
+    end(checker, 3, keep=True)
+
+
+@litmus(rules=("EVICT-05", "EVICT-06"), needs=SEEN)
+def room_is_made_in_order_and_no_more_than_needed(checker: Checker) -> None:
+    """A full cache makes room for a request that begins, one that grows, and one that can't begin."""
+    ways = "abcdef"
+    for rid, way in enumerate((*ways, "g" * (checker.config.pages - len(ways)))):
+        begin(checker, rid, prompt(checker, way))
+        end(checker, rid, keep=True)
+    begin(checker, 10, prompt(checker, "a"))
+    begin(checker, 11, prompt(checker, "hi"))
+    grow(checker, 11, [5] * (checker.size + 1))
+    end(checker, 11, keep=True)
+    begin(checker, 12, prompt(checker, "j" * checker.config.pages))
+    end(checker, 10, keep=False)
+    begin(checker, 13, prompt(checker, "k"))
+
+
+@litmus(rules=("REQ-04", "REQ-07"), needs=SEEN)
+def a_request_shorter_than_a_page_caches_nothing(checker: Checker) -> None:
+    """A request that fills no page publishes nothing, caches nothing, and frees all."""
+    for rid, tail in enumerate({0, 1, checker.size - 1}):
+        begin(checker, rid, prompt(checker, "", tail=tail))
+        publish(checker, rid, chunked=False)
+        end(checker, rid, keep=True)
+
+
+@litmus(rules=("REQ-03", "REQ-09"), needs=SEEN)
+def a_retracted_request_begins_again(checker: Checker) -> None:
+    """A request that was retracted begins again under its id with all that it had, and can publish and finish."""
+    key = prompt(checker, "abc", tail=1)
+    begin(checker, 1, key)
+    publish(checker, 1, chunked=True)
+    end(checker, 1, keep=False)
+    begin(checker, 1, key)
+    publish(checker, 1, chunked=True)
+    end(checker, 1, keep=True)
+
+
+@litmus(rules=("REQ-02", "REQ-12", "REQ-13"), needs=(*SEEN, "partial"))
+def what_is_not_computed_is_not_published(checker: Checker) -> None:
+    """Slots of a whole prompt are taken at once and computed in chunks: only whole computed pages are published.
+
+    Another request with the same prompt shares these and computes the rest in pages of its own.
+    """
+    request.begin(checker, 1, prompt(checker, "abc", tail=1), ahead=True)
+    for units in (checker.size + 1, checker.size - 1, checker.size // 2):
+        if 1 in checker.requests:
+            request.compute(checker, 1, units)
+            request.publish(checker, 1, chunked=True, upto=checker.requests[1].upto)
+    begin(checker, 2, prompt(checker, "abc", tail=1))
+    end(checker, 2, keep=True)
+    if 1 in checker.requests:
+        request.compute(checker, 1, 4 * checker.size)
+    publish(checker, 1, chunked=False)
+    end(checker, 1, keep=True)
+
+
+@litmus(rules=("REQ-07", "REQ-08", "REQ-13"), needs=(*SEEN, "partial"))
+def a_request_that_ends_early_keeps_what_it_computed(checker: Checker) -> None:
+    """A request that ends before its prompt is computed leaves the whole computed pages cached, and all others free."""
+    for rid, units in enumerate((0, 1, checker.size, checker.size + 1, 2 * checker.size)):
+        request.begin(checker, rid, prompt(checker, "ab" + "abcde"[rid], tail=1), ahead=True)
+        if rid in checker.requests:
+            request.compute(checker, rid, units)
+            request.end(checker, rid, keep=True, upto=checker.requests[rid].upto)
+    begin(checker, 9, prompt(checker, "abcd"))
+    end(checker, 9, keep=True)
+
+
+@litmus(rules=("REQ-02", "REQ-03", "TREE-03"), needs=("requests", "pool", "tree", "inspect"))
+def requests_of_two_tenants_share_nothing(checker: Checker) -> None:
+    """Equal prompts of two tenants are computed twice and found each by its own."""
+    for rid, namespace in enumerate(("tenant-a", "tenant-b", None)):
+        begin(checker, rid, prompt(checker, "ab", namespace=namespace))
+        end(checker, rid, keep=True)
+    for namespace in ("tenant-a", "tenant-b", None):
+        tree.match(checker, prompt(checker, "ab", namespace=namespace))
+
+
+@litmus(rules=("REQ-15",), needs=(*REQUESTS, "evict"))
+def a_request_that_fits_the_empty_cache_begins(checker: Checker) -> None:
+    """Requests are aborted, others finish; then all is evicted, and a request needs nearly the whole pool."""
+    pages = max(0, len(checker.usable) - checker.profile.evict_slack - 1)
+    for rid in range(8):
+        begin(checker, rid, prompt(checker, "ab"))
+        end(checker, rid, keep=False)
+    for rid, (letter, many) in enumerate({"a": pages // 2, "b": pages // 2, "c": pages, "d": pages}.items(), 8):
+        begin(checker, rid, prompt(checker, letter * many))
+        if rid not in checker.requests:
+            tree.evict(checker, checker.capacity)
+            begin(checker, rid, prompt(checker, letter * many))
+        end(checker, rid, keep=True)
+    tree.evict(checker, checker.capacity)
+    begin(checker, 12, prompt(checker, "e" * pages))
+    end(checker, 12, keep=False)

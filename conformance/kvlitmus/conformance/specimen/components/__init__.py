@@ -1,0 +1,1 @@
+"""The specimen's cache of components."""

@@ -1,0 +1,144 @@
+"""The specimen's requests: rows of slots, and what is done with them on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
+from kvlitmus.spec.words.units import Key
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class SpecimenRequest:
+    """A running request: its key so far, its row, how much of the row is the tree's, and the node it holds.
+
+    ``upto``: how many units may be cached now, where the caller has said so.
+    """
+
+    key: Key
+    row: list[int]
+    cached: int
+    node: Node
+    upto: int | None = None
+
+
+class RequestTable:
+    """All running requests of one pool and one tree.
+
+    Upkeep: ``row[:cached]`` are the tree's slots, whole pages, protected by one lock on ``node``;
+    ``row[cached:]`` are the request's own.
+    """
+
+    def __init__(self, pool: PagedPool, tree: RadixTree) -> None:
+        self.pool = pool
+        self.tree = tree
+        self.running: dict[int, SpecimenRequest] = {}
+
+    def make_room(self, pages: int) -> bool:
+        """Evict what is missing for ``pages`` free pages; whether there are that many now."""
+        short = pages - len(self.pool.free_list)
+        if short > 0:
+            self.tree.evict(short * self.pool.page_size)
+        return pages <= len(self.pool.free_list)
+
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
+        """Match, lock, allocate; or leave everything as it was."""
+        size = self.pool.page_size
+        pages, node = self.find(key)
+        self.tree.lock(node)
+        wanted = -(-len(key.tokens) // size) - len(pages)
+        if not self.make_room(wanted):
+            self.tree.unlock(node)
+            return None
+        own = self.pool.take(wanted)
+        assert own is not None
+        row = self.pool.slots(pages + own)[: len(key.tokens)]
+        self.running[rid] = SpecimenRequest(key, row, len(pages) * size, node)
+        return self.running[rid]
+
+    def find(self, key: Key) -> tuple[list[int], Node]:
+        """The pages that the tree has for a new request, and the node where they end."""
+        return self.tree.match(key.namespace, key.units)
+
+    def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
+        """Slots for further tokens, or ``None``."""
+        request = self.running[rid]
+        size = self.pool.page_size
+        before = len(request.row)
+        after = before + len(tokens)
+        if not self.make_room(-(-after // size) + (-before // size)):
+            return None
+        new = self.pool.alloc_extend([before], [after], [request.row[-1] if request.row else -1])
+        assert new is not None
+        request.row += new
+        request.key = request.key._replace(tokens=request.key.tokens + tuple(tokens))
+        return new
+
+    def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
+        """Cache the whole pages computed so far and go on with the tree's slots."""
+        request = self.running[rid]
+        already, node = self.store(request, chunked)
+        self.drop_duplicates(request, already)
+        self.tree.lock(node)
+        self.tree.unlock(request.node)
+        request.node = node
+        request.row[: self.cacheable(request)] = self.pool.slots(self.path_pages(node))
+        request.cached = self.cacheable(request)
+        return request
+
+    def publish_upto(self, rid: int, upto: int, chunked: bool) -> SpecimenRequest:
+        """The same for the first ``upto`` units, of which alone something is computed."""
+        request = self.running[rid]
+        request.upto = upto
+        published = self.publish(rid, chunked)
+        published.upto = None
+        return published
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """Finish; only the first ``upto`` units are computed."""
+        self.running[rid].upto = upto
+        self.end(rid, keep=True)
+
+    def end(self, rid: int, keep: bool) -> None:
+        """Finish or abort: free everything that the tree did not take."""
+        request = self.running.pop(rid)
+        kept = request.cached
+        if keep:
+            already, _ = self.store(request, chunked=False)
+            self.drop_duplicates(request, already)
+            kept = self.cacheable(request)
+        self.free_tail(request, kept)
+        self.tree.unlock(request.node)
+
+    def cacheable(self, request: SpecimenRequest) -> int:
+        """How many of the request's slots fill whole pages of its key, as far as it is computed."""
+        length = request.key.length if request.upto is None else min(request.upto, request.key.length)
+        return length - length % self.pool.page_size
+
+    def store(self, request: SpecimenRequest, chunked: bool) -> tuple[int, Node]:
+        """Insert the request's whole pages; returns how many pages were cached already, and the last node."""
+        size = self.pool.page_size
+        end = self.cacheable(request)
+        pages = [slot // size for slot in request.row[:end:size]]
+        return self.tree.insert(request.key.namespace, request.key.units[:end], pages, 0, chunked)
+
+    def drop_duplicates(self, request: SpecimenRequest, already: int) -> None:
+        """Free the pages that another request had cached first."""
+        size = self.pool.page_size
+        self.pool.give_back([slot // size for slot in request.row[request.cached : already * size : size]])
+
+    def free_tail(self, request: SpecimenRequest, start: int) -> None:
+        """Free the request's own pages from position ``start`` on, the partly filled last one included."""
+        size = self.pool.page_size
+        self.pool.give_back([slot // size for slot in request.row[start::size]])
+
+    def path_pages(self, node: Node) -> list[int]:
+        """The pages from the root to this node, in order."""
+        runs: list[list[int]] = []
+        at: Node | None = node
+        while at is not None:
+            runs.append(at.pages)
+            at = at.parent
+        return [page for run in reversed(runs) for page in run]
