@@ -25,7 +25,7 @@ LARGE: dict[str, str] = {
     "conformance/kvlitmus/conformance/generate/machine.py::machine": (
         "a whole class, made in a function so that Hypothesis is imported only where it is used"
     ),
-    "conformance/kvlitmus/mutants/fetch.py": "the 44 mutants of one part, from the plan of a prefetch to its end",
+    "conformance/kvlitmus/mutants/prefix/fetch.py": "the 44 mutants of one part, from plan to end",
     "tests/spec/support/boundaries.py": "one table of rows, beside the values that they are made of",
 }
 """What may be longer, by ``path`` or ``path::function``, each with its reason; a stale entry is a complaint."""

@@ -26,7 +26,6 @@ ROOMS = (str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "confor
 sys.path[:0] = [path for path in ROOMS if path not in sys.path]
 
 from kvlitmus.conformance import ports  # noqa: E402
-from kvlitmus.mutants.disturb import BY_FRAME_ALONE  # noqa: E402
 from kvlitmus.mutants.disturb_kinds import (  # noqa: E402
     IMPOSSIBLE,
     LATER,
@@ -37,6 +36,7 @@ from kvlitmus.mutants.disturb_kinds import (  # noqa: E402
     OUTCOMES,
     Cell,
 )
+from kvlitmus.mutants.prefix.disturb import BY_FRAME_ALONE  # noqa: E402
 from kvlitmus.spec import interface  # noqa: E402
 from kvlitmus.spec.law import actions, facts  # noqa: E402
 from kvlitmus.spec.law.actions import ACTIONS, CAUSES, EFFECTS, ELSEWHERE, FACETS, Because, Group, What  # noqa: E402

@@ -26,7 +26,7 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import component_request_target, component_target, target
-from kvlitmus.mutants import component_disturbances, rank_disturbances, sparse_disturbances
+from kvlitmus.mutants.components import disturbances as component_disturbances
 from kvlitmus.mutants.disturb_kinds import (
     IMPOSSIBLE,
     LATER,
@@ -42,6 +42,8 @@ from kvlitmus.mutants.disturb_kinds import (
     excuse_of,
     showing,
 )
+from kvlitmus.mutants.ranks import disturbances as rank_disturbances
+from kvlitmus.mutants.sparse import disturbances as sparse_disturbances
 from kvlitmus.spec.law.actions import ELSEWHERE
 from kvlitmus.spec.words.config import Config
 

@@ -164,6 +164,6 @@ SCENES: tuple[tuple[str, Config, Callable[[Checker], None]], ...] = (
 @pytest.mark.parametrize("depth", range(4))
 @pytest.mark.parametrize(("id", "config", "scene"), SCENES, ids=lambda one: getattr(one, "__name__", None))
 def test_a_legal_cache_is_not_accused(id: str, config: Config, scene: Callable[[Checker], None], depth: int) -> None:
-    target = mutant_of("legal.component_copies", id).target
+    target = mutant_of("legal.components.copies", id).target
     _, violation = play(target, config, Options(depth=depth), scene)
     assert violation is None

@@ -25,8 +25,8 @@ from kvlitmus.conformance.specimen.cache import ComponentTarget
 from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentHierarchy
 from kvlitmus.conformance.specimen.components.tree import ComponentJournal, ComponentSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.mutants.component_events import EventsForgetAReset, EventsForgetTombstones, EventsOfTheKvAlone
-from kvlitmus.mutants.legal.component_host import BackupForeseesItsRefusal
+from kvlitmus.mutants.components.events import EventsForgetAReset, EventsForgetTombstones, EventsOfTheKvAlone
+from kvlitmus.mutants.legal.components.host import BackupForeseesItsRefusal
 from kvlitmus.spec.words.units import Key
 
 CONFIG = Config(page_size=4, pages=16, components="kv+swa")

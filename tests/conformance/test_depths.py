@@ -18,7 +18,7 @@ from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tier import TierTree
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
-from kvlitmus.mutants.evict import childless
+from kvlitmus.mutants.prefix.evict import childless
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.parts import all_rules
 

@@ -1,9 +1,10 @@
 """The self-test of the table of actions: a specimen is disturbed behind its calls, and the frame notices.
 
-It plays at random.  Behind each call copies of it are changed, each in one way (:mod:`kvlitmus.mutants.disturb`), and
-the step is judged as if the call had done that.  In cells that are *unchanged* the frame notices every change.  In
-*governed* cells it is an effect without its cause, too much of it, or on the wrong subject: a law notices it, as that
-of the order of evictions, or the frame alone, or it is legal there; the last two have reasons.
+It plays at random.  Behind each call copies of it are changed, each in one way
+(:mod:`kvlitmus.mutants.prefix.disturb`), and the step is judged as if the call had done that.  In cells that are
+*unchanged* the frame notices every change.  In *governed* cells it is an effect without its cause, too much of it, or
+on the wrong subject: a law notices it, as that of the order of evictions, or the frame alone, or it is legal there; the
+last two have reasons.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target
-from kvlitmus.mutants import component_disturbances, disturb_kinds, rank_disturbances, sparse_disturbances
-from kvlitmus.mutants.disturb import (
+from kvlitmus.mutants import disturb_kinds
+from kvlitmus.mutants.components import disturbances as component_disturbances
+from kvlitmus.mutants.disturb_kinds import Cell
+from kvlitmus.mutants.prefix.disturb import (
     CASES,
     UNCHANGED,
     UNREACHED,
@@ -30,8 +33,9 @@ from kvlitmus.mutants.disturb import (
     guarded,
     legal_because,
 )
-from kvlitmus.mutants.disturb_kinds import Cell
-from kvlitmus.mutants.disturbances import DISTURBANCES, LEFT_OUT, WRONG_SUBJECTS
+from kvlitmus.mutants.prefix.disturbances import DISTURBANCES, LEFT_OUT, WRONG_SUBJECTS
+from kvlitmus.mutants.ranks import disturbances as rank_disturbances
+from kvlitmus.mutants.sparse import disturbances as sparse_disturbances
 from kvlitmus.spec.components.state import ComponentState
 from kvlitmus.spec.interface.ranks import RankView
 from kvlitmus.spec.law.actions import ACTIONS, ELSEWHERE, What

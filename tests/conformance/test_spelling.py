@@ -18,7 +18,7 @@ from kvlitmus.conformance.run.plan import TIER_CONFIGS, items
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.mutants.hashing import Personal, Upstreams
+from kvlitmus.mutants.prefix.hashing import Personal, Upstreams
 from kvlitmus.reference.prefix.hashing import page_hashes
 from kvlitmus.spec.law.plan import value_of
 from kvlitmus.spec.prefix.hash_calls import EMPTY_LEDGER, CompareHashes, PageHashes, noted, prefixes_of

@@ -17,8 +17,8 @@ from kvlitmus.conformance.litmus.prefix import prefetch_table, spelling
 from kvlitmus.conformance.ports import Hashes, Prefetch
 from kvlitmus.conformance.specimen.prefix.hashing import PageHasher
 from kvlitmus.conformance.specimen.prefix.prefetch import PrefetchPlanner
-from kvlitmus.mutants import prefetch as prefetch_mutants
 from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.prefix import prefetch as prefetch_mutants
 from kvlitmus.mutants.registry import ALONE, all_mutants
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.law.facts import FACTS

@@ -9,7 +9,7 @@ import pytest
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.mutants.legal.flat import EvictsAhead, WholeNodesGo
+from kvlitmus.mutants.legal.prefix.flat import EvictsAhead, WholeNodesGo
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.words.policies import POLICIES
 from tests.spec.support.histories import all_histories, noted

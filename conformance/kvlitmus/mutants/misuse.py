@@ -15,7 +15,7 @@ from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.prefix.pool import PagedPool
 from kvlitmus.conformance.specimen.prefix.tree import Node
 from kvlitmus.mutants.hosted import HOSTED
-from kvlitmus.mutants.pool import BelievingPool
+from kvlitmus.mutants.prefix.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, PLAIN, mutant
 from kvlitmus.spec.interface import Outcome, Prefetched, Stored
 from kvlitmus.spec.words.units import Key

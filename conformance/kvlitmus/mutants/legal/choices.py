@@ -18,7 +18,7 @@ from kvlitmus.conformance.specimen.prefix.tree import POLICIES, Node, RadixTree,
 from kvlitmus.conformance.specimen.prefix.works import ENDED, Fetch
 from kvlitmus.conformance.specimen.stores import PageShelf
 from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
-from kvlitmus.mutants.legal.flat import BOTH, EVERYWHERE
+from kvlitmus.mutants.legal.prefix.flat import BOTH, EVERYWHERE
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.words.limits import PARTS

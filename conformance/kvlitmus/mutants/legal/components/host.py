@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_WRITE_CONFIGS
 from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentCopy
 from kvlitmus.conformance.specimen.components.tree import ComponentNode
-from kvlitmus.mutants.legal.components import BY_NODE, NodeTree, WholeNodes
+from kvlitmus.mutants.legal.components.tree import BY_NODE, NodeTree, WholeNodes
 from kvlitmus.mutants.registry import null_mutant
 
 

@@ -19,7 +19,7 @@ from kvlitmus.conformance.specimen.components.prefetch import ComponentFetcher
 from kvlitmus.conformance.specimen.components.requests import ComponentRequest, ComponentRequestTable
 from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.mutants.legal.component_order import EVERY_POLICY, MATCHES
+from kvlitmus.mutants.legal.components.order import EVERY_POLICY, MATCHES
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.words.shapes import Component
 from kvlitmus.spec.words.units import Key

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from kvlitmus.conformance.specimen.components.prefetch import ComponentFetch, ComponentFetcher, Places
 from kvlitmus.conformance.specimen.components.tree import ComponentNode
-from kvlitmus.mutants.components import HYBRID, SHARED, STATED, WINDOWED, at
+from kvlitmus.mutants.components.tree import HYBRID, SHARED, STATED, WINDOWED, at
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.words.shapes import Component, Derived, Point, Run, Window
 from kvlitmus.spec.words.units import Key

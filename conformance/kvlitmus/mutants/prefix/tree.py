@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kvlitmus.conformance.ports import Config, Hit, Stored
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree, Unit
-from kvlitmus.mutants.pool import BelievingPool
+from kvlitmus.mutants.prefix.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, mutant
 from kvlitmus.spec.words.units import Key
 

@@ -11,8 +11,8 @@ from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.prefix.tier import TierTree
 from kvlitmus.conformance.specimen.prefix.tree import Node, Unit
 from kvlitmus.conformance.specimen.prefix.works import TieredNode
-from kvlitmus.mutants.disturbances import nodes
 from kvlitmus.mutants.hosted import NOT_BACK, SELECTIVE, SGLANG, VLLM
+from kvlitmus.mutants.prefix.disturbances import nodes
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.words.units import Key
 

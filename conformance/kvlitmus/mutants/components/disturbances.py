@@ -7,7 +7,7 @@ from typing import Any
 
 from kvlitmus.conformance.specimen.components.tree import ComponentEvictor, ComponentNode
 from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
-from kvlitmus.mutants.disturbances import FOREIGN
+from kvlitmus.mutants.prefix.disturbances import FOREIGN
 from kvlitmus.spec.words.policies import SELECTIVE
 from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Run, Shape, Window
 

@@ -10,7 +10,7 @@ from kvlitmus.conformance.run.plan import REQUEST_CONFIGS
 from kvlitmus.conformance.specimen.components.requests import ComponentRequest, ComponentRequestTable, Rows
 from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.mutants.legal.components import NodeTree
+from kvlitmus.mutants.legal.components.tree import NodeTree
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.words.shapes import Component, Point, Window
 from kvlitmus.spec.words.units import Key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_STORAGE_CONFIGS
 from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentCopy, Pinned
 from kvlitmus.conformance.specimen.components.tree import ComponentNode
-from kvlitmus.mutants.legal.component_copies import (
+from kvlitmus.mutants.legal.components.copies import (
     BEGUN,
     BY_PATH,
     CHAINED,

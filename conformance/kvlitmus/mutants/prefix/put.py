@@ -11,8 +11,8 @@ from kvlitmus.conformance.specimen.prefix.hashing import PageHasher
 from kvlitmus.conformance.specimen.prefix.host import STORED, UNDER_WAY, UNSTORED
 from kvlitmus.conformance.specimen.prefix.put import PutQueue
 from kvlitmus.conformance.specimen.prefix.works import TieredNode, Work
-from kvlitmus.mutants.hashing import Personal, Upstreams
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, VLLM
+from kvlitmus.mutants.prefix.hashing import Personal, Upstreams
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.interface import PageStore
 from kvlitmus.spec.words.units import Key, Unit

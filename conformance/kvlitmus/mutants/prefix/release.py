@@ -9,7 +9,7 @@ from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.prefix.pool import PagedPool
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tree import RadixTree
-from kvlitmus.mutants.pool import BelievingPool
+from kvlitmus.mutants.prefix.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, mutant
 from kvlitmus.spec.words.units import Key
 

@@ -15,7 +15,7 @@ from kvlitmus.conformance.specimen.prefix.tier import TierTree
 from kvlitmus.conformance.specimen.prefix.tree import RadixTree
 from kvlitmus.conformance.specimen.prefix.works import TieredNode
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, WRITE_BACK
-from kvlitmus.mutants.pool import AllocationEvictsUnasked
+from kvlitmus.mutants.prefix.pool import AllocationEvictsUnasked
 from kvlitmus.mutants.registry import mutant
 
 SMALL = (Config(page_size=1, pages=8), Config(page_size=4, pages=8))

@@ -10,7 +10,7 @@ from kvlitmus.conformance.specimen.components.host import ComponentCopier, Compo
 from kvlitmus.conformance.specimen.components.storing import ComponentWriter
 from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.mutants.legal.components import NodeTree, ReplacingTree, WholeNodes
+from kvlitmus.mutants.legal.components.tree import NodeTree, ReplacingTree, WholeNodes
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.words.shapes import Component
 

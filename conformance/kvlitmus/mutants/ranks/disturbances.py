@@ -8,7 +8,7 @@ from typing import Any
 
 from kvlitmus.conformance.specimen.ranks import RankCache, Read
 from kvlitmus.mutants.disturb_kinds import Excuse, Gone, Way
-from kvlitmus.mutants.disturbances import FOREIGN
+from kvlitmus.mutants.prefix.disturbances import FOREIGN
 from kvlitmus.spec.ranks.calls import RankAsk, RankLocal
 
 OnRank = Callable[[RankCache], bool]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.specimen.sparse import ROWS, RowTable, Transfer
 from kvlitmus.mutants.registry import mutant, null_mutant
-from kvlitmus.mutants.sparse_transfer import Aside
+from kvlitmus.mutants.sparse.transfer import Aside
 
 # Transfers that fail or are broken off
 

@@ -12,13 +12,13 @@ from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.prefix.pool import PagedPool
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree, Unit
-from kvlitmus.mutants.event import NamedByContent
-from kvlitmus.mutants.evict import ShowsItsTable, TabledTree
-from kvlitmus.mutants.keys import CAPPED, LastTokenComputed, LastTokenComputedRequests
-from kvlitmus.mutants.pool import AllocationEvictsUnasked
+from kvlitmus.mutants.prefix.event import NamedByContent
+from kvlitmus.mutants.prefix.evict import ShowsItsTable, TabledTree
+from kvlitmus.mutants.prefix.keys import CAPPED, LastTokenComputed, LastTokenComputedRequests
+from kvlitmus.mutants.prefix.pool import AllocationEvictsUnasked
+from kvlitmus.mutants.prefix.release import WAITING, EvictsAtOnce, QueuedPool
+from kvlitmus.mutants.prefix.tree import DuplicatesFreedByBoth
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.mutants.release import WAITING, EvictsAtOnce, QueuedPool
-from kvlitmus.mutants.tree import DuplicatesFreedByBoth
 from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.units import Key
 

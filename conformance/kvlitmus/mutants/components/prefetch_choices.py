@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from kvlitmus.conformance.specimen.components.prefetch import ComponentFetch, ComponentFetcher, Places
 from kvlitmus.conformance.specimen.components.tree import ComponentNode
-from kvlitmus.mutants.components import STATED, WINDOWED
-from kvlitmus.mutants.legal.component_prefetch import (
+from kvlitmus.mutants.components.tree import STATED, WINDOWED
+from kvlitmus.mutants.legal.components.prefetch import (
     ANCHORED,
     DROPPED,
     SHORTER,

@@ -13,7 +13,7 @@ from kvlitmus.conformance.specimen.components.prefetch import ComponentFetch, Co
 from kvlitmus.conformance.specimen.components.requests import ComponentRequest, ComponentRequestTable
 from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.mutants.legal.component_prefetch import KnowsItsLeast
+from kvlitmus.mutants.legal.components.prefetch import KnowsItsLeast
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.words.units import Key
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
 from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentTree
-from kvlitmus.mutants.legal.components import (
+from kvlitmus.mutants.legal.components.tree import (
     BY_NODE,
     FREEING,
     PAIRED,

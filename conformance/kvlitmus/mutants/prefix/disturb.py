@@ -1,10 +1,10 @@
 """Disturbances: foreign effects, done to a specimen behind a call that it has just answered.
 
-They are the self-test of the table of actions (:mod:`kvlitmus.spec.law.actions`).  :mod:`kvlitmus.mutants.disturbances`
-has ways to bring about each effect.  A :class:`DisturbingChecker` plays as usual; behind each call
-it takes copies of the specimen, disturbs each in one way, and has the step judged as if the call had done that.  In a
-cell that is *unchanged* the frame must be broken.  In a cell that is governed it depends: an effect without its cause,
-too much of it, on the wrong subject.
+They are the self-test of the table of actions (:mod:`kvlitmus.spec.law.actions`).
+:mod:`kvlitmus.mutants.prefix.disturbances` has ways to bring about each effect.  A :class:`DisturbingChecker` plays as
+usual; behind each call it takes copies of the specimen, disturbs each in one way, and has the step judged as if the
+call had done that.  In a cell that is *unchanged* the frame must be broken.  In a cell that is governed it depends: an
+effect without its cause, too much of it, on the wrong subject.
 
 These are no mutants: they are generated from the table, have no origin in a real cache, and are reported apart.
 """
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.mutants.disturbances import (
+from kvlitmus.mutants.prefix.disturbances import (
     DISTURBANCES,
     FLAT,
     FLAT_WRONG,

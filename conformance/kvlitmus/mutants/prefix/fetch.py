@@ -1,6 +1,6 @@
 """Mutants of prefetches from storage: how much is planned, how they begin, what is read, and how they end.
 
-The plan by itself is judged in :mod:`~kvlitmus.mutants.prefetch`; here its mutants meet a host
+The plan by itself is judged in :mod:`~kvlitmus.mutants.prefix.prefetch`; here its mutants meet a host
 pool with a release queue, other prefetches, and what was planned is carried out.
 """
 
@@ -13,7 +13,7 @@ from kvlitmus.conformance.specimen.prefix.fetch import Prefetcher
 from kvlitmus.conformance.specimen.prefix.host import HostPool
 from kvlitmus.conformance.specimen.prefix.works import ENDED, FETCHING, REVOKED, Fetch, TieredNode, Work
 from kvlitmus.mutants.hosted import BIGRAM, HOSTED, LMCACHE, NOT_BACK, SGLANG, TIMED, WAITING, BelievingHost
-from kvlitmus.mutants.prefetch import (
+from kvlitmus.mutants.prefix.prefetch import (
     AnchorKept,
     ForgetsTheLastPage,
     GoesOnWithoutSlots,

@@ -10,7 +10,7 @@ from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, COMPONENT_HOST_CONF
 from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentCopy
 from kvlitmus.conformance.specimen.components.tree import ORDERS, ComponentEvictor, ComponentNode, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.mutants.legal.components import REPLACING, ReplacingTree
+from kvlitmus.mutants.legal.components.tree import REPLACING, ReplacingTree
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.words.shapes import Component
 from kvlitmus.spec.words.units import Key

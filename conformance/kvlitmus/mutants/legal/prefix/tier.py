@@ -15,12 +15,12 @@ from kvlitmus.conformance.specimen.prefix.put import PutQueue
 from kvlitmus.conformance.specimen.prefix.tier import TierTree
 from kvlitmus.conformance.specimen.prefix.tree import Node, Unit
 from kvlitmus.conformance.specimen.prefix.works import QUERYING, Fetch, TieredNode, Work
-from kvlitmus.mutants.backup import BacksUpAtTheTick
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, THROUGH, TIMED, WRITE_BACK
-from kvlitmus.mutants.prefetch import LooksFirst
+from kvlitmus.mutants.prefix.backup import BacksUpAtTheTick
+from kvlitmus.mutants.prefix.prefetch import LooksFirst
+from kvlitmus.mutants.prefix.release import WAITING as WAITING_FREES
+from kvlitmus.mutants.prefix.release import QueuedPool
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.mutants.release import WAITING as WAITING_FREES
-from kvlitmus.mutants.release import QueuedPool
 from kvlitmus.spec.interface import Job, PageStore, Prefetched
 from kvlitmus.spec.prefix.prefetch_plan import truncated_length
 from kvlitmus.spec.words.units import Key

@@ -1,0 +1,1 @@
+"""Legal variations of the specimen's cache of components."""

@@ -1,0 +1,1 @@
+"""Mutants of the specimen's sparse host memory."""
