@@ -147,20 +147,20 @@ MOST_WORKERS = 8
 """However many processors there are."""
 
 TOGETHER = {
-    "tests/proofs/test_component_requests.py": "searches",
-    "tests/proofs/test_components.py": "searches",
+    "tests/proofs/components/test_requests.py": "searches",
+    "tests/proofs/components/test_tree.py": "searches",
     "tests/proofs/test_coverage.py": "searches",
-    "tests/proofs/test_exhaustive.py": "searches",
-    "tests/proofs/test_ranks.py": "searches",
-    "tests/proofs/test_tier_exhaustive.py": "searches",
+    "tests/proofs/prefix/test_exhaustive.py": "searches",
+    "tests/proofs/ranks/test_rules.py": "searches",
+    "tests/proofs/prefix/test_tier_exhaustive.py": "searches",
     "tests/test_matrix.py": "searches",
 }
 """Files that share something that takes long to compute, and its name."""
 
 ONE_BY_ONE = (
     "tests/conformance/test_mutants.py",
-    "tests/proofs/test_prefetch_symbolic.py",
-    "tests/proofs/test_symbolic.py",
+    "tests/proofs/prefix/test_prefetch_symbolic.py",
+    "tests/proofs/prefix/test_symbolic.py",
 )
 """Files whose tests share nothing; they come last and fill up what the others leave."""
 

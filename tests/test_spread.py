@@ -41,7 +41,7 @@ def test_what_is_spread_specially_is_there(pytestconfig: pytest.Config) -> None:
 
 def test_a_file_is_one_piece_of_work_and_some_are_joined_or_split() -> None:
     unit = conftest.pytest_xdist_make_scheduler(config(pytest.Config.ArgsSource.TESTPATHS), None)._split_scope
-    assert unit("tests/spec/test_rules.py::test_one") == unit("tests/spec/test_rules.py::test_two[x::y]")
+    assert unit("tests/spec/law/test_rules.py::test_one") == unit("tests/spec/law/test_rules.py::test_two[x::y]")
     assert unit("tests/proofs/test_coverage.py::test_one") == unit("tests/test_matrix.py::test_two")
     split = conftest.ONE_BY_ONE[0]
     assert unit(f"{split}::test_one[a]") != unit(f"{split}::test_one[b]")

@@ -19,7 +19,7 @@ from kvlitmus.optimized.fetch import Fetches, FetchSettings
 from kvlitmus.optimized.work import Operation
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.prefetch_life import ENDED, FETCH, QUERY, REVOKED
-from tests.spec.test_policies import BASES, TIMEOUTS, Rated, around, rated
+from tests.spec.words.test_policies import BASES, TIMEOUTS, Rated, around, rated
 
 UNITS = np.empty(0, np.int32)
 STAGES = {QUERY: work.QUERYING, FETCH: work.FETCHING, ENDED: work.ENDED, REVOKED: work.REVOKED}

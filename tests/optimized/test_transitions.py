@@ -20,7 +20,7 @@ from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.prefetch_life import PREFETCHES
 from kvlitmus.spec.words.transitions import Step
 from tests.spec.support.recorder import Recorder
-from tests.spec.test_transitions import MORE, illegal
+from tests.spec.words.test_transitions import MORE, illegal
 
 
 def stages(adapter: Any) -> Mapping[int, str]:

@@ -6,10 +6,10 @@ import pytest
 
 from kvlitmus.spec.law.rule import Kind
 from kvlitmus.spec.parts import all_rules
+from tests.proofs.prefix.test_exhaustive import ALONE, WITHOUT_A_SNAPSHOT
+from tests.proofs.prefix.test_tier_exhaustive import ELSEWHERE
 from tests.proofs.support.coverage import evidence
 from tests.proofs.support.tier_judge import PACKS
-from tests.proofs.test_exhaustive import ALONE, WITHOUT_A_SNAPSHOT
-from tests.proofs.test_tier_exhaustive import ELSEWHERE
 
 pytestmark = [pytest.mark.proof, pytest.mark.nightly]
 FLAT = ("pool", "tree", "lock", "evict", "req")

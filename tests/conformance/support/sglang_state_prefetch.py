@@ -19,7 +19,7 @@ LONG = (1, 2, 3, 4)
 """A key of sixteen tokens."""
 
 TRUNCATIONS = ((4, 64), (8, 8), (8, 4), (16, 16), (12, 40), (16, 11), (16, 7), (16, 15), (16, 0))
-"""Lengths, and how much room there is for KV: those of ``tests/proofs/test_component_prefetch.py``."""
+"""Lengths, and how much room there is for KV: those of ``tests/proofs/components/test_prefetch.py``."""
 
 SLIP: list[Callable[[StateCache], None]] = []
 """What is planted in each cache."""

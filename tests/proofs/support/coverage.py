@@ -76,22 +76,16 @@ def by_enumeration() -> Counter[str]:
 @functools.cache
 def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
     """The lemmas of each rule, with their bounds; planted slips left out."""
-    from tests.proofs import (
-        fetch_lemmas,
-        lock_lemmas,
-        page_names,
-        prefetch_lemmas,
-        rank_lemmas,
-        sparse_admission,
-        sparse_growth,
-        sparse_ratio,
-        sparse_rows,
-        sparse_staging,
-        sparse_swaps,
-        sparse_transfer,
-        tree_lemmas,
-    )
-    from tests.proofs.lemmas import LEMMAS
+    from tests.proofs.prefix import fetch_lemmas, lock_lemmas, page_names, prefetch_lemmas, tree_lemmas
+    from tests.proofs.prefix.lemmas import LEMMAS
+    from tests.proofs.ranks import lemmas as rank_lemmas
+    from tests.proofs.sparse import admission as sparse_admission
+    from tests.proofs.sparse import growth as sparse_growth
+    from tests.proofs.sparse import ratio as sparse_ratio
+    from tests.proofs.sparse import rows as sparse_rows
+    from tests.proofs.sparse import staging as sparse_staging
+    from tests.proofs.sparse import swaps as sparse_swaps
+    from tests.proofs.sparse import transfer as sparse_transfer
 
     # importing them is what registers their lemmas
     assert fetch_lemmas.LEMMAS is lock_lemmas.LEMMAS is tree_lemmas.LEMMAS is rank_lemmas.LEMMAS is LEMMAS
@@ -126,7 +120,7 @@ def _unbounded() -> list[tuple[str, str]]:
         import z3  # noqa: F401
     except ImportError:
         return []
-    from tests.proofs.test_lemmas_z3 import CLAIMS
+    from tests.proofs.prefix.test_lemmas_z3 import CLAIMS
 
     return [(rule, name) for name, claim in CLAIMS.items() for rule in claim.rules]
 

@@ -7,7 +7,7 @@ alone: :func:`demote`, :func:`promote`, :func:`touch_alone`.  On what is owned: 
 :func:`write`.
 
 A bug here is invisible to a comparison of two caches that share it.  What shows it instead; each of these is given
-mutants in ``tests/spec/test_effects.py``:
+mutants in ``tests/spec/prefix/test_effects.py``:
 
 * ``touch``, ``split``, ``place``, ``insert``, ``lock``, ``cached_prefix``: the specimen keeps its own counts and nodes;
   under the judge TREE-02, TREE-08, TREE-09, TREE-13, TREE-14, LOCK-02, LOCK-04 and EVICT-05 hold them against these, and

@@ -10,7 +10,7 @@ after it.  A page that is *absent* was reached by a window; where one alone may 
 before it, too.  Counters tell ``k``, and how many pages are cached in all.
 
 This is propagation of bounds: what it says is certain is so in every history of a correct cache, but it may leave open what
-another argument could decide.  ``tests/spec/test_windows.py`` compares it with all histories of small caches.
+another argument could decide.  ``tests/spec/prefix/test_windows.py`` compares it with all histories of small caches.
 """
 
 from __future__ import annotations

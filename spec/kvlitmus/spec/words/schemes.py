@@ -15,7 +15,7 @@ Two schemes are known here:
     Every chain begins with a seed of 32 bytes, the default namespace's too.  Messages of seeds begin with ``kvs``,
     messages of pages with ``kvp``: so no message of one kind is ever one of the other, whatever a prompt or the name of
     a namespace may say, and one name stands for one prefix of one domain as long as the digest has no collision
-    (``tests/proofs/test_page_names.py``).  The seed covers the scheme's name, the page size, the kind of units, the
+    (``tests/proofs/prefix/test_page_names.py``).  The seed covers the scheme's name, the page size, the kind of units, the
     namespace and the salt, each with its length.  Tags of three bytes cost SHA-256 no further block at any page
     size, and as upstream's messages of pages are whole words and these never are, no page of one scheme is one of the
     other.

@@ -20,7 +20,7 @@ from kvlitmus.spec.prefix.rules.lock import locking_only_shifts_between_the_coun
 from kvlitmus.spec.prefix.rules.observed import locked_count, locked_pages, unlocked_count
 from kvlitmus.spec.prefix.state import Tree, empty_state
 from kvlitmus.spec.words.units import Name, PageNo
-from tests.proofs.lock_lemmas import Numbers, small_tree
+from tests.proofs.prefix.lock_lemmas import Numbers, small_tree
 
 z3 = pytest.importorskip("z3")
 from tests.proofs.support.solving import can_be  # noqa: E402 - needs z3

@@ -8,8 +8,8 @@ import pytest
 
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseRequest, SparseReserve
 from kvlitmus.spec.sparse.state import SparseState
-from tests.proofs import sparse_admission
-from tests.proofs.sparse_admission import SIZES, broken_in, perform
+from tests.proofs.sparse import admission as sparse_admission
+from tests.proofs.sparse.admission import SIZES, broken_in, perform
 from tests.proofs.support.sparse_search import Perform, seen
 
 pytestmark = pytest.mark.proof

@@ -10,8 +10,8 @@ from kvlitmus.reference import sparse as reference
 from kvlitmus.spec.sparse import state as sparse_state
 from kvlitmus.spec.sparse.state import SparseRow, SparseState
 from kvlitmus.spec.words.units import PageNo, page_floor
-from tests.proofs.component_fetch_lemmas import plain, slip
-from tests.proofs.component_lemmas import SIZES, sized
+from tests.proofs.components.fetch_lemmas import plain, slip
+from tests.proofs.components.lemmas import SIZES, sized
 
 WIDTH = 3
 """How many pages a row has room for, which the pool has too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.proofs import component_fetch_lemmas as lemmas
+from tests.proofs.components import fetch_lemmas as lemmas
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
 
 PLANTED = tuple(name for name in vars(lemmas) if name.startswith("planted_"))

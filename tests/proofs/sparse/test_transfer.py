@@ -8,8 +8,8 @@ import pytest
 
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseRequest, SparseTransferred
 from kvlitmus.spec.sparse.state import SparseState
-from tests.proofs import sparse_transfer
-from tests.proofs.sparse_transfer import SIZES, breaking_off, broken_in, perform
+from tests.proofs.sparse import transfer as sparse_transfer
+from tests.proofs.sparse.transfer import SIZES, breaking_off, broken_in, perform
 from tests.proofs.support.sparse_search import Perform, seen
 
 pytestmark = pytest.mark.proof

@@ -10,8 +10,8 @@ import pytest
 
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseRequest
 from kvlitmus.spec.sparse.state import SparseState, backup_place, missing_pages
-from tests.proofs import sparse_ratio
-from tests.proofs.sparse_ratio import RATIOS, SCOPES, broken_in, perform
+from tests.proofs.sparse import ratio as sparse_ratio
+from tests.proofs.sparse.ratio import RATIOS, SCOPES, broken_in, perform
 from tests.proofs.support.sparse_search import Perform
 
 z3 = pytest.importorskip("z3")

@@ -26,8 +26,8 @@ from kvlitmus.spec.words.policies import time_limit
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from kvlitmus.spec.words.units import Key, PageNo
-from tests.proofs.fetch_lemmas import ways
-from tests.proofs.prefetch_lemmas import Answers
+from tests.proofs.prefix.fetch_lemmas import ways
+from tests.proofs.prefix.prefetch_lemmas import Answers
 
 z3 = pytest.importorskip("z3")
 from tests.proofs.support.solving import model_of  # noqa: E402 - needs z3

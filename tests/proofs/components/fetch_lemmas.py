@@ -16,7 +16,7 @@ from kvlitmus.spec.components.storage import agreed, least_of_the_largest, windo
 from kvlitmus.spec.words import shapes as component_shapes
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.shapes import Component, Derived, Need, Point, Run, Window
-from tests.proofs.component_lemmas import SIZES, sized
+from tests.proofs.components.lemmas import SIZES, sized
 
 PAGES = 3
 """How many pages a prefetch has at most, where all that may come of them is tried."""

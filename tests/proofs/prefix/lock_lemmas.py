@@ -13,7 +13,7 @@ from kvlitmus.spec.prefix.calls import Lock, Unlock
 from kvlitmus.spec.prefix.state import Page, State, Tree
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tick
-from tests.proofs.lemmas import LEMMAS, lemma, plain
+from tests.proofs.prefix.lemmas import LEMMAS, lemma, plain
 from tests.proofs.support.steps import Acting, Claim, Step, claim, keeps, seen, setting_of, state_of
 
 __all__ = ["LEMMAS"]

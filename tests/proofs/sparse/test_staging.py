@@ -8,8 +8,8 @@ import pytest
 
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseReady
 from kvlitmus.spec.sparse.state import SparseState
-from tests.proofs import sparse_staging
-from tests.proofs.sparse_staging import SIZES, broken_in, one_by_one, perform, waiting
+from tests.proofs.sparse import staging as sparse_staging
+from tests.proofs.sparse.staging import SIZES, broken_in, one_by_one, perform, waiting
 from tests.proofs.support.sparse_search import Perform, seen
 
 pytestmark = pytest.mark.proof

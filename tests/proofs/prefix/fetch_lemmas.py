@@ -1,7 +1,7 @@
 """What is proven of prefetches after their plan: how long they are waited for, what a query leads to, where slots go.
 
-As in :mod:`tests.proofs.lemmas`: each function begins with its assumptions and ends with its claim about the reference,
-every number is any number unless bounds say otherwise, and each claim has a planted slip beside it.
+As in :mod:`tests.proofs.prefix.lemmas`: each function begins with its assumptions and ends with its claim about the
+reference, every number is any number unless bounds say otherwise, and each claim has a planted slip beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from kvlitmus.spec.words.units import Key, PageNo, Pages, RequestId, Tokens
-from tests.proofs.lemmas import LEMMAS, lemma, plain
+from tests.proofs.prefix.lemmas import LEMMAS, lemma, plain
 from tests.proofs.support.steps import claim, judged_by
 
 __all__ = ["LEMMAS"]

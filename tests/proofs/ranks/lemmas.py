@@ -16,7 +16,7 @@ from kvlitmus.spec.ranks.rules import (
     what_is_committed_was_read_on_every_rank,
 )
 from kvlitmus.spec.ranks.state import finished
-from tests.proofs.lemmas import LEMMAS, lemma
+from tests.proofs.prefix.lemmas import LEMMAS, lemma
 
 __all__ = ["LEMMAS"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.proofs import prefetch_lemmas
+from tests.proofs.prefix import prefetch_lemmas
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
 
 LEMMAS = (

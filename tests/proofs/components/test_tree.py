@@ -33,7 +33,7 @@ from kvlitmus.spec.words.shapes import (
     step_of,
     valid,
 )
-from tests.proofs import component_lemmas
+from tests.proofs.components import lemmas as component_lemmas
 from tests.proofs.support.component_explore import NIGHTLY, QUICK, RULES, Explorer, Scope, quick
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
 

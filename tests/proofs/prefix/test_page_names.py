@@ -8,7 +8,7 @@ import pytest
 
 from kvlitmus.spec.words.schemes import KVLITMUS_2, SGLANG_1, Domain, Scheme, part
 from kvlitmus.spec.words.units import Unit
-from tests.proofs import page_names
+from tests.proofs.prefix import page_names
 
 pytestmark = pytest.mark.proof
 

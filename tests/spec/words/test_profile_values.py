@@ -39,7 +39,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.words.profile import PROFILE_VALUES
 from kvlitmus.zoo import ZOO, target_of
 
-SPEC = Path(__file__).parents[2] / "spec" / "kvlitmus" / "spec"
+SPEC = Path(__file__).parents[3] / "spec" / "kvlitmus" / "spec"
 
 SPECIMEN = SpecimenTarget()
 USUAL = SPECIMEN.profile

@@ -25,7 +25,7 @@ from kvlitmus.spec.words.shapes import Component, Window
 from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_requests import CONFIGS, PROFILE, BlockRequests, Served, Table
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PYTHON = ROOT / PLAN.python
 
 

@@ -13,8 +13,8 @@ from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Insert, Match, P
 from kvlitmus.spec.prefix.state import Page, State, Tree, empty_state
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Pages, Slot, Tick, Tokens, pages_of
-from tests.proofs.lemmas import LEMMAS, lemma, plain
-from tests.proofs.lock_lemmas import SETTING, Numbers, shape, small_tree
+from tests.proofs.prefix.lemmas import LEMMAS, lemma, plain
+from tests.proofs.prefix.lock_lemmas import SETTING, Numbers, shape, small_tree
 from tests.proofs.support.steps import (
     ROOT,
     Acting,

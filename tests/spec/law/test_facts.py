@@ -27,7 +27,7 @@ from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 
 RULES = all_rules()
-ROOM = Path(__file__).resolve().parent.parent.parent
+ROOM = Path(__file__).resolve().parent.parent.parent.parent
 
 
 @pytest.mark.parametrize("name", list(FACTS))
@@ -44,7 +44,7 @@ ELSEWHERE: dict[str, tuple[set[str] | None, str]] = {
         {"window_root"},
         "a field of the profile, no fact",
     ),
-    "tests/proofs/page_names.py": (
+    "tests/proofs/prefix/page_names.py": (
         {"hash_function", "scheme"},
         "any injective digest, and schemes with slips, take the place of the real ones",
     ),

@@ -13,8 +13,8 @@ from kvlitmus.spec.sparse.buffer import grown
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseGrow
 from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.words.units import Tokens
-from tests.proofs import sparse_growth
-from tests.proofs.sparse_growth import SCOPES, broken_in, perform, seen
+from tests.proofs.sparse import growth as sparse_growth
+from tests.proofs.sparse.growth import SCOPES, broken_in, perform, seen
 from tests.proofs.support.sparse_search import Perform
 
 z3 = pytest.importorskip("z3")

@@ -24,7 +24,7 @@ ELSEWHERE = {
     **dict.fromkeys(("tier", "backup", "load", "fetch", "life", "event"), "test_tier_exhaustive.py"),
     "frame": "of flat caches with all other rules, of hierarchies in test_tier_exhaustive.py",
     "ranks": "of two ranks with all delays: test_ranks.py",
-    "store": "a page store has no tree: tests/spec/test_store.py",
+    "store": "a page store has no tree: tests/spec/test_stores.py",
     "sparse": "a sparse host pool is no cache: test_sparse_rows.py",
     "comp": "of caches of components: test_components.py",
     "creq": "of requests on them: test_component_requests.py",
@@ -32,7 +32,7 @@ ELSEWHERE = {
 """Packs that the enumeration can't reach, and what establishes them instead; rules about two runs are lemmas."""
 
 WITHOUT_A_SNAPSHOT = {
-    id: "judged only where there is no snapshot: tests/spec/test_windows.py, tests/conformance/test_depths.py"
+    id: "judged only where there is no snapshot: tests/spec/prefix/test_windows.py, tests/conformance/test_depths.py"
     for id, rule in all_rules().items()
     if rule.predicate.__module__ == "kvlitmus.spec.prefix.rules.unseen"
 }

@@ -1,6 +1,6 @@
 """CrossHair reads the lemmas of pool, tree, locks, evictions and requests.
 
-Each must be *confirmed over all paths* within its bounds (see :data:`tests.proofs.lemmas.LEMMAS`);
+Each must be *confirmed over all paths* within its bounds (see :data:`tests.proofs.prefix.lemmas.LEMMAS`);
 "not confirmed" fails.  Each planted slip must be found, and the counterexample must fail again in
 plain Python.
 """
@@ -13,8 +13,9 @@ from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.calls import Alloc
 from kvlitmus.spec.words.units import Tokens
-from tests.proofs import fetch_lemmas, lemmas, lock_lemmas, rank_lemmas, tree_lemmas
-from tests.proofs.lemmas import LEMMAS, SETTINGS, small_state
+from tests.proofs.prefix import fetch_lemmas, lemmas, lock_lemmas, tree_lemmas
+from tests.proofs.prefix.lemmas import LEMMAS, SETTINGS, small_state
+from tests.proofs.ranks import lemmas as rank_lemmas
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
 from tests.proofs.support.steps import claim, keeps, step_of
 

@@ -11,8 +11,9 @@ import pytest
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseRequest
 from kvlitmus.spec.sparse.state import SparseState, missing_pages
 from kvlitmus.spec.words.units import PageNo, page_ceil
-from tests.proofs import sparse_lemmas, sparse_rows
-from tests.proofs.sparse_rows import SCOPES, broken_in, perform
+from tests.proofs.sparse import lemmas as sparse_lemmas
+from tests.proofs.sparse import rows as sparse_rows
+from tests.proofs.sparse.rows import SCOPES, broken_in, perform
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
 from tests.proofs.support.sparse_search import seen
 

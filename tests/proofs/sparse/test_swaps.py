@@ -9,8 +9,8 @@ import pytest
 
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec.sparse.buffer import SparseBuffer, swapped
-from tests.proofs import sparse_swaps
-from tests.proofs.sparse_swaps import ROOMS, broken_in, other_than_by_stamps
+from tests.proofs.sparse import swaps as sparse_swaps
+from tests.proofs.sparse.swaps import ROOMS, broken_in, other_than_by_stamps
 
 pytestmark = pytest.mark.proof
 

@@ -22,7 +22,7 @@ from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
-from tests.proofs.sparse_rows import OF_THE_PACK, SWAPPING
+from tests.proofs.sparse.rows import OF_THE_PACK, SWAPPING
 from tests.proofs.support.sparse_search import CAPABILITIES, Found, seen
 
 MISUSED = [rule for rule in all_rules().values() if On.SPARSE_MISUSE in rule.on]
