@@ -345,6 +345,93 @@ def test_a_circle_is_found_wherever_its_imports_are(tmp_path: Path) -> None:
     assert circles(import_graph(tmp_path)) == [frozenset({f"kvlitmus.spec.{name}" for name in "abc"})]
 
 
+ABOVE: dict[str, tuple[str, ...]] = {
+    "words": (),
+    "interface": ("words",),
+    "law": ("words",),
+    "prefix": ("words", "interface", "law"),
+    "prefix.rules": ("words", "interface", "law", "prefix"),
+    "prefix.frame": ("words", "interface", "law", "prefix", "prefix.rules"),
+    **dict.fromkeys(("components", "ranks", "sparse", "stores"), ("words", "interface", "law", "prefix")),
+    "misuse": ("words", "interface", "law", "prefix", "prefix.rules"),
+    "": ("law",),  # the list of the parts
+}
+"""The folders of ``spec``, and which others each may import."""
+
+FAMILIES = ("components", "ranks", "sparse", "stores", "misuse")
+"""What is judged beside caches of prefixes: a folder, or a module, of this name in each of the rooms."""
+
+BY_FAMILY = (
+    *(f"kvlitmus.{name}." for name in ("spec", "reference", "mutants.legal", "mutants")),
+    *(f"kvlitmus.conformance.{name}." for name in ("litmus", "checker.calls", "generate.actions", "specimen")),
+)
+"""The rooms with such folders."""
+
+
+def folder_of(module: str) -> str:
+    """The folder of a module of ``spec``."""
+    inside = module.removeprefix("kvlitmus.spec").strip(".")
+    return next((one for one in sorted(ABOVE, reverse=True) if one and _below(inside, (one,))), "")
+
+
+def family_of(module: str) -> str:
+    """What a module is about: one of the families, ``prefix``, or nothing of these."""
+    room = next((one for one in BY_FAMILY if module.startswith(one)), None)
+    first = module.removeprefix(room).partition(".")[0] if room else ""
+    return first if first in (*FAMILIES, "prefix") else ""
+
+
+def wrong_arrows(graph: dict[str, set[str]]) -> list[str]:
+    """Imports from a folder of ``spec`` into one below it, and from a family into another one."""
+    complaints = []
+    for module, imported in sorted(graph.items()):
+        for other in sorted(imported):
+            if _below(module, ("kvlitmus.spec",)) and (folder := folder_of(other)) != (own := folder_of(module)):
+                complaints += [f"{module}: {own or 'spec'} may not import {other}"] * (folder not in ABOVE[own])
+            elif (theirs := family_of(other)) not in ("", "prefix") and (mine := family_of(module)) not in ("", theirs):
+                complaints.append(f"{module}: {mine} may not import {other}")
+    return complaints
+
+
+def test_arrows_between_folders_and_families_run_one_way() -> None:
+    assert wrong_arrows(import_graph(ROOT)) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "complaint"),
+    [
+        ("spec.law.rule", "spec.parts", "law may not import kvlitmus.spec.parts"),
+        ("spec.interface.cache", "spec.prefix.calls", "interface may not import kvlitmus.spec.prefix.calls"),
+        ("spec.prefix.state", "spec.prefix.rules.pool", "prefix may not import kvlitmus.spec.prefix.rules.pool"),
+        (
+            "spec.prefix.rules.pool",
+            "spec.prefix.frame.trust",
+            "prefix.rules may not import kvlitmus.spec.prefix.frame.trust",
+        ),
+        ("spec.sparse.state", "spec.stores.state", "sparse may not import kvlitmus.spec.stores.state"),
+        ("spec.prefix.calls", "spec.ranks.calls", "prefix may not import kvlitmus.spec.ranks.calls"),
+        ("reference.ranks", "reference.components.tree", "ranks may not import kvlitmus.reference.components.tree"),
+        ("mutants.prefix.tree", "spec.sparse.state", "prefix may not import kvlitmus.spec.sparse.state"),
+        ("conformance.litmus.components.host", "mutants.stores", "components may not import kvlitmus.mutants.stores"),
+    ],
+)
+def test_a_wrong_arrow_is_found(module: str, imported: str, complaint: str) -> None:
+    graph = {f"kvlitmus.{module}": {f"kvlitmus.{imported}"}}
+    assert wrong_arrows(graph) == [f"kvlitmus.{module}: {complaint}"]
+    assert wrong_arrows({"kvlitmus.spec.sparse.rows": {"kvlitmus.spec.prefix.calls", "kvlitmus.spec.law.rule"}}) == []
+
+
+MAX_SPEC_ENTRIES = 14
+
+
+def test_the_top_of_spec_is_folders() -> None:
+    top = ROOT / "spec/kvlitmus/spec"
+    assert {path.name for path in top.iterdir() if path.is_dir()} - {"__pycache__"} == {
+        name for name in ABOVE if name and "." not in name
+    }
+    assert sum(path.name != "__pycache__" for path in top.iterdir()) <= MAX_SPEC_ENTRIES
+
+
 def test_the_base_runs_on_the_standard_library_alone() -> None:
     done = import_all([ROOT / room for room in BASE], BASE)
     assert done.returncode == 0, done.stderr
