@@ -122,8 +122,7 @@ def base_of(revision: str) -> Path:
 
 def interpreter_of(tree: Path) -> str:
     """The Python that runs a base: this one, where it has the packages that the base needs, else one of its own."""
-    needs = ("pyproject.toml", "constraints.txt")
-    if all((tree / name).read_bytes() == (ROOT / name).read_bytes() for name in needs):
+    if packages(tree) == packages(ROOT):
         native = Path("optimized", "kvlitmus", "optimized")
         for core in (ROOT / native).glob("_core.*.so"):
             if not (tree / native / core.name).is_file() and sources(tree / native) == sources(ROOT / native):
@@ -132,6 +131,13 @@ def interpreter_of(tree: Path) -> str:
     say(f"{tree} needs other packages: it gets an environment of its own")
     subprocess.run(["bash", "tools/setup"], cwd=tree, check=True, stdout=sys.stderr)
     return str(tree / ".venv" / "bin" / "python")
+
+
+def packages(tree: Path) -> tuple[Any, ...]:
+    """What a tree needs of packages."""
+    project = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = project["requires-python"], project["dependencies"], project["optional-dependencies"]
+    return *asked, (tree / "constraints.txt").read_text(encoding="utf-8")
 
 
 def sources(folder: Path) -> list[bytes]:
