@@ -28,6 +28,7 @@ def reasons() -> list[matrix.Reason]:
     return reasons
 
 
+@pytest.mark.nightly
 def test_every_cell_is_filled_or_excused(found: matrix.Evidence, reasons: list[matrix.Reason]) -> None:
     assert matrix.check(RULES, found, reasons) == []
 
@@ -37,6 +38,7 @@ def test_the_proofs_need_z3() -> None:
     pytest.importorskip("z3", reason="the matrix is made where the extra 'proof' is installed")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("column", matrix.COLUMNS)
 def test_an_empty_cell_is_found(found: matrix.Evidence, reasons: list[matrix.Reason], column: str) -> None:
     hole = copy.deepcopy(found)
@@ -47,6 +49,7 @@ def test_an_empty_cell_is_found(found: matrix.Evidence, reasons: list[matrix.Rea
     assert "**missing**" in matrix.render(RULES, hole, reasons)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
