@@ -22,7 +22,7 @@ from kvlitmus.conformance.fuzz.features import LARGEST, NOTHING, Key, part_of, s
 from kvlitmus.conformance.fuzz.play import play_item
 from kvlitmus.conformance.generate.schedule import NEEDS, Op, table
 from kvlitmus.conformance.isolation.current_run import CurrentRun
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.run.engine import make_checker
 from kvlitmus.conformance.run.results import Finding, Item, Options, schedule_from_json, to_json
 from kvlitmus.conformance.specimen.cache import target as specimen
@@ -140,6 +140,19 @@ def test_what_the_target_has_no_port_for_is_left_out() -> None:
 
 def corpus(seed: int = 0, **more: bool) -> Corpus:
     return Corpus(random.Random(seed), [PAGED], {PAGED.label: KINDS}, **more)
+
+
+@pytest.mark.parametrize(("given", "told"), [("no bigrams", "no bigrams"), ("", "the target gave no reason")])
+def test_a_target_that_declines_is_no_error(given: str, told: str) -> None:
+    class Declines:
+        profile = specimen.profile
+
+        def make(self, config: Config) -> object:
+            raise Unsupported(given)
+
+    item = Item(kind="random", config=Config(), ops=5)
+    result = play_item(Declines(), item, Options(), CurrentRun(), {})["result"]
+    assert (result["unsupported"], result["error"]) == (told, "")
 
 
 def test_a_schedule_is_kept_up_to_its_last_new_feature() -> None:

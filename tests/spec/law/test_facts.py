@@ -34,6 +34,7 @@ ROOM = Path(__file__).resolve().parent.parent.parent.parent
 def test_what_a_fact_is_worked_out_from_is_known_where_it_is(name: str) -> None:
     one = FACTS[name]
 
+    assert one.depth in range(4), "what is known at no depth is never judged"
     assert all(need in INPUTS or FACTS[need].depth <= one.depth for need in one.needs)
 
 
