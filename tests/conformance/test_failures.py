@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.cli.commands.replay import occurs
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import failures
-from kvlitmus.conformance.run.results import Finding
+from kvlitmus.conformance.run.results import Finding, ItemResult
+from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.schemas import fits
 
 FINDING = Finding(
@@ -119,3 +121,11 @@ def test_files_that_are_no_failures_are_refused(tmp_path: Path) -> None:
             failures.load(path)
     with pytest.raises(failures.FailureError, match="expected a regular file, got a folder"):
         failures.load(tmp_path)
+
+
+def test_what_breaks_another_rule_is_not_what_was_saved() -> None:
+    rules = all_rules()
+    found = Finding(rules=["POOL-02"], item="i", config=Config(), call="c", calls=["c"], allowed="", seen={})
+    result = ItemResult(item="i", config="page=1 lru", findings=[found])
+    assert occurs(result, {"POOL-02": rules["POOL-02"]}) is found
+    assert occurs(result, {"POOL-01": rules["POOL-01"]}) is None

@@ -269,6 +269,13 @@ def test_run_and_report_write_the_same(capsys: Capture) -> None:
     assert "the run ended with exit 1: a rule is violated" in out
 
 
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_report_says_whether_the_run_came_to_its_end(partial: bool, capsys: Capture) -> None:
+    Path("r.json").write_text(json.dumps(changed(report(), "partial", partial)))
+    assert main(["report", "r.json"]) == 0
+    assert ("interrupted after" in capsys.readouterr().out) == partial
+
+
 @pytest.mark.parametrize("option", ["--junit", "--markdown"])
 def test_a_form_that_can_not_be_written_is_refused_before_anything_runs(option: str, capsys: Capture) -> None:
     Path("folder").mkdir()
