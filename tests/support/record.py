@@ -1,6 +1,6 @@
 """What a run of the tests leaves behind, for whoever asks later whether it was made: ``--record FILE``.
 
-    .venv/bin/python -m pytest -m nightly --record tests/nightly.json
+    .venv/bin/python -m pytest -m nightly --record .kvlitmus/nightly.json
 
 The file says when, of which commit (``+``: with changes), with which versions, how many tests passed, failed and were
 skipped, and why, and what took longest.  It is saved as it grows: of a run that was cut short ``exit`` is ``null``.
