@@ -26,13 +26,13 @@ LEMMAS = (
 @pytest.mark.proof
 @pytest.mark.parametrize("name", LEMMAS)
 def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> None:
-    confirmed(crosshair(f"component_fetch_lemmas.{name}"))
+    confirmed(crosshair(f"components.fetch_lemmas.{name}"))
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_planted_slip_is_found_and_real(crosshair: Ask, name: str) -> None:
-    found_and_real(crosshair(f"component_fetch_lemmas.{name}"), getattr(lemmas, name))
+    found_and_real(crosshair(f"components.fetch_lemmas.{name}"), getattr(lemmas, name))
 
 
 def test_each_lemma_has_its_slip() -> None:

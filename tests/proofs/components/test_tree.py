@@ -51,13 +51,13 @@ SHAPES = (Run(), Window(1), Window(2), Window(3), Chunk(2), Point(), Derived("kv
 @pytest.mark.proof
 @pytest.mark.parametrize("name", LEMMAS)
 def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> None:
-    confirmed(crosshair(f"component_lemmas.{name}"))
+    confirmed(crosshair(f"components.lemmas.{name}"))
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_planted_slip_is_found_and_real(crosshair: Ask, name: str) -> None:
-    found_and_real(crosshair(f"component_lemmas.{name}"), getattr(component_lemmas, name))
+    found_and_real(crosshair(f"components.lemmas.{name}"), getattr(component_lemmas, name))
 
 
 # Shapes, in all small cases

@@ -25,13 +25,13 @@ PLANTED = tuple(name for name in vars(prefetch_lemmas) if name.startswith("plant
 @pytest.mark.proof
 @pytest.mark.parametrize("name", LEMMAS)
 def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> None:
-    confirmed(crosshair(f"prefetch_lemmas.{name}"))
+    confirmed(crosshair(f"prefix.prefetch_lemmas.{name}"))
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_planted_slip_is_found_and_real(crosshair: Ask, name: str) -> None:
-    found_and_real(crosshair(f"prefetch_lemmas.{name}"), getattr(prefetch_lemmas, name))
+    found_and_real(crosshair(f"prefix.prefetch_lemmas.{name}"), getattr(prefetch_lemmas, name))
 
 
 def test_every_lemma_is_read() -> None:

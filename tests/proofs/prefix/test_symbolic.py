@@ -33,7 +33,7 @@ MODULES = {
 
 def target_of(name: str) -> str:
     """Where a lemma is, as its reader wants to know it."""
-    return f"{MODULES[name].__name__.rpartition('.')[2]}.{name}"
+    return f"{MODULES[name].__name__.removeprefix('tests.proofs.')}.{name}"
 
 
 @pytest.mark.proof

@@ -133,9 +133,9 @@ def test_formula_and_function_agree(page: int) -> None:
 
 
 def test_a_row_grows_as_far_as_it_must(crosshair: Ask) -> None:
-    confirmed(crosshair("sparse_lemmas.a_row_grows_as_far_as_it_must"))
+    confirmed(crosshair("sparse.lemmas.a_row_grows_as_far_as_it_must"))
 
 
 def test_a_slip_of_what_a_row_lacks_is_found_and_real(crosshair: Ask) -> None:
     planted = sparse_lemmas.planted_a_last_page_is_left_out
-    found_and_real(crosshair("sparse_lemmas.planted_a_last_page_is_left_out"), planted)
+    found_and_real(crosshair("sparse.lemmas.planted_a_last_page_is_left_out"), planted)

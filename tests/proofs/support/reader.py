@@ -23,15 +23,15 @@ from tests.support.processes import started
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = (
-    "lemmas",
-    "lock_lemmas",
-    "tree_lemmas",
-    "fetch_lemmas",
-    "prefetch_lemmas",
-    "component_lemmas",
-    "component_fetch_lemmas",
-    "sparse_lemmas",
-    "rank_lemmas",
+    "prefix.lemmas",
+    "prefix.lock_lemmas",
+    "prefix.tree_lemmas",
+    "prefix.fetch_lemmas",
+    "prefix.prefetch_lemmas",
+    "components.lemmas",
+    "components.fetch_lemmas",
+    "sparse.lemmas",
+    "ranks.lemmas",
 )
 """The modules of ``tests.proofs`` that hold lemmas."""
 
