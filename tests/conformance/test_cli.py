@@ -340,7 +340,10 @@ def test_rules_are_listed_and_explained(capsys: Capture) -> None:
     data = json.loads(capsys.readouterr().out)
     assert [one["id"] for one in data] == [id for id, rule in all_rules().items() if rule.pack == "lock"]
     whole = {one["id"]: one for one in data}["LOCK-02"]
-    assert whole["where"].split(":")[0].endswith("spec/lock.py") and whole["facts"].keys() <= whole["worked_out"].keys()
+    assert (
+        whole["where"].split(":")[0].endswith("spec/prefix/rules/lock.py")
+        and whole["facts"].keys() <= whole["worked_out"].keys()
+    )
     assert all(Path(one["compute"].rpartition(":")[0]).is_file() for one in whole["worked_out"].values())
     assert main(["rules", "lock", "--markdown"]) == 0
     assert capsys.readouterr().out.startswith("## lock\n\n### LOCK-01: ")
