@@ -37,6 +37,7 @@ def test_the_adapter_can_be_driven_by_hand() -> None:
     exec(compile(program("by_hand.py"), "by_hand.py", "exec"), {})
 
 
+@pytest.mark.nightly
 def test_the_counterexample_is_the_one_that_is_found(tmp_path: Path) -> None:
     (tmp_path / "my_hierarchy.py").write_text(program("my_hierarchy.py"), encoding="utf-8")
     run, replay = re.findall(r"\$ kvlitmus (.*)", section("A counterexample"))

@@ -144,6 +144,7 @@ def recordable(*, null: bool) -> list[Mutant]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_check_finds_in_a_mutants_trace_what_the_run_found_in_the_mutant(tmp_path: Path) -> None:
     found: dict[str, tuple[str, ...]] = {}
     for mutant in recordable(null=False):

@@ -74,6 +74,7 @@ def test_a_broken_cache_is_explained_saved_and_replayed(capsys: Capture) -> None
     assert "it does not occur any more" in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_a_run_is_the_same_again_whatever_the_number_of_workers(capsys: Capture) -> None:
     found = []
     for jobs in ("1", "2"):

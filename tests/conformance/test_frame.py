@@ -126,7 +126,10 @@ def test_an_effect_without_its_cause_is_noticed(findings: Findings) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, id=kind.name, marks=[pytest.mark.nightly] * (kind.name == "ranks")) for kind in frame.KINDS],
+    [
+        pytest.param(kind, id=kind.name, marks=[pytest.mark.nightly] * (kind.name in ("ranks", "component")))
+        for kind in frame.KINDS
+    ],
 )
 def test_what_calls_on_other_caches_must_not_change_is_noticed(kind: frame.Kind) -> None:
     """A sample: what shows at once, in one configuration; what is known to show later, or not, is left out."""

@@ -94,6 +94,7 @@ def test_a_violation_outranks_a_missing_canary(monkeypatch: pytest.MonkeyPatch) 
     assert code == 1 and not data["canary"]["found"]
 
 
+@pytest.mark.nightly
 def test_the_same_seed_gives_the_same_campaign() -> None:
     data = [fuzz("--steps", "1200", "--corpus", folder)[1] for folder in ("one", "two")]
     assert files("one/corpus") == files("two/corpus") != set()
@@ -120,6 +121,7 @@ def test_what_is_in_the_baseline_does_not_fail_and_is_no_news() -> None:
     assert code == 1 and data["expired"] == [rules[0]]
 
 
+@pytest.mark.nightly
 def test_what_was_found_before_is_no_news_and_what_does_not_occur_any_more_is_kept_apart() -> None:
     _, first = fuzz(BROKEN, "--steps", "700", "--corpus", "c")
     before = files("c/findings")

@@ -359,7 +359,7 @@ def test_a_limit_on_tests_is_none_on_judging(pytester: pytest.Pytester, monkeypa
 
 
 @pytest.mark.skipif(importlib.util.find_spec("xdist") is None, reason="pytest-xdist is not installed")
-@pytest.mark.parametrize("way", ["option", "file"])
+@pytest.mark.parametrize("way", ["option", pytest.param("file", marks=pytest.mark.nightly)])
 def test_workers_judge_once(way: str, alone: Alone, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytester.makepyfile(target_of_mine=COUNTED, test_mine=IN_A_FILE)
     folder = pytester.mkdir("temporary")

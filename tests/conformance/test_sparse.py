@@ -36,7 +36,7 @@ def broken(result: ItemResult) -> set[str]:
     return {rule for finding in result.findings for rule in finding.rules}
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+@pytest.mark.parametrize("depth", [0, *(pytest.param(depth, marks=pytest.mark.nightly) for depth in (1, 2)), 3])
 @pytest.mark.parametrize(
     "one", [specimen, target, rejecting, compressing], ids=["specimen", "reference", "rejecting", "compressing"]
 )

@@ -203,7 +203,17 @@ DEATHS = {
 }
 
 
-@pytest.mark.parametrize(("name", "call", "text"), [(name, *told) for name, told in DEATHS.items()], ids=DEATHS)
+AT_NIGHT = {"hangs_busy", "hangs_asleep", "hangs_in_view", "exits_in_hashes", "kills_itself"}
+"""Deaths of which another one of the same kind is tried by day."""
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "text"),
+    [
+        pytest.param(name, *told, id=name, marks=[pytest.mark.nightly] * (name in AT_NIGHT))
+        for name, told in DEATHS.items()
+    ],
+)
 def test_a_deadly_call_is_a_finding_and_the_rest_is_judged(name: str, call: str, text: str, tmp_path: Path) -> None:
     items = seeds(1)
     results, events = run(f"hostile:{name}", items, tmp_path / "state")
@@ -239,6 +249,7 @@ def test_the_schedule_of_a_death_kills_again(tmp_path: Path) -> None:
     assert called[0] == called[1]  # shrinking has more or less time
 
 
+@pytest.mark.nightly
 def test_the_schedule_of_a_death_is_shrunk_where_there_is_time(tmp_path: Path) -> None:
     results, _ = run("hostile:exits", seeds(1), tmp_path / "state", limits=replace(LIMITS, shrink_seconds=1000.0))
     (finding,) = findings(results)

@@ -44,6 +44,7 @@ def sound(*options: str, seed: int = 0) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_contents_are_right_whatever_happens() -> None:
     sound("--seconds", "6", "--round", "3")
 

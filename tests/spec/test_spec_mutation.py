@@ -22,6 +22,7 @@ def known() -> frozenset[str]:
     return frozenset(TOLD_APART.read_text(encoding="utf-8").splitlines())
 
 
+@pytest.mark.nightly
 def test_changes_to_functions_that_facts_call_are_told_apart_by_rows() -> None:
     changes = [
         *spec_mutation.helpers(
@@ -97,6 +98,7 @@ def test_what_was_told_apart_still_is() -> None:
     assert [id for id, how in found.items() if how not in ("row", "play")] == []
 
 
+@pytest.mark.nightly
 def test_functions_that_were_told_apart_by_rows_still_are() -> None:
     changes = [one for one in sample() if one.site is not None and one.site.function not in of_rules()]
     found = spec_mutation.outcomes(changes, seed=0, plays=0, seconds=60.0, jobs=2)

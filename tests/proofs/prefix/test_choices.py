@@ -85,7 +85,7 @@ def subsets(of: Iterator[int] | tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     )
 
 
-@pytest.mark.parametrize("name", SCOPES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.nightly] * (name == "lru")) for name in SCOPES])
 def test_the_judge_accepts_exactly_the_legal_victims(name: str) -> None:
     search = explored(name)
     tally: Counter[bool] = Counter()
