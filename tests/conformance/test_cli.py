@@ -12,6 +12,8 @@ import pytest
 from kvlitmus.conformance import cli
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.cli.commands import common, session
+from kvlitmus.conformance.cli.commands.rules import SHOWN
+from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.run.plan import CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import target
@@ -362,9 +364,14 @@ def test_a_rule_says_where_it_stands_and_what_its_facts_are_worked_out_from(
         for name in worked_out_from(rule.facts):
             assert text.count(f" {name}: {FACTS[name].meaning} (depth {FACTS[name].depth}") == 1, name
         places = [place.rsplit(":", 1) for place in re.findall(r"[\w/]+\.py:\d+", out)]
-        assert len(places) == 1 + len(worked_out_from(rule.facts))
         found = [Path(file).read_text().split("\n")[int(line) - 1] for file, line in places]
-        assert found[0] == "@rule(" and all(re.match(r"@fact\(\d", line) for line in found[1:])
+        facts, tests = len(worked_out_from(rule.facts)), [one for one in all_litmus().values() if rule.id in one.rules]
+        assert found[0] == "@rule(" and all(re.match(r"@fact\(\d", line) for line in found[1 : 1 + facts])
+        assert found[1 + facts].startswith(f"def {rule.reference.rpartition('.')[2]}(")
+        told = [one for one in tests if f" {one.id} (" in text]
+        assert len(found) == 2 + facts + len(told) and len(told) == min(len(tests), SHOWN)
+        assert (f"and {len(tests) - SHOWN} more" in text) == (len(tests) > SHOWN)
+        assert all(re.match(r"@litmus\(|def | +def ", line) for line in found[2 + facts :])
         assert f"def {rule.predicate.__name__}(" in out and '"""' not in out
     lines = [line[13:] for line in out[out.index("  facts  ") :].split("\n")]
     assert (

@@ -7,10 +7,12 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.cli.commands.common import UsageError, pick_rules, split
+from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.markdown import escape
 from kvlitmus.conformance.report.style import Style, style_of
@@ -19,6 +21,9 @@ from kvlitmus.spec.law.facts import FACTS, INPUTS, worked_out_from
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.stand_ins import meant_by, standing_for
+
+SHOWN = 6
+"""So many litmus tests of a rule are told."""
 
 
 def main(args: argparse.Namespace) -> int:
@@ -74,6 +79,7 @@ def plain(rule: Rule) -> dict[str, Any]:
         "needs": sorted(rule.needs),
         "source": rule.source,
         "reference": rule.reference,
+        "litmus": [one.id for one in all_litmus().values() if rule.id in one.rules],
         "allowed": rule.allowed,
         "digest": rule.digest,
     }
@@ -101,6 +107,7 @@ def explained(rules: Sequence[Rule], style: Style) -> Iterator[str]:
             yield ""
         yield from terminal.stated(rule, style)
         yield ""
+        yield from terminal.labelled("where", place_of(rule.predicate), style, wrap=False)
         when = (
             f"after {', '.join(rule.on)}" if rule.on else "after every call" if rule.facts else "by every call itself"
         )
@@ -117,7 +124,6 @@ def explained(rules: Sequence[Rule], style: Style) -> Iterator[str]:
             yield from terminal.labelled("needs", ", ".join(sorted(rule.needs)), style)
         if rule.premise:
             yield from terminal.labelled("counts", f"where there is something to say: {rule.premise_text}", style)
-        yield from terminal.labelled("where", place_of(rule.predicate), style, wrap=False)
         yield from labelled_lines("logic", logic(rule), style)
         if rule.facts:
             yield from labelled_lines("facts", [*tree(spoken_of(rule))], style)
@@ -125,12 +131,28 @@ def explained(rules: Sequence[Rule], style: Style) -> Iterator[str]:
             yield from terminal.labelled("allowed", rule.allowed, style)
         yield from terminal.labelled("source", rule.source, style)
         if rule.reference:
-            yield from terminal.labelled("reference", f"kvlitmus.reference.{rule.reference}", style)
+            yield from labelled_lines("reference", [reference_of(rule)], style)
+        if tests := litmus_about(rule):
+            yield from labelled_lines("litmus", tests, style)
         yield from terminal.labelled("digest", rule.digest, style)
+
+
+def reference_of(rule: Rule) -> str:
+    """The function of the reference that keeps a rule, with its file and line."""
+    module, _, name = f"kvlitmus.reference.{rule.reference}".rpartition(".")
+    return f"{rule.reference} ({place_of(getattr(import_module(module), name))})"
+
+
+def litmus_about(rule: Rule) -> list[str]:
+    """The litmus tests that lead to a rule, each with its file and line; those that lead to the fewest come first."""
+    tests = sorted((one for one in all_litmus().values() if rule.id in one.rules), key=lambda one: len(one.rules))
+    more = [f"and {len(tests) - SHOWN} more"] * (len(tests) > SHOWN)
+    return [f"{one.id} ({place_of(one.program)})" for one in tests[:SHOWN]] + more
 
 
 def place_of(function: Callable[..., Any]) -> str:
     """The file and line of a definition; below the current folder, as it is seen from there."""
+    function = inspect.unwrap(function)
     path = Path(inspect.getsourcefile(function) or "")
     line = inspect.getsourcelines(function)[1]
     here = Path.cwd()
