@@ -106,6 +106,7 @@ def test_an_unguided_campaign_is_possible() -> None:
     assert code == 0 and not data["settings"]["guided"] and data["corpus"]["entries"] > 0
 
 
+@pytest.mark.nightly
 def test_what_is_in_the_baseline_does_not_fail_and_is_no_news() -> None:
     fuzz(BROKEN, "--steps", "300", "--corpus", "c")
     rules = sorted(all_rules())

@@ -92,6 +92,7 @@ def test_a_filled_in_adapter_is_judged_as_the_cache_behind_it(capsys: Capture) -
     assert any("sparse" in label for label, _ in seen[0][1])
 
 
+@pytest.mark.nightly
 def test_what_is_filled_in_wrong_is_found(capsys: Capture) -> None:
     assert main(["init-adapter", "wrong_cache.py", "--ports", ",".join(offered())]) == 0
     path = Path("wrong_cache.py")
@@ -106,7 +107,7 @@ def test_what_is_filled_in_wrong_is_found(capsys: Capture) -> None:
 
 @pytest.mark.parametrize(
     "chosen",
-    ["pool", "all", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("tree", "tiers", "store", "sparse"))],
+    ["pool", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("all", "tree", "tiers", "store", "sparse"))],
 )
 def test_an_adapter_that_is_not_filled_in_says_so(chosen: str, capsys: Capture) -> None:
     assert main(["init-adapter", f"empty_{chosen}.py", "--ports", chosen]) == 0

@@ -19,8 +19,8 @@ from tests.support.mutants import Look, aimed, assert_killed, litmus, noticed, s
 
 QUICK_SEEDS = (0, 1)
 QUICK_STEPS = 5_000
-NULL_STEPS = 500
-EVERY = 6
+NULL_STEPS = 300
+EVERY = 8
 """By day a null mutant plays every sixth litmus test: so many are these mutants that each test is played by dozens."""
 FULL_SEEDS = 5
 FULL_STEPS = 50_000

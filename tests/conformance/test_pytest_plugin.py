@@ -145,6 +145,7 @@ def test_verdicts_become_outcomes_and_the_target_is_judged_once(alone: Alone, py
     assert all(Path(name).is_file() for name in saved)
 
 
+@pytest.mark.nightly
 def test_what_is_deselected_is_not_judged(pytester: pytest.Pytester) -> None:
     """The mutant breaks LOCK-02 in its first match; with LOCK-06 alone the run goes on to that."""
     result = pytester.runpytest_subprocess(*PLUGIN, "--kvlitmus", BROKEN, "--kvlitmus-args", FEW, "-k", "LOCK-06")
@@ -308,7 +309,9 @@ def test_other():
 """
 
 
-@pytest.mark.parametrize("plugin", [PLUGIN, ()], ids=["with plugin", "without"])
+@pytest.mark.parametrize(
+    "plugin", [pytest.param(PLUGIN, id="with plugin", marks=pytest.mark.nightly), pytest.param((), id="without")]
+)
 def test_a_test_file_has_the_rules_too(plugin: tuple[str, ...], alone: Alone, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(target_of_mine=COUNTED, test_mine=IN_A_FILE)
     result = pytester.runpytest_subprocess(*plugin)

@@ -31,7 +31,13 @@ KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL
 """What can be done; the optimized cache has the same capabilities, which a test makes sure of."""
 
 
-@pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(config, id=config.label, marks=[pytest.mark.nightly] * (place % 2))
+        for place, config in enumerate(ALL)
+    ],
+)
 def test_they_agree_on_seeded_schedules(config: Config) -> None:
     steps = sum(lockstep(audited, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(4))
     assert steps > 600

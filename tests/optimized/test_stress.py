@@ -54,7 +54,9 @@ def test_contents_are_right_for_minutes() -> None:
     sound("--minutes", "5", seed=1000)
 
 
-@pytest.mark.parametrize("planted", ["hasty", "swap", "unpinned-put"])
+@pytest.mark.parametrize(
+    "planted", ["hasty", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("swap", "unpinned-put"))]
+)
 def test_a_planted_fault_is_found(planted: str) -> None:
     status, found = stressed("--seconds", "1200", "--round", "3", "--planted", planted)
     assert status == 1
