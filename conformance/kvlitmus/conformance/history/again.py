@@ -49,20 +49,18 @@ class Read:
 
     def __init__(self, reads: Sequence[tuple[Any, Any]]) -> None:
         self._left = {key: [answer for asked, answer in reads if asked == key] for key, _ in reads}
+        self._last: dict[Any, Any] = {}
         self.waiting = len(reads)
 
     def store_get(self, keys: Sequence[str], size: int) -> Any:
         """See :class:`~kvlitmus.spec.interface.stores.Storage`."""
-        answers = self._left.get((tuple(keys), size))
-        if not answers:
-            return [None for _ in keys]
-        answer = answers[0]
-        if len(answers) > 1 or self.waiting > 0:
+        key = (tuple(keys), size)
+        if self._left.get(key):
+            self._last[key] = self._left[key].pop(0)
             self.waiting -= 1
-        if len(answers) > 1:
-            del answers[0]
+        answer = self._last.get(key, [None for _ in keys])
         if isinstance(answer, BaseException):
-            self.waiting = 0
+            self.waiting = 0  # the other thread has ended
             raise answer
         return answer
 
