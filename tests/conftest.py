@@ -127,7 +127,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Thousands of tests, and the modules that they need, are no garbage: nobody need look through them for any.
+    """Thousands of tests, and the modules that they need, are no garbage: no collection looks through them.
 
     As pytest rewrites them they are written, too: each process would rewrite all of them again.
     """
@@ -137,6 +137,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         sys.dont_write_bytecode = writes_none
+        gc.freeze()
         gc.enable()
         gc.freeze()
 

@@ -232,7 +232,7 @@ def test_usage_errors_are_one_line(arguments: list[str], message: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_small_run_without_any_peer(tmp_path: Path) -> None:
     trace = ROOT / "tests" / "data" / "small_trace.jsonl"
     nowhere = ["--peers", str(tmp_path / "nowhere")]

@@ -332,9 +332,21 @@ def held(folder: pool.Folder) -> Iterator[pool.Folder]:
 SMALL = ("run", *ONE, "--steps", "0", "--rule", "LOCK-02", "--report", "r.json")
 
 
-@pytest.mark.parametrize(("words", "code"), [(SMALL, 3), ((*SMALL[:1], BROKEN, *SMALL[1:]), 1), (("rules",), 3)])
-@pytest.mark.parametrize("how", ["full", "closed"])
-def test_output_that_can_not_be_written_is_said_in_one_line(words: Sequence[str], code: int, how: str) -> None:
+RED = (*SMALL[:1], BROKEN, *SMALL[1:])
+
+
+@pytest.mark.parametrize(
+    ("how", "words", "code"),
+    [
+        ("full", SMALL, 3),
+        ("closed", RED, 1),
+        *(
+            pytest.param(*one, marks=pytest.mark.nightly)
+            for one in (("closed", SMALL, 3), ("full", RED, 1), ("full", ("rules",), 3), ("closed", ("rules",), 3))
+        ),
+    ],
+)
+def test_output_that_can_not_be_written_is_said_in_one_line(how: str, words: Sequence[str], code: int) -> None:
     redirect = ">/dev/full" if how == "full" else ">&-"
     done = run(["sh", "-c", f'exec "$@" {redirect}', "sh", *command(*words)])
     why = "No space left on device" if how == "full" else "it is closed"
@@ -358,8 +370,18 @@ def test_python_without_docstrings_is_refused_in_one_line() -> None:
         assert done.stderr.count("\n") == 1 and "(got -OO)" in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--report", "--junit", "--markdown"])
-@pytest.mark.parametrize(("target", "code"), [("specimen", 3), (BROKEN, 1)])
+@pytest.mark.parametrize(
+    ("option", "target", "code"),
+    [
+        ("--report", BROKEN, 1),
+        ("--junit", "specimen", 3),
+        ("--markdown", BROKEN, 1),
+        *(
+            pytest.param(*one, marks=pytest.mark.nightly)
+            for one in (("--report", "specimen", 3), ("--junit", BROKEN, 1), ("--markdown", "specimen", 3))
+        ),
+    ],
+)
 def test_a_report_that_can_not_be_written_is_said_and_what_is_said_is_the_exit_code(
     option: str, target: str, code: int, capsys: Capture
 ) -> None:

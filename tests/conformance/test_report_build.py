@@ -157,7 +157,12 @@ DECISIVE: dict[str, tuple[list[tuple[str, str, str]], set[str], set[str]]] = {
 """Changes that decide something; the rules and targets that must be other ones for it, and some that must not."""
 
 
-@pytest.mark.parametrize("change", DECISIVE)
+BY_DAY = "of one kind: an operator, a fact and a premise"
+
+
+@pytest.mark.parametrize(
+    "change", [pytest.param(name, marks=[pytest.mark.nightly] * (name != BY_DAY)) for name in DECISIVE]
+)
 def test_what_decides_changes_the_rules_and_targets_that_it_decides(tmp_path: Path, here: Any, change: str) -> None:
     changes, decided, apart = DECISIVE[change]
     copy = Copy(tmp_path)

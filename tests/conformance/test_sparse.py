@@ -36,9 +36,21 @@ def broken(result: ItemResult) -> set[str]:
     return {rule for finding in result.findings for rule in finding.rules}
 
 
-@pytest.mark.parametrize("depth", [0, *(pytest.param(depth, marks=pytest.mark.nightly) for depth in (1, 2)), 3])
+POOLS = {"specimen": specimen, "reference": target, "rejecting": rejecting, "compressing": compressing}
+
+
 @pytest.mark.parametrize(
-    "one", [specimen, target, rejecting, compressing], ids=["specimen", "reference", "rejecting", "compressing"]
+    ("one", "depth"),
+    [
+        pytest.param(
+            one,
+            depth,
+            id=f"{name}-{depth}",
+            marks=[pytest.mark.nightly] * (depth in {1, 2} or (depth == 0 and name not in {"specimen", "compressing"})),
+        )
+        for name, one in POOLS.items()
+        for depth in range(4)
+    ],
 )
 def test_a_correct_pool_passes_and_every_rule_is_reached(one: Any, depth: int) -> None:
     counts: Counter[str] = Counter()

@@ -123,7 +123,7 @@ def test_a_batch_that_copies_wrongly_is_no_baseline(bench: Bench, monkeypatch: p
     assert {text.split(",")[0] for text in bench.record.head["baselines_wrong"]} == {"batch"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_engine_that_fails_costs_the_others_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: Any) -> None:
         raise driver.DriverError("cuMemcpyBatchAsync failed with CUDA error 801", "cuMemcpyBatchAsync", 801)
