@@ -253,6 +253,8 @@ def test_a_prefetch_reads_what_was_stored() -> None:
     assert bench.cache.match(key(3)).host == 6
     assert bench.cache.load_back(key(3)).slots is not None
     bench.rest()
+    bench.compute(key(3))
+    assert not bench.kinds(), "storage has what came from it"
     assert bench.read(key(3)) == marks(key(3))
     bench.whole()
 

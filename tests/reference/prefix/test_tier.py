@@ -9,11 +9,12 @@ import pytest
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.reference.prefix.hierarchy import alone_of, host_homes, host_of, pin
 from kvlitmus.reference.prefix.perform import Choice, perform
+from kvlitmus.reference.prefix.tier import allocate
 from kvlitmus.spec.interface.tiers import DONE
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Reset
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.tier_calls import Tick
-from kvlitmus.spec.words.units import PageNo, Tokens
+from kvlitmus.spec.words.units import Name, PageNo, Tokens
 from tests.reference.support.desk import Desk
 
 
@@ -222,3 +223,14 @@ def test_a_reset_is_as_new_whatever_is_under_way() -> None:
     fresh, new = perform(desk.now, desk.cache.setting, Reset()).after, Desk().now
     storage, host = tiers_of(new)._replace(attached=True), host_of(new)._replace(serial=serial)
     assert fresh == new._replace(tiers=storage, host=host)
+
+
+@pytest.mark.parametrize("after", range(3))
+def test_the_allocation_that_was_asked_to_fails_and_no_other(after: int) -> None:
+    desk = Desk()
+    desk.cache.fail_host_alloc(after)
+    state, granted = desk.now, []
+    for turn in range(4):
+        state, pages = allocate(state, [Name(turn)], Choice())
+        granted.append(pages is not None)
+    assert granted == [turn != after for turn in range(4)]
