@@ -71,7 +71,7 @@ class BacksUpLater(BackupQueue):
     """Backs a node up one use later, as no write policy of the configuration says."""
 
     def due(self, node: TieredNode) -> bool:
-        return super().due(node) and node.hits > self.uses
+        return super().due(node) and node.uses > self.uses
 
 
 def test_a_planted_difference_is_found() -> None:

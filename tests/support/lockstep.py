@@ -38,7 +38,7 @@ class BacksUpLater(BackupQueue):
     """Backs a node up one use later, as no write policy of the configuration says: a difference to be found."""
 
     def due(self, node: TieredNode) -> bool:
-        return super().due(node) and node.hits > self.uses
+        return super().due(node) and node.uses > self.uses
 
 
 class Found(AssertionError):

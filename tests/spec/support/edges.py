@@ -17,7 +17,7 @@ from kvlitmus.spec.prefix.frame.judged_step import Look
 from kvlitmus.spec.prefix.page import Block, Page, Tree
 from kvlitmus.spec.prefix.rules.evict import Choosing
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen, TierSeen
-from kvlitmus.spec.prefix.state import RequestState
+from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.prefix.windows import Doubt, Rank, Window
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, Tokens
@@ -99,7 +99,30 @@ def begun_at_the_tick(says: Any, *begun: Name, depth: int = 3, below: Tiers | No
     )
 
 
+def early(says: Any, *begun: Name, state: State = EMPTY, write: str = "write_through_selective", **profile: Any) -> Row:
+    """Which of these backups an insertion of pages 5 and 6 began too early, whatever counts as a hit."""
+    counted = {"hit_counts": "none", **profile}
+    return row(
+        "backed_early",
+        says,
+        setting=setting(3, counted, host_pages=4, write=write),
+        state=state,
+        then=EMPTY._replace(tree=Tree({at: USED.tree.pages[A]._replace(hits=0) for at in (A, B)}, Tick(1))),
+        inserted_path=(A, B),
+        below_before=Tiers(alone={C: USED.tree.pages[A]}),
+        backups_begun=[*begun],
+    )
+
+
 BACKUPS = (
+    *[early([], A, write="write_through", hit_counts=counts) for counts in ("none", "match")],
+    early([A], A, write="write_through", hit_counts="insert"),
+    *[early([A], A, write="write_back", hit_counts=counts) for counts in ("none", "match")],
+    early([A, B], A, B),
+    early([B], A, B, state=USED),
+    early([], C),
+    early([], A, B, backup_parent="chain"),
+    at_the_tick([A], hit_counts="none"),
     at_the_tick([A]),
     at_the_tick([], free=0),
     at_the_tick([], below=Tiers()),

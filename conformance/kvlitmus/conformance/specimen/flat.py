@@ -40,6 +40,7 @@ class Specimen(PlainArrays):
         told = CLEARED if hasattr(self, "tree") else []
         self.pool = self.parts.pool(config.pages, config.page_size, reserved)
         self.tree = self.parts.tree(config.page_size, config.policy, self.pool.give_back)
+        self.tree.hit_counts = self.profile.hit_counts
         self.tree.told += told
         self.requests = self.parts.requests(self.pool, self.tree)
         self.hasher = self.parts.hashing()

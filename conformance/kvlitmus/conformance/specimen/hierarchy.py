@@ -40,7 +40,7 @@ class TieredSpecimen(ShortMemory, Specimen):
         self.host = parts.host(config.host_pages, size)
         self.copier = parts.copier(size, self.profile.reserved + config.pages, config.host_pages)
         self.tree = parts.tiers(size, config.policy, self.pool.give_back, self.host, config.write)
-        self.tree.restored_counts = self.profile.restored_counts
+        self.tree.hit_counts, self.tree.restored_counts = self.profile.hit_counts, self.profile.restored_counts
         self.tree.told += told
         self.requests = parts.requests(self.pool, self.tree)
         self.hasher = parts.hashing()

@@ -12,7 +12,7 @@ from kvlitmus.conformance.specimen.prefix.host import Copier
 from kvlitmus.conformance.specimen.prefix.tier import TierTree
 from kvlitmus.conformance.specimen.prefix.tree import Node
 from kvlitmus.conformance.specimen.prefix.works import TieredNode, Work
-from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SELECTIVE, SGLANG, VLLM, WRITE_BACK
+from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SELECTIVE, SGLANG, THROUGH, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.words.units import Unit
 
@@ -235,7 +235,7 @@ class ChildBeforeItsParent(BackupQueue):
     """A prompt's end is on the host without its beginning: whether the page before is backed is not asked."""
 
     def due(self, node: TieredNode) -> bool:
-        return not node.host and node.hits >= self.uses
+        return not node.host and node.uses >= self.uses
 
 
 @mutant(
@@ -329,7 +329,7 @@ class Filtering(BackupQueue):
 
     def passes(self, node: TieredNode) -> bool:
         """Whether the filter lets it through."""
-        return node.priority > 0 or node.hits > self.uses
+        return node.priority > 0 or node.uses > self.uses
 
 
 FILTERED = replace(PROFILE, backup_filter="own")
@@ -342,7 +342,7 @@ class AFilterForgetsTheParent(Filtering):
     """
 
     def due(self, node: TieredNode) -> bool:
-        return not node.host and node.hits >= self.uses and len(node.pages) > 1
+        return not node.host and node.uses >= self.uses and len(node.pages) > 1
 
 
 @mutant("a-filter-in-place-of-the-policy", profile=FILTERED, configs=SELECTIVE, kills=("BACKUP-02",))
@@ -355,6 +355,25 @@ class AFilterInPlaceOfThePolicy(Filtering):
         assert node.parent is not None
         backed = node.parent.parent is None or bool(node.parent.host)
         return not node.host and backed and self.passes(node)
+
+
+UNCOUNTED = replace(PROFILE, hit_counts="none")
+
+
+@mutant("uncounted-and-backed-up-at-once", profile=UNCOUNTED, configs=SELECTIVE, kills=("BACKUP-02",))
+class UncountedAndBackedUpAtOnce(BackupQueue):
+    """The host fills up with what is used once: a cache that counts no hits can't tell a second use from the first."""
+
+    def due(self, node: TieredNode) -> bool:
+        return super().due(node) or (node.uses > 0 and node.parent is self.tree.root(node.namespace) and not node.host)
+
+
+@mutant("uncounted-and-backed-up-late", profile=UNCOUNTED, configs=THROUGH, kills=("BACKUP-01",))
+class UncountedAndBackedUpLate(BackupQueue):
+    """What was inserted once is lost with its eviction: under write-through it waits for a second use."""
+
+    def due(self, node: TieredNode) -> bool:
+        return super().due(node) and node.uses > self.uses
 
 
 class BacksUpAtTheTick(BackupQueue):

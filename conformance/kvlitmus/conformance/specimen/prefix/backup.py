@@ -46,7 +46,7 @@ class BackupQueue(CopyQueue):
         """Whether a node is to be backed up: used often enough, and the page before it is backed."""
         parent = node.parent
         assert parent is not None
-        return not node.host and node.hits >= self.uses and (parent.parent is None or bool(parent.host))
+        return not node.host and node.uses >= self.uses and (parent.parent is None or bool(parent.host))
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
         """Begin to back up a node; whether there was memory for it and the copy could begin."""

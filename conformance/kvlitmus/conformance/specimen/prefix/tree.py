@@ -19,7 +19,7 @@ CLEARED: list[TreeEvent] = [("cleared", "", None, None, (), None)]
 class Node:
     """A run of whole pages with one fate: matched, locked and evicted together (but for the tail of a leaf).
 
-    ``names`` are the names of its pages in events.
+    ``names`` are the names of its pages in events; ``uses``: how often an insert came along, whatever counts as a hit.
     """
 
     parent: Node | None
@@ -31,6 +31,7 @@ class Node:
     namespace: str | None = None
     children: dict[Hashable, Node] = field(default_factory=dict)
     locks: int = 0
+    uses: int = 0
     hits: int = 0
     priority: int = 0
     touched: int = 0
@@ -60,6 +61,9 @@ class RadixTree:
     holds exactly the unlocked nodes without children; a node's key is a multiple of the page long
     and its parent's ``children`` has it under the first page of that key.
     """
+
+    hit_counts = "insert"
+    """What counts as a hit: see :class:`~kvlitmus.spec.words.profile.Profile`."""
 
     def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
         self.page_size = page_size
@@ -185,7 +189,7 @@ class RadixTree:
         parent = node.parent
         assert parent is not None
         upper = self.new_node(parent, node.key[: pages * size], node.pages[:pages])
-        upper.locks, upper.hits, upper.priority = node.locks, node.hits, node.priority
+        upper.locks, upper.uses, upper.hits, upper.priority = node.locks, node.uses, node.hits, node.priority
         upper.created, upper.touched = node.created, node.touched
         parent.children[self.child_key(upper.key)] = upper
         node.key, node.pages, node.parent = node.key[pages * size :], node.pages[pages:], upper
@@ -194,7 +198,8 @@ class RadixTree:
         return upper
 
     def on_match(self, node: Node) -> None:
-        """A hook for caches that count matches; this one doesn't."""
+        """A match came along here."""
+        node.hits += self.hit_counts == "match"
 
     def insert(
         self, namespace: str | None, units: tuple[Unit, ...], pages: Sequence[int], priority: int, chunked: bool
@@ -217,7 +222,8 @@ class RadixTree:
         """An insert came along here."""
         node.priority = max(node.priority, priority)
         if not chunked:
-            node.hits += 1
+            node.uses += 1
+            node.hits += self.hit_counts == "insert"
 
     def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
         """Hang a new leaf below ``parent``, and tell."""

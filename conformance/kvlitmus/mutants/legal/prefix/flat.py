@@ -94,9 +94,6 @@ class ANodePerPage(RadixTree):
 class LeavesGrow(RadixTree):
     """What follows an idle leaf is appended to it instead of making a node of its own (LRU, no hit counts)."""
 
-    def use(self, node: Node, priority: int, chunked: bool) -> None:
-        node.priority = max(node.priority, priority)
-
     def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
         """Append where the parent is a leaf without locks, and worth the same."""
         if parent not in self.leaves or parent.priority:
@@ -225,12 +222,6 @@ class PagesAreNamedByContent(NamedByContent):
 @null_mutant("matches-count-as-hits", profile=replace(PROFILE, hit_counts="match"), configs=EVERYWHERE)
 class MatchesCountAsHits(RadixTree):
     """A match is what counts as a use, an insert isn't, as the profile declares."""
-
-    def on_match(self, node: Node) -> None:
-        node.hits += 1
-
-    def use(self, node: Node, priority: int, chunked: bool) -> None:
-        node.priority = max(node.priority, priority)
 
 
 @null_mutant("cache-frees-duplicates", profile=replace(PROFILE, duplicates="cache_frees"), configs=BOTH)

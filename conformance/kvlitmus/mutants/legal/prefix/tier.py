@@ -170,7 +170,7 @@ class AncestorsGoFirst(BackupQueue):
 
     def after_insert(self, namespace: str | None, units: tuple[Unit, ...], path: list[TieredNode]) -> None:
         """Up to the last page that was used often enough."""
-        due = [at for at, node in enumerate(path) if node.hits >= self.uses]
+        due = [at for at, node in enumerate(path) if node.uses >= self.uses]
         end = 0
         for node in path[: due[-1] + 1] if due else ():
             end += len(node.key)
@@ -309,13 +309,24 @@ class RestoringCounts(TierTree):
     configs=tuple(replace(config, policy=policy) for config, policy in zip(HOSTED, ("lfu", "slru") * 4, strict=False)),
 )
 class MatchesCountOnBothTiers(TierTree):
-    """A match is what counts as a use, of what is on the host alone as well; inserts, loads and prefetches aren't."""
+    """A match is what counts as a use, of what is on the host alone as well; inserts, loads and prefetches aren't.
 
-    def on_match(self, node: Node) -> None:
-        node.hits += 1
+    Inserts count for the write policy all the same.
+    """
 
-    def use(self, node: Node, priority: int, chunked: bool) -> None:
-        node.priority = max(node.priority, priority)
+
+@null_mutant("nothing-counts-on-both-tiers", profile=replace(PROFILE, hit_counts="none"), configs=HOSTED)
+class NothingCountsOnBothTiers(TierTree):
+    """No hits are counted, as the profile declares; what is due for backup follows from the inserts alone."""
+
+
+@null_mutant(
+    "nothing-counts-and-backups-wait",
+    profile=replace(PROFILE, hit_counts="none", backup_moment="tick"),
+    configs=NOT_BACK,
+)
+class NothingCountsAndBackupsWait(BacksUpAtTheTick):
+    """No hits are counted, and backups begin with the tick after the insert that makes their pages due."""
 
 
 @null_mutant("storage-brings-the-least-priority")
@@ -450,7 +461,7 @@ class BackupsPassAFilter(BackupQueue):
     """
 
     def due(self, node: TieredNode) -> bool:
-        return super().due(node) and (node.priority > 0 or node.hits > self.uses)
+        return super().due(node) and (node.priority > 0 or node.uses > self.uses)
 
 
 @null_mutant("backups-begin-at-the-tick", profile=replace(PROFILE, backup_moment="tick"), configs=NOT_BACK)

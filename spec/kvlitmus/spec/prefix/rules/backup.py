@@ -46,8 +46,14 @@ def hot_pages(then: State, setting: Setting, inserted_path: Sequence[Name]) -> M
 
 
 def hot_among(then: State, setting: Setting, names: Sequence[Name]) -> Mapping[Name, bool]:
-    """Of these pages, whether they were used often enough to be backed up; in doubt, whether they may have been."""
+    """Of these pages, whether they were used often enough to be backed up; in doubt, whether they may have been.
+
+    Where the profile counts something else as hits than insertions, how often a page was inserted is known of this time
+    alone, which is enough for a write policy that backs up at the first use.
+    """
     pages, vague, write = then.tree.pages, then.doubt.vague, setting.config.write
+    if setting.profile.hit_counts != "insert":
+        return dict.fromkeys(pages.keys() & names, write != policies.WRITE_BACK)
     found = {name: hot(write, pages[name].hits) for name in names if name in pages}
     return {name: is_hot or (name in vague and hot(write, vague[name].hits)) for name, is_hot in found.items()}
 
@@ -60,14 +66,22 @@ def backups_begun(below: Tiers) -> Sequence[Name]:
 
 @fact(0)
 def backed_early(
-    setting: Setting, then: State, inserted_path: Sequence[Name], below_before: Tiers, backups_begun: Sequence[Name]
+    setting: Setting,
+    state: State,
+    then: State,
+    inserted_path: Sequence[Name],
+    below_before: Tiers,
+    backups_begun: Sequence[Name],
 ) -> Sequence[Name]:
     """Pages that a backup was begun for before the write policy says so, as far as it is known how often they were used."""
     if setting.config.write == policies.WRITE_BACK:
         return backups_begun
     if setting.profile.backup_parent == policies.CHAIN:
         return []
-    hot_pages = hot_among(then, setting, inserted_path)
+    hot_pages = dict(hot_among(then, setting, inserted_path))
+    if setting.seen and setting.config.write == policies.SELECTIVE:  # what is new is used for the first time
+        known = state.tree.pages.keys() | below_before.alone.keys()
+        hot_pages.update((name, False) for name in inserted_path if name not in known)
     if not setting.seen:  # what was further down once has uses that nobody counted
         backups_begun = [name for name in backups_begun if name not in below_before.below_once]
     return [name for name in backups_begun if not hot_pages.get(name, True)]
@@ -94,7 +108,8 @@ def due_missed(
 def _backups_are_sure(setting: Setting, below_before: Tiers) -> bool:
     """Whether what is due can be told, and nothing that the suite has asked to fail may be its backup."""
     profile = setting.profile
-    if profile.hit_counts != "insert" or profile.backup_filter == "own":
+    uncounted = profile.hit_counts == "none" and setting.config.write == policies.WRITE_THROUGH  # one use is enough
+    if not (uncounted or profile.hit_counts == "insert") or profile.backup_filter == "own":
         return False  # how often a page was used is not what the profile counts, or not all that the cache goes by
     return below_before.fault is None and BACKUP not in below_before.failing and not below_before.starved
 
