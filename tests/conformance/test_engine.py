@@ -97,6 +97,26 @@ def test_keys_fit_the_pool_and_know_nothing_of_history(a: int, b: int, c: int, c
     assert key.bigram == config.bigram
 
 
+class Declared:
+    """Makes the specimen, which has a profile of its own, and declares that nothing counts as a hit."""
+
+    profile = replace(PROFILE, hit_counts="none")
+
+    def make(self, config: Config) -> object:
+        """The specimen as it always is."""
+        return target.make(config)
+
+
+def test_a_cache_is_judged_as_its_target_declares_whatever_the_cache_says_of_itself() -> None:
+    """A profile that the adapter happened to have replaced the declared one, which then was never tried."""
+    item = Item(kind="schedule", config=Config(), schedule=(Op("begin", 0, 2), Op("finish")))
+
+    result = run_item(Declared(), item, Options(reruns=0, shrink_trials=0))
+
+    assert [finding.rules for finding in result.findings] == [["TREE-13"]]
+    assert not run_item(SpecimenTarget(profile=Declared.profile), item, Options()).findings
+
+
 def without_a_snapshot(rule: Rule) -> bool:
     """Whether a rule is judged only where there is no snapshot: then tests/conformance/test_depths.py leads to it."""
     return rule.predicate.__module__ == "kvlitmus.spec.prefix.rules.unseen"

@@ -196,9 +196,7 @@ class Judged:
 
     def make(self, config: Config) -> Any:
         """A fresh one, which knows nothing of it."""
-        made = self.one.target.make(config)
-        made.profile = self.profile
-        return made
+        return self.one.target.make(config)
 
 
 def alarms(target: Any, one: Mutant, profile: Profile, depth: int, seeds: range, *, litmus: bool = False) -> set[str]:

@@ -30,7 +30,7 @@ from typing import Any, TypedDict
 
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.history.values import GIVES, PLACED, TAKES, Operands, Row, Table, marked, paths_of, placed
-from kvlitmus.conformance.ports import PORTS, Config, Profile
+from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run.results import Item, item_from_json, to_json
 from kvlitmus.conformance.support.text import raised_text
 
@@ -341,10 +341,9 @@ class Recording:
     def make(self, config: Config) -> Any:
         """A fresh cache, on record."""
         adapter = self._target.make(config)
-        own = getattr(adapter, "profile", None)
         methods = [name for name in METHODS if callable(getattr(adapter, name, None))]
         if not self._recorders:
-            self._profile = describe(own if isinstance(own, Profile) else self._target.profile)
+            self._profile = describe(self._target.profile)
             self._methods = methods
         recorder = Recorder(adapter, methods, self._table)
         self._recorders.append(recorder)

@@ -98,8 +98,7 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
     """A fresh cache and its profile; raises as :func:`make_checker` does."""
     try:
         adapter = target.make(config)
-        profile = getattr(adapter, "profile", None)
-        profile = profile if isinstance(profile, Profile) else target.profile
+        profile = target.profile
         everything = callable(getattr(adapter, NO_METHOD, None))
         declared = frozenset(map(str, getattr(target, "capabilities", ())))
         lacking = declared - capabilities_of(adapter)
