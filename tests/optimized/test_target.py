@@ -17,7 +17,15 @@ from kvlitmus.conformance.adapters.optimized.contents import TORN, VARIANTS, Con
 from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget, target
 from kvlitmus.conformance.checker.harness_store import HarnessStore, StorageDownError
 from kvlitmus.conformance.ports import Config, Unsupported, capabilities_of
-from kvlitmus.conformance.run.plan import CONFIGS, RANK_CONFIGS, SPARSE_CONFIGS, STORE_CONFIGS, TIER_CONFIGS, configs_of
+from kvlitmus.conformance.run.plan import (
+    CONFIGS,
+    HOST_CONFIGS,
+    RANK_CONFIGS,
+    SPARSE_CONFIGS,
+    STORE_CONFIGS,
+    TIER_CONFIGS,
+    configs_of,
+)
 from kvlitmus.conformance.run.targets import TargetError, load_target, resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.spec.interface.tiers import Outcome
@@ -29,12 +37,12 @@ CONFIG = TIER_CONFIGS[0]
 
 def test_it_is_judged_in_every_configuration_like_the_specimen() -> None:
     """But for sparse host memory and several ranks, which it has not."""
-    assert configs_of(target) == (*CONFIGS, *TIER_CONFIGS, *STORE_CONFIGS)
+    assert configs_of(target) == (*CONFIGS, *TIER_CONFIGS, *HOST_CONFIGS, *STORE_CONFIGS)
     assert configs_of(specimen) == (*configs_of(target), *SPARSE_CONFIGS, *RANK_CONFIGS)
     assert load_target(resolve_target("optimized")) is target
 
 
-@pytest.mark.parametrize("config", [*CONFIGS, *TIER_CONFIGS], ids=lambda config: config.label)
+@pytest.mark.parametrize("config", [*CONFIGS, *TIER_CONFIGS, *HOST_CONFIGS], ids=lambda config: config.label)
 def test_it_has_every_capability_that_the_specimen_has(config: Config) -> None:
     flat = set() if config.tiered else {"events"}  # the optimized cache tells of its tiers only
     assert capabilities_of(target.make(config)) >= capabilities_of(specimen.make(config)) - flat

@@ -38,7 +38,7 @@ from kvlitmus.conformance.isolation.process import LINE_CLOSED
 from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run import engine
-from kvlitmus.conformance.run.plan import configs_of
+from kvlitmus.conformance.run.plan import configs_of, families_of
 from kvlitmus.conformance.run.results import (
     ItemResult,
     Options,
@@ -325,7 +325,13 @@ def described(target: Any) -> dict[str, Any]:
     stated = getattr(target, "version", None)
     if isinstance(stated, str):
         versions["target"] = harmless(stated, 80)
-    return {"profile": plain, "configs": [to_json(config) for config in configs], "versions": versions}
+    families = () if getattr(target, "configs", None) else families_of(target).values()
+    return {
+        "profile": plain,
+        "configs": [to_json(config) for config in configs],
+        "families": [to_json(family) for family in families],
+        "versions": versions,
+    }
 
 
 def limit_memory(megabytes: int) -> int:

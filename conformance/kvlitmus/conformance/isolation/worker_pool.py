@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from kvlitmus.conformance.isolation.process import Death, Process, kill_marked, wait
 from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.results import config_from_json, profile_from_json, to_json
 from kvlitmus.conformance.run.targets import TargetError, TargetRef, UnknownTarget
 from kvlitmus.conformance.support import files
@@ -257,9 +258,10 @@ def probe(
     """
     limits = limits or Limits()
     with WorkerPool(ref, limits, state) as pool:
-        worker: Process | None = pool.ready()
+        maker = Maker(pool)
         try:
             told = tuple(config_from_json(one) for one in pool.loaded["configs"])
+            families = [tuple(map(config_from_json, one)) for one in pool.loaded["families"]]
             info = TargetInfo(
                 name=ref.name,
                 profile=profile_from_json(pool.loaded["profile"]),
@@ -269,20 +271,51 @@ def probe(
         except (KeyError, TypeError, ValueError) as error:
             raise TargetError(f"the target's description makes no sense: {harmless(error)}") from error
         for config in info.configs:
-            worker = worker or pool.ready()
-            came = worker.ask(limits.call_seconds, do="make", config=to_json(config))
-            if isinstance(came, Death):
-                info.errors[config.label] = f"making the cache {came.text}"
-                worker = None
-                if len(info.errors) >= MAKE_DEATHS and not info.capabilities:
-                    break
-            elif "capabilities" in came:
+            came = maker.make(config)
+            if "capabilities" in came:
                 info.capabilities[config.label] = frozenset(map(str, came["capabilities"]))
             elif "unsupported" in came:
                 info.unsupported[config.label] = harmless(came["unsupported"])
             else:
                 info.errors[config.label] = harmless(came.get("failed", "the worker made no sense"), 1_000)
+            if maker.deaths >= MAKE_DEATHS and not info.capabilities:
+                break
+        if configs is None and info.unsupported:
+            look_further(maker, info, families)
     if info.errors and not info.capabilities and not info.unsupported:
         label, reason = next(iter(info.errors.items()))
         raise TargetError(f"no cache could be made; [{label}]: {reason}")
     return info
+
+
+class Maker:
+    """Has caches made in a worker, and in another one when that has died of it."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self.pool = pool
+        self.worker: Process | None = pool.ready()
+        self.deaths = 0
+
+    def make(self, config: Config) -> Mapping[str, Any]:
+        """The ``capabilities`` of the cache, why the configuration is ``unsupported``, or what ``failed``."""
+        self.worker = self.worker or self.pool.ready()
+        came = self.worker.ask(self.pool.limits.call_seconds, do="make", config=to_json(config))
+        if not isinstance(came, Death):
+            return came
+        self.worker = None
+        self.deaths += 1
+        return {"failed": f"making the cache {came.text}"}
+
+
+def look_further(maker: Maker, info: TargetInfo, families: Sequence[Sequence[Config]]) -> None:
+    """Where a target has declined all that the plan has of something, add the nearest configuration that it accepts."""
+    accepted = {config for config in info.configs if config.label in info.capabilities}
+    for family in families:
+        for values in plan.lacking(family, accepted):
+            for config in plan.nearby(family, values):
+                came = maker.make(config)
+                if "capabilities" in came:
+                    info.configs += (config,)
+                    info.capabilities[config.label] = frozenset(map(str, came["capabilities"]))
+                if "unsupported" not in came:
+                    break

@@ -7,16 +7,18 @@ schedules drawn from consecutive seeds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, combinations, product
 from typing import Any
 
 from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run.results import Item
 from kvlitmus.conformance.vectors import Vector, all_vectors
+from kvlitmus.spec.interface.ports import STORAGE_OF_TIERS
 from kvlitmus.spec.words.layouts import LAYOUTS
-from kvlitmus.spec.words.policies import POLICIES
+from kvlitmus.spec.words.policies import POLICIES, STOPS, WRITES
 
 OPS = 250
 """Operations in one schedule."""
@@ -51,6 +53,12 @@ TIER_CONFIGS: tuple[Config, ...] = (
     replace(TIERED, page_size=2, threshold=2, host_pages=8, storage="later", rate_limit=32),
 )
 """The configurations of a hierarchy: each write policy, each stop policy, storage from the beginning and later."""
+
+HOST_CONFIGS: tuple[Config, ...] = (
+    replace(TIERED, storage="none", threshold=0, rate_limit=0),
+    replace(TIERED, storage="none", threshold=0, rate_limit=0, page_size=1, pages=12, host_pages=6, write="write_back"),
+)
+"""Those of a hierarchy with nothing behind its host memory: roomy, and tight."""
 
 STORE_CONFIGS: tuple[Config, ...] = (Config(page_size=1, pool="store"), Config(page_size=16, pool="store"))
 """The configurations in which a page store is judged alone."""
@@ -150,7 +158,13 @@ KINDS: dict[str, tuple[Config, ...]] = {
 
 
 def configs_of(target: Any) -> tuple[Config, ...]:
-    """The configurations in which a target is judged.
+    """The configurations in which a target is judged: its own, if it declares any, or else those of its families."""
+    declared = getattr(target, "configs", None)
+    return tuple(declared) if declared else tuple(chain(*families_of(target).values()))
+
+
+def families_of(target: Any) -> dict[str, tuple[Config, ...]]:
+    """The configurations of a target that declares none of its own, by what is judged in them.
 
     A target that declares the capability ``store`` and no pool is a page store alone, one that declares ``sparse`` a
     sparse host pool; one that has ``store`` or ``sparse`` among its ``pools`` is judged as a cache, and that by itself;
@@ -159,9 +173,6 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     that has ``component_host`` among its ``pools`` is judged with host memory too, with ``component_writes`` as one
     that backs up by itself, with ``component_storage`` as one with storage behind that.
     """
-    declared = getattr(target, "configs", None)
-    if declared:
-        return tuple(declared)
     capabilities = frozenset(map(str, getattr(target, "capabilities", ())))
     pools = getattr(target, "pools", ())
     for kind, own in KINDS.items():
@@ -171,9 +182,49 @@ def configs_of(target: Any) -> tuple[Config, ...]:
                 "component_writes": COMPONENT_WRITE_CONFIGS,
                 "component_storage": COMPONENT_STORAGE_CONFIGS,
             }
-            return own + tuple([config for pool, some in more.items() if pool in pools for config in some])
-    more = {"tiers": TIER_CONFIGS, **KINDS}
-    return CONFIGS + tuple([config for pool, own in more.items() if pool in pools for config in own])
+            return {kind: own, **{pool: some for pool, some in more.items() if pool in pools}}
+    more = {"tiers": TIER_CONFIGS + HOST_CONFIGS, **KINDS}
+    return {"flat": CONFIGS, **{pool: own for pool, own in more.items() if pool in pools}}
+
+
+VARIED: dict[str, tuple[object, ...]] = {
+    "storage": ("none", "attached", "later"),
+    "write": WRITES,
+    "stop": STOPS,
+    "page_size": (1, 2, 4, 8, 16, 32, 64, 128),
+    "bigram": (False, True),
+    "policy": tuple(POLICIES),
+}
+"""In what a configuration is varied to find one that a target accepts; the first three of a hierarchy alone."""
+
+NEARBY = 150
+"""So many configurations are tried, at most, for one that a target accepts."""
+
+
+def lacking(family: Sequence[Config], accepted: Container[Config]) -> list[dict[str, object]]:
+    """What a target accepts none of: of a whole family, else of those with one of its write policies or storages."""
+    having = [config for config in family if config in accepted]
+    values = [
+        {name: value} for name in ("write", "storage") for value in dict.fromkeys(getattr(one, name) for one in family)
+    ]
+    return [one for one in ([{}, *values] if having else [{}]) if not any(like(config, one) for config in having)]
+
+
+def nearby(family: Sequence[Config], fixed: Mapping[str, object]) -> Iterator[Config]:
+    """At most :data:`NEARBY` configurations with these values, which differ little from the first of a family."""
+    base, tried = family[0], set(family)
+    names = [name for name in VARIED if name not in fixed and (base.tiered or name not in ("storage", "write", "stop"))]
+    ways = chain(*(combinations(names, many) for many in range(3)))
+    for values in chain(*(product(*[[(name, value) for value in VARIED[name]] for name in way]) for way in ways)):
+        made = replace(base, **{**fixed, **dict(values)})  # type: ignore[arg-type]
+        if made not in tried and len(tried) < len(family) + NEARBY:
+            tried.add(made)
+            yield made
+
+
+def like(config: Config, values: Mapping[str, object]) -> bool:
+    """Whether a configuration has these values."""
+    return all(getattr(config, name) == value for name, value in values.items())
 
 
 def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool) -> bool:
@@ -200,6 +251,8 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
         getattr(profile, name) not in (value if isinstance(value, frozenset) else (value,))
         for name, value in test.profile.items()
     ):
+        return False
+    if config.storage == "none" and not test.needs.isdisjoint(STORAGE_OF_TIERS):
         return False
     return (
         config.page_size >= test.min_page

@@ -26,6 +26,9 @@ PORTS: dict[str, tuple[str, ...]] = {
 HOST_OF_COMPONENTS = frozenset({"component_host", "component_host_counters", "component_host_view", "component_writes"})
 """What is asked of a cache of components only where the configuration has host memory: it may have one class for both."""
 
+STORAGE_OF_TIERS = frozenset({"prefetching", "raw_prefetching", "lifecycle"})
+"""What is asked of a hierarchy only where the configuration has storage behind host memory: it may have one class for both."""
+
 STORAGE_OF_COMPONENTS = frozenset({"component_storage"})
 """What is asked of it only where the configuration has storage behind host memory, and of a cache that prefetches."""
 
@@ -57,4 +60,6 @@ def capabilities_in(adapter: object, config: Config) -> frozenset[str]:
     has = capabilities_of(adapter) - (frozenset() if config.host_pages else HOST_OF_COMPONENTS)
     if config.storage == "none" or not has >= {"component_host", "component_prefetch"}:
         has -= STORAGE_OF_COMPONENTS
+    if config.storage == "none":
+        has -= STORAGE_OF_TIERS
     return has
