@@ -17,9 +17,13 @@ from kvlitmus.conformance.run.plan import OPS, configs_of, items
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.interface import Event
+from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo import sparse_map
-from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, BlockTable
+from kvlitmus.zoo.block_copies import CountedTable
+from kvlitmus.zoo.block_requests import BlockRequests, BlockRequestsTarget
+from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, BlockTable, namespace_of
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
 
 STEPS = 2_000
@@ -165,6 +169,54 @@ class FlushesOnEnd(BlockTable):
             self.forget(block)
 
 
+class RemovedWithTheFirst(CountedTable):
+    """Each block is told, to listeners who go by keys: the first that is used up takes the key away from them."""
+
+
+class HitsAreCopies(CountedTable):
+    """A block that is hit is told as one more, to listeners who count."""
+
+    def acquire(self, block: Block) -> None:
+        super().acquire(block)
+        if block.key is not None:
+            above, units = block.key
+            before = above if isinstance(above, tuple) else None
+            self.tell(Event("stored", "device", block.key, before, units, namespace_of(block.key)), 1)
+
+
+COUNTED = zoo.target_of("block_copies").profile
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize(
+    ("kind", "profile", "rules"),
+    [
+        (RemovedWithTheFirst, PROFILE, {2: {"EVENT-08"}, 3: {"EVENT-02"}}),
+        (HitsAreCopies, COUNTED, {2: {"EVENT-04"}, 3: {"EVENT-04"}}),
+    ],
+)
+def test_a_block_table_tells_as_its_listeners_read(
+    kind: type[BlockTable], profile: Profile, rules: dict[int, set[str]], depth: int
+) -> None:
+    assert found(Buggy(kind, profile), depth) & rules[depth]
+    assert not found(Buggy(CountedTable, COUNTED), depth)
+
+
+def test_components_tell_as_their_listeners_read() -> None:
+    """Of equal blocks each is told to listeners who go by names, or one of them twice to listeners who count."""
+    counted, named = BlockRequestsTarget(), zoo.target_of("block_names")
+    assert {"COMP-49", "COMP-51"} & found(Buggy(counted.make, named.profile), configs=counted.configs)
+
+    class ToldTwice(BlockRequests):
+        def tell(self, event: ComponentEvent, others: int) -> None:
+            self.events += [event, event] if others and event.what == "stored" else [event]
+
+    class Twice(BlockRequestsTarget):
+        kind = ToldTwice
+
+    assert "COMP-48" in found(Buggy(Twice().make, counted.profile), configs=counted.configs)
+
+
 @pytest.mark.parametrize(
     ("kind", "rules"),
     [
@@ -182,11 +234,14 @@ def test_a_bug_of_a_block_table_is_found(kind: type[BlockTable], rules: set[str]
     assert found(Buggy(kind)) & rules, found(Buggy(kind))
 
 
-def found(target: Buggy, depth: int = 3) -> set[str]:
+LITTLE = (Config(page_size=1, pages=8), Config(page_size=4, pages=8))
+
+
+def found(target: Buggy, depth: int = 3, configs: Sequence[Config] = LITTLE) -> set[str]:
     """The rules that a few schedules find broken first."""
     broken: set[str] = set()
     for seed in range(4):
-        for config in (Config(page_size=1, pages=8), Config(page_size=4, pages=8)):
+        for config in configs:
             item = Item(kind="random", config=config, seed=seed, ops=250)
             result = run_item(target, item, Options(depth=depth, reruns=0, shrink_trials=0))
             broken.update(*(finding.rules for finding in result.findings))

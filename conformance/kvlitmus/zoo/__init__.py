@@ -33,6 +33,8 @@ ZOO: tuple[str, ...] = (
     "block_writes",
     "block_store",
     "block_requests",
+    "block_copies",
+    "block_names",
 )
 """The names of all caches."""
 

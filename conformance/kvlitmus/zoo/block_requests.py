@@ -130,8 +130,9 @@ class BlockRequests(BlockGroups):
                 if end <= self.computed(table) and block not in self.keys:
                     at = (name, table.key.namespace, table.key.units[:end])
                     self.keys[block] = at
-                    self.equal.setdefault(at, []).append(block)
-                    self.events.append(ComponentEvent("stored", "device", *at))
+                    equal = self.equal.setdefault(at, [])
+                    self.tell(ComponentEvent("stored", "device", *at), len(equal))
+                    equal.append(block)
 
     def computed(self, table: Table) -> int:
         """Up to where the whole blocks of a request get their keys."""
@@ -145,14 +146,18 @@ class BlockRequests(BlockGroups):
             block = next(iter(self.line))
             del self.line[block]
             at = self.keys.pop(block)
-            self.events.append(ComponentEvent("removed", "device", *at))
             self.equal[at].remove(block)
+            self.tell(ComponentEvent("removed", "device", *at), len(self.equal[at]))
             if not self.equal[at]:
                 del self.equal[at]
             self.free.append(block)
         block = self.free.pop(0)
         self.held[block] = 1
         return block
+
+    def tell(self, event: ComponentEvent, others: int) -> None:
+        """Listeners count: they hear of each block, whatever ``others`` have its key."""
+        self.events.append(event)
 
     def hold(self, block: int) -> None:
         """Count up, and out of the line."""
@@ -186,6 +191,7 @@ class BlockRequestsTarget:
     profile = PROFILE
     configs = CONFIGS
     capabilities = ("component_lookup", "component_requests", "component_events", "component_view")
+    kind = BlockRequests
 
     def make(self, config: Config) -> Served:
         """Fresh groups over a fresh pool."""
@@ -194,7 +200,7 @@ class BlockRequestsTarget:
             raise Unsupported("groups of blocks of tokens share one pool")
         if any(isinstance(group.shape, Derived) for group in layout.components):
             raise Unsupported("no group is derived from another")
-        return Served(BlockRequests(layout.components, *layout.places.values()))
+        return Served(self.kind(layout.components, *layout.places.values()))
 
 
 class Served:

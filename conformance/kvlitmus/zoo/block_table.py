@@ -135,18 +135,22 @@ class BlockTable:
         del places[block.number]
         if not places:
             del self.found[block.key]
-            self.told.append(Event("removed", "device", block.key))
+        self.tell(Event("removed", "device", block.key), len(places))
         block.key = None
 
     def enter(self, block: Block, key: BlockKey) -> None:
         """From now on the block is found under this key."""
         block.key = key
         places = self.found.setdefault(key, {})
+        above, units = key
+        before = above if isinstance(above, tuple) else None
+        self.tell(Event("stored", "device", key, before, units, namespace_of(key)), len(places))
         places[block.number] = block
-        if len(places) == 1:
-            above, units = key
-            before = above if isinstance(above, tuple) else None
-            self.told.append(Event("stored", "device", key, before, units, namespace_of(key)))
+
+    def tell(self, event: Event, others: int) -> None:
+        """Listeners go by keys: they hear of the first block of a key, and of the last."""
+        if not others:
+            self.told.append(event)
 
     # Requests
 
@@ -275,6 +279,7 @@ PROFILE = Profile(
     hit_counts="none",
     hash_scheme="kvlitmus-2",
     misuse="reject",
+    event_copies="one",
 )
 
 

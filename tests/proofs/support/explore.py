@@ -214,7 +214,7 @@ class Explorer:
         checker, adapter, tree = self.checker, self.adapter, state.known.tree
         adapter.state, adapter.told, adapter.cleared = state.known, tree, False
         roots = {name: tree.pages[path(tree, name)[0]].parent for name in tree.pages}
-        told = EventMirror(device=frozenset(tree.pages), pages={name: name for name in tree.pages}, roots=roots)
+        told = EventMirror(device=dict.fromkeys(tree.pages, 1), pages={name: name for name in tree.pages}, roots=roots)
         checker.state = state.known._replace(told=told)
         adapter.group = None
         adapter.choice = type(adapter.choice)()

@@ -123,7 +123,7 @@ def events_tell_what_there_is(now: State, setting: Setting, contents: Contents, 
     assert known.told is not None
     told, resident, host = known.told, set(now.tree.pages), set(host_of(now).copies)
     host.difference_update(name for one in host_of(now).transfers if one.kind == BACKUP for name in one.names)
-    if told.device == resident and told.host == host:
+    if told.device.keys() == resident and told.host.keys() == host:
         return ""
     return f"told {sorted(told.device)} and {sorted(told.host)}, there are {sorted(resident)} and {sorted(host)}"
 

@@ -144,7 +144,8 @@ class Shower:
             failing=seen.failing,
         )
         roots = {name: self.setting.names.root(page.key.namespace) for name, page in self.pages.items()}
-        told = EventMirror(frozenset(now.tree.pages), event.on_host(now), {name: name for name in self.pages}, roots)
+        there, below = dict.fromkeys(now.tree.pages, 1), dict.fromkeys(event.on_host(now), 1)
+        told = EventMirror(there, below, {name: name for name in self.pages}, roots)
         return now._replace(tiers=tiers, told=told)
 
     def work(self, now: State, seen: TierSeen) -> dict[int, Work]:

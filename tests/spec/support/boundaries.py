@@ -195,7 +195,7 @@ LENGTHS = (
     row(
         "told_length",
         4,
-        state=EMPTY._replace(told=EventMirror(frozenset(PATH.pages))),
+        state=EMPTY._replace(told=EventMirror(dict.fromkeys(PATH.pages, 1))),
         setting=setting(2),
         call=MATCH,
         match_cap=4,
@@ -204,7 +204,24 @@ LENGTHS = (
     row("told_length", UNKNOWN, state=EMPTY, setting=setting(host_pages=4), call=MATCH, match_cap=8),
     row("told_least", UNKNOWN, setting=setting(profile={"match_ends": "node"}), told_length=4),
     row("told_least", 4, setting=setting(), told_length=4),
-    row("told_again", UNKNOWN, told=EventMirror(twice=("x",)), setting=setting(profile={"publish": "at_alloc"})),
+    row(
+        "told_again",
+        UNKNOWN,
+        told=EventMirror(twice=("x",)),
+        setting=setting(profile={"event_copies": "one"}),
+        then=EMPTY,
+    ),
+    row("told_again", ("x",), told=EventMirror(twice=("x",)), setting=setting(), then=EMPTY),
+    *(
+        row(
+            "told_again",
+            found,
+            told=EventMirror({Name(5): told}),
+            setting=setting(profile={"publish": "at_alloc", "event_delay": late}),
+            then=EMPTY._replace(table={PageNo(page): Block(Name(5), 0) for page in (1, 2)}),
+        )
+        for told, late, found in ((2, 0, []), (3, 0, ["told 3 times: page 5"]), (3, 1, []))
+    ),
     row("found_lately", PATH.pages[:1], then=EMPTY, setting=setting(), call=MATCH, answer=Hit(4)),
     row("protected_length", UNKNOWN, setting=setting(1, {"match_ends": "node"}), state=EMPTY, call=MATCH, match_cap=8),
 )

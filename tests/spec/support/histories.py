@@ -58,7 +58,7 @@ class Noting(Checker):
     def _observe(self, call: Any, answer: Any, expected: State, found: Any, row_found: Any) -> None:
         super()._observe(call, answer, expected, found, row_found)
         seen, told = self.before, self.state.told
-        events, cached = None if told is None else told.device, seen.cached if seen.seen else None
+        events, cached = None if told is None else frozenset(told.device), seen.cached if seen.seen else None
         self.noted.append(Noted(call, answer, self.state, seen.available, seen.sizes, events, cached))
 
 

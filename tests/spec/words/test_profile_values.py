@@ -144,6 +144,7 @@ SHOWN_BY = {
     ("misuse", "undefined"): "misuse-is-undefined",
     ("restored_counts", False): "specimen as a hierarchy",
     ("refused_begin", "renews"): "specimen in little memory",
+    ("event_copies", "each"): "block_copies",
     ("sparse_count", "empty"): "specimen as a sparse host pool",
     ("sparse_staged", "first"): "specimen as a sparse host pool",
     ("sparse_grows", "page"): "specimen as a sparse host pool",

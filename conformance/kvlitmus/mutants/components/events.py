@@ -8,6 +8,7 @@ from dataclasses import replace
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
 from kvlitmus.conformance.specimen.components.tree import ComponentJournal, ComponentNode
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.interface.components import ComponentEvent
 
@@ -109,6 +110,29 @@ class EventsAreToldTwice(ComponentJournal):
         return [*again, *told]
 
 
+BY_NAME = replace(PROFILE, event_copies="one")
+"""Listeners that keep a set of names."""
+
+
+@mutant(
+    "component-events-take-back-what-is-told-again", profile=BY_NAME, kills=("COMP-49", "COMP-52"), configs=WINDOWED
+)
+class EventsTakeBackWhatIsToldAgain(ComponentJournal):
+    """An entry that is told again is taken back as often as it was told, by a cache whose listeners don't count.
+
+    Every second one is told twice; who goes by names loses it with the first removal, which comes with the next call.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.back: list[ComponentEvent] = []
+
+    def take(self) -> list[ComponentEvent]:
+        told, back = super().take(), self.back
+        self.back = [one._replace(what="removed") for one in told[::2] if one.what == "stored"]
+        return [*back, *told]
+
+
 @mutant("component-events-forget-a-reset", kills=("COMP-49",), configs=WINDOWED)
 class EventsForgetAReset(ComponentJournal):
     """A reset tells nothing."""
@@ -151,6 +175,23 @@ class EventsInAnyOrder(ComponentJournal):
         if len({(one.tier, one.component, one.namespace, one.units) for one in told}) < len(told):
             return told  # what comes and goes in one call is told as it happens
         return sorted(told, key=lambda one: (one.what != "cleared", one.what, one.component, -len(one.units)))
+
+
+@null_mutant("component-events-tell-again", profile=BY_NAME, configs=(*WINDOWED, *COMPONENT_HOST_CONFIGS[:2]))
+class EventsTellAgain(ComponentJournal):
+    """What came with one call and is there still is told again with the next, to listeners who don't count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: list[ComponentEvent] = []
+
+    def take(self) -> list[ComponentEvent]:
+        told, last = super().take(), self.last
+        gone = {tuple(one[1:]) for one in told if one.what == "removed"}
+        self.last = [one for one in told if one.what == "stored" and tuple(one[1:]) not in gone]
+        if any(one.what == "cleared" for one in told):
+            return told
+        return [*told, *[one for one in last if tuple(one[1:]) not in gone]]
 
 
 @null_mutant("component-events-clear-one-by-one", configs=(*WINDOWED, *COMPONENT_HOST_CONFIGS[:2]))

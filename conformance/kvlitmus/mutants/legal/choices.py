@@ -19,6 +19,7 @@ from kvlitmus.conformance.specimen.prefix.works import ENDED, Fetch
 from kvlitmus.conformance.specimen.stores import PageShelf
 from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
 from kvlitmus.mutants.legal.prefix.flat import BOTH, EVERYWHERE
+from kvlitmus.mutants.prefix.event import BY_NAME, TellsHitsAgain
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.words.limits import PARTS
@@ -139,6 +140,21 @@ class EventsOfTheTiersLag(TieredSpecimen):
 
     def events(self) -> Sequence[Event]:
         return self.outbox.send(super().events())
+
+
+@null_mutant("hits-are-told-again", profile=BY_NAME, configs=BOTH)
+class HitsAreToldAgain(TellsHitsAgain):
+    """What a match has found is told once more, to listeners who keep a set of names, as the profile declares."""
+
+
+@null_mutant("host-copies-are-told-on-both-tiers", profile=BY_NAME, configs=HOSTED)
+class HostCopiesAreToldOnBothTiers(TierTree):
+    """What gets a copy on the host is told for the device once more, to listeners who keep a set of names."""
+
+    def tell_stored(self, tier: str, node: Node, start: int = 0) -> None:
+        super().tell_stored(tier, node, start)
+        if tier == "host" and node.pages:
+            super().tell_stored("device", node, start)
 
 
 @null_mutant("misuse-is-undefined", profile=replace(PROFILE, misuse="undefined"))

@@ -166,6 +166,45 @@ class BackedUpIsToldAsStoredAgain(TierTree):
             super().tell_stored("device", node, start)
 
 
+BY_NAME = replace(PROFILE, event_copies="one")
+"""Listeners that keep a set of names."""
+
+
+class TellsHitsAgain(RadixTree):
+    """A tree that tells what was found by a match once more, as vLLM does where it is asked for a full report."""
+
+    def match(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], Node]:
+        slots, node = super().match(namespace, units)
+        at: Node | None = node
+        path = []
+        while at is not None and at.parent is not None:
+            path.append(at)
+            at = at.parent
+        for one in reversed(path):
+            self.tell_stored("device", one)
+        return slots, node
+
+
+@mutant("hits-are-counted-as-copies", kills=("EVENT-04",))
+class HitsAreCountedAsCopies(TellsHitsAgain):
+    """Routers that count copies keep what is gone: a hit is told as one copy more, an eviction as one less."""
+
+
+@mutant("what-was-told-again-is-taken-back", profile=BY_NAME, kills=("EVENT-02", "EVENT-08"))
+class WhatWasToldAgainIsTakenBack(TellsHitsAgain):
+    """Routers that go by names lose what is there: what a hit told again is taken back, as if it had been a copy."""
+
+    def match(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], Node]:
+        slots, node = super().match(namespace, units)
+        self.tell_removed("device", node.names)
+        return slots, node
+
+
+@mutant("removed-with-the-first-copy-of-a-name", profile=BY_NAME, kills=("EVENT-01", "EVENT-03"))
+class RemovedWithTheFirstCopyOfAName(RemovedWithTheFirstCopy):
+    """The same with listeners who go by names: of two tiers each has a name of its own."""
+
+
 @mutant("ids-of-events-wrap", kills=("EVENT-05",))
 class IdsOfEventsWrap(RadixTree):
     """Routers take one page for another: the ids of pages are short, and come again while the first is there still."""

@@ -7,15 +7,17 @@ cached, and where a hit will end.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.components.advance import advance_components
 from kvlitmus.spec.components.calls import After, At, ComponentMatch, ComponentStart
-from kvlitmus.spec.components.replay import Replayed, replayed
+from kvlitmus.spec.components.replay import Replayed, replayed, text_of
 from kvlitmus.spec.components.state import ComponentState, ends_at, needed_at, unfollowed_at
 from kvlitmus.spec.components.tree import CALLS, EVERY, HITS
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.prefix.listener import copies_count, told_too_often
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import largest
@@ -40,16 +42,24 @@ def component_telling(answer: After) -> Collection[At] | Unknown:
 
 
 @fact(2, ports=TOLD)
-def component_odd_events(setting: Setting, component_told: Replayed) -> Sequence[str]:
-    """What is wrong with the events of the call, in words."""
-    kept = setting.profile.component_copies == "kept"
-    return component_told.odd if kept else (*component_told.odd, *component_told.twice)
-
-
-@fact(2, ports=TOLD)
 def component_known(setting: Setting, state: ComponentState, call: object, answer: After) -> ComponentState:
     """What is known of the cache after the call, by calls and answers, and by a snapshot where there is one."""
     return advance_components(state, setting, call, answer)  # type: ignore[arg-type]
+
+
+@fact(2, ports=TOLD)
+def component_odd_events(setting: Setting, component_known: ComponentState, component_told: Replayed) -> Sequence[str]:
+    """What is wrong with the events of the call, in words, and what is told more often than it has copies, where copies count."""
+    if not copies_count(setting.profile):
+        return component_told.odd
+    if setting.profile.component_copies == "one":
+        return (*component_told.odd, *component_told.twice)
+    places = Counter(at for at, _ in component_known.stored)
+    often = [
+        f"told more often than it is there: {text_of(setting, at)}"
+        for at in told_too_often(component_told.device, places)
+    ]
+    return (*component_told.odd, *often)
 
 
 @fact(2, ports=TOLD)
@@ -115,7 +125,7 @@ def component_told_least(
     premise="component_telling",
 )
 def events_of_entries_make_sense(component_odd_events: Sequence[str]) -> bool:
-    """An event MUST NOT tell of an entry as removed from a tier where it isn't by the events before, nor as stored where it is, unless equal entries are all kept."""
+    """An event MUST NOT tell of an entry as removed from a tier where it isn't by the events before, nor, where the profile says that copies count, as stored more often than it has copies there."""
     return not component_odd_events
 
 

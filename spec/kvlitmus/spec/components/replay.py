@@ -1,7 +1,6 @@
 """What somebody knows who replays the events of a cache of components from the beginning.
 
-An event names an entry by its component and its prefix, in full.  Where equal entries are all kept
-(``component_copies``), each may be told; what is known is then how many of them there are.
+An event names an entry by its component and its prefix, in full.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.components.calls import At, Telling
+from kvlitmus.spec.prefix.listener import DEVICE, HOST, Listener
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.setting import Setting
-
-DEVICE, HOST = "device", "host"
 
 
 @lean
@@ -31,28 +29,19 @@ def replayed(told: Replayed, setting: Setting, events: Iterable[Telling]) -> Rep
     events = tuple(events)
     if not events:
         return told._replace(odd=(), twice=())
-    tiers = {DEVICE: dict(told.device)} | ({HOST: dict(told.host)} if setting.layout.host else {})
+    heard = Listener[At](setting.profile, {DEVICE: told.device} | ({HOST: told.host} if setting.layout.host else {}))
     odd, twice = list[str](), list[str]()
     for one in events:
         if one.what == "cleared":
-            tiers = {tier: {} for tier in tiers}
-            continue
-        there = tiers.get(one.tier)
-        if there is None or one.what not in ("stored", "removed") or one.at is None:
+            heard.cleared()
+        elif one.tier not in heard.tiers or one.what not in ("stored", "removed") or one.at is None:
             odd.append("an event of another kind, or of a tier that there is not")
-            continue
-        had = there.get(one.at, 0)
-        if one.what == "stored":
-            if had:
+        elif one.what == "stored":
+            if heard.stored(one.tier, one.at):
                 twice.append(f"stored on the {one.tier}, where it is already: {text_of(setting, one.at)}")
-            there[one.at] = had + 1
-        elif had:
-            there[one.at] = had - 1
-            if had == 1:
-                del there[one.at]
-        else:
+        elif not heard.removed(one.tier, one.at):
             odd.append(f"removed from the {one.tier} without being there: {text_of(setting, one.at)}")
-    return Replayed(tiers[DEVICE], tiers.get(HOST, {}), tuple(odd), tuple(twice))
+    return Replayed(heard.tiers[DEVICE], heard.tiers.get(HOST, {}), tuple(odd), tuple(twice))
 
 
 def text_of(setting: Setting, at: At) -> str:

@@ -18,6 +18,7 @@
 - :mod:`~kvlitmus.spec.prefix.release`: what is given back and not yet free.
 - :mod:`~kvlitmus.spec.prefix.seen`: what was seen of the cache.
 - :mod:`~kvlitmus.spec.prefix.replay`: what events tell.
+- :mod:`~kvlitmus.spec.prefix.listener`: what somebody knows who hears all events, of any kind of cache.
 - :mod:`~kvlitmus.spec.prefix.late_events`: what they may tell late.
 - :mod:`~kvlitmus.spec.prefix.partial`: what remains known where evictions aren't seen.
 - :mod:`~kvlitmus.spec.prefix.windows`: what evictions may have taken that nobody saw.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kvlitmus.spec.interface.tiers import Event
+from kvlitmus.spec.prefix.listener import DEVICE, HOST, Listener
 from kvlitmus.spec.prefix.state import EventMirror
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
@@ -22,7 +23,7 @@ class Replica:
 
     def __init__(self, told: EventMirror, setting: Setting, shown: Shown) -> None:
         self.setting, self.shown = setting, shown
-        self.tiers = {"device": set(told.device), "host": set(told.host)}
+        self.heard = Listener[Name](setting.profile, {DEVICE: told.device, HOST: told.host})
         self.pages, self.roots = dict(told.pages), dict(told.roots)
         self.odd: list[str] = []
         self.twice: list[str] = []
@@ -33,15 +34,15 @@ class Replica:
     def told(self) -> EventMirror:
         """What is known after these events."""
         wrong = map(tuple, (self.odd, self.twice, self.renamed, self.strays, self.orphans))
-        return EventMirror(
-            frozenset(self.tiers["device"]), frozenset(self.tiers["host"]), self.pages, self.roots, *wrong
-        )
+        tiers = self.heard.tiers
+        return EventMirror(tiers[DEVICE], tiers[HOST], self.pages, self.roots, *wrong)
 
     def take(self, event: Event) -> None:
         """One event more."""
         if event.what == "cleared":
-            self.tiers, self.pages, self.roots = {"device": set(), "host": set()}, {}, {}
-        elif event.what not in ("stored", "removed") or event.tier not in self.tiers:
+            self.heard.cleared()
+            self.pages, self.roots = {}, {}
+        elif event.what not in ("stored", "removed") or event.tier not in self.heard.tiers:
             self.odd.append(f"no such event: {self.shown(event)}")
         elif event.what == "removed":
             self.removed(event)
@@ -50,15 +51,13 @@ class Replica:
 
     def somewhere(self, name: Name | None) -> bool:
         """Whether this page is on any tier."""
-        return name in self.tiers["device"] or name in self.tiers["host"]
+        return any(name in there for there in self.heard.tiers.values())
 
     def removed(self, event: Event) -> None:
         """A page has left a tier."""
         name = self.pages.get(event.page)
-        if name is None or name not in self.tiers[event.tier]:
+        if name is None or not self.heard.removed(event.tier, name):
             self.odd.append(f"removed from the {event.tier} without being there: {self.shown(event.page)}")
-        else:
-            self.tiers[event.tier].discard(name)
 
     def stored(self, event: Event) -> None:
         """A page is on a tier."""
@@ -77,14 +76,13 @@ class Replica:
                 self.strays.append(f"in another namespace than the page before it: {self.shown(event)}")
             if not self.somewhere(start):
                 self.orphans.append(f"stored below a page that is on no tier: {self.shown(event)}")
-        if name in self.tiers[event.tier]:
-            self.twice.append(f"stored on the {event.tier}, where it is already: {self.shown(event)}")
         old = self.pages.get(event.page)
         if old is not None and old != name and self.somewhere(old):
             self.renamed.append(f"this id stands for another page, which is there: {self.shown(event)}")
         self.pages[event.page] = name
         self.roots[name] = root if event.parent is None else self.roots[start]
-        self.tiers[event.tier].add(name)
+        if self.heard.stored(event.tier, name):
+            self.twice.append(f"stored on the {event.tier}, where it is already: {self.shown(event)}")
 
 
 def replay(told: EventMirror, setting: Setting, events: Iterable[Event], shown: Shown = repr) -> EventMirror:

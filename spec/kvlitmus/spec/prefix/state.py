@@ -49,10 +49,10 @@ class RequestState(NamedTuple):
 class EventMirror(NamedTuple):
     """What all events so far tell; and of the last step alone, in words, what was wrong with its events."""
 
-    device: frozenset[Name] = frozenset()
-    """The names of the pages on the device."""
-    host: frozenset[Name] = frozenset()
-    """Those of the pages on the host."""
+    device: Mapping[Name, int] = {}
+    """The pages on the device by name, and how often each is there: once, unless copies count."""
+    host: Mapping[Name, int] = {}
+    """The same of the host."""
     pages: Mapping[object, Name] = {}
     """Which page each page id stands for."""
     roots: Mapping[Name, Name] = {}

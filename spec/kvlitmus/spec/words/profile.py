@@ -22,6 +22,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "publish": ("explicit", "at_alloc"),
     "release_delay": range((1 << 20) + 1),
     "event_delay": range((1 << 20) + 1),
+    "event_copies": ("each", "one"),
     "hit_counts": ("insert", "match", "none"),
     "split_created": ("keeps", "renews"),
     "slru_hits": range(1, (1 << 20) + 1),
@@ -95,6 +96,9 @@ class Profile:
         free list (:mod:`kvlitmus.spec.prefix.release`); 0 where there is no release queue.
     event_delay: so many calls after the one that changed something, at most, its events are told: together, and after those of
         the calls before.
+    event_copies: what somebody keeps who listens to the events (:mod:`kvlitmus.spec.prefix.listener`), of pages and of
+        entries of components alike: a count of ``each`` one's copies, which are told one by one; or ``one`` name for all
+        copies, which is told as removed when the last of them goes, and may be told as stored again while it is there.
     hit_counts: what raises the count used by LFU and SLRU: ``insert`` (a new node starts with 1),
         ``match``, or ``none``.
     lock_touches: whether taking a lock counts as a use for recency.
@@ -215,6 +219,7 @@ class Profile:
     publish: str = "explicit"
     release_delay: int = 0
     event_delay: int = 0
+    event_copies: str = "each"
     hit_counts: str = "insert"
     lock_touches: bool = False
     unlock_touches: bool = False

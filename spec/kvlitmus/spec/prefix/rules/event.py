@@ -6,7 +6,9 @@ replays every event from the beginning must know exactly what is cached, and on 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import cast
 
 from kvlitmus.spec.interface import Begun, Hit
@@ -16,6 +18,7 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.prefix.calls import Begin, Match, Reset
 from kvlitmus.spec.prefix.late_events import Late, followed
+from kvlitmus.spec.prefix.listener import copies_count, told_too_often
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.tree import LOOKUPS
@@ -45,9 +48,16 @@ def stored_events(after: Seen) -> Sequence[Event]:
 
 
 @fact(2)
-def told_again(told: EventMirror, setting: Setting) -> Sequence[str] | Unknown:
-    """Events of pages that are on that tier by the events before; in a block table a page may have many places."""
-    return UNKNOWN if setting.table else told.twice
+def told_again(told: EventMirror, setting: Setting, then: State) -> Sequence[str] | Unknown:
+    """What is told as stored more often than it has copies on that tier, where copies count; unknown where they don't."""
+    if not copies_count(setting.profile):
+        return UNKNOWN
+    if not setting.table:
+        return told.twice
+    places = Counter(block.name for block in then.table.values())
+    if setting.profile.event_delay:
+        return []
+    return [f"told {told.device[name]} times: page {name}" for name in told_too_often(told.device, places)]
 
 
 @fact(2)
@@ -83,15 +93,15 @@ def told_length(state: State, setting: Setting, call: Match | Begin, match_cap: 
 
 
 @fact(2)
-def told_device(told: EventMirror) -> frozenset[Name]:
+def told_device(told: EventMirror) -> AbstractSet[Name]:
     """Names of the pages that are on the device by all events so far."""
-    return told.device
+    return told.device.keys()
 
 
 @fact(2)
-def told_host(told: EventMirror) -> frozenset[Name]:
+def told_host(told: EventMirror) -> AbstractSet[Name]:
     """Names of the pages that are on the host by all events so far."""
-    return told.host
+    return told.host.keys()
 
 
 @fact(3)
@@ -106,8 +116,8 @@ def device_lately(
 
 @fact(2, ports=("tiers",))
 def host_lately(
-    then: State, setting: Setting, tiers_seen: TierSeen, below: Tiers, told_host: frozenset[Name]
-) -> Sequence[frozenset[Name]] | Unknown:
+    then: State, setting: Setting, tiers_seen: TierSeen, below: Tiers, told_host: AbstractSet[Name]
+) -> Sequence[AbstractSet[Name]] | Unknown:
     """What was on the host after the call, and after those before it as far as events may lag; without a snapshot as it is told, where that can be."""
     if not setting.seen:
         surely, perhaps = below.hosted
@@ -175,7 +185,7 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
     reference="prefix.event.changes",
     premise="told_device",
 )
-def events_tell_what_the_device_has(told_device: frozenset[Name], device_lately: Sequence[frozenset[Name]]) -> bool:
+def events_tell_what_the_device_has(told_device: AbstractSet[Name], device_lately: Sequence[frozenset[Name]]) -> bool:
     """When nothing is under way, in a flat cache after every call, the events so far MUST tell exactly the pages that are on the device, or were after one of the last calls, as far as the profile lets events lag."""
     return told_device in device_lately
 
@@ -188,7 +198,7 @@ def events_tell_what_the_device_has(told_device: frozenset[Name], device_lately:
     reference="prefix.event.changes",
     premise="told_host",
 )
-def events_tell_what_the_host_has(told_host: frozenset[Name], host_lately: Sequence[frozenset[Name]]) -> bool:
+def events_tell_what_the_host_has(told_host: AbstractSet[Name], host_lately: Sequence[AbstractSet[Name]]) -> bool:
     """When nothing is under way, the events so far MUST tell exactly the pages that are on the host, or were after one of the last calls, as far as the profile lets events lag."""
     return told_host in host_lately
 
@@ -201,8 +211,8 @@ def events_tell_what_the_host_has(told_host: frozenset[Name], host_lately: Seque
     reference="prefix.event.changes",
     premise="stored_events",
 )
-def a_page_is_told_once(told_again: Sequence[str]) -> bool:
-    """A page MUST NOT be told as stored on a tier where it is already by the events before."""
+def a_copy_is_told_once(told_again: Sequence[str]) -> bool:
+    """Where the profile says that copies count, a page MUST NOT be told as stored on a tier more often than it has copies there."""
     return not told_again
 
 
