@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
+from kvlitmus.conformance import cli
+from tests.support.actions import Runner, value_of
+
 ROOT = Path(__file__).resolve().parent.parent
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 ACTION = ROOT / "action.yml"
@@ -137,33 +140,106 @@ def test_every_pin_is_used_and_there_are_workflows_for_both() -> None:
     assert "bash .ci/run" in (ROOT / ".github/workflows/checks.yml").read_text(encoding="utf-8")
 
 
-def test_the_nightly_workflow_and_the_page_use_inputs_that_the_action_has() -> None:
-    known = yaml.safe_load(ACTION.read_text(encoding="utf-8"))["inputs"].keys()
-    nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text(encoding="utf-8"))
-    used = [step["with"] for _, step in steps_of(nightly) if step.get("uses") == "./"]
-    page = (ROOT / "docs/fuzz.md").read_text(encoding="utf-8")
-    for block in re.findall(r"```yaml.*?\n(.*?)```", page, re.DOTALL):
-        data = yaml.safe_load(block)
-        used += [step["with"] for _, step in steps_of(data) if "kvlitmus@" in step.get("uses", "")]
-        assert wrong_permissions(data) + wrong_steps(data) + wrong_triggers(data) == []
-    assert len(used) >= 2
-    assert all(one.keys() <= known for one in used)
+def printed() -> dict[str, str]:
+    """The workflows that pages show, by the file that they are for."""
+    pages = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+    blocks = [
+        found
+        for page in pages
+        for found in re.findall(r'```yaml title="([^"]+)"\n(.*?)```', page.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+    assert len(blocks) == len(dict(blocks)) >= 2
+    return dict(blocks)
+
+
+@pytest.mark.parametrize("name", printed())
+def test_a_printed_workflow_is_as_it_should_be(name: str) -> None:
+    text = re.sub(r"(uses: OWNER/kvlitmus@)COMMIT #.*", r"uses: ./", printed()[name])
+    assert complaints_of(text) == []
+
+
+@pytest.mark.parametrize("name", printed())
+def test_a_printed_workflow_runs(name: str, tmp_path: Path) -> None:
+    """In a repository that has what it names and nothing else; budgets alone are smaller than printed."""
+    command, less, files = PRINTED[name]
+    (tmp_path / "repository" / "adapters").mkdir(parents=True)
+    for module, where in (("my_cache", "specimen.cache"), ("my_pool", "zoo.slab")):
+        text = f"from kvlitmus.{where.replace('specimen', 'conformance.specimen')} import target as target\n"
+        (tmp_path / "repository" / "adapters" / f"{module}.py").write_text(text)
+    runner = Runner(tmp_path / "repository", yaml.safe_load(ACTION.read_text(encoding="utf-8")), given=less)
+    codes = runner.play(yaml.safe_load(printed()[name]))
+    assert set(codes.values()) == {0}, runner.summaries
+    assert len(codes) == len(runner.artifacts) == len(runner.summaries) == 2
+    for artifact, uploaded in runner.artifacts.items():
+        assert artifact.startswith(f"kvlitmus-{command}-adapters.my_") and set(files) <= {*uploaded}, uploaded
+    assert runner.asked_of_pip == ["install -e .", "install --quiet --disable-pip-version-check the-action"] * 2
+
+
+LESS = "--config page_size=1,policy=lru,bigram=false,pool=device,host_pages=0"
+PRINTED = {
+    ".github/workflows/kvlitmus.yml": (
+        "run",
+        {"args": f"{LESS} --steps 60 --no-litmus --jobs 1"},
+        ("night/report.json", "night/summary.md", "night/junit.xml"),
+    ),
+    ".github/workflows/fuzz.yml": (
+        "fuzz",
+        {"for": "10m", "args": f"{LESS} --no-canary --workers 1 --steps 100 --seed 1"},
+        ("night/report.json", "night/summary.md", "journal.jsonl"),
+    ),
+}
+"""What each printed workflow calls, what is given in the place of its budget, and what its artifacts have in them."""
+
+
+def test_the_action_fails_as_it_should(tmp_path: Path) -> None:
+    """For a command that it doesn't know, a baseline that isn't there, and a cache that breaks a rule."""
+    (tmp_path / "repository").mkdir()
+    runner = Runner(tmp_path / "repository", yaml.safe_load(ACTION.read_text(encoding="utf-8")))
+    few = f"{LESS} --steps 250 --no-litmus --jobs 1 --pack lock"
+
+    def code(**inputs: str) -> int:
+        runner.artifacts.clear()
+        return runner.steps([{"uses": "./", "with": {"target": "specimen", "args": few, **inputs}}], {"github": {}})
+
+    assert code(command="judge") == 2 and runner.artifacts == {}
+    assert code(baseline="known.toml") == 2
+    assert code(baseline="known.toml", **{"fail-on": "1 3"}) == 0
+    assert code(target="kvlitmus.mutants.run:by_name.lookup_pins") == 1
+    (uploaded,) = runner.artifacts.values()
+    assert any(name.startswith("failures/LOCK-") for name in uploaded)
+
+
+def test_the_runner_finds_what_was_wrong_before(tmp_path: Path) -> None:
+    """Two jobs that upload under one name, and an input that the action doesn't have."""
+    upload = {"uses": "actions/upload-artifact@1", "with": {"name": "one", "path": "${{ matrix.path }}"}}
+    jobs = {"a": {"strategy": {"matrix": {"path": ["x", "y"]}}, "steps": [upload]}}
+    with pytest.raises(AssertionError, match="two jobs upload one"):
+        Runner(tmp_path, {}).play({"jobs": jobs})
+    with pytest.raises(AssertionError, match="corpse"):
+        Runner(tmp_path, {"inputs": {"corpus": {}}}).steps([{"uses": "./", "with": {"corpse": ""}}], {})
+
+
+def test_expressions_are_worked_out() -> None:
+    contexts = {"inputs": {"a": "x", "fail-on": ""}, "strategy": {"job-index": 1}}
+    assert value_of("always() && inputs.a == 'x'", contexts) is True
+    assert value_of("inputs.fail-on || 'none'", contexts) == "none"
+    assert value_of("!(inputs.a != 'x') && strategy.job-index", contexts) == 1
+    with pytest.raises(AssertionError, match="can't be read"):
+        value_of("fromJSON(inputs.a)", contexts)
 
 
 def test_the_words_that_the_action_gives_to_the_command_are_understood() -> None:
-    """The script itself, with a command in the place of Python that writes down what it is called with."""
-    import argparse
-
-    from kvlitmus.conformance.cli.commands.arguments import add_fuzz
-
+    """Also those of inputs that no printed workflow gives."""
     action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
-    (script,) = [step["run"] for _, step in steps_of(action) if step.get("id") == "fuzz"]
-    words = re.findall(r"--[a-z]+", script.partition("code=0")[0])
-    assert {"--for", "--corpus", "--report", "--issue", "--baseline", "--python", "--workers"} == set(words)
-    parser = argparse.ArgumentParser()
-    add_fuzz(parser)
-    known = {word for action_ in parser._actions for word in action_.option_strings}
-    assert set(words) <= known
+    (script,) = [step["run"] for _, step in steps_of(action) if step.get("id") == "judge"]
+    for command, others in (
+        ("run", {"--for", "--corpus", "--issue"}),
+        ("fuzz", {"--markdown", "--junit", "--failures"}),
+    ):
+        words = set(re.findall(r"--[a-z]+", script.partition("code=0")[0]))
+        assert {"--report", "--baseline", "--python"} | others < words
+        known = {word for one in cli.parser(command).inner._actions for word in one.option_strings}  # type: ignore[union-attr]
+        assert words - others <= known
 
 
 GOOD = """
