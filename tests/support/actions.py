@@ -131,7 +131,8 @@ class Runner:
             text=True,
             check=False,
         )
-        outputs.update(line.split("=", 1) for line in notes["GITHUB_OUTPUT"].read_text().splitlines())
+        lines = notes["GITHUB_OUTPUT"].read_text().splitlines()
+        outputs.update({name: value for name, _, value in (line.partition("=") for line in lines)})
         self.asked_of_pip += notes["pip-log"].read_text().splitlines()
         self.summaries += [text for text in [notes["GITHUB_STEP_SUMMARY"].read_text()] if text]
         if done.returncode:
