@@ -130,8 +130,8 @@ def returns(value: Any) -> Turns:
 @pytest.mark.parametrize(
     ("odd", "said"),
     [
-        (returns(endless()), "more than 1000 decisions"),
-        (returns([Decision([], {}, ())]), "whose kind is no text"),  # type: ignore[arg-type]
+        (returns(endless()), "at most 1000 things, got more"),
+        (returns([Decision([], {}, ())]), "expected a text, got list"),  # type: ignore[arg-type]
         (returns([Decision("grant", "read", ("ab",))]), "not a list of decisions"),  # type: ignore[arg-type]
         (enters(*[Collective(Group("tp", (0,)), "barrier")] * 1001), "entered more than 1000 things"),
         (enters(Collective(Group("tp", ()), "min")), "collective of nobody"),

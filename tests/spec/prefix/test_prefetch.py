@@ -243,13 +243,13 @@ def test_a_plan_of_the_wrong_form_is_refused() -> None:
         checked_plan(PrefetchPlan(None, accounted=True))
     with pytest.raises(TypeError, match="refusal"):
         checked_plan(PrefetchPlan(3))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="list or tuple of texts"):
+    with pytest.raises(TypeError, match="a sequence of texts"):
         checked_plan(PrefetchPlan(None, prefix_keys="page 0"))
-    with pytest.raises(TypeError, match="list or tuple of texts"):
+    with pytest.raises(TypeError, match="a text as the hash"):
         checked_plan(PrefetchPlan(None, prefix_keys=(b"page 0",)))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sequence of texts"):
         checked_hashes("ab")
-    with pytest.raises(TypeError, match="must be text"):
+    with pytest.raises(TypeError, match="a text as the hash"):
         checked_hashes([b"ab"])
 
 

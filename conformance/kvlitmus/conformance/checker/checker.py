@@ -25,11 +25,10 @@ from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import LED, TierObserver
 from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, Unsupported, capabilities_in
 from kvlitmus.conformance.ports.compose import Composed, with_requests
-from kvlitmus.conformance.support.integers import EXACT, integers, is_integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec.components.state import components_at_first
 from kvlitmus.spec.interface import Begun, Hit
-from kvlitmus.spec.interface.tiers import COPY_FAILURES, LOAD, Event
+from kvlitmus.spec.interface.tiers import LOAD, Event
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.plan import Judged, Plan, value_of
@@ -163,9 +162,18 @@ class Checker(Guard):
         self.has_data = config.tiered and "data" in self.capabilities
         tiers = None if self.store is None else Tiers()
         self.state = empty_state()._replace(tiers=tiers, told=EventMirror() if self.has_events else None)
-        self.forget()
-        if self.store is not None and config.storage == "attached":
-            attached = bool(self.call("attach(the suite's storage)", "attach", self.store))
+        try:
+            self.forget()
+            self.attach_at_first()
+        except Violation as violation:
+            violation.fresh = self
+            raise
+
+    def attach_at_first(self) -> None:
+        """Attach the suite's storage, where there is some from the beginning."""
+        if self.store is not None and self.config.storage == "attached":
+            answer = self.call("attach(the suite's storage)", "attach", self.store)
+            attached = self.flag(answer, "whether that was done")
             self.state = self.state._replace(tiers=self.below._replace(attached=attached))
             self.store.record()  # what it is asked before the first call is of no step
 
@@ -242,6 +250,8 @@ class Checker(Guard):
                 raise self.broken("PORT-03", f"expected a {'View' if self.store is None else 'TierView'}, got None")
         if self.store is not None and self.setting.steps:
             jobs = self.look("jobs")
+            if jobs is None:
+                raise self.broken("PORT-03", "expected a list of jobs, got None")
         try:
             if isinstance(self.observer, TierObserver):
                 if view is None:
@@ -272,13 +282,6 @@ class Checker(Guard):
             self.flag(after.jobs[call.job].failed, "whether a job has failed")
         after.record = self.store.record()
 
-    def kinds_failing(self) -> frozenset[str]:
-        """The kinds of which a copy is still to fail, as the cache says."""
-        kinds = self.look("failing")
-        if type(kinds) not in (list, tuple) or any(kind not in COPY_FAILURES for kind in kinds):
-            raise self.broken("PORT-03", f"expected kinds of copies from failing, got {shown(kinds)}")
-        return frozenset(kinds)
-
     def odd_contents(self, after: TierSeen) -> tuple[Held, ...]:
         """The pages whose slots don't hold what belongs there, on either tier."""
         return (*self.odd_on(after, "host"), *self.odd_on(after, "device"))
@@ -306,7 +309,9 @@ class Checker(Guard):
 
     def look_at_events(self) -> tuple[Event, ...]:
         """What was told since the last look."""
-        return tuple([row if type(row) is Event else Event(*row) for row in self.look("events")])
+        rows = self.listed(self.look("events"), "events")
+        with self.reading("events, each of fields of the promised types"):
+            return tuple(map(self.observer.read_event, rows))
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -333,7 +338,7 @@ class Checker(Guard):
         wrote = written_by(self.state, self.setting, call, answer)
         if wrote is not None:
             slots, names = wrote
-            self.adapter.poke(list(slots), list(names))
+            self.look("poke", list(slots), list(names))
 
     def compute(self, call: Compute) -> None:
         """The caller computes more of a request; the cache isn't told."""
@@ -367,7 +372,8 @@ class Checker(Guard):
         if self.has_events:
             after.events = self.look_at_events()
             assert then.told is not None
-            heard = replay(then.told, self.setting, after.events, shown)
+            with self.reading("events whose names of pages can be compared"):
+                heard = replay(then.told, self.setting, after.events, shown)
             then = told(then if heard is then.told else then._replace(told=heard), self.setting)
             if self.profile.event_delay:
                 then = remembered(then, self.setting, call, answer, after)
@@ -581,13 +587,6 @@ class Checker(Guard):
             if node.slots and not filled.isdisjoint(node.named.pages)
             for slot, name in zip(node.slots, node.named.units, strict=False)
         }
-
-    def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
-        """What slots of a tier hold."""
-        values = list(self.look("peek", tier, list(slots)))
-        if len(values) != len(slots) or not (EXACT.issuperset(map(type, values)) or all(map(is_integer, values))):
-            raise self.broken("PORT-03", f"expected {len(slots)} integers from peek, got {values[:8]}")
-        return [*integers(values)]
 
     def own(self, slots: Sequence[Slot]) -> None:
         """The suite owns the pages of these slots from now on."""

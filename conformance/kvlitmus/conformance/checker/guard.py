@@ -8,13 +8,16 @@ what the port promises, and what it does to sequences that aren't its own become
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, cast
 
 from kvlitmus.conformance.ports import Begun, Hit, Stored
-from kvlitmus.conformance.support.integers import integer, integers, is_integer, whether
+from kvlitmus.conformance.support.bounds import MAX_COUNT, MAX_SLOT, UNORDERED
+from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer, whether
 from kvlitmus.conformance.support.text import raised_text, shown, type_name
+from kvlitmus.spec.interface.tiers import COPY_FAILURES
 from kvlitmus.spec.law.facts import Facts
 from kvlitmus.spec.words.units import Slot
 
@@ -24,12 +27,6 @@ SPARE = 1_000
 PLAIN = frozenset({type(None), int, list, tuple, Hit, Stored, Begun})
 """Types of answers that do what they say."""
 
-UNORDERED = (str, bytes, bytearray, Mapping, Set)
-"""What iterates without being a sequence of slots."""
-
-MAX_SLOT = 1 << 48
-"""A slot beyond this is nonsense whatever the pool."""
-
 KEPT = 8
 """How many returned lists are watched for changes."""
 
@@ -38,7 +35,12 @@ SHOWN = 32
 
 
 class Violation(Exception):
-    """Rules that a call broke, with everything needed to say why."""
+    """Rules that a call broke, with everything needed to say why.
+
+    ``fresh``: the checker of a cache that broke them before the first call, where it was looked at.
+    """
+
+    fresh: Any = None
 
     def __init__(self, rules: Sequence[str], call: str, facts: Facts, detail: str = "") -> None:
         super().__init__(", ".join(rules))
@@ -123,7 +125,7 @@ class Guard:
         ``text`` is the call as a reader should see it; it goes in the history.
         """
         self.announce(text, method)
-        given = [(arg, list(arg)) for arg in args if isinstance(arg, list)]
+        given = [(arg, list(arg)) for arg in args if type(arg) is list]  # of a stranger's handle nothing is asked
         try:
             answer = getattr(self.adapter, method)(*args, **kwargs)
         except NotImplementedError:
@@ -132,14 +134,30 @@ class Guard:
             if self.starved and isinstance(error, MemoryError):
                 raise OutOfMemory from error
             raise self.raised(error, "the call") from error
-        for now, then in given:
-            if differ(now, then):
-                raise self.broken("PORT-04", f"the call changed its argument from {then} to {shown(now)}")
+        self.unchanged(given)
         if type(answer) not in PLAIN and issubclass(type(answer), tuple):
             return tuple.__getitem__(
                 cast("tuple[Any, ...]", answer), slice(None)
             )  # a stranger's class may lie about its length
         return answer
+
+    def unchanged(self, given: Iterable[tuple[list[Any], list[Any]]]) -> None:
+        """Lists that were passed (``now``, ``then``) must hold what they held (PORT-04)."""
+        for now, then in given:
+            if differ(now, then):
+                raise self.broken("PORT-04", f"the call changed its argument from {shown(then)} to {shown(now)}")
+
+    def attempt(self, make: Callable[[], Any]) -> tuple[Any, Exception | None]:
+        """Make a call that may refuse by an error of its own choice: its answer, and what it raised.
+
+        That it ends the process breaks PORT-02 here, too.
+        """
+        try:
+            return make(), None
+        except BaseException as error:
+            if not issubclass(type(error), Exception):
+                raise self.raised(error, "the call") from error
+            return None, cast("Exception", error)
 
     def announce(self, text: str, method: str) -> None:
         """A call is about to be made: it goes in the history."""
@@ -166,16 +184,19 @@ class Guard:
 
     def slots(self, answer: object) -> tuple[Slot, ...]:
         """The answer as slots; anything but a sequence of non-negative integers breaks PORT-03."""
-        got = answer if type(answer) is list or type(answer) is tuple else self.listed(answer)
-        if len(got) > 4 * self.capacity + SPARE:
-            raise self.broken("PORT-03", f"expected at most {self.capacity} slots, got {len(got)} or more")
+        mine = self.granted(answer)
+        if type(answer) is list:
+            self.kept.add(answer)
+        self.history[-1] += f" → {list(mine) if len(mine) <= SHOWN else f'{len(mine)} slots'}"
+        return mine
+
+    def granted(self, answer: object) -> tuple[Slot, ...]:
+        """The same of an answer that is neither kept nor shown."""
+        got = self.bounded(self.listed(answer, "slots"), "slots")
         mine = self.plain(got)
         if mine and not (min(mine) >= 0 and max(mine) < MAX_SLOT):
             lowest, highest = shown(min(mine)), shown(max(mine))
             raise self.broken("PORT-03", f"expected slots from 0 on, got {lowest} to {highest}")
-        if got is answer and type(got) is list:
-            self.kept.add(got)
-        self.history[-1] += f" → {list(mine) if len(mine) <= SHOWN else f'{len(mine)} slots'}"
         return cast("tuple[Slot, ...]", tuple(mine))
 
     def plain(self, got: Sequence[Any]) -> Collection[int]:
@@ -194,20 +215,35 @@ class Guard:
             return None
         return self.slots(answer)
 
-    def listed(self, answer: object) -> list[Any]:
+    def listed(self, answer: object, what: str) -> Sequence[Any]:
         """What iterates, as a list that is no longer than it may be; anything else breaks PORT-03."""
+        if type(answer) is list or type(answer) is tuple:
+            return answer
         name = type_name(answer)
-        try:
+        with self.reading(f"a sequence of {what}"):
             if not isinstance(answer, UNORDERED) and answer is not None:
-                return list(islice(cast("Iterable[Any]", answer), 4 * self.capacity + SPARE + 1))
-        except TypeError:
-            pass
+                with suppress(TypeError):
+                    got = list(islice(cast("Iterable[Any]", answer), 4 * self.capacity + SPARE + 1))
+                    return self.bounded(got, what)
+        raise self.broken("PORT-03", f"expected a sequence of {what}, got {name}")
+
+    def bounded(self, got: Sequence[Any], what: str) -> Sequence[Any]:
+        """What isn't longer than it may be; anything else breaks PORT-03."""
+        if len(got) > 4 * self.capacity + SPARE:
+            raise self.broken("PORT-03", f"expected at most {self.capacity} {what}, got {len(got)} or more")
+        return got
+
+    @contextmanager
+    def reading(self, what: str) -> Iterator[None]:
+        """An answer is read: what it raises by being read breaks PORT-03, or PORT-02 where it would end the process."""
+        try:
+            yield
+        except Violation:
+            raise
         except BaseException as error:
             if not issubclass(type(error), Exception):
                 raise self.raised(error, "looking at the answer") from error
-            detail = f"expected a sequence of slots, got a {name} that raised {raised_text(error)}"
-            raise self.broken("PORT-03", detail) from error
-        raise self.broken("PORT-03", f"expected a sequence of slots, got {name}")
+            raise self.broken("PORT-03", f"expected {what}, got what raised {raised_text(error)}") from error
 
     def fields(self, answer: object, many: int, form: str) -> tuple[Any, ...]:
         """The answer as a tuple of so many fields; anything else breaks PORT-03."""
@@ -219,10 +255,10 @@ class Guard:
             raise self.broken("PORT-03", f"expected {form}, got {shown(answer)}")
         return found
 
-    def count(self, answer: object, what: str) -> int:
-        """The answer as a count; anything but a non-negative integer breaks PORT-03."""
+    def count(self, answer: object, what: str, most: int = MAX_COUNT) -> int:
+        """The answer as a count; anything but a non-negative integer of some size breaks PORT-03."""
         number = answer if type(answer) is int else integer(answer) if is_integer(answer) else -1
-        if not 0 <= number < MAX_SLOT:
+        if not 0 <= number <= most:
             raise self.broken("PORT-03", f"expected {what} as a count, got {shown(answer)}")
         return number
 
@@ -233,10 +269,26 @@ class Guard:
         except TypeError as error:
             raise self.broken("PORT-03", f"expected {what}, True or False, got {shown(answer)}") from error
 
+    def kinds_failing(self) -> frozenset[str]:
+        """The kinds of which a copy is still to fail, as the cache says."""
+        kinds = self.listed(self.look("failing"), "kinds of copies")
+        if not ({*map(type, kinds)} <= {str} and {*kinds} <= {*COPY_FAILURES}):
+            raise self.broken("PORT-03", f"expected kinds of copies from failing, got {shown(kinds)}")
+        return frozenset(kinds)
+
+    def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
+        """What slots of a tier hold."""
+        values = self.listed(self.look("peek", tier, list(slots)), "what slots hold")
+        if len(values) != len(slots) or not (EXACT.issuperset(map(type, values)) or all(map(is_integer, values))):
+            raise self.broken("PORT-03", f"expected {len(slots)} integers from peek, got {shown(values)}")
+        return [*integers(values)]
+
     def broken(self, rule: str, detail: str) -> Violation:
         """A violation of a rule that has no facts."""
         self.evaluated[rule] += 1
-        return Violation((rule,), self.history[-1] if self.history else "", {}, detail)
+        if not self.history:
+            self.history.append("a look at the fresh cache")
+        return Violation((rule,), self.history[-1], {}, detail)
 
     def watch_kept(self) -> None:
         """Sequences returned earlier must be what they were."""

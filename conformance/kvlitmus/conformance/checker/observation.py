@@ -12,15 +12,20 @@ from itertools import islice
 from typing import Any, cast
 
 from kvlitmus.conformance.ports import NodeView, View
+from kvlitmus.conformance.support.bounds import UNORDERED
 from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
+from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.units import Name, PageNo, page_slots, pages_in_order
 
 PLAIN = frozenset({int, type(None)})
 """Types of what a node says of itself, in most caches."""
+
+NAMES = frozenset({type(None), int, str, bytes})
+"""Types of the names of pages in events, in most caches."""
 
 MAX_NUMBER = 1 << 62
 """A token or slot beyond this is nonsense."""
@@ -149,14 +154,19 @@ class Observer:
 
     def bounded(self, given: Any, what: str) -> Sequence[Any]:
         """What a stranger lists, as an honest sequence that isn't too long."""
-        rows = given if type(given) is list or type(given) is tuple else list(islice(given, self.most + 1))
+        if type(given) is list or type(given) is tuple:
+            rows: Sequence[Any] = given
+        elif isinstance(given, UNORDERED):
+            raise TypeError(f"{what} must be a sequence (got {type_name(given)})")
+        else:
+            rows = list(islice(given, self.most + 1))
         if len(rows) > self.most:
             raise ValueError(f"{what} has more than {self.most} entries")
         return rows
 
     def read_sizes(self, sizes: Any) -> tuple[int, int]:
         """The tree's counters."""
-        evictable, protected = islice(sizes, 3)
+        evictable, protected = self.bounded(sizes, "sizes")
         if not is_integer(evictable) or not is_integer(protected):
             raise ValueError(f"sizes must be integers (got {type_name(evictable)} and {type_name(protected)})")
         return integer(evictable), integer(protected)
@@ -181,6 +191,28 @@ class Observer:
         if type(given) is tuple and len(given) == PAIR:
             return integer(given[0]), integer(given[1])
         return integer(given)
+
+    def read_event(self, row: Any) -> Event:
+        """An event with plain texts, units and names of pages; raises for anything else."""
+        given = row if type(row) is Event else Event(*self.bounded(row, "an event"))
+        what, tier, page, parent, units, namespace = given
+        if not (type(what) is type(tier) is str):
+            raise TypeError(f"what an event says, and of which tier, must be text (got {shown(what)}, {shown(tier)})")
+        self.check_namespace(namespace)
+        plain = tuple(self.bounded(units, "an event"))
+        if not {*map(type, plain)} <= EXACT:
+            plain = self.named_by(plain)
+        return Event(what, tier, self.page_name(page), self.page_name(parent), plain, namespace)
+
+    def page_name(self, given: Any) -> object:
+        """How a cache names a page: anything that can be compared; integers of whatever class are plain ones."""
+        if type(given) in NAMES:
+            return given
+        if is_integer(given):
+            return integer(given)
+        if hash(given) != hash(given) or given != given:
+            raise ValueError("a page must be named by something that is equal to itself")
+        return given
 
     def check_form(self, seen: Seen) -> None:
         """Nodes that are empty or partial, and siblings that begin alike.

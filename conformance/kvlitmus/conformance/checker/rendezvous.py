@@ -7,13 +7,14 @@ of its group have entered the same.  When no rank can go on, those that are left
 from __future__ import annotations
 
 import itertools
-import operator
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import SupportsIndex
+from typing import Any
 
-from kvlitmus.conformance.support.text import raised_text
+from kvlitmus.conformance.support.bounds import MAX_SLOT, UNORDERED
+from kvlitmus.conformance.support.integers import integer
+from kvlitmus.conformance.support.text import harmless, raised_text, shown, type_name
 from kvlitmus.spec.interface.ranks import (
     Await,
     Collective,
@@ -73,7 +74,7 @@ class Turn:
             self.told = True
         except OddAnswer:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
+        except Exception as error:  # noqa: BLE001 - what would end the process is for the caller
             self.end(RAISED)
             self.why = raised_text(error)
 
@@ -90,44 +91,84 @@ class Turn:
 def decisions_of(rank: int, value: object) -> tuple[Decision, ...]:
     """What a rank returned, as decisions; raises :class:`OddAnswer` for anything else."""
     try:
-        # No call decides as many things as this; what has no end is cut off here.
-        some = tuple(itertools.islice(value, MOST + 1))  # type: ignore[call-overload]
-        decisions = tuple(Decision(one.kind, one.of, tuple(map(prefix_of, one.prefixes))) for one in some)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise OddAnswer(f"rank {rank} returned {type(value).__name__}, not a list of decisions") from error
-    if len(decisions) > MOST:
-        raise OddAnswer(f"rank {rank} returned more than {MOST} decisions in one call")
-    if not {type(text) for one in decisions for text in (one.kind, one.of)} <= {str}:
-        raise OddAnswer(f"rank {rank} returned a decision whose kind is no text")
+        some = sequence_of(value)
+        decisions = tuple(Decision(text_of(one.kind), text_of(one.of), prefixes_of(one.prefixes)) for one in some)
+    except Exception as error:
+        raise OddAnswer(f"rank {rank} returned {shown(value)}, not a list of decisions: {harmless(error)}") from error
     return decisions
 
 
-def prefix_of(value: Iterable[SupportsIndex] | str) -> Prefix:
+def sequence_of(value: Any) -> Sequence[Any]:
+    """Whatever iterates, but for texts, mappings and sets; raises ``TypeError`` or ``ValueError`` for anything else.
+
+    No answer of ranks is as long as :data:`MOST`; what has no end is cut off here.
+    """
+    if isinstance(value, UNORDERED):
+        raise TypeError(f"expected a sequence, got {type_name(value)}")
+    some = tuple(itertools.islice(value, MOST + 1))
+    if len(some) > MOST:
+        raise ValueError(f"expected at most {MOST} things, got more")
+    return some
+
+
+def number_of(value: Any) -> int:
+    """An integer of some size; raises ``TypeError`` or ``ValueError`` for anything else."""
+    number = integer(value)
+    if abs(number) >= MAX_SLOT:
+        raise ValueError(f"expected a number below {MAX_SLOT}, got {shown(number)}")
+    return number
+
+
+def text_of(value: Any) -> str:
+    """A text; raises ``TypeError`` for anything else."""
+    if type(value) is not str:
+        raise TypeError(f"expected a text, got {type_name(value)}")
+    return value
+
+
+def prefix_of(value: Any) -> Prefix:
     """A prefix: some numbers; raises ``TypeError`` or ``ValueError`` for anything else, texts included."""
-    if isinstance(value, str):
-        raise TypeError("a text is no prefix")
-    return tuple(map(operator.index, value))
+    return tuple(map(number_of, sequence_of(value)))
+
+
+def prefixes_of(value: Any) -> tuple[Prefix, ...]:
+    """Some prefixes; raises as that does."""
+    return tuple(map(prefix_of, sequence_of(value)))
 
 
 def exchange_of(rank: int, value: object) -> Exchange:
     """What a rank yielded, its sequences as tuples; raises :class:`OddAnswer` for anything else."""
+    kind = type(value)
+    given: tuple[Any, ...] = value if isinstance(value, tuple) else ()
     try:
-        if isinstance(value, Collective):
-            group = Group(str(value.group.kind), prefix_of(value.group.members))
-            if not group.members:
-                raise OddAnswer(f"rank {rank} entered a collective of nobody")
-            if value.op not in (*OPERATIONS, "barrier"):
-                raise OddAnswer(f"rank {rank} entered a collective of operation {value.op!r}")
-            return Collective(group, value.op, tuple(map(str, value.layout)), prefix_of(value.values))
-        if isinstance(value, Send):
-            return Send(operator.index(value.to), tuple(map(str, value.layout)), prefix_of(value.values))
-        if isinstance(value, Receive):
-            return Receive(operator.index(value.source))
-        if isinstance(value, Await):
-            return Await(str(value.what), tuple(map(prefix_of, value.pages)))
-    except (AttributeError, TypeError, ValueError) as error:
-        raise OddAnswer(f"rank {rank} yielded a {type(value).__name__} with fields of other types") from error
-    raise OddAnswer(f"rank {rank} yielded a {type(value).__name__}")
+        if issubclass(kind, Collective):
+            return collective_of(*given)
+        if issubclass(kind, Send):
+            to, layout, values = given
+            return Send(number_of(to), tuple(map(text_of, sequence_of(layout))), prefix_of(values))
+        if issubclass(kind, Receive):
+            (source,) = given
+            return Receive(number_of(source))
+        if issubclass(kind, Await):
+            what, pages = given
+            return Await(text_of(what), prefixes_of(pages))
+    except OddAnswer as error:
+        raise OddAnswer(f"rank {rank} {error}") from error
+    except Exception as error:
+        text = f"rank {rank} yielded a {type_name(value)} with fields of other types: {harmless(error)}"
+        raise OddAnswer(text) from error
+    raise OddAnswer(f"rank {rank} yielded a {type_name(value)}")
+
+
+def collective_of(group: Any, op: Any, layout: Any, values: Any) -> Collective:
+    """A collective that a rank entered; raises :class:`OddAnswer`, and as :func:`prefix_of` does."""
+    kind, members = group
+    entered = Group(text_of(kind), prefix_of(members))
+    if not entered.members:
+        raise OddAnswer("entered a collective of nobody")
+    if text_of(op) not in (*OPERATIONS, "barrier"):
+        raise OddAnswer(f"entered a collective of operation {shown(op)}")
+    return Collective(entered, op, tuple(map(text_of, sequence_of(layout))), prefix_of(values))
 
 
 def together(calls: Mapping[int, Turns], gone: Sequence[int] = ()) -> tuple[list[Trace], list[tuple[int, int]]]:

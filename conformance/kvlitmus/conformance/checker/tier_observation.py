@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.observation import MAX_NUMBER, Observer
-from kvlitmus.conformance.support.integers import EXACT, integer, is_integer
+from kvlitmus.conformance.support.bounds import MAX_COUNT
+from kvlitmus.conformance.support.integers import EXACT, integer, is_integer, whether
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
 from kvlitmus.spec.interface.tiers import JOB_KINDS, Job, TierNode
@@ -22,6 +23,9 @@ from kvlitmus.spec.words.units import Key, Name, PageNo
 MANY = 200_000
 """Maximum number of nodes that are remembered by content."""
 
+
+FLAGS = frozenset({bool})
+"""The type of what a job says of itself, in most caches."""
 
 PLACES = frozenset({tuple, type(None)})
 """Types of where nodes are, in most caches."""
@@ -219,15 +223,26 @@ class TierObserver(Observer):
         """The work under way, by its number."""
         found: dict[int, Job] = {}
         for row in self.bounded(jobs, "the list of jobs") if jobs is not None else ():
-            given = Job(*row)
-            key = given.key if type(given.key) is Key else Key(*given.key)
-            numbers = (given.id, given.start, given.rid, given.done)
-            plain = {*map(type, numbers)} <= EXACT
-            if given.kind not in JOB_KINDS or not (plain or all(map(is_integer, numbers))):
+            given = row if type(row) is Job else Job(*self.bounded(row, "a job"))
+            numbers, flags = (given.id, given.start, given.rid, given.done), (given.landed, given.ready, given.failed)
+            plain = {*map(type, numbers)} <= EXACT and {*map(type, flags)} <= FLAGS
+            if type(given.kind) is not str or given.kind not in JOB_KINDS or not all(map(is_integer, numbers)):
                 raise ValueError(f"this is no job: {shown(row)}")
+            key = self.key_of(given.key)
             id, start, rid, done = numbers if plain else map(integer, numbers)
-            if not 0 <= start <= key.length or id in found:
+            if not (0 <= start <= key.length and 0 <= done <= MAX_COUNT) or id in found:
                 raise ValueError(f"this is no job, or one that is listed twice: {shown(row)}")
-            same = plain and key is given.key
-            found[id] = given if same else given._replace(id=id, key=key, start=start, rid=rid, done=done)
+            if not plain or key is not given.key:
+                given = Job(id, given.kind, key, start, rid, done, *map(whether, flags))
+            found[id] = given
         return found
+
+    def key_of(self, given: Any) -> Key:
+        """A key of plain values, the very one where it is that already."""
+        namespace, tokens, bigram = given if type(given) is Key else self.bounded(given, "a key")
+        self.check_namespace(namespace)
+        if type(given) is Key and type(tokens) is tuple and type(bigram) is bool and {*map(type, tokens)} <= EXACT:
+            return given
+        return Key(
+            namespace, tuple(self.plain(self.bounded(tokens, "a key"), "tokens must be integers")), whether(bigram)
+        )

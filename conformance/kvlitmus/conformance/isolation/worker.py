@@ -225,7 +225,7 @@ class Worker:
     def do_make(self, command: dict[str, Any]) -> dict[str, Any]:
         """Make one cache, to see what it can do."""
         try:
-            checker = engine.make_checker(self.target, config_from_json(command["config"]), Options(), self.run)
+            checker = engine.fresh_checker(self.target, config_from_json(command["config"]), Options(), self.run)
         except Unsupported as declined:
             return {"unsupported": harmless(declined) or "the target gave no reason"}
         except engine.HarnessError as error:

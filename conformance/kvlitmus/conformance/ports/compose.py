@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Profile, capabilities_of
-from kvlitmus.conformance.support.integers import integers
+from kvlitmus.conformance.support.integers import integers, sequence
 from kvlitmus.spec.words.units import Key, page_floor
 
 PARTS = frozenset({"pool", "tree", "locks", "evict"})
@@ -76,7 +76,7 @@ class Composed:
         if own is None:
             self._call("unlock", "unlock", receipt)
             return None
-        row = [*integers(tuple(hit.slots)), *own][: len(key.tokens)]
+        row = [*slots_of(hit.slots), *own][: len(key.tokens)]
         self._running[rid] = ComposedRequest(key, row, hit.length, receipt)
         return Begun(tuple(row), hit.length)
 
@@ -110,7 +110,7 @@ class Composed:
             hit = self._call(f"match of {whole}", "match", request.key._replace(tokens=tokens))
             receipt = self._call("lock", "lock", hit.handle)
             self._call("unlock", "unlock", request.receipt)
-            request.row[:whole] = integers(tuple(hit.slots)[:whole])
+            request.row[:whole] = slots_of(hit.slots)[:whole]
             request.cached, request.receipt = whole, receipt
         return Begun(tuple(request.row), request.cached)
 
@@ -147,7 +147,7 @@ class Composed:
             chunked=chunked,
         )
         told, duplicates = stored.to_free, self._profile.duplicates
-        left = [] if told is None else [*integers(tuple(told))]
+        left = [] if told is None else slots_of(told)
         if duplicates == "kept" or (told is None and duplicates == "caller_frees"):
             left += request.row[request.cached : stored.already]  # who composes has no use for what is its own twice
         self._free(left)
@@ -168,7 +168,12 @@ class Composed:
         if short > 0:
             self._call(f"evict({short})", "evict", short)
         got = self._call(f"alloc({n})", "alloc", n)
-        return None if got is None else integers(tuple(got))
+        return None if got is None else slots_of(got)
+
+
+def slots_of(answer: Any) -> list[int]:
+    """An answer of slots as a list."""
+    return [*integers(sequence(answer, "slots"))]
 
 
 class PartlyComposed(Composed):

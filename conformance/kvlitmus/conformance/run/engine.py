@@ -64,12 +64,27 @@ class Scheduled:
 def make_checker(target: Any, config: Config, options: Options, run: CurrentRun | None = None) -> Checker:
     """A checker over a fresh cache; ``run`` is told.
 
-    Raises :class:`Unsupported` when the target declines the configuration, and
-    :class:`HarnessError` when it can't be made, or can't be looked at when it is fresh.
+    Raises :class:`Unsupported` when the target declines the configuration, :class:`HarnessError` when it can't be made,
+    and :class:`Violation` when what it shows while it is fresh has not the promised form.
     """
     run = run or CurrentRun()
     run.making()
     return build_checker(target, config, options, run)
+
+
+def fresh_checker(target: Any, config: Config, options: Options, run: CurrentRun) -> Checker:
+    """The same, also of a cache that breaks a rule while it is fresh: what it can do is known; it is judged later."""
+    try:
+        return make_checker(target, config, options, run)
+    except Violation as violation:
+        return checker_of(violation)
+
+
+def checker_of(violation: Violation) -> Checker:
+    """The checker of a cache that broke a rule while it was fresh."""
+    if not isinstance(violation.fresh, Checker):
+        raise violation
+    return violation.fresh
 
 
 def build_checker(target: Any, config: Config, options: Options, run: CurrentRun) -> Checker:
@@ -86,8 +101,6 @@ def build_checker(target: Any, config: Config, options: Options, run: CurrentRun
             force_misuse=options.force_misuse,
             memory_mb=run.memory_mb,
         )
-    except Violation as violation:
-        raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
     except NotImplementedError as error:
         raise HarnessError(f"a fresh cache could not be observed: {raised_text(error)}") from error
     checker.again = lambda: build_checker(target, config, options, run)
@@ -129,7 +142,10 @@ def play(
 ) -> tuple[Checker, Violation | None]:
     """Run one program on a fresh cache; returns the checker and what was violated."""
     run = run or CurrentRun()
-    checker = make_checker(target, config, options, run)
+    try:
+        checker = make_checker(target, config, options, run)
+    except Violation as violation:
+        return checker_of(violation), violation
     run.playing(checker, options, program)
     try:
         program(checker)
@@ -208,7 +224,7 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult, run: Cur
 def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tuple[Program, list[Op]]:
     if item.kind == "schedule":
         return Scheduled(item.schedule), list(item.schedule)
-    fresh = make_checker(target, item.config, options, run)
+    fresh = fresh_checker(target, item.config, options, run)
     has = fresh.capabilities
     test = litmus_of(item.name) if item.kind in ("litmus", "transcript") else None
     missing = (test.needs if test is not None else needs_of(item.schedule)) - has

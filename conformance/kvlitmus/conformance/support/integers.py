@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection
+from itertools import islice
 from typing import Any
+
+from kvlitmus.conformance.support.bounds import MAX_COUNT, UNORDERED
+from kvlitmus.conformance.support.text import raised_text, shown
+
+
+class OddForm(TypeError):
+    """An answer has not the form that its port promises (PORT-03)."""
+
 
 EXACT = frozenset({int})
 """The type of what is taken as it is."""
@@ -31,6 +40,18 @@ def is_integer(value: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def sequence(answer: Any, what: str, most: int = MAX_COUNT) -> tuple[Any, ...]:
+    """Whatever iterates in an order, as a tuple; raises :class:`OddForm` for anything else, and what is longer."""
+    try:
+        if not isinstance(answer, UNORDERED):
+            found = tuple(islice(answer, most + 1))
+            if len(found) <= most:
+                return found
+    except Exception as error:
+        raise OddForm(f"expected a sequence of {what}, got {shown(answer)}: {raised_text(error)}") from error
+    raise OddForm(f"expected a sequence of {what}, got {shown(answer)}")
 
 
 def integers(values: Collection[Any]) -> Collection[int]:

@@ -109,8 +109,8 @@ def written_by(state: State, setting: Setting, call: Any, answer: Any) -> tuple[
         return call.slots[call.protected : whole], call.path.names[call.protected : whole]
     if type(call) is calls.Begin and answer is not None:
         row, tokens = answer.row, call.path.tokens
-        computed = min(answer.cached, len(row)) if call.ahead else len(row)
-        return row[answer.cached : computed][: len(tokens)], tokens[answer.cached : computed]
+        end = min(answer.cached if call.ahead else len(row), len(row), len(tokens))
+        return row[answer.cached : end], tokens[answer.cached : end]
     if type(call) is calls.Grow and answer is not None and call.path is not None:
         running = state.requests[call.rid]
         if running.upto is not None:

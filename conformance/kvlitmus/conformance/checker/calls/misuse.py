@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.support.text import type_name
 from kvlitmus.spec.misuse.calls import (
     Aftermath,
     DoubleFree,
@@ -23,6 +24,7 @@ from kvlitmus.spec.misuse.calls import (
     page_granted,
 )
 from kvlitmus.spec.misuse.rules import taken_after
+from kvlitmus.spec.prefix.calls import Alloc
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.units import Slot, Tokens
@@ -70,13 +72,7 @@ def stale_unlock(checker: Checker, receipt: object, number: int) -> None:
 def odd_alloc(checker: Checker, n: int) -> None:
     """Allocate a number of slots that is no multiple of the page."""
     state, before = checker.state, checker.before
-    checker.announce(f"alloc({n})  # no multiple of {checker.size}", "alloc")
-    raised = False
-    try:
-        checker.adapter.alloc(n)
-    except Exception as error:  # noqa: BLE001  what is raised is the cache's own choice
-        raised = True
-        checker.history[-1] += f" → raised {type(error).__name__}"
+    raised = refused(checker, f"alloc({n})  # no multiple of {checker.size}", "alloc", lambda: checker.adapter.alloc(n))
     after = checker.observe_now()
     checker.misused(OddAlloc(Tokens(n)), Aftermath(raised, True, (), True), state, before, after)
 
@@ -87,31 +83,27 @@ def scribble(checker: Checker, n: int) -> None:
     An adapter that hands out a copy offers ``scribble()``, which overwrites the cache's own handle, and
     ``shares_free_list()``, which says whether that handle lies in the memory of the free list.
     """
-    checker.history.append(f"alloc({n})")
-    raw = checker.adapter.alloc(n)
-    slots = tuple(int(slot) for slot in raw)
-    checker.own(tuple(map(Slot, slots)))
-    before = checker.observe_now()
+    raw = checker.call(f"alloc({n})", "alloc", n)
+    slots = checker.slots_or_none(raw)
+    checker.step(Alloc(Tokens(n)), slots)
+    if slots is None:
+        return
+    before = checker.before
     checker.history.append("overwrite the returned sequence in place")
     shares = getattr(checker.adapter, "shares_free_list", None)
-    aliased = callable(shares) and bool(shares())
+    aliased = callable(shares) and checker.flag(checker.look("shares_free_list"), "whether the free list is shared")
     own = getattr(checker.adapter, "scribble", None)
     if callable(own):
-        own()
-    elif isinstance(raw, list):
+        checker.look("scribble")
+    elif type(raw) is list:
         raw[:] = [0] * len(raw)
     _judge(checker, Scribble(Tokens(n)), checker.state, before, aliased=aliased)
 
 
 def forbidden(checker: Checker, method: str, text: str, wrong: str, make: Callable[[], object]) -> None:
     """Make any other call that the contract forbids; ``wrong`` says what is.  The suite goes on as if it had not."""
-    checker.announce(f"{text}  # {wrong}", method)
-    state, before, raised = checker.state, checker.before, False
-    try:
-        make()
-    except Exception as error:  # noqa: BLE001  what is raised is the cache's own choice
-        raised = True
-        checker.history[-1] += f" → raised {type(error).__name__}"
+    state, before = checker.state, checker.before
+    raised = refused(checker, f"{text}  # {wrong}", method, make)
     checker.kept.clear()
     after = checker.observe_now()
     checker.misused(Forbidden(method, wrong), Aftermath(raised, True, (), True), state, before, after)
@@ -154,26 +146,26 @@ def _forbidden(
     first page is freed lawfully afterwards, so that what is free is put together again.
     """
     state = checker.state
-    checker.announce(text, text.partition("(")[0])
-    raised = False
-    try:
-        make()
-    except Exception as error:  # noqa: BLE001  what is raised is the cache's own choice
-        raised = True
-        checker.history[-1] += f" → raised {type(error).__name__}"
+    raised = refused(checker, text, text.partition("(")[0], make)
     if owned and not raised and checker.profile.misuse == "undefined":
         checker.disown(owned)
     taken_back = not later or _lawful_free(checker, later[checker.size :])
     _judge(checker, call, state, checker.before, raised=raised, taken_back=taken_back)
 
 
+def refused(checker: Checker, text: str, method: str, make: Callable[[], object]) -> bool:
+    """Make a call that the cache may refuse by an error of its own choice; whether it raised."""
+    checker.announce(text, method)
+    _, error = checker.attempt(make)
+    if error is not None:
+        checker.history[-1] += f" → raised {type_name(error)}"
+    return error is not None
+
+
 def _lawful_free(checker: Checker, slots: Sequence[Slot]) -> bool:
     """Free whole pages of the suite's own; whether the pool takes them back."""
-    checker.announce(f"free({list(slots)})", "free")
-    try:
-        checker.adapter.free(list(slots))
-    except Exception as error:  # noqa: BLE001 - a pool that refuses a lawful free is unsound, and that is judged
-        checker.history[-1] += f" → raised {type(error).__name__}"
+    # A pool that refuses a lawful free is unsound, and that is judged.
+    if refused(checker, f"free({list(slots)})", "free", lambda: checker.adapter.free(list(slots))):
         return False
     checker.disown(slots)
     return True
@@ -202,14 +194,13 @@ def _refill(checker: Checker, before: Seen) -> tuple[tuple[tuple[int, ...], ...]
     grants: list[tuple[int, ...]] = []
     checker.announce(f"alloc({size}) until it is refused", "alloc")
     for _ in range(2 * checker.config.pages + 1):
-        try:
-            got = checker.adapter.alloc(size)
-            grant = None if got is None else tuple(int(slot) for slot in got)
-        except Exception as error:  # noqa: BLE001 - a pool that can't allocate any more is unsound, and that is judged
-            checker.history[-1] += f" → raised {type(error).__name__}"
+        got, error = checker.attempt(lambda: checker.adapter.alloc(size))
+        if error is not None:  # a pool that can't allocate any more is unsound, and that is judged
+            checker.history[-1] += f" → raised {type_name(error)}"
             return tuple(grants), False
-        if grant is None:
+        if got is None:
             return tuple(grants), True
+        grant = checker.granted(got)
         grants.append(grant)
         page = page_granted(checker.setting, grant, taken)
         if page is None:

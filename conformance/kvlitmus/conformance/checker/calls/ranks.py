@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.rendezvous import OddAnswer, prefix_of, together
+from kvlitmus.conformance.checker.rendezvous import (
+    OddAnswer,
+    number_of,
+    prefix_of,
+    prefixes_of,
+    sequence_of,
+    together,
+)
+from kvlitmus.conformance.support.text import type_name
 from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, StatesView, Turns, worlds
 from kvlitmus.spec.ranks.calls import RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views
 from kvlitmus.spec.ranks.state import Agreed, advance_ranks, decided
@@ -25,12 +32,11 @@ def start(checker: Checker, shape: str, **sizes: int | str) -> bool:
     checker.announce(
         f"ranks_start({shape}{''.join(f', {name}={size}' for name, size in sizes.items())})", "ranks_start"
     )
-    try:
-        checker.adapter.ranks_start(world)
-    except NotImplementedError:
+    _, error = checker.attempt(lambda: checker.adapter.ranks_start(world))
+    if isinstance(error, NotImplementedError):
         checker.history[-1] += " → no such shape"
         return False
-    except Exception as error:
+    if error is not None:
         raise checker.raised(error, "the call") from error
     call = RankStart(world)
     checker.ranks_state = advance_ranks(checker.ranks_state, call, ())
@@ -62,10 +68,8 @@ def ended(checker: Checker, event: Local, answer: object) -> list[Prefix]:
     """The pages whose copies ended with an event: that of its key, and those of the same operation."""
     if event.what not in ("wrote", "loaded") or answer is None:
         return [event.key]
-    try:
-        pages = [tuple(map(int, page)) for page in answer]  # type: ignore[attr-defined]
-    except (TypeError, ValueError) as error:
-        raise checker.broken("PORT-03", "expected the pages whose copies have ended") from error
+    with checker.reading("the pages whose copies have ended"):
+        pages = list(prefixes_of(answer))
     if event.key not in pages:
         raise checker.broken("PORT-03", f"the copy of {event.key} is not among those that have ended: {pages}")
     return pages
@@ -89,7 +93,7 @@ def ask(checker: Checker, what: str, key: Prefix = (), *, rid: int = 0, pages: i
         raise checker.broken("PORT-03", str(error)) from error
     except NotImplementedError:
         raise  # a method without a body: said of the adapter, not of the cache
-    except Exception as error:
+    except BaseException as error:
         raise checker.raised(error, "the call") from error
     raised = next((one for one in traces if one.ended == RAISED), None)
     if raised is not None:
@@ -106,8 +110,8 @@ def ask(checker: Checker, what: str, key: Prefix = (), *, rid: int = 0, pages: i
 
 def turns_of(rank: int, value: Turns) -> Turns:
     """What a rank was asked, if it is a generator; raises :class:`OddAnswer` for anything else."""
-    if not isinstance(value, Generator):
-        raise OddAnswer(f"rank {rank} answered a {type(value).__name__}, not a generator of what it enters")
+    if not issubclass(type(value), Generator):
+        raise OddAnswer(f"rank {rank} answered a {type_name(value)}, not a generator of what it enters")
     return value
 
 
@@ -256,26 +260,26 @@ def _view(checker: Checker, rank: int) -> RankView | None:
     states = _states(checker, rank) if stated else None
     if stated and states is None:
         return None
-    if not isinstance(view, RankView):
-        raise checker.broken("PORT-03", f"expected a RankView, got a {type(view).__name__}")
-    try:
+    if not issubclass(type(view), RankView):
+        raise checker.broken("PORT-03", f"expected a RankView, got a {type_name(view)}")
+    with checker.reading(f"a look at rank {rank} with fields of the promised types"):
+        if view.states is not None:
+            raise TypeError("its states are put there by the suite")
         return RankView(
-            tuple(map(prefix_of, view.device)),
-            tuple(map(prefix_of, view.host)),
-            tuple(map(prefix_of, view.writing)),
-            tuple(map(prefix_of, view.loading)),
+            prefixes_of(view.device),
+            prefixes_of(view.host),
+            prefixes_of(view.writing),
+            prefixes_of(view.loading),
             tuple(
-                (operator.index(rid), tuple(map(prefix_of, held)), operator.index(window))
-                for rid, held, window in view.reading
+                (number_of(rid), prefixes_of(held), number_of(window))
+                for rid, held, window in sequence_of(view.reading)
             ),
-            tuple(map(prefix_of, view.window)),
-            operator.index(view.device_free),
-            operator.index(view.host_free),
-            operator.index(view.window_free),
+            prefixes_of(view.window),
+            number_of(view.device_free),
+            number_of(view.host_free),
+            number_of(view.window_free),
             states,
         )
-    except (TypeError, ValueError) as error:
-        raise checker.broken("PORT-03", f"a look at rank {rank} has fields of other types: {error}") from error
 
 
 def _states(checker: Checker, rank: int) -> StatesView | None:
@@ -283,18 +287,14 @@ def _states(checker: Checker, rank: int) -> StatesView | None:
     view = checker.look("ranks_states", rank)
     if view is None:
         return None
-    if not isinstance(view, StatesView):
-        raise checker.broken("PORT-03", f"expected a StatesView, got a {type(view).__name__}")
-    try:
+    if not issubclass(type(view), StatesView):
+        raise checker.broken("PORT-03", f"expected a StatesView, got a {type_name(view)}")
+    with checker.reading(f"a look at the states of rank {rank} with fields of the promised types"):
         return StatesView(
-            tuple(map(prefix_of, view.cached)),
-            tuple((operator.index(rid), prefix_of(place)) for rid, place in view.held),
-            operator.index(view.free),
+            prefixes_of(view.cached),
+            tuple((number_of(rid), prefix_of(place)) for rid, place in sequence_of(view.held)),
+            number_of(view.free),
         )
-    except (TypeError, ValueError) as error:
-        raise checker.broken(
-            "PORT-03", f"a look at the states of rank {rank} has fields of other types: {error}"
-        ) from error
 
 
 def _judge(checker: Checker, call: RankCall, answer: object) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.checker.calls.prefix import fetch, request, tree
 from kvlitmus.conformance.checker.calls.text import key_text
+from kvlitmus.conformance.support.text import type_name
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.misuse.calls import Beyond, Found, Lookups, OtherWidth
 from kvlitmus.spec.prefix.calls import Insert, Match
@@ -87,10 +88,9 @@ def prefetch_narrow(checker: Checker, rid: int, key: Key) -> bool:
     if narrow is None:
         return False
     checker.announce(f"prefetch({rid}, array of {key_text(key)} as narrow integers)", "prefetch")
-    try:
-        answer = checker.adapter.raw_prefetch(rid, narrow, key.namespace)
-    except Exception as error:  # noqa: BLE001  what is raised is the cache's own choice
-        checker.history[-1] += f" → raised {type(error).__name__}"
+    answer, error = checker.attempt(lambda: checker.adapter.raw_prefetch(rid, narrow, key.namespace))
+    if error is not None:
+        checker.history[-1] += f" → raised {type_name(error)}"
         return False
     return fetch.asked_for(checker, rid, key, answer)
 
@@ -159,10 +159,9 @@ def _judge(
     """Make a match with something odd about it; what it found, where it doesn't raise."""
     state, before = checker.state, checker.before
     hit: Hit | None = None
-    try:
-        answer = getattr(checker.adapter, method)(passed, *further)
-    except Exception as error:  # noqa: BLE001  what is raised is the cache's own choice
-        checker.history[-1] += f" → raised {type(error).__name__}"
+    answer, error = checker.attempt(lambda: getattr(checker.adapter, method)(passed, *further))
+    if error is not None:
+        checker.history[-1] += f" → raised {type_name(error)}"
     else:
         hit = tree.read_hit(checker, answer)
     checker.kept.clear()

@@ -42,7 +42,9 @@ MOST_ROWS, MOST_TOKENS, MOST_PLACES = 1 << 16, 1 << 30, 1 << 16
 def shape(checker: Checker) -> SparseShape:
     """How many rows there are and how wide they are, as the pool says; at least one row with room for a page."""
     rows, width = checker.fields(checker.look("sparse_shape"), 2, "sparse_shape() → SparseShape(rows, width)")
-    said = SparseShape(checker.count(rows, "how many rows there are"), checker.count(width, "the width of a row"))
+    said = SparseShape(
+        checker.count(rows, "how many rows there are"), checker.count(width, "the width of a row", MOST_TOKENS)
+    )
     if not (0 < said.rows <= MOST_ROWS and checker.size <= said.width <= MOST_TOKENS):
         raise checker.broken("PORT-03", f"expected a row or more with room for a page or more, got {shown(said)}")
     return said
@@ -83,9 +85,12 @@ def seen(checker: Checker) -> SparseSeen:
     if checker.depth < SNAPSHOT or "sparse_inspect" not in checker.capabilities:
         return SparseSeen(available, device=device, buffers=buffers)
     free, rows = checker.fields(checker.look("sparse_view"), 2, "SparseView(free, rows)")
-    if not isinstance(rows, Mapping) or any(type(row) is not int for row in rows):
+    if not issubclass(type(rows), Mapping):
         raise checker.broken("PORT-03", f"expected the slots of each row, by its number, got {shown(rows)}")
-    view = SparseView(listed(checker, free), {row: listed(checker, own) for row, own in rows.items()})
+    with checker.reading("the slots of each row, by its number"):
+        own = dict(rows)
+    numbered = {checker.count(row, "the number of a row"): listed(checker, slots) for row, slots in own.items()}
+    view = SparseView(listed(checker, free), numbered)
     return SparseSeen(available, view, device, buffers)
 
 
@@ -108,8 +113,7 @@ def seen_of_device(checker: Checker) -> tuple[Tokens | Unknown, Mapping[int, tup
 
 def listed(checker: Checker, slots: object) -> tuple[int, ...]:
     """A sequence of slots in a snapshot; of a row that is filled up with something else, all of it."""
-    got = slots if type(slots) is list or type(slots) is tuple else checker.listed(slots)
-    return tuple(checker.plain(got))
+    return tuple(checker.plain(checker.listed(slots, "slots")))
 
 
 def request(checker: Checker, row: int, start: int, tokens: int) -> tuple[Slot, ...] | None:
@@ -191,15 +195,12 @@ def asked(checker: Checker, text: str, method: str, *args: int) -> tuple[Slot, .
 def attempt(checker: Checker, text: str, method: str, *args: object) -> tuple[bool, object]:
     """Make a call that may refuse by an error, whichever it has: whether it raised, and what it answered."""
     checker.announce(text, method)
-    try:
-        return False, getattr(checker.adapter, method)(*args)
-    except NotImplementedError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a refusal may be any error
+    answer, error = checker.attempt(lambda: getattr(checker.adapter, method)(*args))
+    if isinstance(error, NotImplementedError):
+        raise error
+    if error is not None:
         checker.history[-1] += f" → raised {raised_text(error)}"
-        return True, None
-    except BaseException as error:
-        raise checker.raised(error, "the call") from error
+    return error is not None, answer
 
 
 def read(checker: Checker, row: int) -> tuple[Slot, ...]:

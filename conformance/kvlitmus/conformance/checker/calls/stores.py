@@ -121,10 +121,7 @@ def put(checker: Checker, keys: Sequence[str], values: Sequence[bytes]) -> list[
     if error is not None:
         _failed(checker, call, PutDone(None, _strays(checker)), error)
         return []
-    accepted = _sequence(checker, answer, "answers")
-    odd = next((one for one in accepted if type(one) is not bool), None)
-    if odd is not None:
-        raise checker.broken("PORT-03", f"expected True or False for each key, got {shown(odd)}")
+    accepted = [checker.flag(one, "whether a page is stored") for one in _sequence(checker, answer, "answers")]
     checker.history[-1] += f" → {accepted}"
     _judge(checker, call, PutDone(tuple(accepted), _strays(checker)))
     return accepted
@@ -140,7 +137,8 @@ def get_into(checker: Checker, keys: Sequence[str]) -> None:
         return
     filled = _sequence(checker, answer, "answers")
     checker.history[-1] += f" → {filled}"
-    _judge(checker, call, Filled(tuple([one is True for one in filled]), tuple(map(bytes, buffers))))
+    hits = tuple([checker.flag(one, "whether a buffer was filled") for one in filled])
+    _judge(checker, call, Filled(hits, tuple(map(bytes, buffers))))
 
 
 def clear(checker: Checker) -> None:
@@ -166,9 +164,10 @@ def damage(checker: Checker, key: str, how: str, other: str) -> bool:
         return False
     text = f"damage({key_text(key)}, {how!r}{f', {key_text(other)}' if with_other else ''})"
     answer = _ask_plainly(checker, "the adapter's own fault", text, "store_damage", key, how, other)
-    checker.history[-1] += "" if answer is True else " → can't be done"
-    _follow(checker, StoreDamage(key, how), answer is True)
-    return answer is True
+    done = checker.flag(answer, "whether the object was damaged")
+    checker.history[-1] += "" if done else " → can't be done"
+    _follow(checker, StoreDamage(key, how), done)
+    return done
 
 
 def reopen(checker: Checker) -> None:
@@ -201,6 +200,9 @@ def crash(checker: Checker, key: str, value: bytes, after: int) -> None:
 def race(checker: Checker, numbers: Sequence[int], size: int) -> None:
     """Put large pages one after the other, while another thread reads them through a handle of its own."""
     other = _ask_plainly(checker, "opening a second handle", "another handle", "store_other")
+    with checker.reading("a second handle"):
+        if not callable(other.store_get):
+            raise TypeError("its store_get can't be called")
     keys = [ordinary_key(number) for number in numbers]
     values = {key: new_page(checker, key, size) for key in keys}
     glimpses: set[bytes | None] = set()
@@ -213,7 +215,7 @@ def race(checker: Checker, numbers: Sequence[int], size: int) -> None:
                 try:
                     (got,) = other.store_get([key], size)
                     glimpses.add(got if got is None or got == values[key] else b"half|%d" % len(got))
-                except Exception as failed:  # noqa: BLE001 - what a reader sees is what is judged
+                except BaseException as failed:  # noqa: BLE001 - what a reader sees is what is judged
                     raised.append(raised_text(failed))
                     return
 
@@ -238,17 +240,13 @@ def _ask(checker: Checker, text: str, method: str, *args: Any) -> tuple[Any, Exc
     """Make one call: its answer, or what it raised.  Its arguments must be what they were, but for buffers."""
     checker.announce(text, method)
     given = [(arg, list(arg)) for arg in args if isinstance(arg, list) and method != "store_get_into"]
-    try:
-        answer = getattr(checker.adapter, method)(*args)
-    except NotImplementedError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
+    answer, error = checker.attempt(lambda: getattr(checker.adapter, method)(*args))
+    if isinstance(error, NotImplementedError):
+        raise error
+    if error is not None:
         checker.history[-1] += f" → raised {_raised(checker, error)}"
         return None, error
-    except BaseException as error:
-        raise checker.raised(error, "the call") from error
-    if any(now != then for now, then in given):
-        raise checker.broken("PORT-04", "the call changed a sequence that was passed to it")
+    checker.unchanged(given)
     return answer, None
 
 
@@ -264,7 +262,7 @@ def _raised(checker: Checker, error: Exception) -> str:
     """What was raised, without the name of a temporary folder."""
     text = raised_text(error, 2 * LONGEST)
     if "store_yard" in checker.capabilities:
-        text = text.replace(str(checker.adapter.store_yard()), "…")
+        text = text.replace(_text(checker, checker.look("store_yard"), "the folder of the store"), "…")
     return harmless(text, 160)
 
 
@@ -291,9 +289,7 @@ def _failed(checker: Checker, call: StoreBatch, answer: object, error: Exception
 
 
 def _sequence(checker: Checker, answer: object, what: str) -> list[Any]:
-    if type(answer) is not list and type(answer) is not tuple:
-        raise checker.broken("PORT-03", f"expected a list of {what}, got {type_name(answer)}")
-    return list(answer)
+    return list(checker.listed(answer, what))
 
 
 def _pages(checker: Checker, answer: object) -> list[bytes | None]:
@@ -311,4 +307,12 @@ def _strays(checker: Checker) -> tuple[str, ...] | None:
     """What lies beside the store, where that can be seen."""
     if "store_yard" not in checker.capabilities:
         return None
-    return tuple(sorted(map(str, checker.look("store_strays"))))
+    strays = _sequence(checker, checker.look("store_strays"), "names of files")
+    return tuple(sorted([_text(checker, one, "the name of a file") for one in strays]))
+
+
+def _text(checker: Checker, answer: object, what: str) -> str:
+    """A text; anything else breaks PORT-03."""
+    if type(answer) is not str:
+        raise checker.broken("PORT-03", f"expected {what} as text, got {shown(answer)}")
+    return answer

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from kvlitmus.conformance.support.integers import integer
-from kvlitmus.conformance.support.text import harmless, shown, type_name
+from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.components.calls import Copying, Entries
 from kvlitmus.spec.words.units import Unit
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
-
-MAX_UNITS = 1 << 20
-"""More units than any key of the suite has."""
 
 PAIR = 2
 
@@ -24,11 +20,9 @@ def named(checker: Checker, namespace: object, units: object) -> Any:
     """The name of a prefix in a snapshot."""
     if namespace is not None and type(namespace) is not str:
         raise checker.broken("PORT-03", f"expected a namespace, a string or None, got {shown(namespace)}")
-    try:
-        given = tuple(islice(cast("Iterable[Any]", units), MAX_UNITS))
+    with checker.reading("the units of a prefix"):
+        given = tuple(checker.listed(units, "units"))
         names = checker.names.of(namespace, given if {*map(type, given)} <= {int} else tuple(map(unit, given)))
-    except Exception as error:
-        raise checker.broken("PORT-03", f"expected units, got {harmless(error) or type_name(error)}") from error
     if not names:
         raise checker.broken("PORT-03", "expected the units of a prefix, got none")
     return names[-1]
@@ -42,17 +36,26 @@ def unit(given: Any) -> Unit:
 
 
 def listed(checker: Checker, answer: object, what: str) -> list[Any]:
-    """A list or tuple; anything else breaks PORT-03."""
-    if type(answer) is not list and type(answer) is not tuple:
-        raise checker.broken("PORT-03", f"expected a list of {what}, got {type_name(answer)}")
-    return list(answer)
+    """Whatever iterates, as a list that isn't too long; anything else breaks PORT-03."""
+    return list(checker.listed(answer, what))
+
+
+def mapped(checker: Checker, answer: object, what: str) -> dict[Any, Any]:
+    """Whatever maps, as a dict; anything else breaks PORT-03."""
+    if type(answer) is dict:
+        return answer
+    with checker.reading(f"a mapping by {what}"):
+        if issubclass(type(answer), Mapping):
+            return dict(cast("Mapping[Any, Any]", answer))
+    raise checker.broken("PORT-03", f"expected a mapping by {what}, got {type_name(answer)}")
 
 
 def mapping(checker: Checker, answer: object, names: Mapping[str, object]) -> dict[str, Any]:
     """An answer by known names; anything else breaks PORT-03."""
-    if type(answer) is not dict or not answer.keys() <= names.keys():
-        raise checker.broken("PORT-03", f"expected a dict by {', '.join(names)}, got {shown(answer)}")
-    return answer
+    found = mapped(checker, answer, ", ".join(names))
+    if {*map(type, found)} <= {str} and found.keys() <= names.keys():
+        return found
+    raise checker.broken("PORT-03", f"expected a mapping by {', '.join(names)}, got {shown(answer)}")
 
 
 def read_entries(checker: Checker, answer: object, names: Mapping[str, object] | None = None) -> Entries:
@@ -69,7 +72,10 @@ def nothing_beside(checker: Checker, places: object, what: str) -> None:
     if places is None:
         return
     told = mapping(checker, places, checker.setting.layout.components_by_name)
-    if any(type(some) not in (dict, list, tuple) or len(some) for some in told.values()):
+    if any(
+        mapped(checker, some, "end") if type(some) is dict else listed(checker, some, "places")
+        for some in told.values()
+    ):
         raise checker.broken("PORT-03", f"expected no places beside a {what} that is None, got {shown(places)}")
 
 
@@ -89,11 +95,15 @@ def entries_text(entries: Mapping[str, object]) -> str:
     return ", ".join(words) or "nothing"
 
 
-def by_end(checker: Checker, answer: object) -> Mapping[object, object]:
-    """Places by where an entry ends; anything else breaks PORT-03."""
-    if type(answer) is not dict:
-        raise checker.broken("PORT-03", f"expected a dict by end, got {type(answer).__name__}")
-    return answer
+def by_end(checker: Checker, answer: object, names: Mapping[str, object]) -> dict[str, dict[int, int]]:
+    """Places by component, and by where an entry ends; anything else breaks PORT-03."""
+    return {
+        name: {
+            checker.count(end, "where an entry ends"): checker.count(place, "a place")
+            for end, place in mapped(checker, some, "where an entry ends").items()
+        }
+        for name, some in mapping(checker, answer, names).items()
+    }
 
 
 def read_copying(checker: Checker, token: object, places: object, boundary: int, freed: object) -> Copying:
@@ -104,13 +114,7 @@ def read_copying(checker: Checker, token: object, places: object, boundary: int,
     if token is None:
         nothing_beside(checker, places, "copy")
     else:
-        given = {
-            name: {
-                checker.count(end, "an end"): checker.count(place, "a place")
-                for end, place in by_end(checker, some).items()
-            }
-            for name, some in mapping(checker, places, names).items()
-        }
+        given = by_end(checker, places, names)
     evicted_text = f", evicted {entries_text(evicted)}" if any(evicted.values()) else ""
     begun_text = "None" if given is None else f"{entries_text(given)} for {boundary} units"
     checker.history[-1] += f" → {begun_text}{evicted_text}"

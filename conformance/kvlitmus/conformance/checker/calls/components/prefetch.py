@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components.answers import (
     by_end,
     entries_text,
-    mapping,
     nothing_beside,
     read_counts,
     read_entries,
@@ -64,13 +63,7 @@ def found(checker: Checker, number: int, stored: Ends) -> int:
     boundary, reads, back = checker.fields(answer, 3, "(boundary, places by component and end, places given back)")
     reading = Reading(
         checker.count(boundary, "a boundary"),
-        {
-            name: {
-                checker.count(end, "an end"): checker.count(place, "a place")
-                for end, place in by_end(checker, some).items()
-            }
-            for name, some in mapping(checker, reads, layout.components_by_name).items()
-        },
+        by_end(checker, reads, layout.components_by_name),
         read_entries(checker, back),
     )
     checker.history[-1] += f" → reads up to {reading.boundary} units: {entries_text(reading.reads)}"

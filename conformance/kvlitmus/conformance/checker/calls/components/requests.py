@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.calls.components.answers import mapping
+from kvlitmus.conformance.checker.calls.components.answers import by_end
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding
@@ -35,10 +35,9 @@ def grow(checker: Checker, receipt: int, chunk: int) -> Holding:
     """Go on with so many units more."""
     answer = checker.call(f"grow(request {receipt}, {chunk} units)", "component_grow", checker.tokens[receipt], chunk)
     granted, held = checker.fields(answer, 2, "(whether it was granted, places by component)")
-    if type(granted) is not bool:
-        raise checker.broken("PORT-03", "expected True or False, whether there was room")
-    holding = Holding(0, read_held(checker, held), granted)
-    checker.history[-1] += f" → {'' if granted else 'refused, '}holds {held_text(holding.held)}"
+    room = checker.flag(granted, "whether there was room")
+    holding = Holding(0, read_held(checker, held), room)
+    checker.history[-1] += f" → {'' if room else 'refused, '}holds {held_text(holding.held)}"
     judge(checker, ComponentGrow(receipt, chunk), holding)
     return holding
 
@@ -51,15 +50,7 @@ def finish(checker: Checker, receipt: int) -> None:
 
 def read_held(checker: Checker, answer: object) -> Mapping[str, Mapping[int, int]]:
     """Places by component and by where they end."""
-    rows = mapping(checker, answer, checker.setting.layout.components_by_name)
-    held: dict[str, Mapping[int, int]] = {}
-    for name, some in rows.items():
-        if type(some) is not dict:
-            raise checker.broken("PORT-03", f"expected a dict of places by where they end of {name}")
-        held[name] = {
-            checker.count(end, "the end of an entry"): checker.count(place, "a place") for end, place in some.items()
-        }
-    return held
+    return by_end(checker, answer, checker.setting.layout.components_by_name)
 
 
 def held_text(held: Mapping[str, Mapping[int, int]]) -> str:

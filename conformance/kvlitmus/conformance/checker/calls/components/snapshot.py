@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.calls.components.answers import listed, named, read_copying, read_counts, read_entries
+from kvlitmus.conformance.checker.calls.components.answers import (
+    listed,
+    mapped,
+    named,
+    read_copying,
+    read_counts,
+    read_entries,
+)
 from kvlitmus.conformance.support.text import shown
 from kvlitmus.spec.components.calls import After, At, Begun, ComponentBackUp, ComponentCall, Telling, View
 from kvlitmus.spec.components.state import path_to
@@ -43,7 +50,7 @@ def begun(checker: Checker, call: ComponentCall) -> tuple[Begun, ...]:
         token, namespace, units, places, freed = checker.fields(row, 5, BEGUN_FORM)
         path = path_to(checker.setting, named(checker, namespace, units))
         checker.history[-1] += f"; copy {number}, begun by itself"
-        ended = token is None and type(places) is dict and len(places) > 0
+        ended = token is None and places is not None and len(mapped(checker, places, "component")) > 0
         given = read_copying(checker, ENDED if ended else token, places, len(path.names), freed)
         if token is not None:
             checker.copying[number] = token

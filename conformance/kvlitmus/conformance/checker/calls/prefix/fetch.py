@@ -29,13 +29,13 @@ def asked_for(checker: Checker, rid: int, key: Key, answer: object) -> bool:
     path = checker.path(key)
     given, matched, asked, anchor = checker.fields(answer, 4, "Prefetched(started, matched, asked, anchor)")
     begun = checker.flag(given, "whether the prefetch has begun")
-    checker.history[-1] += f" → {asked} units behind {matched}" if begun else " → refused"
     told = Prefetched(
         begun,
         checker.count(matched, "the units matched"),
         checker.count(asked, "the units asked for"),
         checker.count(anchor, "where the anchor ends") if anchor is not None and begun else None,
     )
+    checker.history[-1] += f" → {told.asked} units behind {told.matched}" if begun else " → refused"
     checker.step(Prefetch(rid, path), told)
     return begun
 

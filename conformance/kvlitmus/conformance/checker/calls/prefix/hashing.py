@@ -6,11 +6,11 @@ namespaces.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvlitmus.conformance.ports import Hashes
-from kvlitmus.conformance.support.text import raised_text
+from kvlitmus.conformance.support.integers import OddForm, sequence
+from kvlitmus.conformance.support.text import raised_text, shown
 from kvlitmus.spec.prefix.calls import Raised
 from kvlitmus.spec.prefix.hash_calls import HashPair, HashPieces, HashTwoWays, PageHashes, TwoHashes, split_key
 from kvlitmus.spec.words.units import Key
@@ -24,7 +24,7 @@ class Answered(NamedTuple):
 
 
 class Noting:
-    """A hasher that checks the form of its answers (``TypeError``, PORT-03) and notes them."""
+    """A hasher that checks the form of its answers (:class:`OddForm`, PORT-03) and notes them."""
 
     def __init__(self, hasher: Hashes) -> None:
         self.hasher = hasher
@@ -58,10 +58,9 @@ def run_two_ways(hasher: Hashes, call: HashTwoWays) -> TwoHashes:
 
 
 def checked_hashes(answer: object) -> tuple[str, ...]:
-    """The answer as a tuple of texts; raises ``TypeError`` for anything else (PORT-03)."""
-    if isinstance(answer, str) or not isinstance(answer, Sequence):
-        raise TypeError(f"page_hashes must answer a sequence of texts (got {type(answer).__name__})")
-    for one in answer:
-        if not isinstance(one, str):
-            raise TypeError(f"a page hash must be text (got {type(one).__name__})")
-    return tuple(answer)
+    """The answer as a tuple of texts; raises :class:`OddForm` for anything else (PORT-03)."""
+    found = sequence(answer, "texts")
+    for one in found:
+        if not issubclass(type(one), str):
+            raise OddForm(f"expected a text as the hash of a page, got {shown(one)}")
+    return tuple(map(str.__str__, found))

@@ -6,9 +6,13 @@ words count only where the rules are about its words.
 
 from __future__ import annotations
 
+from typing import cast
+
+from kvlitmus.conformance.checker.calls.prefix.hashing import checked_hashes
 from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost
 from kvlitmus.conformance.ports import Prefetch
-from kvlitmus.conformance.support.integers import integer, integers, is_integer
+from kvlitmus.conformance.support.integers import OddForm, integer, integers, is_integer, sequence
+from kvlitmus.conformance.support.text import shown
 from kvlitmus.spec.interface.plans import PrefetchPlan
 from kvlitmus.spec.prefix.prefetch_plan import Planned, PlanPrefetch
 from kvlitmus.spec.words.units import Slot
@@ -30,26 +34,17 @@ def planned(plan: PrefetchPlan | None, host: ScriptedHost) -> Planned:
 
 
 def checked_plan(answer: object) -> PrefetchPlan:
-    """The answer as a plan with plain integers; raises ``TypeError`` for anything that has not the promised form
-    (PORT-03).
+    """The answer as a plan with plain integers and texts; raises :class:`OddForm` for anything that has not the
+    promised form (PORT-03).
     """
-    if not isinstance(answer, PrefetchPlan):
-        raise TypeError(f"plan_prefetch must answer a PrefetchPlan (got {type(answer).__name__})")
-    slots = tuple(answer.slots)
-    counts = (answer.key_start, answer.key_length, answer.hashed_pages, answer.accounted)
+    if not issubclass(type(answer), PrefetchPlan):
+        raise OddForm(f"expected a PrefetchPlan, got {shown(answer)}")
+    refusal, given, *counts, before = cast("PrefetchPlan", tuple.__getitem__(cast("PrefetchPlan", answer), slice(None)))
+    slots = sequence(given, "slots")
     if not all(map(is_integer, (*slots, *counts))):
-        raise TypeError("the slots, lengths and counts of a PrefetchPlan must be integers")
-    if not (answer.refusal is None or isinstance(answer.refusal, str)):
-        raise TypeError("the refusal of a PrefetchPlan must be text or None")
-    before = answer.prefix_keys
-    if before is not None and not (isinstance(before, list | tuple) and all(isinstance(one, str) for one in before)):
-        raise TypeError("the prefix_keys of a PrefetchPlan must be a list or tuple of texts, or None")
+        raise OddForm("expected integers as the slots, lengths and counts of a PrefetchPlan")
+    if not (refusal is None or type(refusal) is str):
+        raise OddForm(f"expected text or None as the refusal of a PrefetchPlan, got {shown(refusal)}")
+    names = None if before is None else checked_hashes(before)
     start, length, hashed, accounted = map(integer, counts)
-    return answer._replace(
-        slots=tuple(integers(slots)),
-        key_start=start,
-        key_length=length,
-        hashed_pages=hashed,
-        accounted=accounted,
-        prefix_keys=None if before is None else tuple(before),
-    )
+    return PrefetchPlan(refusal, tuple(integers(slots)), start, length, hashed, accounted, names)

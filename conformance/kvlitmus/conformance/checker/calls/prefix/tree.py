@@ -58,7 +58,8 @@ def inserted(checker: Checker, call: Insert, answer: object) -> tuple[Slot, ...]
 def lock(checker: Checker, hit: Hit, key: Key, receipt: int) -> None:
     """Lock what a match found; ``receipt`` is the suite's number for it."""
     path = checker.path(key)
-    at = path.names[hit.length - 1] if hit.length else path.root
+    # A match that is longer than its key is judged where it was made; whoever muted that may still lock what it found.
+    at = path.names[min(hit.length, len(path.names)) - 1] if hit.length and path.names else path.root
     answer = checker.call(f"lock(match of {hit.length} units) → receipt {receipt}", "lock", hit.handle)
     checker.tokens[receipt] = answer
     checker.step(Lock(at, receipt), answer)
