@@ -11,6 +11,7 @@ from kvlitmus.conformance import cli
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.report.compare import CHANGES
 from kvlitmus.conformance.run.results import Verdict
+from tests.support.pages import blocks
 from tests.test_layout import ROOT
 
 PAGE = (ROOT / "docs/adapters.md").read_text(encoding="utf-8")
@@ -28,6 +29,13 @@ COMMANDS = [
 def test_every_command_is_one(line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
     assert cli.parser(words[0]).parse_args(words).command == words[0]
+
+
+def test_the_test_file_of_the_page_is_one() -> None:
+    (file,) = [one for one in blocks(PAGE) if one.title == "test_my_cache.py"]
+    made: dict[str, object] = {}
+    exec(compile(file.body, file.title, "exec"), made)
+    assert callable(made["test_my_cache"])
 
 
 def test_there_are_commands_to_look_at() -> None:

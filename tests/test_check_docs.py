@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from kvlitmus.conformance.history.lines import CALL, HEADER
-from tests.test_layout import ROOT
-from tests.test_tutorial import missing, run
+from tests.support.pages import DOCS, follow
 
-TEXT = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
-LOGGER = ROOT / "docs" / "examples" / "trace_logger.py"
-_BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+TEXT = (DOCS / "check.md").read_text(encoding="utf-8")
+LOGGER = DOCS / "examples" / "trace_logger.py"
 
 
 def test_the_page_can_be_followed(tmp_path: Path) -> None:
-    shutil.copy(LOGGER, tmp_path)
-    done = []
-    for language, title, body in _BLOCK.findall(TEXT):
-        done.append(language)
-        if language == "console":
-            first, *shown = body.splitlines()
-            printed, code = run(first.removeprefix("$ "), tmp_path)
-            assert missing(shown, printed) == [], printed
-            (exit_line,) = [line for line in shown if line.startswith("exit ")]
-            assert exit_line.startswith(f"exit {code}: ")
-        else:
-            (tmp_path / title).write_text(body, encoding="utf-8")
-        if language == "python":
-            subprocess.run([sys.executable, title], cwd=tmp_path, check=True)
-    assert sorted(done) == ["console"] * 3 + ["jsonl"] + ["python"] * 2
+    done = [command.split()[0] for command in follow(TEXT, tmp_path)]
+    assert sorted(done) == ["kvlitmus"] * 3 + ["python"] * 2
 
 
 def test_the_page_tells_every_field() -> None:

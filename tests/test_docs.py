@@ -111,15 +111,15 @@ def lost_links(pages: Mapping[str, str], there: Collection[str]) -> Iterator[str
 def test_every_link_leads_somewhere_where_the_code_is_hosted_too() -> None:
     there = set(committed(ROOT))
     pages = {path: (ROOT / path).read_text(encoding="utf-8") for path in sorted(there) if path.endswith(".md")}
-    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/index.md"} <= pages.keys()
+    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/tutorial.md"} <= pages.keys()
     assert list(lost_links(pages, there)) == []
-    planted = "# A b\n[a](ports.md) [b](../README.md) [c](#a-b) [d](index.md#nowhere) [e](#c) [f](../tests/data) "
+    planted = "# A b\n[a](ports.md) [b](../README.md) [c](#a-b) [d](tutorial.md#nowhere) [e](#c) [f](../tests/data) "
     planted += "[g](../reference/kvlitmus/reference/prefix/pool.py#nothing) "
     planted += "[h](../reference/kvlitmus/reference/prefix/pool.py#slots_of)"
     found = list(lost_links({"docs/planted.md": planted}, {*there, "docs/planted.md"}))
     assert found == [
         "docs/planted.md: ports.md",
-        "docs/planted.md: index.md#nowhere",
+        "docs/planted.md: tutorial.md#nowhere",
         "docs/planted.md: #c",
         "docs/planted.md: ../reference/kvlitmus/reference/prefix/pool.py#nothing",
     ]

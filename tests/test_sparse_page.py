@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
-from kvlitmus.conformance.run import engine, plan
-from kvlitmus.conformance.run.results import Options
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS
+from tests.support.pages import DOCS, follow
+from tests.test_layout import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "sparse.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "sparse.md").read_text(encoding="utf-8")
 
 UNDER_O = """
 assert False, "this is not looked at"
@@ -30,16 +27,8 @@ print("kept")
 """
 
 
-def test_the_adapter_of_the_page_passes() -> None:
-    (source,) = re.findall(r"```python title=\"my_rows.py\"\n(.*?)```", PAGE, re.DOTALL)
-    target = ModuleType("my_rows")
-    exec(compile(source, "docs/sparse.md", "exec"), target.__dict__)
-
-    configs = plan.configs_of(target)
-    assert configs == plan.SPARSE_CONFIGS
-    for item in plan.items(configs, target.profile, steps=plan.OPS):
-        result = engine.run_item(target, item, Options(shrink_trials=0))
-        assert (result.findings, result.error) == ([], ""), item.id
+def test_the_adapter_of_the_page_passes(tmp_path: Path) -> None:
+    assert follow(PAGE, tmp_path) == ["kvlitmus run my_rows"]
 
 
 def test_what_a_page_of_ports_lists_is_there() -> None:

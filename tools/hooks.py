@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tools.build_core import NotBuilt, build
 
 PAGES = {
-    "Documentation": "docs/index.md",
+    "Documentation": "docs/tutorial.md",
     "Changelog": "CHANGELOG.md",
     "Results": "docs/results/README.md",
 }

@@ -98,6 +98,9 @@ PORTS: dict[str, tuple[str, tuple[ModuleType, ...]]] = {
 }
 """The pages about what adapters implement: the title and the modules of each."""
 
+PAPERS = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+"""The pages of the checkout's root, each with its page of the site."""
+
 DEPTHS = (
     "0: return values, and what the suite itself wrote",
     "1: counters",
@@ -118,9 +121,12 @@ def pages() -> dict[str, str]:
     made |= {"states.md": states_page(), "frame.md": frame_page(), "results/hazards.md": hazards.page()}
     made |= {f"reference/{name}.md": reference_page(name, rules) for name in REFERENCE}
     made["reference/index.md"] = reference_index()
-    for name in ("CHANGELOG", "CONTRIBUTING"):
-        made[f"{name.lower()}.md"] = (ROOT / f"{name}.md").read_text(encoding="utf-8").replace("](docs/", "](")
-    return made
+    return made | {page: from_root((ROOT / path).read_text(encoding="utf-8")) for path, page in PAPERS.items()}
+
+
+def from_root(text: str) -> str:
+    """A page of the checkout's root as one of ``docs/``: its links go from there."""
+    return re.sub(r"\]\((?!\w+:|#)(docs/)?([^)]+)\)", lambda found: f"]({'' if found[1] else '../'}{found[2]})", text)
 
 
 @functools.cache
@@ -137,8 +143,7 @@ def page_of() -> dict[str, str]:
         *((kvlitmus.spec, "rules/index.md"), (facts, "rules/facts.md"), (kvlitmus.reference, "reference/index.md")),
     ]
     found = {Path(inspect.getfile(module)).relative_to(ROOT).as_posix(): page for module, page in reversed(goals)}
-    found |= {f"{name}.md": f"{name.lower()}.md" for name in ("CHANGELOG", "CONTRIBUTING")}
-    return found | {"docs/results/hazards.json": "results/hazards.md"}
+    return found | PAPERS | {"docs/results/hazards.json": "results/hazards.md"}
 
 
 def _packs(rules: Mapping[str, Rule]) -> Iterable[str]:
