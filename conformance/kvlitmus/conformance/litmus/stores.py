@@ -258,5 +258,5 @@ def odd_keys_are_refused_or_contained(checker: Checker) -> None:
 @litmus(rules=("STORE-15",), needs=("store", "store_yard"))
 def no_key_leads_out_of_the_store(checker: Checker) -> None:
     """Nothing appears beside the store, whether a key climbs out of it or is an absolute path."""
-    yard = str(checker.look("store_yard"))
+    yard = store.yard(checker)
     hostile(checker, [*(key for key in HOSTILE if "stray" in key), f"{yard}/stray"])

@@ -258,11 +258,16 @@ def _ask_plainly(checker: Checker, what: str, text: str, method: str, *args: Any
     return answer
 
 
+def yard(checker: Checker) -> str:
+    """The folder in which the store's own folder lies."""
+    return _text(checker, checker.look("store_yard"), "the folder of the store")
+
+
 def _raised(checker: Checker, error: Exception) -> str:
     """What was raised, without the name of a temporary folder."""
     text = raised_text(error, 2 * LONGEST)
     if "store_yard" in checker.capabilities:
-        text = text.replace(_text(checker, checker.look("store_yard"), "the folder of the store"), "…")
+        text = text.replace(yard(checker), "…")
     return harmless(text, 160)
 
 
