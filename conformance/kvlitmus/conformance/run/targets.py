@@ -173,6 +173,9 @@ KNOWN: dict[str, Known] = {
     "vllm-0.33.0-eagle": Known(
         f"{ADAPTERS}.vllm.v0_33", "eagle", "vllm-0.33.0", "the same, with hits that leave the last block out"
     ),
+    "vllm-0.33.0-flat": Known(
+        f"{ADAPTERS}.vllm.flat", "target", "vllm-0.33.0", "vLLM's KV cache manager of full attention, a block table"
+    ),
     f"{_OLD}-file": Known(_FILES, "file_13", _OLD, "SGLang's storage in files, HiCacheFile, alone"),
     f"{_NEW}-file": Known(_FILES, "file_23", _NEW, "SGLang's storage in files, HiCacheFile, alone"),
     f"{_OLD}-storage-hits": Known(

@@ -17,7 +17,7 @@ The snapshot reads the map from hashes to blocks (what is cached, by the prefix 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from types import SimpleNamespace
@@ -40,8 +40,17 @@ class Quiet:
         return lambda *_arguments, **_options: None
 
 
-class Constant(list[int]):
-    """What ``vllm.v1.utils.ConstantList`` is for: a view of a list that nobody changes."""
+class Constant(Sequence[int]):
+    """What ``vllm.v1.utils.ConstantList`` is: a view of a list that others may lengthen, and nobody through it."""
+
+    def __init__(self, tokens: list[int]) -> None:
+        self.tokens = tokens
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, at: Foreign) -> Foreign:
+        return self.tokens[at]
 
 
 class Reason(Enum):
@@ -153,38 +162,83 @@ Prefix = tuple[str | None, tuple[int, ...]]
 """A namespace, and the tokens of a prefix."""
 
 
-class Groups:
-    """A ``KVCacheManager`` over the groups of a layout, behind the ports of requests on components."""
+class Managed:
+    """A ``KVCacheManager``, and the requests that are made for it."""
 
     eagle = False
+    report = "incremental"
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, size: int) -> None:
         load = install(PLAN)
-        self.layout = layout_of(config.components, config.page_size, config.pages)
-        self.groups = self.layout.components
-        self.size, self.step = config.page_size, step_of(self.groups)
+        self.size = size
         self.interface = load(INTERFACE)
         self.utils = load(f"{CORE}.kv_cache_utils")
         self.request = load("vllm.v1.request").Request
         self.hash = load("vllm.utils.hashing").sha256
         self.utils.init_none_hash(self.hash)
-        (self.places,) = self.layout.places.values()
-        self.manager = load(f"{CORE}.kv_cache_manager").KVCacheManager(
-            self.interface.KVCacheConfig(
-                num_blocks=self.places + 1,  # block 0 is vLLM's null block
-                kv_cache_tensors=[],
-                kv_cache_groups=[self.interface.KVCacheGroupSpec([one.name], self.spec(one)) for one in self.groups],
-            ),
+        self.made = load(f"{CORE}.kv_cache_manager").KVCacheManager
+        self.sampling = SimpleNamespace(**{**vars(SAMPLING), "extra_args": {"kv_cache_report_mode": self.report}})
+        self.names: dict[bytes, Prefix] = {}
+        self.told_names: dict[object, Prefix] = {}
+        self.numbers = itertools.count()
+
+    def manage(self, specs: Mapping[str, Foreign], blocks: int, step: int) -> Foreign:
+        """A manager of groups with these specs over so many blocks that can be handed out."""
+        groups = [self.interface.KVCacheGroupSpec([name], spec) for name, spec in specs.items()]
+        config = self.interface.KVCacheConfig(
+            num_blocks=blocks + 1,  # block 0 is vLLM's null block
+            kv_cache_tensors=[],
+            kv_cache_groups=groups,
+        )
+        return self.made(
+            config,
             max_model_len=1 << 20,
-            scheduler_block_size=self.step,
+            scheduler_block_size=step,
             hash_block_size=self.size,
             use_eagle=self.eagle,
             enable_kv_cache_events=True,
         )
+
+    def asked(self, key: Key) -> Foreign:
+        """A request for a key; the namespace is its cache salt."""
+        request = self.request(
+            request_id=f"request-{next(self.numbers)}",
+            prompt_token_ids=list(key.units),
+            sampling_params=self.sampling,
+            pooling_params=None,
+            cache_salt=key.namespace,
+            block_hasher=self.utils.get_request_block_hasher(self.size, self.hash),
+        )
+        self.remember(request)
+        return request
+
+    def remember(self, request: Foreign) -> None:
+        """Which prefixes the hashes of a request's blocks stand for."""
+        tokens = tuple(request.all_token_ids)
+        for number, name in enumerate(request.block_hashes, 1):
+            prefix = (request.cache_salt, tokens[: number * self.size])
+            self.names[name] = self.told_names[self.utils.maybe_convert_block_hash(name)] = prefix
+
+    def cached(self) -> Iterator[tuple[int, Prefix, Foreign]]:
+        """The blocks that a look-up finds: the number of the group, the prefix in its hash, and the block."""
+        for key, some in self.pool.cached_block_hash_to_block._cache.items():  # noqa: SLF001 - nothing tells it
+            prefix = self.names[self.utils.get_block_hash(key)]
+            for block in some.values() if isinstance(some, dict) else [some]:
+                yield self.utils.get_group_id(key), prefix, block
+
+
+class Groups(Managed):
+    """A ``KVCacheManager`` over the groups of a layout, behind the ports of requests on components."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config.page_size)
+        self.layout = layout_of(config.components, config.page_size, config.pages)
+        self.groups = self.layout.components
+        (self.places,) = self.layout.places.values()
+        specs = {one.name: self.spec(one) for one in self.groups}
+        self.manager = self.manage(specs, self.places, step_of(self.groups))
+        self.pool = self.manager.block_pool
         self.running: dict[str, Foreign] = {}
-        self.names: dict[bytes, Prefix] = {}
-        self.told_names: dict[object, Prefix] = {}
-        self.numbers = itertools.count()
 
     def spec(self, group: Component) -> Foreign:
         """VLLM's spec of a group; ``Unsupported`` for what it has none for."""
@@ -201,21 +255,6 @@ class Groups:
                 block_size=group.unit, shapes=((1,),), dtypes=(plain["dtype"],), mamba_cache_mode="align"
             )
         raise Unsupported(f"vLLM has no group like {group.name}")
-
-    def asked(self, key: Key) -> Foreign:
-        """A request for a key; the namespace is its cache salt."""
-        request = self.request(
-            request_id=f"request-{next(self.numbers)}",
-            prompt_token_ids=list(key.units),
-            sampling_params=SAMPLING,
-            pooling_params=None,
-            cache_salt=key.namespace,
-            block_hasher=self.utils.get_request_block_hasher(self.size, self.hash),
-        )
-        for number, name in enumerate(request.block_hashes, 1):
-            prefix = (key.namespace, tuple(request.prompt_token_ids[: number * self.size]))
-            self.names[name] = self.told_names[self.utils.maybe_convert_block_hash(name)] = prefix
-        return request
 
     def component_match(self, key: Key) -> tuple[int, dict[str, list[int]], object]:
         """``get_computed_blocks``; of each group the blocks that the next chunk reads."""
@@ -283,18 +322,12 @@ class Groups:
 
     def component_free_places(self) -> Mapping[str, Sequence[int]]:
         """The blocks of the free queue that have no hash."""
-        free = self.manager.block_pool.free_block_queue.get_all_free_blocks()
+        free = self.pool.free_block_queue.get_all_free_blocks()
         return {self.groups[0].pool: [block.block_id for block in free if block.block_hash is None]}
 
     def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
         """The blocks that a look-up finds, by the group and the prefix in their hash."""
-        found = []
-        for key, some in self.manager.block_pool.cached_block_hash_to_block._cache.items():  # noqa: SLF001 - nothing tells it
-            blocks = some.values() if isinstance(some, dict) else [some]
-            group = self.groups[self.utils.get_group_id(key)]
-            namespace, units = self.names[self.utils.get_block_hash(key)]
-            found += [(group.name, namespace, units, block.block_id) for block in blocks]
-        return found
+        return [(self.groups[group].name, *prefix, block.block_id) for group, prefix, block in self.cached()]
 
 
 class Drafted(Groups):
