@@ -39,10 +39,11 @@ from kvlitmus.spec.stores.calls import (
     StorePut,
     StoreRank,
 )
-from kvlitmus.spec.stores.state import EMPTY_STORE, NOTHING, Entry, StoreState, advance_store
+from kvlitmus.spec.stores.state import EMPTY_STORE, NOTHING, VAGUE, Entry, StoreState, advance_store, doubtful
 from tests.support.processes import eventually
 
 PLAIN = plan.STORE_CONFIGS[0]
+FIRST = Profile(store_put="first")
 OPTIONS = Options(shrink_trials=0)
 
 
@@ -199,7 +200,7 @@ def test_what_may_be_there_after_damage() -> None:
 def test_what_is_known_of_another_ranks_pages() -> None:
     def after(state: StoreState, *calls: tuple[StoreCall, object]) -> StoreState:
         for call, answer in calls:
-            state = advance_store(state, "first", call, answer)
+            state = advance_store(state, FIRST, call, answer)
         return state
 
     stored = PutDone((True,))
@@ -216,20 +217,36 @@ def test_what_is_known_of_another_ranks_pages() -> None:
 
 
 def test_what_raised_tells_nothing_of_what_was_read_and_leaves_open_what_was_put() -> None:
-    state = advance_store(EMPTY_STORE, "first", StorePut(("a", "b"), (b"1", b"2")), PutDone((True, False)))
+    state = advance_store(EMPTY_STORE, FIRST, StorePut(("a", "b"), (b"1", b"2")), PutDone((True, False)))
     assert (state.entry("a"), state.entry("b")) == (Entry(True, (b"1",), b"1"), Entry(None, (b"2",)))
     for call in (StoreExists(("a", "b")), StoreGet(("a", "b"), 1)):
-        assert advance_store(state, "first", call, Raised("OSError")) == state
-    seen = advance_store(state, "first", StoreExists(("a", "b")), 1)
+        assert advance_store(state, FIRST, call, Raised("OSError")) == state
+    seen = advance_store(state, FIRST, StoreExists(("a", "b")), 1)
     assert seen.entry("b") == NOTHING, "the first key that is not counted is not there"
-    assert advance_store(EMPTY_STORE, "first", StorePut(("a",), (b"1",)), PutDone(None)).entry("a").there is None
-    answered_short = advance_store(EMPTY_STORE, "first", StorePut(("a",), (b"1",)), PutDone(()))
+    assert advance_store(EMPTY_STORE, FIRST, StorePut(("a",), (b"1",)), PutDone(None)).entry("a").there is None
+    answered_short = advance_store(EMPTY_STORE, FIRST, StorePut(("a",), (b"1",)), PutDone(()))
     assert not answered_short.entries, "STORE-02 is broken then, and nobody says what is there"
+
+
+def test_what_is_known_of_a_store_that_evicts() -> None:
+    """A put may have taken anything but the last page that it stored, and nothing else takes anything."""
+    bounded, both = Profile(store_room="evicts"), PutDone((True, True))
+    state = advance_store(EMPTY_STORE, bounded, StorePut(("a", "b"), (b"1", b"2")), both)
+    assert (state.entry("a").there, state.entry("b").there) == (None, True)
+    state = advance_store(state, bounded, StoreGet(("a", "b"), 1), (b"1", b"2"))
+    assert state.entry("a").there is True
+    for call, answer in ((StoreExists(("a",)), 1), (StoreRank(1), None)):
+        state = advance_store(state, bounded, call, answer)
+    state = advance_store(state, bounded, StorePut(("c",), (b"3",)), PutDone((False,)))
+    assert {at: entry.there for at, entry in state.entries.items()} == {(0, "a"): None, (0, "b"): None, (1, "c"): None}
+    hurt = Entry(None, (b"1",), damage="flip", mended=(b"2",))
+    assert doubtful(hurt) == Entry(None, (b"1",), damage=VAGUE), "what was mended may have gone, and what is hurt, too"
+    assert doubtful(NOTHING) == NOTHING
 
 
 def test_odd_keys_are_judged_apart() -> None:
     plain, odd = "0" * 64, "../x"
-    state = advance_store(EMPTY_STORE, "first", StorePut((plain, odd), (b"1", b"2")), PutDone((True, True)))
+    state = advance_store(EMPTY_STORE, FIRST, StorePut((plain, odd), (b"1", b"2")), PutDone((True, True)))
     call = StoreGet((odd, plain), 1)
 
     def fact(name: str, answer: object) -> object:

@@ -21,7 +21,7 @@ from kvlitmus.spec.interface import Event
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo import sparse_map
-from kvlitmus.zoo.block_copies import CountedTable
+from kvlitmus.zoo.block_copies import CountedTable, HeadsFirst
 from kvlitmus.zoo.block_requests import BlockRequests, BlockRequestsTarget
 from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, BlockTable, namespace_of
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
@@ -184,7 +184,7 @@ class HitsAreCopies(CountedTable):
             self.tell(Event("stored", "device", block.key, before, units, namespace_of(block.key)), 1)
 
 
-COUNTED = zoo.target_of("block_copies").profile
+COUNTED = replace(PROFILE, event_copies="each")
 
 
 @pytest.mark.parametrize("depth", [2, 3])
@@ -200,6 +200,21 @@ def test_a_block_table_tells_as_its_listeners_read(
 ) -> None:
     assert found(Buggy(kind, profile), depth) & rules[depth]
     assert not found(Buggy(CountedTable, COUNTED), depth)
+
+
+class FindsBehindGaps(HeadsFirst):
+    """A look-up goes on behind a block that is gone: the next prompt reads that one's place as if it were there."""
+
+    def prefix(self, key: Key) -> list[Block]:
+        hit = [self.found[one] for one in self.keys(key, max(0, key.length - 1)) if one in self.found]
+        return [next(iter(places.values())) for places in hit]
+
+
+def test_a_block_table_may_leave_gaps_if_it_says_so_and_may_not_find_what_is_behind() -> None:
+    left = zoo.target_of("block_copies").profile
+    assert "TREE-05" in found(Buggy(HeadsFirst, replace(left, table_gaps="none")))
+    assert {"TREE-02", "TREE-03"} & found(Buggy(FindsBehindGaps, left))
+    assert {"TREE-02", "TREE-03"} & found(Buggy(FindsBehindGaps, left), 0)
 
 
 def test_components_tell_as_their_listeners_read() -> None:

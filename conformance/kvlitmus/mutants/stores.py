@@ -283,3 +283,93 @@ class RemovesFirst(PageShelf):
     def keeps(self, key: str) -> bool:
         self.disk.files.pop(self.disk.path(self.name(key)), None)
         return False
+
+
+FULL = replace(PROFILE, store_room="refuses")
+BOUNDED = replace(PROFILE, store_room="evicts")
+ROOM = 3
+"""So many pages have room."""
+
+
+class Bounded(PageShelf):
+    """A store with little room."""
+
+    def kept(self) -> list[str]:
+        """What is stored, the oldest first."""
+        return [path for path in self.disk.files if self.mine(path)]
+
+    def full(self, key: str) -> bool:
+        """Whether there is no room for another page."""
+        return len(self.kept()) >= ROOM and self.disk.path(self.name(key)) not in self.disk.files
+
+
+@null_mutant("null-store-refuses-when-full", profile=FULL)
+class RefusesWhenFull(Bounded):
+    """A page for which there is no room isn't stored, and the put says so, as the profile declares."""
+
+    def store(self, key: str, value: bytes) -> bool:
+        return not self.refused(key) and not self.full(key) and super().store(key, value)
+
+
+@mutant("store-says-stored-when-full", profile=FULL, kills=("STORE-04",))
+class SaysStoredWhenFull(Bounded):
+    """A page for which there is no room isn't stored, and the put says that it is: nobody tries again."""
+
+    def store(self, key: str, value: bytes) -> bool:
+        if self.refused(key):
+            return False
+        return self.full(key) or super().store(key, value)
+
+
+@mutant("store-is-always-full", profile=FULL, kills=("STORE-17",))
+class IsAlwaysFull(Bounded):
+    """Nothing has ever room: what is counted against it is never given back, from the first page on."""
+
+    def store(self, key: str, value: bytes) -> bool:
+        return False
+
+
+class Evicting(Bounded):
+    """A store that makes room."""
+
+    def make_room(self) -> None:
+        """The oldest pages go."""
+        for path in self.kept()[:-ROOM]:
+            del self.disk.files[path]
+
+
+@null_mutant("null-store-evicts", profile=BOUNDED)
+class Evicts(Evicting):
+    """What was stored first goes where there is no room for more, as the profile declares."""
+
+    def store(self, key: str, value: bytes) -> bool:
+        stored = super().store(key, value)
+        self.make_room()
+        return stored
+
+
+@mutant("store-evicts-at-reads", profile=BOUNDED, kills=("STORE-01", "STORE-04", "STORE-11"))
+class EvictsAtReads(Evicting):
+    """Room is made when somebody reads: what was counted, and has memory reserved, is gone when it is read."""
+
+    def get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:
+        for path in self.kept()[:1]:
+            del self.disk.files[path]
+        return super().get(keys, size)
+
+
+@mutant("store-counts-what-it-evicted", profile=BOUNDED, kills=("STORE-01", "STORE-11"))
+class CountsWhatItEvicted(Evicts):
+    """The index of what is there isn't told of evictions: memory is reserved for pages that can't be read."""
+
+    def __init__(self, disk: Disk, rank: int = 0, ranks: int = 2) -> None:
+        super().__init__(disk, rank, ranks)
+        self.index: set[str] = set()
+
+    def store(self, key: str, value: bytes) -> bool:
+        stored = super().store(key, value)
+        self.index |= {key} if stored else set()
+        return stored
+
+    def there(self, key: str) -> bool:
+        return key in self.index or super().there(key)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Unsupported, View
-from kvlitmus.spec.interface import Event
+from kvlitmus.spec.interface import ORPHAN, Event
 from kvlitmus.spec.words.schemes import KVLITMUS_2, Domain
 from kvlitmus.spec.words.units import Key, Unit
 
@@ -248,9 +248,12 @@ class BlockTable:
         index: dict[BlockKey, int] = {}
         for key in sorted(self.found, key=depth_of):
             above, units = key
-            for block in self.found[key].values():
-                parent = index[above] if isinstance(above, tuple) else -1
-                nodes.append(NodeView(parent, namespace_of(key), units, tuple(self.slots([block])), block.references))
+            parent = index.get(above, ORPHAN) if isinstance(above, tuple) else -1
+            units = units_of(key) if parent == ORPHAN else units
+            nodes += [
+                NodeView(parent, namespace_of(key), units, tuple(self.slots([block])), block.references)
+                for block in self.found[key].values()
+            ]
             index[key] = len(nodes) - 1
         return View(list(self.queue), nodes)
 
@@ -261,6 +264,12 @@ def depth_of(key: BlockKey) -> int:
     while isinstance(above, tuple):
         above, deep = above[0], deep + 1
     return deep
+
+
+def units_of(key: BlockKey) -> tuple[Unit, ...]:
+    """All units of the prefix that ends with this block."""
+    above, units = key
+    return (*(units_of(above) if isinstance(above, tuple) else ()), *units)
 
 
 def namespace_of(key: BlockKey) -> str | None:
@@ -287,12 +296,13 @@ class BlockTableTarget:
     """Makes block tables; their order of eviction is that of the queue."""
 
     profile = PROFILE
+    kind: type[BlockTable] = BlockTable
 
     def make(self, config: Config) -> BlockTable:
         """A fresh one."""
         if config.policy != "lru" or config.pool != "device" or config.tiered:
             raise Unsupported("blocks are used up in the order in which they were let go, on the device")
-        return BlockTable(config)
+        return self.kind(config)
 
 
 target = BlockTableTarget()

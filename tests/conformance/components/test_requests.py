@@ -368,7 +368,7 @@ def test_a_slip_in_the_published_block_table_is_found(name: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("report", ["", FULL])
 def test_the_published_block_table_misleads_listeners_who_go_by_names(report: str) -> None:
-    """The removal of one copy is told while another is there (vllm#55092), however hits are reported; nothing else is broken first."""
+    """The removal of one copy is told while another is there (vllm#55092), however hits are reported."""
     rules = judged(3, report, 3_000, "flat.target")[1]
 
     assert rules & {"EVENT-01", "EVENT-02"} and all(rule.startswith("EVENT-") for rule in rules)
@@ -376,5 +376,5 @@ def test_the_published_block_table_misleads_listeners_who_go_by_names(report: st
 
 @pytest.mark.parametrize("config", [Config(bigram=True), Config(policy="lfu"), Config(host_pages=8)], ids=str)
 def test_what_the_block_table_does_not_have_is_refused(config: Config) -> None:
-    with pytest.raises(Unsupported, match="policy|block table is of tokens"):
+    with pytest.raises(Unsupported, match=r"policy|block table is of tokens"):
         flat_target.make(config)

@@ -19,6 +19,9 @@ from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.rules.lock import locking_only_shifts_between_the_counters
 from kvlitmus.spec.prefix.rules.observed import locked_count, locked_pages, unlocked_count
 from kvlitmus.spec.prefix.state import Tree, empty_state
+from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from kvlitmus.spec.words.units import Name, PageNo
 from tests.proofs.prefix.lock_lemmas import Numbers, small_tree
 
@@ -233,9 +236,10 @@ def _after_lock(moved: Formula) -> Formula:
 
 @pytest.mark.parametrize("page", [1, 4])
 def test_what_is_protected_is_what_the_facts_count(page: int) -> None:
+    setting = Setting(Config(page_size=page), Profile(), SNAPSHOT, frozenset())
     for tree in small_trees():
         before, after = (empty_state()._replace(tree=one) for one in (tree, effects.lock(tree, Name(1))))
-        counts = [locked_count(state, state, page, locked_pages(state)) for state in (before, after)]
+        counts = [locked_count(state, state, setting, page, locked_pages(state)) for state in (before, after)]
         more = page * value(protects(z3.IntVal(tree.pages[Name(1)].locks)))
         assert counts[1] - counts[0] == more
         rest = [unlocked_count(state, count, page) for state, count in zip((before, after), counts, strict=True)]

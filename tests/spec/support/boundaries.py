@@ -347,36 +347,42 @@ COUNTS = (
         "node_counts",
         counts(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
         after=seen(node((7,), (3,), None)),
+        setting=setting(),
         then=EMPTY._replace(tree=SPLIT),
     ),
     row(
         "node_counts",
         counts([(2, 1), (2, 2)], UNKNOWN, UNKNOWN),
         after=seen(node((5, 6), (3, 4), 2)),
+        setting=setting(),
         then=EMPTY._replace(tree=SPLIT),
     ),
     row(
         "node_counts",
         counts([(0, 0)], [(1, 3)], [(2, 4)]),
         after=seen(node((7,), (3,), 0, hits=1, priority=2), node((8,), (4,), 0), node((7, 9), (3, 4), 1)),
+        setting=setting(),
         then=EMPTY._replace(tree=SPLIT),
     ),
     row(
         "node_counts",
         counts([(1, 1)], UNKNOWN, UNKNOWN),
         after=seen(node((5,), (3,), None), node((6,), (4,), 1, 0)),
+        setting=setting(),
         then=EMPTY._replace(tree=SPLIT),
     ),
     row(
         "node_counts",
         counts([(0, 2), (1, 1)], UNKNOWN, UNKNOWN, [(0, 1)]),
         after=seen(node((5,), (3,), 0), node((6,), (4,), 1, 0)),
+        setting=setting(),
         then=EMPTY._replace(tree=SPLIT),
     ),
     row(
         "node_counts",
         counts([(1, 2)], UNKNOWN, UNKNOWN),
         after=seen(node((7, 7), (3, 9), 1)),
+        setting=setting(),
         then=EMPTY._replace(tree=SPLIT, table=TABLE),
     ),
     row("host_counts", HostCounts([(1, 3)], [(2, 4)]), **hosted(host_node((7,), None, hits=1, priority=2))),
@@ -384,6 +390,25 @@ COUNTS = (
     row(
         "host_counts", HostCounts([], []), **hosted(host_node((7,), (0, 1)), host_node((), None), host_node((8,), None))
     ),
+    *(
+        row(
+            "node_counts",
+            counts([(2, shown)], UNKNOWN, UNKNOWN),
+            setting=setting(profile={"copy_locks": locks}),
+            after=seen(node((6,), (4,), 2)),
+            then=EMPTY._replace(tree=SPLIT, tiers=Tiers(work={1: work(1, kind, 6)})),
+        )
+        for locks, kind, shown in (("counted", "load", 1), ("apart", "load", 0), ("apart", "put", 1))
+    ),
+    row("parents", {Name(5)}, setting=setting(profile={"table_gaps": "left"}), after=Seen(parents={Name(5)})),
+    row(
+        "parents",
+        UNKNOWN,
+        setting=setting(profile={"table_gaps": "left", "publish": "at_alloc"}),
+        after=Seen(parents={Name(5)}),
+    ),
+    row("sparse_order", [2, 1], setting=setting(), sparse_waiting=[2, 1]),
+    row("sparse_order", UNKNOWN, setting=setting(profile={"copy_acks": "any_order"}), sparse_waiting=[2, 1]),
     row("failed_hosted", [], below=Tiers(), hosted={}, failed_backups=frozenset()),
     row(
         "failed_hosted",
@@ -471,8 +496,21 @@ STORES = (
     row(
         "store_ordinary",
         [True, False, False],
+        state=EMPTY_STORE,
+        setting=setting(),
         call=StorePut((HEX, HEX, "x"), (b"a", b"a", b"a")),
         store_entries=[HERE, Entry(damage="folder"), HERE],
+    ),
+    *(
+        row(
+            "store_ordinary",
+            [taken, False],
+            state=EMPTY_STORE._replace(entries={(0, "k"): Entry(there)}),
+            setting=setting(profile={"store_room": "refuses"}),
+            call=StorePut((HEX, HEX), (b"a", b"a")),
+            store_entries=[HERE, HERE],
+        )
+        for there, taken in ((False, True), (None, False), (True, False))
     ),
     row("STORE-04", False, store_got=[None], store_there=[True], store_damage=[""]),
     row("STORE-04", True, store_got=[None], store_there=[True], store_damage=["flip"]),
@@ -879,11 +917,20 @@ LAST = (
     row("loaded_least", 2, below_before=Tiers(prefetches=Prefetches(added={1: (2, 4)})), call=TellLoaded(1)),
     row("loaded_most", 4, below_before=Tiers(prefetches=Prefetches(added={1: (2, 4)})), call=TellLoaded(1)),
     row("LOAD-03", False, load_wanted=8, load_threshold=0, load_room=8, load_limit=8, load_struck=False),
-    row("locked_count", 8, expected=EMPTY, then=EMPTY._replace(tree=SPLIT), page_size=4, locked_pages=frozenset()),
+    row(
+        "locked_count",
+        8,
+        expected=EMPTY,
+        setting=setting(),
+        then=EMPTY._replace(tree=SPLIT),
+        page_size=4,
+        locked_pages=frozenset(),
+    ),
     row(
         "locked_count",
         4,
         expected=EMPTY,
+        setting=setting(),
         then=EMPTY,
         page_size=4,
         locked_pages=frozenset({(Name(1), PageNo(3))}),
@@ -898,7 +945,9 @@ LAST = (
         resident_pages=(),
         load_names=(),
     ),
-    row("node_counts", counts(), after=seen(node((9, 7), (3, 4), 1)), then=EMPTY._replace(tree=SPLIT)),
+    row(
+        "node_counts", counts(), after=seen(node((9, 7), (3, 4), 1)), setting=setting(), then=EMPTY._replace(tree=SPLIT)
+    ),
     row("POOL-08", True, available_before=4, available_after=4, may_evict=False),
     row("POOL-08", True, available_before=4, available_after=8, may_evict=True),
     row("POOL-08", False, available_before=4, available_after=8, may_evict=False),

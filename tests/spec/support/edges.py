@@ -67,7 +67,7 @@ def has_room(says: bool, names: tuple[Name, ...], free: int) -> Row:
 def acked(says: list[Any], under_way: Any) -> Row:
     """Backup 8 has landed and ended, while another job is under way."""
     ended = (work(8, "backup", 5, landed=True),)
-    return row("acked_unlanded", says, below=Tiers(ended=ended, work={under_way.job.id: under_way}))
+    return row("acked_unlanded", says, setting=setting(), below=Tiers(ended=ended, work={under_way.job.id: under_way}))
 
 
 WAITS = {"backup_moment": "tick"}
@@ -150,8 +150,17 @@ BACKUPS = (
     acked([], work(7, "backup", 6, landed=True)),
     acked([], work(7, "put", 6)),
     acked([], work(9, "backup", 6)),
-    row("acked_unlanded", [job(8, "backup")], below=Tiers(ended=(work(8, "backup", 5),))),
-    row("acked_unlanded", [], below=Tiers(ended=(work(8, "backup", 5, failed=True),))),
+    row("acked_unlanded", [job(8, "backup")], setting=setting(), below=Tiers(ended=(work(8, "backup", 5),))),
+    row("acked_unlanded", [], setting=setting(), below=Tiers(ended=(work(8, "backup", 5, failed=True),))),
+    *(
+        row(
+            "acked_unlanded",
+            [] if landed else [job(8, "backup")],
+            setting=setting(profile={"copy_acks": "any_order"}),
+            below=Tiers(ended=(work(8, "backup", 5, landed=landed),), work={7: work(7, "backup", 6)}),
+        )
+        for landed in (True, False)
+    ),
 )
 
 # -- what was evicted --------------------------------------------------------------------------------------
@@ -373,6 +382,7 @@ TABLES = (
         "locked_count",
         4,
         expected=TWO_PLACES,
+        setting=setting(),
         then=TWO_PLACES,
         page_size=4,
         locked_pages=frozenset({(A, PageNo(3)), (A, PageNo(4))}),
@@ -381,6 +391,7 @@ TABLES = (
         "node_counts",
         counts([(1, 1)], UNKNOWN, UNKNOWN),
         after=seen(node((5, 6), (3, 4), 1)),
+        setting=setting(),
         then=EMPTY._replace(
             tree=Tree({name: Page(Name(1), PageNo(3), Tick(0), Tick(0), locks=1) for name in (A, B)}, Tick(0))
         ),

@@ -105,7 +105,10 @@ class Observer:
                 start = infos[parent].end
             else:
                 self.check_namespace(namespace)
-                start = self.names.lost(namespace) if parent == ORPHAN else self.names.root(namespace)
+                start = self.names.root(namespace)
+                if parent == ORPHAN:
+                    above, units = units[: -len(slots)], units[-len(slots) :]
+                    start = self.names.extend(start, above)[-1] if above else self.names.lost(namespace)
             (_, own_units, own_slots), info = known.get((start, units, slots)) or self.name_node(start, units, slots)
             kept.append((parent, namespace, own_units, own_slots, locks, hits, priority))
             nodes.append(NodeSeen(info, parent, locks, hits, priority))

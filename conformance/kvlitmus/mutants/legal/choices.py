@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.prefix.fetch import Prefetcher
+from kvlitmus.conformance.specimen.prefix.load import Loader
 from kvlitmus.conformance.specimen.prefix.pool import PagedPool
 from kvlitmus.conformance.specimen.prefix.tier import TierTree
 from kvlitmus.conformance.specimen.prefix.tree import POLICIES, Node, RadixTree, Unit
@@ -19,9 +21,12 @@ from kvlitmus.conformance.specimen.prefix.works import ENDED, Fetch
 from kvlitmus.conformance.specimen.stores import PageShelf
 from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
 from kvlitmus.mutants.legal.prefix.flat import BOTH, EVERYWHERE
+from kvlitmus.mutants.prefix.backup import APART, STREAMS, AcksInAnyOrder
 from kvlitmus.mutants.prefix.event import BY_NAME, TellsHitsAgain
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.spec.interface.tiers import Event
+from kvlitmus.spec.interface import Sizes
+from kvlitmus.spec.interface.tiers import Event, TierView
+from kvlitmus.spec.prefix.tier_state import COPIES
 from kvlitmus.spec.words.limits import PARTS
 from kvlitmus.spec.words.units import Key
 
@@ -155,6 +160,43 @@ class HostCopiesAreToldOnBothTiers(TierTree):
         super().tell_stored(tier, node, start)
         if tier == "host" and node.pages:
             super().tell_stored("device", node, start)
+
+
+class LoadsAsTheyLand(Loader):
+    """Loads are acknowledged as they land."""
+
+    def acks(self) -> None:
+        for work in [work for work in self.queue if work.landed]:
+            self.queue.remove(work)
+            self.end(work)
+
+
+@null_mutant("copies-are-acknowledged-as-they-end", profile=STREAMS, beside=(LoadsAsTheyLand,), configs=HOSTED)
+class CopiesAreAcknowledgedAsTheyEnd(AcksInAnyOrder):
+    """Backups and loads go through streams of their own, and are acknowledged as they end, as the profile declares."""
+
+
+@null_mutant("copies-protect-apart", profile=APART, configs=HOSTED)
+class CopiesProtectApart(TieredSpecimen):
+    """Copies under way mark what they protect; nodes and counters show the other locks, as the profile declares."""
+
+    @contextmanager
+    def others(self) -> Iterator[None]:
+        """The locks without those of copies."""
+        ends = [work.nodes[-1] for work in self.works.works.values() if work.kind in COPIES]
+        for end in ends:
+            self.tree.unlock(end)
+        yield
+        for end in ends:
+            self.tree.lock(end)
+
+    def sizes(self) -> Sizes:
+        with self.others():
+            return super().sizes()
+
+    def tiers(self) -> TierView:
+        with self.others():
+            return super().tiers()
 
 
 @null_mutant("misuse-is-undefined", profile=replace(PROFILE, misuse="undefined"))

@@ -46,6 +46,21 @@ class AcksInAnyOrder(BackupQueue):
             self.end(work)
 
 
+STREAMS = replace(PROFILE, copy_acks="any_order")
+"""Several streams, whose copies are acknowledged as they end."""
+
+
+@mutant("acks-of-a-stream-before-the-copy", profile=STREAMS, kills=("BACKUP-03", "TIER-07"))
+class AcksOfAStreamBeforeTheCopy(AcksInAnyOrder):
+    """Pages count as backed up that were never copied: what ends in one stream ends what began before it in all."""
+
+    def acks(self) -> None:
+        landed = [work for work in self.queue if work.landed]
+        while landed and self.queue[0] is not landed[-1]:
+            self.finish(self.queue.popleft())
+        super().acks()
+
+
 @mutant(
     "ack-keeps-the-lock",
     bugs=("S05",),
@@ -98,6 +113,15 @@ class BackupTakesNoLock(BackupQueue):
     def finish(self, work: Work) -> None:
         self.tree.lock(work.nodes[-1])
         super().finish(work)
+
+
+APART = replace(PROFILE, copy_locks="apart")
+"""Copies protect by a mark of their own."""
+
+
+@mutant("copies-are-marked-and-locked", profile=APART, kills=("LOCK-02", "LOCK-04", "LOCK-06"))
+class CopiesAreMarkedAndLocked(AckKeepsTheLock):
+    """The mark of a backup is taken away when it ends, and a lock is left: what was backed up can never be evicted."""
 
 
 class LateCopier(Copier):

@@ -39,6 +39,20 @@ class ReadyAsTheyEnd(RowTable):
         return super().ready()
 
 
+STREAMS = replace(PROFILE, copy_acks="any_order")
+"""Several streams, whose copies are acknowledged as they end."""
+
+
+@null_mutant("sparse-ready-in-any-order", profile=STREAMS)
+class ReadyInAnyOrder(ReadyAsTheyEnd):
+    """Rows are acknowledged as their copies end, as the profile declares."""
+
+
+@mutant("sparse-ready-of-another-stream", profile=STREAMS, kills=("SPARSE-30",))
+class ReadyOfAnotherStream(ReadyByCount):
+    """The copies of all streams that have ended are counted, and as many rows taken from the queue's head."""
+
+
 @mutant("sparse-ready-from-the-tail", kills=("SPARSE-31",))
 class ReadyFromTheTail(RowTable):
     """Of the rows that are copied, the one that was staged last is acknowledged first."""

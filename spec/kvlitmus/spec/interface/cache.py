@@ -63,7 +63,7 @@ class NodeView(NamedTuple):
     ``parent`` is the index of the parent in :attr:`View.nodes` (parents come first), or -1 for a
     node directly under the root of its ``namespace``, or :data:`ORPHAN` where the node above it is gone: a cache that
     lists its nodes from a table can say so.  ``units`` and ``slots`` are the node's own,
-    equally long.  ``locks``, ``hits`` and ``priority`` are ``None`` where they can't be seen.
+    equally long; those of an orphan may begin with all units before it, by which it is known.  ``locks``, ``hits`` and ``priority`` are ``None`` where they can't be seen.
     """
 
     parent: int

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from kvlitmus.spec.prefix.state import Page, Tree
+from kvlitmus.spec.prefix.page import Page, Tree
 from kvlitmus.spec.words.units import Name, PageNo, Pages, Slot, Tick
 
 NOWHERE = PageNo(-1)

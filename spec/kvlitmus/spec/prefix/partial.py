@@ -166,8 +166,11 @@ def used(state: State, setting: Setting, before: State, names: Collection[Name])
 
 
 def gone(state: State, setting: Setting, names: Collection[Name]) -> State:
-    """These pages are not cached, and so nothing below them is; a locked page stays, for the rules to judge."""
-    if setting.seen:
+    """These pages are not cached, and so nothing below them is; a locked page stays, for the rules to judge.
+
+    What a block table has is known without: all pages that are handed out are told.
+    """
+    if setting.seen or setting.table:
         return state
     tree = state.tree
     lost = [name for name in names if name in tree.pages and not tree.pages[name].locks]

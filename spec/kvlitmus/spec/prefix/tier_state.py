@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Job
+from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.page import Page, Tree
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.words.quick_replace import lean
@@ -262,6 +263,16 @@ class Tiers(NamedTuple):
             starved=self.starved,
             stale={**self.stale, **{rid: most for rid, (_, most) in self.prefetches.added.items() if most}},
         )
+
+
+def counted_tree(tree: Tree, tiers: Tiers | None, setting: Setting) -> Tree:
+    """The tree with the locks that nodes show and counters tell: without those of copies, where these protect apart (``copy_locks``)."""
+    if tiers is None or setting.profile.copy_locks == "counted":
+        return tree
+    for work in tiers.work.values():
+        if work.job.kind in COPIES:
+            tree = effects.lock(tree, work.end, -1)
+    return tree
 
 
 def droppable(tiers: Tiers, seen: TierSeen, spared: Collection[Name] = (), *, nodes: bool = True) -> set[Name]:

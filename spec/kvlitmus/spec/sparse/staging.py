@@ -41,12 +41,12 @@ def only_what_was_copied_is_acknowledged(sparse_ready_rows: Sequence[int], spars
     on=(On.SPARSE_READY,),
     source="R-SP-07",
     reference="sparse.ready",
-    allowed="the first of {sparse_waiting}",
+    allowed="the first of {sparse_order}",
     premise="sparse_ready_rows",
 )
-def rows_are_acknowledged_in_order(sparse_ready_rows: Sequence[int], sparse_waiting: Sequence[int]) -> bool:
-    """Rows MUST be acknowledged in the order in which they were staged, also where a later copy ended first."""
-    return same(sparse_ready_rows, sparse_waiting[: len(sparse_ready_rows)])
+def rows_are_acknowledged_in_order(sparse_ready_rows: Sequence[int], sparse_order: Sequence[int]) -> bool:
+    """Rows MUST be acknowledged in the order in which they were staged, also where a later copy ended first, unless the profile says that copies are acknowledged in any order."""
+    return same(sparse_ready_rows, sparse_order[: len(sparse_ready_rows)])
 
 
 @rule(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.spec.law.facts import fact
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.sparse.calls import SparseCall, SparseCopied, SparseDone
 from kvlitmus.spec.sparse.state import SparseState, with_copies
+from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Pages
 
 
@@ -20,6 +21,12 @@ def sparse_ready_rows(answer: SparseDone) -> Sequence[int]:
 def sparse_waiting(state: SparseState) -> Sequence[int]:
     """The rows that waited to be acknowledged, in the order in which they were staged."""
     return [one.row for one in state.waiting]
+
+
+@fact(0)
+def sparse_order(setting: Setting, sparse_waiting: Sequence[int]) -> Sequence[int] | Unknown:
+    """The order in which these rows are acknowledged; unknown where the profile says that it may be any."""
+    return UNKNOWN if setting.profile.copy_acks == "any_order" else sparse_waiting
 
 
 @fact(0)

@@ -79,13 +79,19 @@ def plain_entries(store_entries: Sequence[Entry], odd_positions: frozenset[int])
 
 
 @fact(0)
-def store_ordinary(call: StorePut, store_entries: Sequence[Entry]) -> Sequence[bool]:
-    """For each key: whether it is a key that every store takes, with nothing in its way."""
+def store_ordinary(
+    state: StoreState, setting: Setting, call: StorePut, store_entries: Sequence[Entry]
+) -> Sequence[bool]:
+    """For each key: whether it is a key that every store takes, with nothing in its way: in a store that may be full, the first one, while there is nothing else."""
     # A store need not remove a folder, which may be somebody's.
-    return [
+    takes = [
         ordinary(key) and entry.damage not in ("folder", VAGUE)
         for key, entry in zip(call.keys, store_entries, strict=True)
     ]
+    if setting.profile.store_room == "endless":
+        return takes
+    empty = all(entry.there is False for entry in state.entries.values())
+    return [yes and empty and not at for at, yes in enumerate(takes)]
 
 
 @fact(0)

@@ -79,7 +79,7 @@ def a_get_returns_what_was_put_under_its_key(
 def what_was_put_is_found(
     store_got: Sequence[bytes | None], store_there: Sequence[bool | None], store_damage: Sequence[str]
 ) -> bool:
-    """A get after a successful put MUST find the object, as long as it was neither cleared nor damaged."""
+    """A get after a successful put MUST find the object, as long as it was neither cleared nor damaged, nor, where the profile says that the store evicts, perhaps evicted by another put."""
     return not any(
         got is None and there is True and not damage
         for got, there, damage in zip(store_got, store_there, store_damage, strict=False)
@@ -318,7 +318,7 @@ def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
     allowed="all stored, but for keys out of the ordinary",
 )
 def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: Sequence[bool]) -> bool:
-    """While nothing fails, a put of a page under an ordinary key MUST be accepted."""
+    """While nothing fails, a put of a page under an ordinary key MUST be accepted; where the profile says that the store may be full, the first one while nothing is there."""
     return all(accepted or not ordinary for accepted, ordinary in zip(store_accepted, store_ordinary, strict=False))
 
 

@@ -24,6 +24,7 @@ from kvlitmus.spec.stores.calls import (
     StoreRank,
     ordinary,
 )
+from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.quick_replace import lean
 
 VAGUE = "perhaps"
@@ -118,17 +119,22 @@ EMPTY_STORE = StoreState(0, {}, frozenset())
 """Nothing was ever put."""
 
 
-def advance_store(state: StoreState, policy: str, call: StoreCall, answer: Any) -> StoreState:
-    """What is known after a call that was answered so.  ``policy``: which of two values is kept, as the profile says.
+def advance_store(state: StoreState, profile: Profile, call: StoreCall, answer: Any) -> StoreState:
+    """What is known after a call that was answered so, of a store of this profile.
 
-    A read that raised tells nothing; of a put that raised it isn't known what it has done.
+    A read that raised tells nothing; of a put that raised it isn't known what it has done.  Where a store evicts, a put, or
+    a writer that died, may have taken anything, the pages of its own batch among it, but for the last that was stored.
     """
+    if profile.store_room == "evicts" and isinstance(call, StorePut | StoreCrash):
+        state = state._replace(entries={at: doubtful(entry) for at, entry in state.entries.items()})
+    policy = profile.store_put
     if isinstance(call, StoreRank):
         return state._replace(rank=call.rank)
     if isinstance(call, StoreClear):
         return state._replace(entries=cleared(state))
     if isinstance(call, StorePut):
-        return after_put(state, policy, call, answer.accepted)
+        after = after_put(state, policy, call, answer.accepted)
+        return crowded(after, call, answer.accepted) if profile.store_room == "evicts" else after
     entries = dict(state.entries)
     if isinstance(call, StoreExists) and not isinstance(answer, Raised):
         for key in call.keys[: answer + 1]:
@@ -154,6 +160,23 @@ def after_put(state: StoreState, policy: str, call: StorePut, accepted: Sequence
     return StoreState(state.rank, entries, state.odd | odd)
 
 
+def crowded(state: StoreState, call: StorePut, accepted: Sequence[bool] | None) -> StoreState:
+    """After a put into a store that evicts: what was stored first of the batch may be gone by what was stored last."""
+    stored = [key for key, yes in zip(call.keys, accepted or (), strict=False) if yes]
+    entries = dict(state.entries)
+    for key in stored:
+        if key != stored[-1]:
+            entries[state.rank, key] = doubtful(state.entry(key))
+    return state._replace(entries=entries)
+
+
+def doubtful(entry: Entry) -> Entry:
+    """What is known of a key when its object may have gone, and nobody said so."""
+    if entry.there is False:
+        return entry
+    return replace(entry, there=None, mended=(), damage=VAGUE if entry.damage else "")
+
+
 def after_crash(entry: Entry, value: bytes, answer: Crashed) -> Entry:
     """After a writer of this value died, and the key was looked at: what was seen whole is there, else nothing is sure."""
     puts, page = (*entry.puts, value), answer.pages[0] if answer.pages else None
@@ -169,6 +192,6 @@ def cleared(state: StoreState) -> dict[tuple[int, str], Entry]:
     for (rank, key), entry in state.entries.items():
         if rank == state.rank:
             entries[rank, key] = NOTHING
-        elif entry.there is not False:
-            entries[rank, key] = replace(entry, there=None, mended=(), damage=VAGUE if entry.damage else "")
+        else:
+            entries[rank, key] = doubtful(entry)
     return entries

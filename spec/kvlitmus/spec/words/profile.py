@@ -20,6 +20,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "match_ends": ("page", "node"),
     "duplicates": ("caller_frees", "cache_frees", "kept"),
     "publish": ("explicit", "at_alloc"),
+    "table_gaps": ("none", "left"),
     "release_delay": range((1 << 20) + 1),
     "event_delay": range((1 << 20) + 1),
     "event_copies": ("each", "one"),
@@ -34,6 +35,8 @@ PROFILE_VALUES: dict[str, Values] = {
     "backup_parent": PARENTS,
     "backup_filter": ("none", "own"),
     "backup_moment": ("insert", "tick"),
+    "copy_acks": ("in_order", "any_order"),
+    "copy_locks": ("counted", "apart"),
     "load_threshold": range((1 << 30) + 1),
     "timeout_basis": ("hit", "requested"),
     "timeout_from": ("submit", "first_poll"),
@@ -42,6 +45,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "second_prefetch": ("refused", "undefined"),
     "store_put": ("first", "last", "either"),
     "store_checks": ("bytes", "length"),
+    "store_room": ("endless", "refuses", "evicts"),
     "sparse_count": ("empty", "reject"),
     "sparse_staged": ("first", "nothing"),
     "sparse_ratio": range(1, 129),
@@ -92,6 +96,9 @@ class Profile:
         (``kept``); in a block table, which has no insert, all places of a prefix are kept.
     publish: pages become matchable by an explicit call (``explicit``) or when they are allocated (``at_alloc``): a
         block table (:mod:`kvlitmus.spec.prefix.tables`), whose free pages are found until they are handed out.
+    table_gaps: a page goes when the page before it goes, or earlier (``none``); or a block table may keep it, as a hash
+        table does, though no match gets there until the page before it comes again (``left``).  A cache that publishes
+        explicitly leaves no gaps: who owns what an insert brings for a page behind one is not specified.
     release_delay: so many later calls that give memory back, at most, until what is given back to the device is on the
         free list (:mod:`kvlitmus.spec.prefix.release`); 0 where there is no release queue.
     event_delay: so many calls after the one that changed something, at most, its events are told: together, and after those of
@@ -130,6 +137,10 @@ class Profile:
         such a page waits with it; nothing is backed up before it is due; under write-back there is no filter.
     backup_moment: a backup begins with the insertion that makes its page due (``insert``), or may be left to the next tick
         (``tick``).
+    copy_acks: copies of one kind, and the rows of a sparse pool that are staged, are acknowledged in the order in which
+        they began (``in_order``), or as they end, in ``any_order``, as with several streams.
+    copy_locks: whether a copy under way between device and host counts among the locks that nodes show and what counters
+        tell as protected (``counted``), or protects what it copies ``apart`` from these, by a mark of its own.
     fill_matched: whether a commit gives what it read to pages that are on the device alone.
     load_threshold: fewer units than these are not worth a load back.
     timeout: base, seconds per 1024 units, and most seconds (0: no limit) that a prefetch may take
@@ -153,6 +164,9 @@ class Profile:
 
     store_put: of two values put under one key, the ``first`` or the ``last`` is kept, or ``either``.
     store_checks: a read makes sure of all ``bytes`` of an object, or of its ``length`` alone.
+    store_room: a store keeps everything that it took until it is cleared, and takes all (``endless``); or it may refuse a
+        put for want of room, by answering that it didn't store it (``refuses``); or it makes room and evicts, or
+        refuses, but only in a put (``evicts``): what was there just before may be gone after it.
 
     Of sparse host pools:
 
@@ -217,6 +231,7 @@ class Profile:
     match_ends: str = "page"
     duplicates: str = "caller_frees"
     publish: str = "explicit"
+    table_gaps: str = "none"
     release_delay: int = 0
     event_delay: int = 0
     event_copies: str = "each"
@@ -233,6 +248,8 @@ class Profile:
     backup_parent: str = "skip"
     backup_filter: str = "none"
     backup_moment: str = "insert"
+    copy_acks: str = "in_order"
+    copy_locks: str = "counted"
     fill_matched: bool = False
     load_threshold: int = 0
     timeout: tuple[float, float, float] = (2.0, 0.1, 30.0)
@@ -245,6 +262,7 @@ class Profile:
     hash_scheme: str = "other"
     store_put: str = "either"
     store_checks: str = "bytes"
+    store_room: str = "endless"
     sparse_count: str = "empty"
     sparse_staged: str = "first"
     sparse_ratio: int = 1

@@ -1,7 +1,7 @@
 """vLLM's KV cache manager with one group of full attention: a block table, as most models are served.
 
-What is real and what is replaced is said in :mod:`~kvlitmus.conformance.adapters.vllm.v0_33`.  A request is begun in one
-step of the scheduler, with all of its prompt, and goes on by the tokens that it has put out.  What is full is cached by
+What is real and what is replaced: see :mod:`~kvlitmus.conformance.adapters.vllm.v0_33`.  A request is begun in one step
+of the scheduler, with all of its prompt, and goes on by the tokens that it has put out.  What is full is cached by
 ``allocate_slots`` itself, so ``publish`` asks for nothing.  ``alloc`` and ``free`` are the block pool's own, as a
 connector uses them beside the manager.
 
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, torch_module
-from kvlitmus.conformance.adapters.vllm.v0_33 import PLAN, Cleared, Managed, Stored
+from kvlitmus.conformance.adapters.vllm.v0_33 import PLAN, Cleared, Managed
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Unsupported, View
-from kvlitmus.spec.interface import Event
+from kvlitmus.spec.interface import ORPHAN, Event
 from kvlitmus.spec.words.units import Key
 
 PROFILE = Profile(
@@ -49,7 +49,6 @@ class Table(Managed):
         plain = {"num_kv_heads": 1, "head_size": 1, "dtype": torch_module().float32}
         full = self.interface.FullAttentionSpec(block_size=self.size, **plain)
         self.manager = self.manage({"kv": full}, config.pages, self.size)
-        self.pool = self.manager.block_pool
         self.running: dict[int, Foreign] = {}
         self.lent: set[int] = set()
 
@@ -142,7 +141,7 @@ class Table(Managed):
         for event in self.manager.take_events():
             if isinstance(event, Cleared):
                 told.append(Event("cleared"))
-            elif isinstance(event, Stored):
+            elif event.what == "stored":
                 above, size = event.parent_block_hash, self.size
                 for at, name in enumerate(event.block_hashes):
                     units = tuple(event.token_ids[at * size : (at + 1) * size])
@@ -160,8 +159,9 @@ class Table(Managed):
         for _, (namespace, units), block in found:
             above = (namespace, units[: -self.size])
             slots = tuple(self.slots([block]))
-            parent = index.get(above, -1)
-            nodes.append(NodeView(parent, namespace, units[-self.size :], slots, block.ref_cnt))
+            parent = index.get(above, ORPHAN) if above[1] else -1
+            own = units if parent == ORPHAN else units[-self.size :]
+            nodes.append(NodeView(parent, namespace, own, slots, block.ref_cnt))
             index[namespace, units] = len(nodes) - 1
         return View([block.block_id for block in self.pool.free_block_queue.get_all_free_blocks()], nodes)
 

@@ -190,7 +190,7 @@ class Managed:
             kv_cache_tensors=[],
             kv_cache_groups=groups,
         )
-        return self.made(
+        manager = self.made(
             config,
             max_model_len=1 << 20,
             scheduler_block_size=step,
@@ -198,6 +198,8 @@ class Managed:
             use_eagle=self.eagle,
             enable_kv_cache_events=True,
         )
+        self.pool: Foreign = manager.block_pool
+        return manager
 
     def asked(self, key: Key) -> Foreign:
         """A request for a key; the namespace is its cache salt."""
@@ -237,7 +239,6 @@ class Groups(Managed):
         (self.places,) = self.layout.places.values()
         specs = {one.name: self.spec(one) for one in self.groups}
         self.manager = self.manage(specs, self.places, step_of(self.groups))
-        self.pool = self.manager.block_pool
         self.running: dict[str, Foreign] = {}
 
     def spec(self, group: Component) -> Foreign:

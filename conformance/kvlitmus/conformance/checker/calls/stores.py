@@ -280,7 +280,7 @@ def _judge(checker: Checker, call: StoreCall, answer: object) -> None:
 
 def _follow(checker: Checker, call: StoreCall, answer: object) -> None:
     """What is known of the store after a call."""
-    checker.store_state = advance_store(checker.store_state, checker.profile.store_put, call, answer)
+    checker.store_state = advance_store(checker.store_state, checker.profile, call, answer)
 
 
 def _failed(checker: Checker, call: StoreBatch, answer: object, error: Exception) -> None:

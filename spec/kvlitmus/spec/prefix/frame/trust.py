@@ -20,7 +20,7 @@ from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.tier_state import Tiers, counted_tree
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
@@ -53,7 +53,7 @@ def contradicted(known: State, seen: Seen, setting: Setting) -> frozenset[str]:
     lost = rests_on_what_is_gone(known, setting)
     found = {
         OWNERS: lost or owns_what_is_not_its(known, seen, setting),
-        LOCKS: lost or shows_other_locks(known, seen),
+        LOCKS: lost or shows_other_locks(known, seen, setting),
     }
     if isinstance(seen, TierSeen) and known.tiers is not None:
         found[WORK] = any(
@@ -104,9 +104,12 @@ def rests_on_what_is_gone(known: State, setting: Setting) -> bool:
     return any(map(lost, {*known.receipts.values(), *(running.locked for running in known.requests.values())}))
 
 
-def shows_other_locks(known: State, seen: Seen) -> bool:
-    """Whether a node shows another number of locks than protect it."""
-    pages = known.tree.pages
+def shows_other_locks(known: State, seen: Seen, setting: Setting) -> bool:
+    """Whether a node shows another number of locks than protect it; in a block table, where each page has its own."""
+    if setting.table:
+        shown = [(page, node.locks) for node in seen.nodes for page in node.info.pages if node.locks is not None]
+        return any(locks != known.table[page].holders for page, locks in shown if page in known.table)
+    pages = counted_tree(known.tree, known.tiers, setting).pages
     ends = [(node.info.names[-1], node.locks) for node in seen.nodes if node.info.names and node.locks is not None]
     return any(locks != pages[end].locks for end, locks in ends if end in pages)
 

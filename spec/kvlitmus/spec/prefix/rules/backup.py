@@ -167,9 +167,10 @@ def backed_at_the_tick(
 
 
 @fact(0)
-def acked_unlanded(below: Tiers) -> Sequence[Job]:
-    """Backups and loads that ended before their copy had landed, or before an earlier one."""
-    return [work.job for work in below.ended if not work.over or _overtakes(work, below)]
+def acked_unlanded(below: Tiers, setting: Setting) -> Sequence[Job]:
+    """Backups and loads that ended before their copy had landed; or before an earlier one, where they end in order."""
+    in_order = setting.profile.copy_acks == "in_order"
+    return [work.job for work in below.ended if not work.over or (in_order and _overtakes(work, below))]
 
 
 def _overtakes(work: Work, below: Tiers) -> bool:
@@ -265,7 +266,7 @@ def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
     reference="prefix.life.tick",
 )
 def an_ack_waits_for_its_copy(acked_unlanded: Sequence[Job]) -> bool:
-    """A backup or a load MUST end only after its copy has landed, and after those of its kind that began before it."""
+    """A backup or a load MUST end only after its copy has landed, and, unless the profile says that copies are acknowledged in any order, after those of its kind that began before it."""
     return not acked_unlanded
 
 

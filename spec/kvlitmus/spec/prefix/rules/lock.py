@@ -72,7 +72,7 @@ def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[
     premise="node_locks",
 )
 def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int]]) -> bool:
-    """A node MUST carry exactly one lock for each receipt and each running request that covers it."""
+    """A node MUST carry exactly one lock for each receipt and each running request that covers it, and, unless the profile says that these protect apart, for each copy under way between device and host."""
     return all(locks == receipts for locks, receipts in node_locks)
 
 

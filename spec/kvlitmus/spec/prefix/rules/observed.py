@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_state import counted_tree
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
@@ -159,9 +160,9 @@ def vanished(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, P
 
 
 @fact(3)
-def parents(after: Seen) -> AbstractSet[Name]:
-    """The names of the parents of all cached pages, roots left out."""
-    return after.parents
+def parents(after: Seen, setting: Setting) -> AbstractSet[Name] | Unknown:
+    """The names of the parents of all cached pages, roots left out; not asked of a block table that may leave gaps."""
+    return UNKNOWN if setting.table and setting.profile.table_gaps == "left" else after.parents
 
 
 @fact(3)
@@ -201,9 +202,9 @@ def as_shown(pairs: Pairs, hidden: int) -> Pairs | Unknown:
 
 
 @fact(3)
-def node_counts(after: Seen, then: State) -> NodeCounts:
+def node_counts(after: Seen, then: State, setting: Setting) -> NodeCounts:
     """What the nodes show of themselves, beside what their use amounts to."""
-    pages, nodes, table = then.tree.pages, after.nodes, then.table
+    pages, nodes, table = counted_tree(then.tree, then.tiers, setting).pages, after.nodes, then.table
     locks: Pairs = []
     hits: Pairs = []
     priorities: Pairs = []
@@ -281,12 +282,17 @@ def locked_pages(expected: State) -> AbstractSet[tuple[Name, PageNo]]:
 
 @fact(3)
 def locked_count(
-    expected: State, then: State, page_size: int, locked_pages: AbstractSet[tuple[Name, PageNo]]
+    expected: State,
+    then: State,
+    setting: Setting,
+    page_size: int,
+    locked_pages: AbstractSet[tuple[Name, PageNo]],
 ) -> Tokens:
-    """Units of cached pages that something protects, after the call."""
-    if then.tree is expected.tree and not expected.table:
+    """Units of cached pages that something protects, after the call; copies left out, where they protect apart."""
+    tree = counted_tree(then.tree, then.tiers, setting)
+    if tree is expected.tree and not expected.table:
         return Tokens(len(locked_pages) * page_size)
-    return Tokens(len([page for page in then.tree.pages.values() if page.locks]) * page_size)
+    return Tokens(len([page for page in tree.pages.values() if page.locks]) * page_size)
 
 
 @fact(3)

@@ -255,7 +255,7 @@ def a_match_moves_nothing(
     reference="prefix.perform.in_order",
 )
 def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
-    """The parent of every cached page MUST be cached too."""
+    """The parent of every cached page MUST be cached too, unless the profile says that a block table leaves gaps."""
     return cached_after.keys() >= parents
 
 

@@ -14,12 +14,14 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.prefix.advance import opened_by
 from kvlitmus.spec.prefix.calls import Begin, Evict, Grow, Match
+from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.prefix.partial import beyond, cached_count, cached_pages, most_evicted
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import request as _request  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import tree as _tree  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_state import counted_tree
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, pages_of
 
@@ -39,7 +41,7 @@ def evictable_pages(setting: Setting, state: State) -> tuple[int, int] | Unknown
     """How many cached pages nothing protects, before the call: certainly, and possibly."""
     if setting.config.tiered:
         return UNKNOWN
-    (sure, possible), protected = cached_pages(state), protected_pages(state)
+    (sure, possible), protected = cached_pages(state), protected_pages(state.tree)
     return sure - protected, possible - protected
 
 
@@ -117,15 +119,15 @@ def room_most(setting: Setting, state: State, call: Begin | Grow, answer: object
 
 @fact(1, unseen=True)
 def counted_protected(setting: Setting, then: State) -> Tokens | Unknown:
-    """Units of the cached pages that receipts, running requests and copies under way protect, after the call."""
+    """Units of the cached pages that receipts, running requests and copies under way protect, after the call; copies left out, where they protect apart."""
     if setting.config.tiered and then.tiers is None:
         return UNKNOWN
-    return Tokens(protected_pages(then) * setting.size)
+    return Tokens(protected_pages(counted_tree(then.tree, then.tiers, setting)) * setting.size)
 
 
-def protected_pages(state: State) -> int:
+def protected_pages(tree: Tree) -> int:
     """How many cached pages something protects."""
-    return sum([1 for page in state.tree.pages.values() if page.locks])
+    return sum([1 for page in tree.pages.values() if page.locks])
 
 
 def opened_for(setting: Setting, state: State, call: Begin | Grow, answer: object) -> int:
@@ -261,5 +263,5 @@ def a_refused_request_keeps_nothing(made_available: Tokens) -> bool:
     allowed="protected {counted_protected}",
 )
 def what_is_protected_is_counted(protected: Tokens, counted_protected: Tokens) -> bool:
-    """The tree's counter of protected units MUST equal what receipts and running requests protect."""
+    """The tree's counter of protected units MUST equal what receipts, running requests and, unless the profile says that these protect apart, copies under way protect."""
     return protected == counted_protected
