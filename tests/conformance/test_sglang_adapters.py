@@ -146,9 +146,113 @@ def test_real_modules_run_and_everything_else_is_a_stub(fake_release: Path) -> N
     assert done.stdout.strip() == "(False, 'Thing', 4, 'Other')", done.stderr
 
 
-def test_another_release_than_the_plans_is_refused(fake_release: Path) -> None:
+def test_another_release_than_the_plans_is_driven(fake_release: Path) -> None:
+    """Its own number is nothing to it; what it uses of the stubs, nobody has looked at."""
     done = python(INSTALL.format(release="9.10", lifted="half"), fake_release)
-    assert done.stdout.startswith("unsupported: this is the adapter for SGLang 9.10, but 9.9 is installed"), done
+    assert done.stdout.strip() == "(False, 'Thing', 4, 'Other')", done.stderr
+
+
+def test_an_editable_installation_lists_no_files(fake_release: Path) -> None:
+    (fake_release / "sglang-9.9.dist-info" / "RECORD").write_text("__editable__.sglang.pth,,\n", encoding="utf-8")
+    done = python(INSTALL.format(release="9.10", lifted="half"), fake_release)
+    assert done.stdout.strip() == "(False, 'Thing', 4, 'Other')", done.stderr
+
+
+CACHE = """
+from sglang.srt.hardware import Thing, is_cuda
+class Kept(Thing):
+    pass
+class Cache:
+    def __init__(self, size):
+        self.kept = Kept()
+    def find(self, key):
+        return (len(key), is_cuda())
+    def store(self, key):
+        return Thing()
+    def count(self):
+        return Thing.many
+"""
+
+DRIVE = """
+from kvlitmus.conformance.adapters.sglang.common import features
+from kvlitmus.conformance.adapters.sglang.common.stubs import Peer, Plan, install
+from kvlitmus.conformance.ports import Config, Profile
+plan = Plan(release="9.10", real=frozenset({"sglang.srt.cache", "sglang.srt.gone"}))
+adapter = '''
+class Adapter:
+    def __init__(self, config):
+        self.cache = install(plan)("sglang.srt.cache").Cache(config.pages)
+    def match(self, key):
+        return self.cache.find(key)
+    def insert(self, key):
+        return self.cache.store(key)
+    def available(self):
+        return self.cache.count()
+    def deeper(self):
+        return install(plan)("sglang.srt.gone")
+'''
+exec(compile(adapter, features.ADAPTERS + "/of_a_test.py", "exec"))
+peer = Peer(plan=plan, profile=Profile(), capabilities=frozenset(), build=Adapter, configs=())
+try:
+    made = peer.make(Config())
+    print(peer.version, getattr(made, CALL)(*GIVEN))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+BY = "SGLang 9.9, by the adapter that was written for 9.10:"
+
+
+@pytest.mark.parametrize(
+    ("lost", "other", "call", "said"),
+    [
+        ("", "", "match((1, 2),)", "SGLang 9.9 (2, False)"),
+        ("class Cache", "class Tree", "match((1,),)", f"Unsupported {BY} AttributeError: "),
+        ("self, size", "self", "match((1,),)", f"Unsupported {BY} TypeError: "),
+        ("def find", "def look_up", "match((1,),)", f"MissingError {BY} AttributeError: "),
+        ("find(self, key", "find(self, key, more", "match((1,),)", f"MissingError {BY} TypeError: "),
+        ("len(key)", "unknown", "match(7,)", "NameError name 'unknown' is not defined"),
+        ("", "", "match(7,)", "TypeError object of type 'int' has no len()"),
+        ("", "", "insert(7,)", "MissingError sglang.srt.hardware.Thing() is used, which the adapter has replaced"),
+        ("", "", "available()", "MissingError sglang.srt.hardware.Thing.many is used, which the adapter has replaced"),
+        ("", "", "deeper()", f"Unsupported {BY} ModuleNotFoundError: No module named 'sglang.srt.gone'"),
+    ],
+)
+def test_what_another_release_lacks_is_said_in_a_line(
+    fake_release: Path, lost: str, other: str, call: str, said: str
+) -> None:
+    """Each time one thing is missing; an error of the release's own stays one."""
+    (fake_release / "sglang/srt/cache.py").write_text(CACHE.replace(lost, other) if lost else CACHE, encoding="utf-8")
+    method, _, given = call.partition("(")
+    done = python(f"CALL, GIVEN = {method!r}, ({given}\n{DRIVE}", fake_release)
+    assert done.stdout.startswith(said) and done.stdout.count("\n") == 1, done
+
+
+OTHERS = {
+    "sglang-0.5.23": ("0.5.13.post1", "has no ['assert_int64_array']"),
+    "sglang-0.5.13.post1-hicache": ("0.5.23", "by the adapter that was written for 0.5.13.post1: "),
+    "sglang-0.5.13.post1": ("0.5.23", "[] \n"),
+}
+"""Targets, each with a release that its adapter wasn't written for, and what comes of that: the last one is judged."""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_adapter_of_one_release_says_what_another_lacks(name: str) -> None:
+    """Or judges it; that its adapter runs into something missing is no fault of a release."""
+    known, (release, said) = KNOWN[name], OTHERS[name]
+    code = (
+        f"from {known.module} import {known.attribute} as target\n"
+        "from kvlitmus.conformance.run.engine import run_item\n"
+        "from kvlitmus.conformance.run.plan import items\n"
+        "from kvlitmus.conformance.run.results import Options\n"
+        "item = items(target.configs, target.profile, steps=500)[0]\n"
+        "found = run_item(target, item, Options())\n"
+        "print(target.version, [one.rules for one in found.findings], found.unsupported or found.error)\n"
+    )
+    done = python(code, interpreter=environment(release))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith(f"SGLang {release} [] ") and said in done.stdout, done.stdout
 
 
 def test_a_file_without_the_function_to_lift_is_refused(fake_release: Path) -> None:

@@ -87,14 +87,14 @@ class Table(Managed):
 
     def match(self, key: Key) -> Hit:
         """``get_computed_blocks``."""
-        blocks, length, _ = self.manager.get_computed_blocks(self.asked(key))
+        blocks, length = self.manager.get_computed_blocks(self.asked(key))[:2]
         return Hit(length, self.slots(blocks.blocks[0]))
 
     def begin(self, rid: int, key: Key) -> Begun | None:
         """``get_computed_blocks`` and ``allocate_slots``, as for a waiting request."""
         request = self.asked(key)
-        self.manager.new_step_starts()
-        blocks, length, _ = self.manager.get_computed_blocks(request)
+        self.step_starts()
+        blocks, length = self.manager.get_computed_blocks(request)[:2]
         if self.manager.allocate_slots(request, request.num_tokens - length, length, blocks) is None:
             return None
         request.num_computed_tokens = request.num_tokens
@@ -104,7 +104,7 @@ class Table(Managed):
     def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
         """``append_output_token_ids`` and ``allocate_slots``, as for a running request."""
         request, before = self.running[rid], self.running[rid].num_tokens
-        self.manager.new_step_starts()
+        self.step_starts()
         request.append_output_token_ids(list(tokens))
         if self.manager.allocate_slots(request, len(tokens)) is None:
             for some, kept in ((request._output_token_ids, -len(tokens)), (request._all_token_ids, before)):  # noqa: SLF001

@@ -22,6 +22,7 @@ from dataclasses import replace
 from enum import Enum
 from types import SimpleNamespace
 
+from kvlitmus.conformance.adapters.sglang.common.features import taken
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Plan, install, torch_module
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.spec.interface.components import ComponentEvent
@@ -190,14 +191,9 @@ class Managed:
             kv_cache_tensors=[],
             kv_cache_groups=groups,
         )
-        manager = self.made(
-            config,
-            max_model_len=1 << 20,
-            scheduler_block_size=step,
-            hash_block_size=self.size,
-            use_eagle=self.eagle,
-            enable_kv_cache_events=True,
-        )
+        sizes = taken(self.made, scheduler_block_size=step, hash_block_size=self.size, block_size=self.size)
+        manager = self.made(config, max_model_len=1 << 20, use_eagle=self.eagle, enable_kv_cache_events=True, **sizes)
+        self.step_starts = getattr(manager, "new_step_starts", lambda: None)
         self.pool: Foreign = manager.block_pool
         return manager
 
@@ -259,7 +255,7 @@ class Groups(Managed):
 
     def component_match(self, key: Key) -> tuple[int, dict[str, list[int]], object]:
         """``get_computed_blocks``; of each group the blocks that the next chunk reads."""
-        blocks, length, _ = self.manager.get_computed_blocks(self.asked(key))
+        blocks, length = self.manager.get_computed_blocks(self.asked(key))[:2]
         hit: dict[str, list[int]] = {}
         for group, found in zip(self.groups, blocks.blocks, strict=True):
             manager = self.manager.coordinator.single_type_managers[len(hit)]
@@ -270,9 +266,10 @@ class Groups(Managed):
     def component_start(self, key: Key, chunk: int) -> tuple[object, int, Held] | None:
         """``get_computed_blocks`` and ``allocate_slots``, as for a waiting request."""
         request = self.asked(key)
-        self.manager.new_step_starts()
-        blocks, length, boundary = self.manager.get_computed_blocks(request)
-        request.shared_prefix_boundary = boundary
+        self.step_starts()
+        blocks, length, *boundary = self.manager.get_computed_blocks(request)
+        for units in boundary:  # where the release tells how far others share the prefix
+            request.shared_prefix_boundary = units
         chunk = min(chunk, request.num_tokens - length)
         if self.manager.allocate_slots(request, chunk, length, blocks) is None:
             return None
@@ -283,7 +280,7 @@ class Groups(Managed):
     def component_grow(self, receipt: object, chunk: int) -> tuple[bool, Held]:
         """``allocate_slots``, as for a running request."""
         request = self.running[str(receipt)]
-        self.manager.new_step_starts()
+        self.step_starts()
         chunk = min(chunk, request.num_tokens - request.num_computed_tokens)
         granted = self.manager.allocate_slots(request, chunk) is not None
         if granted:

@@ -186,7 +186,7 @@ def _target(adapter: type[SGLangFile]) -> StoreTarget:
         install(adapter.plan)
         return adapter()
 
-    return StoreTarget(build, version=f"SGLang {adapter.plan.release}")
+    return StoreTarget(build, version=adapter.plan.judged)
 
 
 file_13 = _target(SGLangFile)

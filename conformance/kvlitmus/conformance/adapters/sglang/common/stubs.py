@@ -14,7 +14,8 @@ Some stubs hold **lifted** functions or classes: ones whose own source is compil
 published file, because a real module needs them while their module would import the
 server.  They too run as published.
 
-One process holds one release; asking for a second one raises ``Unsupported``.
+One process holds one release; asking for a second one raises ``Unsupported``.  The release need not be the one that
+the plan was written for: see :mod:`~kvlitmus.conformance.adapters.sglang.common.features`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib.abc import Loader, MetaPathFinder
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeAlias
 
+from kvlitmus.conformance.adapters.sglang.common.features import Hollow, Unread, in_a_line
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 
 Foreign: TypeAlias = Any
@@ -45,7 +48,7 @@ Foreign: TypeAlias = Any
 class Plan:
     """Which modules of one release are real, and what the stubs must know.
 
-    release: the version that has to be installed.  root, title: the server's package, and what it is called.
+    release: the version that it was written for.  root, title: the server's package, and what it is called.
     real: modules executed as published; a package listed here runs its ``__init__`` too.
     lifted: stub module → file below the package → names of what is taken out of it.
     answers: stub module → names with fixed values.
@@ -81,25 +84,57 @@ class Plan:
         """The interpreter of that environment, relative to the checkout."""
         return f".peers/{self.environment}/bin/python"
 
+    @property
+    def installed(self) -> str | None:
+        """The version that is installed."""
+        return version_of(self.root)
+
+    @property
+    def read(self) -> bool:
+        """Whether the release that is installed is the one that the plan was written for."""
+        return self.installed == self.release
+
+    @property
+    def judged(self) -> str:
+        """What is judged, by name and version."""
+        return f"{self.title} {self.installed or self.release}"
+
+    def lacking(self, error: BaseException) -> str:
+        """What the release that is installed lacks, in a line."""
+        return f"{self.judged}, by the adapter that was written for {self.release}: {in_a_line(error)}"
+
+
+@cache
+def version_of(package: str) -> str | None:
+    """The version of a package that is installed, if it is."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
 
 class Stub(ModuleType):
-    """A module that has every name."""
+    """A module that has every name; of a release that nobody has read, one that says when they are used."""
+
+    def __init__(self, name: str, *, read: bool = True) -> None:
+        super().__init__(name)
+        self._read = read
 
     def __getattr__(self, name: str) -> Foreign:
         if name.startswith("__"):
             raise AttributeError(name)
-        value = _answer(self.__name__, name)
+        value = _answer(self.__name__, name, read=self._read)
         setattr(self, name, value)
         return value
 
 
-def _answer(module: str, name: str) -> Foreign:
+def _answer(module: str, name: str, *, read: bool) -> Foreign:
     """What a stub gives for a name that nobody told it about."""
     if name.startswith(("is_", "can_use", "get_bool_env_var", "support")):
         return lambda *_args, **_kwargs: False
     if name.startswith("_is_"):
         return False
-    return type(name, (), {"__module__": module})
+    return type(name, (), {"__module__": module}) if read else Hollow(name, (), {"__module__": module, "hollow": True})
 
 
 def lift(file: Path, names: Sequence[str], scope: dict[str, object]) -> None:
@@ -126,9 +161,10 @@ class _Stubs(Loader):
         self.plan = plan
         self.folder = folder
         self.packages = plan.packages
+        self.read = plan.read
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = Stub(spec.name)
+        module = Stub(spec.name, read=self.read)
         inside = Path(*spec.name.split(".")[1:])
         module.__path__ = [str(self.folder / inside)] if spec.name in self.packages else []
         return module
@@ -164,44 +200,47 @@ class Finder(MetaPathFinder):
 
 
 def installed_folder(plan: Plan) -> Path:
-    """Where the release is installed; ``Unsupported`` with the command to run when it isn't."""
+    """Where a release is installed, editable ones too; ``Unsupported`` with the command to run when there is none."""
     for module in ("torch", "numpy"):
         if importlib.util.find_spec(module) is None:
             raise Unsupported(
                 f"{module} is not installed for {sys.executable}: run {plan.command!r} and use {plan.python}"
             )
-    try:
-        found = importlib.metadata.version(plan.root)
-    except importlib.metadata.PackageNotFoundError:
+    if plan.installed is None:
         raise Unsupported(
             f"{plan.title} {plan.release} is not installed for {sys.executable}:"
             f" run {plan.command!r} and use {plan.python}"
-        ) from None
-    if found != plan.release:
-        raise Unsupported(
-            f"this is the adapter for {plan.title} {plan.release}, but {found} is installed:"
-            f" run {plan.command!r} and use {plan.python}"
         )
-    files = importlib.metadata.files(plan.root) or []
-    for file in files:
+    for file in importlib.metadata.files(plan.root) or []:
         if file.parts[:1] == (plan.root,):
             return Path(str(file.locate())).parents[len(file.parts) - 2]
-    raise Unsupported(f"{plan.title} {plan.release} is installed without files: run {plan.command!r} again")
+    found = importlib.util.find_spec(plan.root)  # an editable installation lists none of its files
+    for folder in (found.submodule_search_locations or []) if found is not None else []:
+        return Path(folder)
+    raise Unsupported(f"{plan.judged} is installed without files: run {plan.command!r} again")
+
+
+def importing(plan: Plan, name: str) -> Foreign:
+    """Import a module of the release; ``Unsupported`` for one that it hasn't got."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if plan.read or error.name is None or error.name.partition(".")[0] != plan.root:
+            raise
+        raise Unsupported(plan.lacking(error)) from error
 
 
 def install(plan: Plan) -> Callable[[str], Foreign]:
     """Put the finder in place (once) and return a function that imports a module of the release.
 
-    Raises ``Unsupported`` when the release is missing, or when another release, or the server as a
+    Raises ``Unsupported`` when no release is installed, or when another one, or the server as a
     whole, was imported into this process before.
     """
     for finder in sys.meta_path:
         if isinstance(finder, Finder):
             if finder.plan is not plan:
-                raise Unsupported(
-                    f"{finder.plan.title} {finder.plan.release} is loaded already; use a process of its own"
-                )
-            return importlib.import_module
+                raise Unsupported(f"{finder.plan.judged} is loaded already; use a process of its own")
+            return partial(importing, plan)
     if plan.root in sys.modules:
         raise Unsupported(f"{plan.title} was imported before its adapter; use a process of its own")
     folder = installed_folder(plan)
@@ -211,7 +250,7 @@ def install(plan: Plan) -> Callable[[str], Foreign]:
     # Tensors of a few dozen numbers: threads would only get into each other's way.
     torch_module().set_num_threads(1)
     sys.meta_path.insert(0, Finder(plan, folder))
-    return importlib.import_module
+    return partial(importing, plan)
 
 
 def torch_module() -> Foreign:
@@ -243,7 +282,7 @@ class Peer:
     @property
     def version(self) -> str:
         """What reports say that was judged."""
-        return f"{self.plan.title} {self.plan.release}"
+        return self.plan.judged
 
     def make(self, config: Config) -> object:
         """A fresh cache; ``Unsupported`` when the release is missing or the configuration impossible."""
@@ -251,8 +290,14 @@ class Peer:
             raise Unsupported(f"this target judges the {self.pool} pool, not the {config.pool} pool")
         if self.policies and config.policy not in self.policies:
             raise Unsupported(
-                f"{self.plan.title} {self.plan.release} has no eviction policy {config.policy!r},"
-                f" only {', '.join(self.policies)}"
+                f"{self.plan.judged} has no eviction policy {config.policy!r}, only {', '.join(self.policies)}"
             )
         install(self.plan)
-        return self.build(config)
+        if self.plan.read:
+            return self.build(config)
+        try:
+            return Unread(self.build(config), self.plan.lacking)
+        except Unsupported:
+            raise
+        except Exception as error:
+            raise Unsupported(self.plan.lacking(error)) from error

@@ -157,7 +157,7 @@ def require_core(cache: Foreign, core: str) -> None:
     """Raise ``Unsupported`` if a cache has another tree than was asked for: SGLang falls back silently."""
     found = type(cache.tree_core).__name__
     if found != CORES[core]:
-        raise Unsupported(f"SGLang {PLAN.release} fell back to {found} where {CORES[core]} was asked for")
+        raise Unsupported(f"{PLAN.judged} fell back to {found} where {CORES[core]} was asked for")
 
 
 class Unified(Tree):
