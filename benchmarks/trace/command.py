@@ -188,7 +188,7 @@ def run_there(args: argparse.Namespace, ref: TargetRef) -> int:
         command.append("--json")
     if args.figures is not None:
         command += ["--figures", args.figures]
-    path = os.pathsep.join([str(ROOT), *ref.roots, *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(ROOT), *ref.roots, *ref.folders, *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
         # In a session of its own the child doesn't get the terminal's interrupt a second time.
         env = {**os.environ, "PYTHONPATH": path, PARENT: parent.told()}
@@ -211,8 +211,7 @@ def run_there(args: argparse.Namespace, ref: TargetRef) -> int:
 
 def load(ref: TargetRef) -> Target:
     """The target itself; raises :class:`CannotReplay` when there is none."""
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # a target may lie in the current folder
+    sys.path[:0] = [folder for folder in ref.folders if folder not in sys.path]
     try:
         found: Any = load_target(ref)
     except (KeyboardInterrupt, UnknownTarget):

@@ -208,8 +208,7 @@ class Worker:
 
     def do_load(self, command: dict[str, Any]) -> dict[str, Any]:
         """Import the target and say what it is."""
-        if command["folder"] not in sys.path:
-            sys.path.insert(0, command["folder"])
+        sys.path[:0] = [folder for folder in command["folders"] if folder not in sys.path]
         ref = TargetRef(name="", module=command["module"], attribute=command["attribute"], python="", roots=())
         started = monotonic()
         self.fingerprint = Fingerprint() if command["judging"] else None

@@ -194,9 +194,8 @@ class WorkerPool:
         except OSError as error:
             raise TargetError(f"the interpreter {self.ref.python} can't be started: {error.strerror}") from error
         self.started.append(worker)
-        worker.send(
-            do="load", judging=judging, module=self.ref.module, attribute=self.ref.attribute, folder=str(Path.cwd())
-        )
+        ref = self.ref
+        worker.send(do="load", judging=judging, module=ref.module, attribute=ref.attribute, folders=ref.folders)
         return worker
 
     def loading_failed(self, worker: Process) -> TargetError | None:

@@ -18,34 +18,39 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance import ports
-from kvlitmus.conformance.ports.template_words import WIDTH, comment, literal, meanings_of, prose, quoted, wrapped
+from kvlitmus.conformance.ports.template_words import WIDTH, comment, literal, prose, quoted, wrapped
 from kvlitmus.spec import interface
 from kvlitmus.spec.interface import PORTS, cache, components, plans, ranks, sparse, stores, tiers
-from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.profile import PROFILE_VALUES, Profile
 
 USUAL = ("pool", "tree", "locks", "evict")
 """The ports of a prefix cache, when none are named."""
 
+CHOICES = "docs/implement.md"
+"""The page that says what each method owes, and what each choice means."""
+
 STEPS = (
-    (
-        "Fill in every method below that raises NotImplementedError. Slots are plain integers; a page is page_size "
-        "slots in a row. A sequence may be a list, a tuple or anything that iterates (tensor.tolist()). Out of memory "
-        "is None, never an exception."
-    ),
-    (
-        "Delete the ports that the cache doesn't have. A method that is there is a capability: rules that need what "
-        "isn't there are reported as not applicable, never as passed."
-    ),
-    "Declare in the profile of the target, at the end, the legal choices that the cache makes.",
+    f"Fill in the methods ({CHOICES} says what each owes; a page is page_size slots).",
+    "Delete ports that the cache doesn't have; 'kvlitmus init-adapter --list' has more.",
+    "Declare the legal choices that it makes in the profile, at the end.",
 )
 """What to do with the file."""
 
-BUILD = (
-    "Build a fresh one here, as config says, and import it here as well: a module that can't be imported is reported, "
-    "but tells less. A reserved page comes on top of config.pages."
-)
+BUILD = "Build a fresh cache here, and import it here; a reserved page comes on top."
+
+READ_BY: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("reserved", "align", "release_delay", "misuse"), ("pool",)),
+    **dict.fromkeys(("match_cap", "match_ends", "publish", "least_key", "vocabulary", "namespaces"), ("tree",)),
+    "duplicates": ("tree", "components"),
+    "evict_granularity": ("evict", "components"),
+    **dict.fromkeys(("evict_moment", "hit_counts", "split_created", "slru_hits", "clock", "tick_uses"), ("evict",)),
+    **dict.fromkeys(("lock_touches", "unlock_touches"), ("locks",)),
+    **dict.fromkeys(("evict_slack", "evict_amount", "refused_begin"), ("requests",)),
+    "event_delay": ("events",),
+    "hash_scheme": ("hashes", "tiers"),
+}
+"""The ports of which rules read a choice; the other choices are read by those of a family, by their names."""
 
 KINDS = {
     "": ("Adapter", "behind the ports"),
@@ -141,7 +146,7 @@ def generate(name: str, module: str, chosen: Sequence[Port], *, folder: str = ""
                 classes += port_lines(port, name, imports, told)
         classes += ["", ""]
     lines = [
-        *heading(name, module, chosen, folder),
+        *heading(name, module, folder),
         "",
         "from __future__ import annotations",
         "",
@@ -174,41 +179,31 @@ def class_lines(kind: str, base: str, name: str, what: str) -> Iterator[str]:
         yield "        self.config = config"
 
 
-def heading(name: str, module: str, chosen: Sequence[Port], folder: str) -> Iterator[str]:
+def heading(name: str, module: str, folder: str) -> Iterator[str]:
     """The docstring of the module: what to do."""
-    lacking = [one for one in PORTS if one not in {port.name for port in chosen}]
-    place = f"in {folder}" if folder else "where this file's module can be imported from"
-    steps = (STEPS[0], STEPS[1], STEPS[2], f"Run, {place}:")
     yield f'"""An adapter for kvlitmus: {name} behind the ports of the suite.'
-    for number, text in enumerate(steps, 1):
-        yield ""
+    yield ""
+    place = f"In {folder}, run" if folder else "Run"
+    run = f"{place} 'kvlitmus smoke {module}:target', then 'kvlitmus run {module}:target'."
+    for number, text in enumerate((*STEPS, run), 1):
         yield from textwrap.wrap(text, WIDTH, initial_indent=f"{number}. ", subsequent_indent="   ")
-    yield ""
-    yield f"       kvlitmus smoke {module}:target    a quick look: can it be made, what does it offer"
-    yield f"       kvlitmus run {module}:target      the verdict, rule by rule"
-    yield ""
-    if lacking:
-        yield from wrapped(
-            f"Ports that are left out: {', '.join(lacking)}. 'kvlitmus init-adapter --list' says what they are "
-            "about; the more the suite can see (sizes, view), the more rules bite.",
-        )
-    else:
-        yield "No port is left out."
     yield '"""'
 
 
 def port_lines(port: Port, name: str, imports: Imports, told: set[str]) -> Iterator[str]:
     """One port: a comment that says what it is, and its methods."""
     methods = [inspect.getattr_static(port.protocol, one) for one in port.methods]
-    title = f"    # -- {port.name} "
+    about = first_sentence(port.about).rstrip(".")
+    title, below = f"    # -- {port.name}: {about} ", ""
+    if len(title) > WIDTH - 2:
+        title, below = f"    # -- {port.name} ", f"{about}."
     yield ""
     yield title + "-" * (WIDTH - len(title))
-    yield from comment(prose(port.protocol), 4)
+    yield from comment(below, 4) if below else ()
     for kind in dict.fromkeys(one for method in methods for one in types_of(method)):
         if kind.__name__ not in told:
             told.add(kind.__name__)
-            yield "    #"
-            yield from comment(f"{kind.__name__}{fields_of(kind)}: {prose(kind)}", 4)
+            yield from comment(f"{kind.__name__}{fields_of(kind)}: {first_sentence(prose(kind))}", 4, 4)
     for method in methods:
         yield ""
         yield from method_lines(method, name, imports)
@@ -226,13 +221,19 @@ def method_lines(method: Any, name: str, imports: Imports) -> Iterator[str]:
         yield f"    def {method.__name__}("
         yield from (f"        {one}," for one in parameters)
         yield f"    ) -> {answer}:"
-    document = prose(method).replace("\\", "\\\\").replace('"""', "'''").split("\n\n")
-    text = list(wrapped(f'"""{document[0]}', 8))
-    for paragraph in document[1:]:
-        text += ["", *wrapped(paragraph, 8)]
-    closed = f'{text[-1]}"""'
-    yield from [*text[:-1], closed] if len(text) == 1 and len(closed) <= WIDTH else [*text, '        """']
+    document = first_sentence(prose(method))
+    if len(document) > WIDTH - 14:
+        document = f"{document.rstrip('.').partition(';')[0]}."
+    document = document.replace("\\", "\\\\").replace('"""', "'''")
+    *text, last = wrapped(f'"""{document}"""', 8)
+    yield from [*text, last.removesuffix('"""'), '        """'] if text else [last]
     yield f'        raise NotImplementedError("{name}: {method.__name__} is not filled in")'
+
+
+def first_sentence(text: str) -> str:
+    """How a text begins, up to the end of its first sentence."""
+    found = re.match(r".+?[.](?= |$)", " ".join(text.partition("\n\n")[0].split()))
+    return found[0] if found else text
 
 
 def parameters_of(signature: inspect.Signature, method: Any, imports: Imports) -> Iterator[str]:
@@ -331,30 +332,23 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     yield f"class {cache}Target:"
     yield f'    """What makes adapters: ``kvlitmus run {module}:target`` finds it by its name below."""'
     yield ""
-    yield from comment("A line that reports show.", 4)
-    yield f"    version = {quoted(f'{name} (unknown version)')}"
-    yield ""
-    yield from comment("The legal choices that the cache makes, here the usual ones. They decide what is judged.", 4)
-    yield "    profile = Profile("
-    meanings = meanings_of(Profile)
-    for field in dataclasses.fields(Profile):
-        yield from comment(f"{field.name}: {meanings.get(field.name, 'see kvlitmus.conformance.ports.Profile')}", 8, 4)
-        legal = PROFILE_VALUES.get(field.name)
-        if isinstance(legal, tuple):
-            yield from comment(f"Legal: {', '.join(legal)}.", 8, 4)
-        yield f"        {field.name}={literal(field.default)},"
-    yield "    )"
-    yield ""
+    yield f"    version = {quoted(f'{name} (unknown version)')}  # a line that reports show"
     yield from comment(
-        "An attribute 'configs', a tuple of Config, names the configurations in which the cache is judged, "
-        "in place of the suite's.",
+        f"What the rules on these ports read, here the usual choices; {CHOICES} has the meaning of each, and others.",
         4,
     )
+    yield "    profile = Profile("
+    fields = [field for field in dataclasses.fields(Profile) if is_read(field.name, chosen)]
+    for field in fields:
+        legal = PROFILE_VALUES.get(field.name)
+        others = [str(one) for one in legal if one != field.default] if isinstance(legal, tuple) else []
+        line = f"        {field.name}={literal(field.default)},"
+        yield f"{line}  # or {', '.join(others)}" if others else line
+    yield "    )"
     yield ""
     yield from judged_as(families, chosen)
     yield "    def make(self, config: Config) -> object:"
     yield '        """A fresh cache; raises Unsupported, with the reason, for what can\'t be built."""'
-    yield from comment(f"Config{fields_of(Config)}. {prose(Config)}", 8)
     tests = {**{one: ASKED_FOR[one][0] for one in APART}, "tier": "config.tiered", "": ""}
     for family, test in tests.items():
         if family in families and test and len(families) > 1:
@@ -373,6 +367,15 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     yield ""
     yield ""
     yield f"target: Target = {cache}Target()"
+
+
+def is_read(choice: str, chosen: Sequence[Port]) -> bool:
+    """Whether rules on these ports read a choice: those that name it (:data:`READ_BY`), else those of its family."""
+    if choice in READ_BY:
+        return any(port.name in READ_BY[choice] for port in chosen)
+    family = next((one for one in ("store", "sparse", "component") if choice.startswith(f"{one}_")), "tier")
+    family = "components" if family == "component" or choice == "window_root" else family
+    return any(port.family == family for port in chosen)
 
 
 BELOW = ("component_host", "component_writes", "component_storage")

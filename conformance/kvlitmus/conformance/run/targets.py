@@ -1,9 +1,9 @@
 """Targets by name: where each one is, and which Python runs it.
 
-A target is named in one of two ways: by a short name of the table below, or as
-``module:attribute`` for anybody's own, with the current folder importable.  Nothing is imported
-here until :func:`load_target` is called; that is the business of a worker process, which may be
-another Python than this one.
+A target is named by a short name of the table below, or, for anybody's own, as ``module:attribute`` with the current
+folder importable, or as ``folder/file.py:attribute`` with that folder importable too.  Without an attribute it is the
+one target that the module has.  Nothing is imported here until :func:`load_target` is called; that is the business of
+a worker process, which may be another Python than this one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import importlib
 import os
 import re
 import sys
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ PEERS_VARIABLE = "KVLITMUS_PEERS"
 """The environment variable that names the folder with the environments of the peers."""
 
 ADAPTERS = "kvlitmus.conformance.adapters"
+
+FILE = re.compile(r"(.*\.py)(?::(.*))?", re.DOTALL)
+"""A target that is named by its file."""
 
 
 class TargetError(Exception):
@@ -193,7 +197,8 @@ KNOWN: dict[str, Known] = {
 class TargetRef:
     """Where a target is: ``attribute`` of ``module``, in the interpreter ``python``.
 
-    roots: folders that the interpreter needs on its path to find kvlitmus.
+    roots: folders that the interpreter needs on its path to find kvlitmus.  folders: where the module is looked for
+    first, those of the current folder and of the file that was named.
     """
 
     name: str
@@ -201,6 +206,7 @@ class TargetRef:
     attribute: str
     python: str
     roots: tuple[str, ...]
+    folders: tuple[str, ...] = ()
 
 
 def known_targets() -> dict[str, str]:
@@ -217,6 +223,8 @@ def resolve_target(name: str, *, python: str | None = None) -> TargetRef:
     if known is not None:
         interpreter = python or (peer_python(known.release) if known.release else sys.executable)
         return _ref(name, known.module, known.attribute, interpreter)
+    if (file := FILE.fullmatch(name)) is not None:
+        return _ref_of_file(name, Path(file[1]), file[2] or "", python or sys.executable)
     module, colon, attribute = name.partition(":")
     if colon and _dotted(module) and (not attribute or _dotted(attribute)):
         return _ref(name, module, attribute, python or sys.executable)
@@ -226,8 +234,27 @@ def resolve_target(name: str, *, python: str | None = None) -> TargetRef:
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UnknownTarget(
         f"there is no target {harmless(name, 100)!r}; {hint}"
-        f"there are {', '.join(KNOWN)}, and module or module:attribute for your own"
+        f"there are {', '.join(_known_briefly())}; yours is module, module:attribute or file.py"
     )
+
+
+def _known_briefly() -> list[str]:
+    """The names of the table, those of one release in a word."""
+    releases = Counter(known.release for known in KNOWN.values())
+    own = [name for name, known in KNOWN.items() if not known.release]
+    return own + [f"{release}… ({many})" for release, many in releases.items() if release]
+
+
+def _ref_of_file(name: str, file: Path, attribute: str, python: str) -> TargetRef:
+    """The target in a file: its module is called as the file is, and looked for in the file's own folder first."""
+    if not file.is_file():
+        raise UnknownTarget(f"there is no file {harmless(file, 200)}")
+    if not _dotted(file.stem) or file.stem in sys.stdlib_module_names or file.stem == "kvlitmus":
+        raise UnknownTarget(f"{harmless(file, 200)}: a module can't be called {harmless(file.stem, 80)!r}; rename it")
+    if attribute and not _dotted(attribute):
+        raise UnknownTarget(f"expected file.py or file.py:attribute (got {harmless(name, 200)})")
+    ref = _ref(name, file.stem, attribute, python)
+    return replace(ref, folders=(str(file.resolve().parent), *ref.folders))
 
 
 def _here(module: str) -> bool:
@@ -253,7 +280,16 @@ def load_target(ref: TargetRef) -> Any:
                 f"{at} has no {part!r}{closest(part, _public(found)).rstrip('?')}{_targets_in(found)}"
             ) from error
         at = f"{at}.{part}" if ":" in at else f"{at}:{part}"
-    return found
+    return found if ref.attribute or _makes(found) else _only_target(found, ref.module)
+
+
+def _only_target(module: Any, name: str) -> Any:
+    """The one target that a module has; raises :class:`UnknownTarget` where it has none, or several."""
+    found = {one: getattr(module, one) for one in _targets(module)}
+    if len({id(one) for one in found.values()}) != 1:
+        several = f" has several targets: {', '.join(f'{name}:{one}' for one in list(found)[:8])}"
+        raise UnknownTarget(name + (several if found else " has nothing with make(config) and a profile"))
+    return next(iter(found.values()))
 
 
 def _public(place: Any) -> list[str]:
@@ -263,8 +299,13 @@ def _public(place: Any) -> list[str]:
 
 def _targets_in(place: Any) -> str:
     """Which targets there are instead."""
-    names = [name for name in _public(place) if _makes(getattr(place, name, None))]
+    names = _targets(place)
     return f"; its targets: {', '.join(names[:8])}" if names else "; it has nothing with make(config) and a profile"
+
+
+def _targets(place: Any) -> list[str]:
+    """The names of the targets that are in a module or another place."""
+    return [name for name in _public(place) if _makes(getattr(place, name, None))]
 
 
 def _makes(value: Any) -> bool:
@@ -300,7 +341,8 @@ def roots() -> tuple[str, ...]:
 
 
 def _ref(name: str, module: str, attribute: str, python: str) -> TargetRef:
-    return TargetRef(name=name, module=module, attribute=attribute, python=python, roots=roots())
+    here = (str(Path.cwd()),)
+    return TargetRef(name=name, module=module, attribute=attribute, python=python, roots=roots(), folders=here)
 
 
 def _dotted(text: str) -> bool:
