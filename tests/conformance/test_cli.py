@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.cli.commands.rules import SHOWN
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report.form import rows
+from kvlitmus.conformance.run import targets
 from kvlitmus.conformance.run.plan import CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.spec.law.facts import FACTS, worked_out_from
@@ -175,11 +177,11 @@ def test_an_unwritable_failures_folder_loses_nothing_else(capsys: Capture) -> No
 # -- baselines -------------------------------------------------------------------------------------
 
 
-def known(*rules: str, more: str = "") -> str:
-    entries = [
-        f'[[known]]\nrule = "{rule}"\nreason = "because"\nlink = "https://example.org"\n{more}' for rule in rules
-    ]
-    Path("known.toml").write_text("\n".join(entries))
+def filled(name: str, *more: str) -> str:
+    """A baseline as it was written, with what only its author can know, and further lines in its first entry."""
+    text = Path(name).read_text().replace('reason = ""', "\n".join(('reason = "because"', *more)), 1)
+    text = text.replace('reason = ""', 'reason = "because"').replace('link = ""', 'link = "https://example.org"')
+    Path("known.toml").write_text(text)
     return "known.toml"
 
 
@@ -191,15 +193,111 @@ def test_a_module_that_needs_another_one_is_there(capsys: Capture) -> None:
 
 def test_a_known_violation_does_not_fail_and_a_stale_one_does(capsys: Capture) -> None:
     words = [BROKEN, "--steps", "0", "--rule", "LOCK-02,POOL-01"]
-    assert report_of(*words)[0] == 1
-    code, data = report_of(*words, "--baseline", known("LOCK-02"))
-    assert (code, data["baseline"]) == (0, {"known": ["LOCK-02"], "stale": [], "expired": []})
+    code, data = report_of(*words, "--write-baseline", "new.toml")
+    assert code == 1
+    assert "fill in reason and link of each entry" in capsys.readouterr().out
+    assert main(["run", *words, "--baseline", "new.toml"]) == 2
+    assert "entry 1 (LOCK-02): 'reason' must be a text that says something" in capsys.readouterr().err
+    (cause,) = {one["cause"]["id"] for one in data["findings"]}
+    met, gone = {"rule": "LOCK-02", "cause": cause}, {"rule": "POOL-01", "cause": "pool-00000000"}
+    code, data = report_of(*words, "--baseline", filled("new.toml"))
+    assert (code, data["baseline"]) == (0, {"known": [met], "stale": [], "expired": []})
     assert "because" in capsys.readouterr().out
-    code, data = report_of(*words, "--baseline", known("LOCK-02", "POOL-01"))
-    assert (code, data["baseline"]["stale"]) == (1, ["POOL-01"])
-    assert "POOL-01 is listed, but it holds now" in capsys.readouterr().out
-    code, data = report_of(*words, "--baseline", known("LOCK-02", more='until = "0.0.0"\n'))
-    assert (code, data["baseline"]["expired"]) == (1, ["LOCK-02"])
+    entry = '\n[[known]]\nrule = "POOL-01"\ncause = "pool-00000000"\nreason = "r"\nlink = "https://example.org"\n'
+    Path("more.toml").write_text(Path("known.toml").read_text() + entry)
+    code, data = report_of(*words, "--baseline", "more.toml", "--write-baseline", "kept.toml")
+    assert (code, data["baseline"]["stale"]) == (1, [gone])
+    assert "pool-00000000 (POOL-01) is listed, but was not met" in capsys.readouterr().out
+    assert report_of(*words, "--baseline", "kept.toml")[0] == 0, (
+        "what was stale is left out, what was filled in is kept"
+    )
+    code, data = report_of(*words, "--baseline", filled("new.toml", 'until = "0.0.0"'))
+    assert (code, data["baseline"]["expired"]) == (1, [met])
+
+
+def test_x_stops_at_the_first_cause_and_shows_that_alone(capsys: Capture) -> None:
+    code, data = report_of(BROKEN, "-x", "--junit", "r.xml")
+    out = capsys.readouterr().out
+    assert code == 1
+    assert [one["rules"][0] for one in data["findings"]] == ["LOCK-02"]
+    assert len(data["findings"][0]["calls"]) <= 4
+    assert data["totals"]["items"] < data["totals"]["items_planned"] / 4
+    assert out.count("\ncause lock-") == 1 and "stopped at the first cause, after" in out
+    assert "inconclusive" in set(verdicts(data).values()), "what was not reached is not called passed"
+    xml = Path("r.xml").read_text()
+    assert (xml.count("<failure"), xml.count("<error")) == (1, 0)
+    assert main(["run", BROKEN, "-x", "--baseline", "none.toml"]) == 2
+    assert main(["run", "-x", *ONE, "--steps", "0", "--pack", "pool"]) == 0, "nothing to stop at"
+
+
+def test_several_failures_and_whole_folders_are_replayed(capsys: Capture) -> None:
+    main(["run", BROKEN, *ONE, "--steps", "0", "--rule", "LOCK-02,LOCK-06", "--all"])
+    folder = Path(".kvlitmus/failures")
+    files = [str(path) for path in sorted(folder.iterdir())]
+    capsys.readouterr()
+    assert main(["replay", *files, files[0]]) == 1
+    assert main(["replay", str(folder), "--target", "specimen"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("cause lock-") == out.count("state and cache first disagreed after call") == len(files)
+    if len(files) > 1:
+        assert f"{len(files)} of {len(files)} failures still occur" in out and "\n0 of " in out
+    Path("empty").mkdir()
+    assert main(["replay", "empty"]) == 2
+    assert "empty: no saved failure is in this folder" in capsys.readouterr().err
+
+
+def test_a_target_is_named_by_its_module_or_its_file(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one target that is there; of several, the error lists them."""
+    Path("sub").mkdir()
+    Path("sub/beside.py").write_text("from kvlitmus.conformance.specimen.cache import target as mine\n")
+    Path("sub/its_cache.py").write_text("from beside import mine as cache\n")
+    Path("one_cache.py").write_text("from kvlitmus.conformance.specimen.cache import target as cache\n")
+    Path("two_caches.py").write_text("from kvlitmus.conformance.specimen.cache import target, component_target\n")
+    assert main(["run", "sub/its_cache.py", "--steps", "1", "--pack", "pool", "--no-litmus", *ONE]) == 0
+    assert main(["smoke", "two_caches.py"]) == 2
+    several = "two_caches has several targets: two_caches:target, two_caches:component_target"
+    assert several in capsys.readouterr().err
+    monkeypatch.setattr(sys, "path", [str(Path.cwd()), str(Path("sub").absolute()), *sys.path])
+    for name in ("one_cache", "one_cache.py", "one_cache:", "sub/its_cache.py", "sub/its_cache.py:cache"):
+        ref = targets.resolve_target(name)
+        assert targets.load_target(ref) is target, name
+        assert ref.folders[0] == str(Path("sub" if "sub" in name else ".").resolve())
+    for name, why in {
+        "two_caches": several,
+        "two_caches.py:targt": "two_caches has no 'targt'; did you mean 'target'",
+        "gone.py": "there is no file gone.py",
+    }.items():
+        with pytest.raises(targets.UnknownTarget, match=re.escape(why)):
+            targets.load_target(targets.resolve_target(name))
+    for name in ("my-cache", "queue"):
+        Path(f"{name}.py").write_text("")
+        with pytest.raises(targets.UnknownTarget, match=f"a module can't be called '{name}'"):
+            targets.resolve_target(f"{name}.py")
+
+
+def test_what_a_target_lacks_is_a_line_for_each_family(capsys: Capture) -> None:
+    Path("flat_only.py").write_text(
+        "from kvlitmus.conformance.specimen import cache as whole\n"
+        "class Flat:\n"
+        "    def __init__(self, cache):\n"
+        "        self.alloc, self.free, self.available = cache.alloc, cache.free, cache.available\n"
+        "class Target:\n"
+        "    profile = whole.target.profile\n"
+        "    def make(self, config):\n"
+        "        return Flat(whole.target.make(config))\n"
+        "mine = Target()\n"
+    )
+    assert main(["smoke", "flat_only", "--color", "never"]) == 0
+    brief = capsys.readouterr().out
+    told = brief[brief.index("  lacks") : brief.index("  profile")].rstrip().split("\n")
+    assert len(told) <= 8 and "sparse_request" not in brief
+    assert "of several ranks: all" in brief
+    assert main(["smoke", "flat_only", "-v"]) == 0
+    assert "sparse_request" in capsys.readouterr().out
+    assert main(["run", "flat_only", *ONE, "--steps", "250", "--no-litmus"]) == 0
+    out = capsys.readouterr().out
+    assert len([line for line in out.splitlines() if "not applicable" in line]) <= 12
+    assert re.search(r"– hash, prefetch, .*\n? *123 not applicable", out) or "not applicable" in out
 
 
 # -- clumsy users ----------------------------------------------------------------------------------
@@ -225,8 +323,8 @@ def test_a_known_violation_does_not_fail_and_a_stale_one_does(capsys: Capture) -
         ("run --config lru", "expected FIELD=VALUE"),
         ("run --config pages=many", "config.pages must be a whole number"),
         ("run --config bigram=maybe", "config.bigram must be true or false"),
-        ("run --report out.txt", "must end in .json or .md"),
-        ("run --report .", "must end in .json or .md"),
+        ("run --report out.txt", "--report out.txt: a report is written as .json or .md"),
+        ("run --report x.html", "a report is written as .json or .md (also: --junit FILE.xml, --markdown FILE)"),
         ("run --baseline nowhere.toml", "baseline nowhere.toml: No such file"),
         ("run --baseline \x1b[2J.toml", "baseline \\x1b[2J.toml: No such file"),
         ("replay \x1b[2J.json", "\\x1b[2J.json: No such file"),

@@ -165,7 +165,11 @@ def test_numbers_decide_nothing() -> None:
             [{"item": "litmus:x [page=1 lru]", "error": "no\x07 luck"}],
             "items fail that did not: litmus:x [page=1 lru]: no\\x07 luck",
         ),
-        ("baseline", {"known": [], "stale": ["POOL-09"], "expired": []}, "entries of the baseline are stale"),
+        (
+            "baseline",
+            {"known": [], "stale": [{"rule": "POOL-09", "cause": "pool-00000009"}], "expired": []},
+            "entries of the baseline are stale",
+        ),
     ],
 )
 def test_what_the_verdicts_do_not_show_is_worse_too(path: str, value: Any, text: str, capsys: Capture) -> None:

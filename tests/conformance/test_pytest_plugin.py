@@ -21,6 +21,7 @@ from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.report.outcomes import RUN
+from kvlitmus.conformance.run.verdicts import main_rule
 from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.reports import VERDICTS, changed, report
 from tests.test_layout import ROOT
@@ -60,10 +61,16 @@ class Alone(NamedTuple):
 
     loads: int
     verdicts: dict[str, str]
+    fails: set[str]
 
     def many(self, *verdicts: str) -> int:
         """How many rules have one of these verdicts."""
         return sum(one in verdicts for one in self.verdicts.values())
+
+    @property
+    def skipped(self) -> int:
+        """How many tests are skipped: what follows from a cause that fails, too."""
+        return self.many("not_applicable", "blocked", "not_exercised", "violated") - len(self.fails)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +81,10 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
     words = [sys.executable, "-m", "kvlitmus.conformance.cli", "run", "target_of_mine:target", *WORDS]
     done = subprocess.run([*words, "--report", "r.json"], cwd=folder, capture_output=True, check=False)
     assert done.returncode == 1, done.stderr
-    rules = rows(json.loads((folder / "r.json").read_text()))
-    return Alone(len((folder / "loads").read_text().splitlines()), {one["id"]: one["verdict"] for one in rules})
+    report = json.loads((folder / "r.json").read_text())
+    verdicts = {one["id"]: one["verdict"] for one in rows(report)}
+    fails = {main_rule(one["rules"]) for one in report["findings"] if one["headline"]}
+    return Alone(len((folder / "loads").read_text().splitlines()), verdicts, fails)
 
 
 def rules_in(pack: str) -> list[str]:
@@ -123,11 +132,7 @@ def test_verdicts_become_outcomes_and_the_target_is_judged_once(alone: Alone, py
         *PLUGIN, "--kvlitmus", "target_of_mine:target", "--kvlitmus-args", " ".join(WORDS), "-rs"
     )
     assert loads() == alone.loads
-    result.assert_outcomes(
-        passed=alone.many("passed") + 1,
-        failed=alone.many("violated"),
-        skipped=alone.many("not_applicable", "blocked", "not_exercised"),
-    )
+    result.assert_outcomes(passed=alone.many("passed") + 1, failed=len(alone.fails), skipped=alone.skipped)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.re_match_lines(
         [
@@ -211,11 +216,12 @@ def test_what_the_baseline_knows_is_an_expected_failure(
 ) -> None:
     data = report(POOL_01="passed", POOL_02="violated")
     data = changed(data, "rules.1.known", {"reason": "mended upstream", "link": "https://x", "until": ""})
-    faked(monkeypatch, changed(data, "baseline", {"known": ["POOL-02"], "stale": ["POOL-01"], "expired": []}))
+    known, stale = ({"rule": f"POOL-0{number}", "cause": f"pool-0000000{number}"} for number in (2, 1))
+    faked(monkeypatch, changed(data, "baseline", {"known": [known], "stale": [stale], "expired": []}))
     result = pytester.runpytest_inprocess(*PLUGIN, "--kvlitmus", BROKEN, "-k", "POOL-01 or POOL-02", "-rx")
     result.assert_outcomes(xfailed=1, failed=1, deselected=len(all_rules()) - 1)
     result.stdout.fnmatch_lines(["*XFAIL*POOL-02 - *known: mended upstream*"])
-    result.stdout.fnmatch_lines(["*POOL-01 is in the baseline, but it holds now*"])
+    result.stdout.fnmatch_lines(["*pool-00000001 is in the baseline for POOL-01, but was not met*"])
 
 
 def test_items_that_fail_are_an_error_of_the_run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,9 +321,8 @@ def test_other():
 def test_a_test_file_has_the_rules_too(plugin: tuple[str, ...], alone: Alone, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(target_of_mine=COUNTED, test_mine=IN_A_FILE)
     result = pytester.runpytest_subprocess(*plugin)
-    skipped = alone.many("not_applicable", "blocked", "not_exercised")
-    result.assert_outcomes(passed=alone.many("passed") + 2, failed=alone.many("violated"), skipped=skipped)
-    for id in (id for id, verdict in alone.verdicts.items() if verdict == "violated"):
+    result.assert_outcomes(passed=alone.many("passed") + 2, failed=len(alone.fails), skipped=alone.skipped)
+    for id in alone.fails:
         result.stdout.re_match_lines([rf"_+ test_mine\[{id}\] _+", rf"{id} violated: ", r"  > +\d+ match\("])
     assert loads() == alone.loads
 
@@ -370,7 +375,7 @@ def test_workers_judge_once(way: str, alone: Alone, pytester: pytest.Pytester, m
     words = ["--kvlitmus", "target_of_mine:target", "--kvlitmus-args", " ".join(WORDS)] if way == "option" else []
     result = pytester.runpytest_subprocess(*PLUGIN, "-p", "xdist.plugin", "-n", "2", *words)
     outcomes = result.parseoutcomes()
-    assert outcomes["failed"] == alone.many("violated")
+    assert outcomes["failed"] == len(alone.fails)
     assert outcomes["passed"] == alone.many("passed") + (1 if way == "option" else 2)
     assert loads() == alone.loads
     assert not list(folder.glob("kvlitmus-*")), "what was shared is gone"

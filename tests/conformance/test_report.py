@@ -18,6 +18,7 @@ from kvlitmus.conformance.report.form import rows, spans
 from kvlitmus.conformance.report.progress import Progress, left
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.run import baseline
+from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.results import Finding, ItemResult
 from kvlitmus.conformance.run.verdicts import Scope, conclude, exit_code, group
 from kvlitmus.conformance.support.brief import brief
@@ -49,6 +50,7 @@ def make_run(*results: ItemResult, known: tuple[baseline.Entry, ...] = (), parti
             "pack": [],
             "strength": None,
             "litmus": True,
+            "first": False,
             "full": True,
         },
         scope=scope,
@@ -59,7 +61,7 @@ def make_run(*results: ItemResult, known: tuple[baseline.Entry, ...] = (), parti
     )
     run.groups = group(run.results)
     run.verdicts = conclude(rules, run.results, run.groups, scope)
-    run.baseline = baseline.compare(known, run.verdicts, "0.1.0", partial=partial)
+    run.baseline = baseline.compare(known, run.verdicts, run.groups, "0.1.0", partial=partial)
     run.exit_code = exit_code(run.verdicts, run.results, scope, accepted=run.baseline.accepted)
     return run
 
@@ -94,7 +96,8 @@ def evil_error() -> ItemResult:
     return ItemResult(item="litmus:x [page=4 lru]", config="page=4 lru", error=EVIL, capabilities=["pool"])
 
 
-KNOWN = baseline.Entry(rule="TREE-02", reason="r", link="https://x", until="9")
+EVIL_CAUSE = cause_of(evil_result().findings[0]).id
+KNOWN = baseline.Entry(rule="TREE-02", cause=EVIL_CAUSE, reason="r", link="https://x", until="9")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,7 @@ def test_the_document_fits_its_schema(run: document.Run) -> None:
 def test_the_schema_refuses_what_is_wrong() -> None:
     good = document.document(make_run(evil_result()))
     changes: list[dict[str, Any]] = [
-        {"format": 1},
+        {"format": 2},
         {"exit_code": 7},
         {"partial": "no"},
         {"more": 1},
@@ -124,6 +127,8 @@ def test_the_schema_refuses_what_is_wrong() -> None:
         {"rules": [{**good["rules"][0], "verdict": "not_applicable"}]},
         {"not_applicable": [{"reason": "r", "rules": ["TREE-1..x"]}]},
         {"findings": [{**good["findings"][0], "rules": []}]},
+        {"findings": [{name: value for name, value in good["findings"][0].items() if name != "cause"}]},
+        {"findings": [{**good["findings"][0], "cause": {"id": "TREE-03", "about": ""}}]},
     ]
     for change in changes:
         assert fits({**good, **change}, "report"), change
@@ -133,10 +138,11 @@ def test_the_schema_refuses_what_is_wrong() -> None:
 def test_verdicts_and_totals_agree() -> None:
     data = document.document(make_run(evil_result(), known=(KNOWN,)))
     counted = Counter(rule["verdict"] for rule in rows(data) if rule.get("known") is None)
+    assert [one["known"] for one in data["findings"]] == [True]
     assert {
         name: number for name, number in data["totals"]["verdicts"].items() if number and name != "known"
     } == counted
-    assert data["totals"]["verdicts"]["known"] == 1
+    assert data["totals"]["verdicts"]["known"] == 2, "both rules are broken by the cause that is known"
     for rule in data["rules"]:
         assert all(rule["id"] in data["findings"][at]["rules"] for at in rule["findings"])
 
@@ -220,8 +226,7 @@ def test_colours_are_only_where_they_are_wanted() -> None:
 
 
 def test_a_known_violation_is_shown_as_known_and_not_explained_again() -> None:
-    both = tuple(replace(KNOWN, rule=rule) for rule in ("TREE-02", "TREE-03"))
-    run = make_run(evil_result(), known=both)
+    run = make_run(evil_result(), known=(KNOWN,))
     text = "\n".join(terminal.render(run, Style()))
     assert "2 known" in text
     assert "▶" not in text
@@ -316,13 +321,14 @@ def leading(rules: list[str], many: int, call: str = "c") -> ItemResult:
 
 def test_what_breaks_the_same_rules_is_one_headline_and_lines() -> None:
     run = make_run(leading(["TREE-02", "TREE-08"], 4), leading(["TREE-08", "TREE-03"], 6), leading(["TREE-09"], 9, "d"))
-    full, rest = terminal.split(run, Style())
-    assert [(len(run.groups[at].finding.calls), rules) for at, rules in full] == [
-        (4, ["TREE-02", "TREE-08"]),
-        (9, ["TREE-09"]),
+    heads = terminal.headlines(run)
+    assert [(run.groups[one.at].finding.rules, one.more) for one in heads] == [
+        (["TREE-02", "TREE-08"], {1: ["TREE-03"]}),
+        (["TREE-09"], {}),
     ]
-    assert [rules for _, rules in rest] == [["TREE-03"]]
-    assert len(terminal.split(run, Style(every=True))[0]) == 3
+    told = ["\n".join(terminal.render(run, Style(every=every))) for every in (False, True)]
+    assert [text.count("\ncause tree-") for text in told] == [2, 3]
+    assert "also broken, probably by the same cause" in told[0]
     assert [(one["headline"], one["follows"]) for one in document.document(run)["findings"]] == [
         (True, None),
         (False, 0),

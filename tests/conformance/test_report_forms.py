@@ -15,6 +15,7 @@ from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.report import document, junit, saved, summary
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.report.outcomes import of_rule, of_run
+from kvlitmus.conformance.run.verdicts import main_rule
 from tests.conformance.support.reports import VERDICTS, changed, report, save
 from tests.conformance.support.schemas import fits
 from tests.conformance.test_report import EVIL, KNOWN, evil_error, evil_result, make_run
@@ -155,11 +156,12 @@ def test_the_run_itself_is_a_test() -> None:
 def test_the_baseline_decides_what_fails() -> None:
     data = report(POOL_02="violated", POOL_03="warned", POOL_01="passed")
     data["rules"][0]["known"] = data["rules"][1]["known"] = {"reason": "r", "link": "https://x", "until": ""}
-    data["baseline"] = {"known": ["POOL-02", "POOL-03"], "stale": ["POOL-01"], "expired": []}
+    known, warned, stale = ({"rule": f"POOL-0{n}", "cause": f"pool-0000000{n}"} for n in (2, 3, 1))
+    data["baseline"] = {"known": [known, warned], "stale": [stale], "expired": []}
     kinds = [of_rule(data, rule).kind for rule in data["rules"]]
     assert kinds == ["known", "known", "failed"]
     assert said(parsed(junit.render(data)))["POOL-02"] == "skipped"
-    data["baseline"] = {"known": [], "stale": [], "expired": ["POOL-02"]}
+    data["baseline"] = {"known": [], "stale": [], "expired": [known]}
     assert [of_rule(data, rule).kind for rule in data["rules"]] == ["failed", "known", "passed"]
 
 
@@ -191,7 +193,13 @@ def test_a_real_report_becomes_both() -> None:
         top = parsed(junit.render(data))
         assert len(list(top.iter("testcase"))) == len(rows(data)) + 1
         failing = {case.attrib["name"] for case in top.iter("testcase") if case.find("failure") is not None}
-        assert failing == {rule["id"] for rule in data["rules"] if rule["verdict"] == "violated"} != set()
+        violated = {rule["id"] for rule in data["rules"] if rule["verdict"] == "violated"}
+        heads = [one for one in data["findings"] if one["headline"]]
+        assert set() != failing <= violated and failing == {main_rule(one["rules"]) for one in heads}
+        skipped = {case.attrib["name"]: case.find("skipped") for case in top.iter("testcase")}
+        for id in violated - failing:
+            element = skipped[id]
+            assert element is not None and "probably by the cause" in element.attrib["message"]
         page = summary.render(data)
         assert all(f"| {id} | " in page for id in failing)
         shown = sum(f"<summary>{id}: " in page for id in failing)
@@ -289,7 +297,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "failure": ({"kind": "kvlitmus failure"}, "this is no report: its 'kind' is 'kvlitmus failure'"),
     "foreign": ({"rules": []}, "this is no report: it has no 'kind'"),
     "list": ([1], "this is no report"),
-    "old": ({**report(), "format": 0}, "a report of another form: 'format' is 0, this kvlitmus reads 2"),
+    "old": ({**report(), "format": 0}, "a report of another form: 'format' is 0, this kvlitmus reads 3"),
     "truth": ({**report(), "format": True}, "a report of another form: 'format' is True"),
     "formless": (changed(report(), "format", ...), "a report of another form: 'format' is None"),
     "lacking": (changed(report(), "totals.steps", ...), "'totals.steps' is missing"),
@@ -306,6 +314,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "known": (changed(report(), "rules.1.known", {"reason": 1}), "'rules[1].known' must be null or an object of texts"),
     "span": (changed(report(), "not_applicable.0.rules", ["TREE-1-2"]), "'not_applicable[0].rules': ids of rules"),
     "both": (changed(report(), "not_applicable.0.rules", ["POOL-01..03"]), "'POOL-01..03' is listed twice"),
+    "causeless": (changed(report(), "findings.0.cause", ...), "'findings[0].cause' is missing"),
     "baseline": (changed(report(), "baseline", {"known": 1}), "'baseline.known' must be a list (got int)"),
     "full": (changed(report(), "options.full", "no"), "'options.full' must be true or false"),
     "endless": (changed(report(), "totals.seconds", float("inf")), "'totals.seconds' must not be negative, nor beyond"),

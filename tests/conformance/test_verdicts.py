@@ -9,15 +9,17 @@ import pytest
 
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import PORTS, Config
+from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.minimise import Short, choose, minimise
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import (
     CALL_NEEDS,
     FLAT,
     Scope,
-    causes,
+    accepted_of,
     conclude,
     exit_code,
+    follows,
     group,
     missing,
     shortest,
@@ -343,19 +345,25 @@ def test_rules_are_a_register() -> None:
 
 
 def test_one_headline_for_each_cause_and_the_rest_follow() -> None:
-    def one(rules: list[str], *calls: str, after: tuple[str, ...] = (), leads: bool = True) -> Short:
-        found = replace(finding(rules[0]), rules=rules, calls=[f"{call}(1)" for call in calls], after=list(after))
-        return Short(found, leads)
+    def one(
+        rules: list[str], *calls: str, after: tuple[str, ...] = (), parted: tuple[str, ...] = (), leads: bool = True
+    ) -> Short:
+        found = finding(rules[0], call=f"{calls[-1]}(1)", after=list(after), parted=list(parted))
+        return Short(replace(found, rules=rules, calls=[f"{call}(1)" for call in calls]), leads)
 
     findings = [
         one(["POOL-12"], "alloc", "insert", "evict"),
         one(["TREE-02"], "insert", "match"),
         one(["TREE-03", "TREE-02"], "match", "lock", "unlock"),
         one(["REQ-01"], "begin", after=("POOL-04",), leads=False),
-        one(["POOL-04"], "alloc", "insert", "insert", "match"),
+        one(["POOL-04"], "alloc", "match", "insert", "insert", parted=("call 2: what is locked",)),
         one(["LOCK-02"], "lock"),
         one(["PORT-01"], "grow", leads=False),
+        one(["EVICT-05"], "alloc", "insert", "match", "lock", "unlock", "evict"),
+        one(["LOCK-02"], "match", "lock", "unlock", parted=("call 2: what is locked",)),
     ]
-    assert causes(findings) == [None, None, 1, 1, 1, None, 5]
-    assert causes(findings, {"LOCK-02"})[6] == 1, "what a baseline knows is no place to start"
-    assert causes([]) == []
+    assert follows(findings) == [None, None, 1, 1, 1, None, 5, None, None]
+    known = accepted_of(findings, {("LOCK-02", cause_of(findings[5].finding).id)})
+    assert known == [False] * 5 + [True] + [False] * 3
+    assert follows(findings, known)[6] == 1, "what a baseline knows is no place to start"
+    assert follows([]) == []

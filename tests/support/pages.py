@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -177,7 +177,7 @@ class HereSession(session.Session):
 
     def run(
         self, items: Sequence[Item], options: Options, *, jobs: int = 1, on_event: object = None
-    ) -> Iterator[ItemResult]:
+    ) -> Generator[ItemResult]:
         """Judge one item after the other."""
         for item in items:
             yield engine.run_item(self.target, item, options)

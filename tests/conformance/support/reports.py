@@ -40,6 +40,8 @@ def finding(rule: str, calls: int = 2) -> Any:
         "rules": [rule], "call": "free([1])", "calls": ["alloc(1) → [1]"] * (calls - 1) + ["free([1])"],
         "allowed": "nothing of the kind", "seen": {"free_after": "{1}"}, "detail": "", "item": "litmus:x [page=1 lru]",
         "items": ["litmus:x [page=1 lru]"], "items_total": 3, "replay": "kvlitmus replay x.json", "leads": True,
+        "cause": {"id": f"{rule[:4].lower().strip('-')}-0000{calls:04}", "about": "free"}, "headline": True,
+        "follows": None, "known": False,
     }  # fmt: skip
     return {**data, **plain}
 

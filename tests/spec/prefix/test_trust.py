@@ -86,7 +86,7 @@ def test_a_finding_says_where_state_and_cache_first_parted() -> None:
     for seed in range(40):
         item = Item(kind="random", config=one.configs[0], seed=seed, ops=250)
         schedule = tuple(draw(seed, 250, table(make_checker(one.target, item.config, Options()).capabilities)))
-        checker, violation = play(one.target, item.config, Options(muted=muted), Scheduled(schedule, watches=True))
+        checker, violation = play(one.target, item.config, Options(muted=muted), Scheduled(schedule), watches=True)
         if violation is not None and violation.rules[0] in {"EVICT-01", "EVICT-05"}:
             break
     ((at, what),) = checker.parted

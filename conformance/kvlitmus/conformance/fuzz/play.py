@@ -104,7 +104,7 @@ def judge_item(
         engine.count(checker, result)
         if violation is None:
             return
-        cut = program.ops[: collector.at + 1]
+        cut = engine.Scheduled(program.ops[: collector.at + 1])
         result.findings.append(engine.finding(target, item, now, checker, violation, cut, run))
         muted |= set(violation.rules)
         if any(rule.startswith("PORT-") for rule in violation.rules):

@@ -17,8 +17,9 @@ from kvlitmus.conformance.fuzz.dedupe import Distinct
 from kvlitmus.conformance.fuzz.features import FAMILIES
 from kvlitmus.conformance.fuzz.store import Store
 from kvlitmus.conformance.run import failures
+from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.minimise import Short
-from kvlitmus.conformance.run.verdicts import causes
+from kvlitmus.conformance.run.verdicts import accepted_of, follows
 from kvlitmus.conformance.support import ending
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.law.rule import Strength
@@ -43,7 +44,7 @@ class CampaignSession:
     """Everything there is to say about one session of a campaign.
 
     campaign: ``None`` if it was interrupted before the target's turn.  canary: ``None`` if there was to be none;
-    ``canary_wanted`` tells that from one that was interrupted.  accepted: rules that the baseline knows.
+    ``canary_wanted`` tells that from one that was interrupted.  known: what the baseline knows, rules by their causes.
     broken_off: why the campaign could not go on, such as a full disk.  unwritten: reports that could not be written.
     changed: whether it is that the judge was changed.
     """
@@ -59,7 +60,7 @@ class CampaignSession:
     canary: Canary | None = None
     canary_wanted: bool = True
     interrupted: bool = False
-    accepted: frozenset[str] = frozenset()
+    known: frozenset[tuple[str, str]] = frozenset()
     expired: tuple[str, ...] = ()
     earlier: dict[str, float] = field(default_factory=dict)
     broken_off: str = ""
@@ -73,9 +74,14 @@ class CampaignSession:
         return sorted(found, key=lambda one: (not one.new, not one.leads, one.finding.rules, one.path.name))
 
     @property
-    def causes(self) -> list[int | None]:
+    def accepted(self) -> list[bool]:
+        """Of each distinct finding, whether the baseline knows it."""
+        return accepted_of([Short(one.finding, one.leads) for one in self.distinct], self.known)
+
+    @property
+    def follows(self) -> list[int | None]:
         """Of each distinct finding, which one it follows from, probably; ``None`` for a headline."""
-        return causes([Short(one.finding, one.leads) for one in self.distinct], self.accepted)
+        return follows([Short(one.finding, one.leads) for one in self.distinct], self.accepted)
 
     @property
     def open(self) -> list[Path]:
@@ -103,12 +109,12 @@ class CampaignSession:
 
     def accepts(self, one: Distinct) -> bool:
         """Whether the baseline knows a finding."""
-        return self.accepted.issuperset(one.finding.rules)
+        return next(known for other, known in zip(self.distinct, self.accepted, strict=True) if other is one)
 
     def fails(self, one: Distinct) -> bool:
         """Whether a finding fails the night: it breaks a MUST that no baseline knows."""
         rules = all_rules()
-        return any(rules[id].strength is Strength.MUST and id not in self.accepted for id in one.finding.rules)
+        return any(rules[id].strength is Strength.MUST for id in one.finding.rules) and not self.accepts(one)
 
 
 def totals(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -147,7 +153,7 @@ def document(outcome: CampaignSession) -> dict[str, Any]:
         "canary": None if outcome.canary is None else {**asdict(outcome.canary), "found": outcome.canary.found},
         "findings": [
             _finding(outcome, one) | {"headline": head is None, "follows": head}
-            for one, head in zip(outcome.distinct, outcome.causes, strict=True)
+            for one, head in zip(outcome.distinct, outcome.follows, strict=True)
         ],
         "unshrunk": [str(path) for path in outcome.open],
         "expired": list(outcome.expired),
@@ -164,6 +170,7 @@ def _finding(outcome: CampaignSession, one: Distinct) -> dict[str, Any]:
     finding = one.finding
     return {
         "rules": finding.rules,
+        "cause": cause_of(finding)._asdict(),
         "file": str(one.path),
         "replay": failures.replay_line(one.path, outcome.settings.get("python") or ""),
         "config": finding.config.label,
@@ -219,17 +226,19 @@ def lines(outcome: CampaignSession, *, every: bool = False) -> Iterator[str]:
     if campaign is not None:
         yield from _standing(outcome, campaign)
     yield from _canary(outcome)
-    follows = outcome.causes
+    heads = outcome.follows
     for at, one in enumerate(outcome.distinct):
-        if follows[at] is not None and not every:
+        if heads[at] is not None and not every:
             continue
         kind = "new" if one.new else "known"
         notes = [kind, f"{len(one.finding.calls)} calls", f"met {one.hits} time{'s' * (one.hits != 1)}"]
         notes += ["follows from another"] * (not one.leads) + ["not seen again"] * (not one.steady)
         notes += [] if outcome.fails(one) else ["in the baseline" if outcome.accepts(one) else "SHOULD"]
-        yield f"  {'+'.join(one.finding.rules)} ({', '.join(notes)})"
+        cause = cause_of(one.finding)
+        yield f"  {cause.id}: {'+'.join(one.finding.rules)} ({', '.join(notes)})"
+        yield f"    {cause.about}"
         yield f"    {failures.replay_line(one.path, outcome.settings.get('python') or '')}"
-    rest = [one for one, head in zip(outcome.distinct, follows, strict=True) if head is not None and not every]
+    rest = [one for one, head in zip(outcome.distinct, heads, strict=True) if head is not None and not every]
     if rest:
         yield "  also broken, probably by the same cause (--all tells more of each):"
     for one in rest:

@@ -12,6 +12,7 @@ from kvlitmus.conformance.history.lines import Header
 from kvlitmus.conformance.history.playback import CONTENT_FACTS
 from kvlitmus.conformance.history.state import JudgedTrace
 from kvlitmus.conformance.report import document
+from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.results import ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, conclude, exit_code
 from kvlitmus.spec.law.rule import Rule
@@ -54,7 +55,10 @@ def report(
         partial=outcome.interrupted,
         capabilities=checker.capabilities,
     )
-    groups = [Group(finding=one.finding, items=[result.item], leads=at == 0) for at, one in enumerate(outcome.findings)]
+    groups = [
+        Group(finding=one.finding, cause=cause_of(one.finding), items=[result.item], leads=at == 0)
+        for at, one in enumerate(outcome.findings)
+    ]
     verdicts = [accounted(one, rules[one.rule], header, outcome) for one in conclude(rules, [result], groups, scope)]
     return document.Run(
         target=file,

@@ -185,10 +185,10 @@ def troubles(a: Report, b: Report) -> Iterator[str]:
         more = f", and {len(fresh) - 1} more" if len(fresh) > 1 else ""
         yield f"items fail that did not: {harmless(fresh[0])}: {harmless(failed[1][fresh[0]])}{more}"
     for name in OVERDUE:
-        listed = [set((report.get("baseline") or EMPTY)[name]) for report in (a, b)]
+        listed = [{(one["rule"], one["cause"]) for one in (report.get("baseline") or EMPTY)[name]} for report in (a, b)]
         if listed[1] - listed[0]:
-            rules = ", ".join(harmless(id, 40) for id in sorted(listed[1] - listed[0]))
-            yield f"entries of the baseline are {name} that were not: {rules}"
+            entries = ", ".join(harmless(" ".join(one), 80) for one in sorted(listed[1] - listed[0]))
+            yield f"entries of the baseline are {name} that were not: {entries}"
 
 
 def _differ(what: str, a: object, b: object) -> Iterator[Difference]:

@@ -20,6 +20,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.report.form import (
     BaselineRow,
     ConfigRow,
+    EntryRow,
     FindingRow,
     NotApplicableRow,
     Report,
@@ -29,7 +30,7 @@ from kvlitmus.conformance.report.form import (
 from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run.minimise import Short
 from kvlitmus.conformance.run.results import REPORT_FORMAT, ItemResult, RuleVerdict, Verdict, to_json
-from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, causes
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, accepted_of, follows, keys_of
 from kvlitmus.spec.law.rule import Rule
 
 MAX_ITEMS = 50
@@ -81,13 +82,29 @@ class Run:
 
     @property
     def known(self) -> dict[str, baselines.Entry]:
-        """The violated rules that the baseline knows."""
-        return {entry.rule: entry for entry in self.baseline.known} if self.baseline else {}
+        """The rules whose violations the baseline knows, each with an entry that tells of one."""
+        if self.baseline is None:
+            return {}
+        known = {entry.key: entry for entry in self.baseline.known}
+        told = {
+            rule: known[key]
+            for one in self.groups
+            for rule in one.finding.rules
+            for key in keys_of(one.finding)
+            if key in known
+        }
+        return {rule: told.get(rule, self.baseline.known[0]) for rule in self.baseline.accepted}
 
     @property
-    def causes(self) -> list[int | None]:
+    def accepted(self) -> list[bool]:
+        """Of each group, whether the baseline knows it."""
+        known = self.baseline.keys if self.baseline else frozenset()
+        return accepted_of([Short(one.finding, one.leads) for one in self.groups], known)
+
+    @property
+    def follows(self) -> list[int | None]:
         """Of each group, which one it follows from, probably; ``None`` for a headline."""
-        return causes([Short(one.finding, one.leads) for one in self.groups], self.known)
+        return follows([Short(one.finding, one.leads) for one in self.groups], self.accepted)
 
     def tally(self) -> Counter[str]:
         """How many rules got each verdict; known violations count as ``known``."""
@@ -122,7 +139,8 @@ def document(run: Run) -> Report:
         "rules": [_rule(run, one) for one in run.verdicts if one.verdict is not Verdict.NOT_APPLICABLE],
         "not_applicable": _not_applicable(run.verdicts),
         "findings": [
-            _finding(run, at, one, head) for at, (one, head) in enumerate(zip(run.groups, run.causes, strict=True))
+            _finding(run, at, one, head, known=known)
+            for at, (one, head, known) in enumerate(zip(run.groups, run.follows, run.accepted, strict=True))
         ],
         "reached": sorted({kind for result in run.results for kind in result.reached}),
         "failed": [{"item": one.item, "error": harmless(one.error, 2_000)} for one in run.results if one.error],
@@ -171,15 +189,17 @@ def _not_applicable(verdicts: Sequence[RuleVerdict]) -> list[NotApplicableRow]:
     return [{"reason": reason, "rules": spans(ids)} for reason, ids in why.items()]
 
 
-def _finding(run: Run, at: int, group: Group, follows: int | None) -> FindingRow:
+def _finding(run: Run, at: int, group: Group, head: int | None, *, known: bool) -> FindingRow:
     saved = run.saved.get(at)
     row = {
         **to_json(group.finding),
+        "cause": group.cause._asdict(),
         "items": group.items[:MAX_ITEMS],
         "items_total": len(group.items),
         "leads": group.leads,
-        "headline": follows is None,
-        "follows": follows,
+        "headline": head is None,
+        "follows": head,
+        "known": known,
         "saved": str(saved) if saved else "",
         "replay": run.replay.get(at, ""),
     }
@@ -190,10 +210,14 @@ def _baseline(outcome: baselines.BaselineMatch | None) -> BaselineRow | None:
     if outcome is None:
         return None
     return {
-        "known": [entry.rule for entry in outcome.known],
-        "stale": [entry.rule for entry in outcome.stale],
-        "expired": [entry.rule for entry in outcome.expired],
+        "known": [_entry(entry) for entry in outcome.known],
+        "stale": [_entry(entry) for entry in outcome.stale],
+        "expired": [_entry(entry) for entry in outcome.expired],
     }
+
+
+def _entry(entry: baselines.Entry) -> EntryRow:
+    return {"rule": entry.rule, "cause": entry.cause}
 
 
 def dump(data: Any) -> str:

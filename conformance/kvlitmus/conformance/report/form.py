@@ -50,6 +50,13 @@ class KnownRow(TypedDict):
     until: str
 
 
+class CauseRow(TypedDict):
+    """What a finding is known by, and the same in words."""
+
+    id: str
+    about: str
+
+
 class RuleRow(TypedDict):
     """The verdict on a rule; ``findings`` by their numbers.  What the rule says, the spec says."""
 
@@ -72,6 +79,7 @@ class FindingRow(TypedDict):
     """A counterexample.  The other fields of ``Finding`` stand beside."""
 
     rules: list[str]
+    cause: CauseRow
     item: str
     call: str
     calls: list[str]
@@ -84,8 +92,9 @@ class FindingRow(TypedDict):
     items: NotRequired[list[str]]
     items_total: int
     leads: bool
-    headline: NotRequired[bool]
+    headline: bool
     follows: NotRequired[int | None]
+    known: bool
     saved: NotRequired[str]
     replay: str
 
@@ -97,12 +106,19 @@ class FailedRow(TypedDict):
     error: str
 
 
-class BaselineRow(TypedDict):
-    """Rules of the baseline, by what became of their entries."""
+class EntryRow(TypedDict):
+    """An entry of the baseline."""
 
-    known: list[str]
-    stale: list[str]
-    expired: list[str]
+    rule: str
+    cause: str
+
+
+class BaselineRow(TypedDict):
+    """The entries of the baseline, by what became of them."""
+
+    known: list[EntryRow]
+    stale: list[EntryRow]
+    expired: list[EntryRow]
 
 
 EMPTY: BaselineRow = {"known": [], "stale": [], "expired": []}
@@ -159,12 +175,6 @@ def rows(report: Report) -> list[RuleRow]:
             }
             found.setdefault(id, row)
     return [found[id] for id in dict.fromkeys([*(id for id in all_rules() if id in found), *found])]
-
-
-def pack_of(id: str) -> str:
-    """The pack of a rule; of one that this version doesn't have, what its id begins with."""
-    rule = all_rules().get(id)
-    return rule.pack if rule is not None else id.partition("-")[0].lower()
 
 
 def spans(ids: Iterable[str], sign: str = "..") -> list[str]:

@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from kvlitmus.conformance.report.form import Report, pack_of, rows
+from kvlitmus.conformance.report.form import Report, rows
 from kvlitmus.conformance.report.outcomes import RUN, CaseOutcome, of_rule, of_run
+from kvlitmus.conformance.run.cause import pack_of
 from kvlitmus.conformance.support.text import harmless
 
 ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped", "known": "skipped"}

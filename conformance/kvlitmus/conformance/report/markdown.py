@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from kvlitmus.conformance.checker.explain import harmless
 from kvlitmus.conformance.report.document import Run
-from kvlitmus.conformance.report.terminal import LOOK, said, shown, where, words
-from kvlitmus.conformance.run.verdicts import EXIT_WORDS
+from kvlitmus.conformance.report.terminal import LOOK, Stated, headlines, one_line, said, where, words
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS, main_rule
 from kvlitmus.conformance.support.brief import brief
 
 
@@ -32,7 +32,9 @@ def fenced(lines: list[str]) -> str:
 
 def render(run: Run) -> str:
     """The whole page."""
-    return "\n".join([*_head(run), "", *_table(run), "", *_counterexamples(run), *_notes(run)]).rstrip() + "\n"
+    return (
+        "\n".join([*_head(run), "", *_counterexamples(run), *_notes(run), "## Rules", "", *_table(run)]).rstrip() + "\n"
+    )
 
 
 def _head(run: Run) -> Iterator[str]:
@@ -63,33 +65,45 @@ def _table(run: Run) -> Iterator[str]:
 
 
 def _counterexamples(run: Run) -> Iterator[str]:
-    for at, rules in shown(run):
-        finding = run.groups[at].finding
-        yield f"## {', '.join(rules)}"
-        yield ""
-        for id in rules:
-            yield f"{escape(run.rules[id].text)}"
+    for head in headlines(run):
+        yield from _counterexample(run, head.at)
+        if head.more:
+            yield "Also broken, probably by the same cause:"
             yield ""
-        if finding.detail:
-            yield f"Seen: {escape(finding.detail)}"
-        else:
-            yield f"Allowed: {escape(brief(finding.allowed))}"
+            yield from (f"- {escape(one_line(run, at, rules))}" for at, rules in head.more.items())
             yield ""
-            yield from (f"- seen: {escape(fact)} = {escape(brief(text))}" for fact, text in finding.seen.items())
+
+
+def _counterexample(run: Run, at: int) -> Iterator[str]:
+    finding, cause = run.groups[at].finding, run.groups[at].cause
+    main = Stated.by_id(main_rule(finding.rules))
+    yield f"## {cause.id}: {escape(main.title)} ({main.id})"
+    yield ""
+    yield f"{escape(cause.about)}."
+    yield ""
+    yield escape(main.text)
+    yield ""
+    if finding.detail:
+        yield f"Seen: {escape(finding.detail)}"
+    else:
+        yield f"Allowed: {escape(brief(finding.allowed))}"
         yield ""
-        calls = [
-            f"{number:>3} {brief(harmless(call))}" for number, call in enumerate(finding.calls or [finding.call], 1)
-        ]
-        yield fenced([*calls[:-1], f"{calls[-1]}   <-- breaks {', '.join(finding.rules)}"])
+        yield from (f"- seen: {escape(fact)} = {escape(brief(text))}" for fact, text in finding.seen.items())
+    yield ""
+    calls = [f"{number:>3} {brief(harmless(call))}" for number, call in enumerate(finding.calls or [finding.call], 1)]
+    yield fenced([*calls[:-1], f"{calls[-1]}   <-- breaks {', '.join(finding.rules)}"])
+    yield ""
+    if finding.parted:
+        yield f"State and cache first disagreed after {escape('; '.join(finding.parted))}."
         yield ""
-        if finding.not_minimal:
-            yield f"Not minimal: {escape(finding.not_minimal)}."
-            yield ""
-        yield f"Found by {escape(where(run.groups[at]))}."
-        if at in run.replay:
-            yield ""
-            yield fenced([harmless(run.replay[at], 1_000)])
+    if finding.not_minimal:
+        yield f"Not minimal: {escape(finding.not_minimal)}."
         yield ""
+    yield f"Found by {escape(where(run.groups[at]))}."
+    if at in run.replay:
+        yield ""
+        yield fenced([harmless(run.replay[at], 1_000)])
+    yield ""
 
 
 def _notes(run: Run) -> Iterator[str]:
@@ -102,5 +116,8 @@ def _notes(run: Run) -> Iterator[str]:
     if run.baseline and run.baseline.fails:
         yield "## Baseline"
         yield ""
-        yield from (f"- {entry.rule}: stale, the rule holds now" for entry in run.baseline.stale)
-        yield from (f"- {entry.rule}: expired at {escape(entry.until)}" for entry in run.baseline.expired)
+        yield from (f"- {entry.cause} ({entry.rule}): stale, it was not met" for entry in run.baseline.stale)
+        yield from (
+            f"- {entry.cause} ({entry.rule}): expired at {escape(entry.until)}" for entry in run.baseline.expired
+        )
+        yield ""

@@ -7,8 +7,9 @@ call, or an interruption, can't go unseen behind rules that passed.
 verdict             outcome
 ==================  =====================================================================
 passed              passed
-violated            failed, with the counterexample; *known* where the baseline knows it
-warned              warned: passed, and said
+violated            failed, with the counterexample, if it stands for a cause; else skipped: it follows from one that
+                    fails; *known* where the baseline knows it
+warned              warned: passed, and said; skipped likewise
 not applicable      skipped, with what the target lacks
 blocked             skipped, with the rule that is in the way (which fails by itself; if it was not chosen, an error)
 not exercised       an error in a full run; skipped in a shortened one, where it does not fail
@@ -21,11 +22,13 @@ A rule whose baseline entry is stale or expired fails whatever its verdict.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from kvlitmus.conformance.report.form import EMPTY, Report, RuleRow
-from kvlitmus.conformance.report.saved import explained
+from kvlitmus.conformance.report.saved import counterexample, explained
 from kvlitmus.conformance.report.terminal import Stated
+from kvlitmus.conformance.run.verdicts import main_rule
 from kvlitmus.conformance.support.text import harmless
 
 RUN = "RUN"
@@ -49,26 +52,65 @@ UNDECIDED = {"not_exercised", "inconclusive", "harness_error"}
 def of_rule(report: Report, rule: RuleRow) -> CaseOutcome:
     """The outcome of one rule of a report."""
     id, verdict = rule["id"], rule["verdict"]
-    told = "\n".join(explained(report, rule))
     reason = harmless(f"{verdict.replace('_', ' ')}: {rule['reason']}".rstrip(": "), 2_000)
     baseline = report.get("baseline") or EMPTY
-    if id in baseline["stale"]:
-        return CaseOutcome("failed", f"{harmless(id, 40)} is in the baseline, but it holds now: take the entry out")
-    if id in baseline["expired"]:
-        return CaseOutcome("failed", f"the baseline's entry for {harmless(id, 40)} has expired", told)
+    for what, why in (("stale", "was not met: take the entry out"), ("expired", "has expired")):
+        entries = [harmless(one["cause"], 40) for one in baseline[what] if one["rule"] == id]  # type: ignore[literal-required]
+        if entries:
+            return CaseOutcome("failed", f"{', '.join(entries)} is in the baseline for {harmless(id, 40)}, but {why}")
     if verdict in ("violated", "warned"):
         known = rule.get("known")
         if known:
-            return CaseOutcome("known", f"known: {harmless(known.get('reason'))} ({harmless(known.get('link'))})", told)
-        kind = "failed" if verdict == "violated" else "warned"
-        return CaseOutcome(kind, f"{harmless(id, 40)} {verdict}: {Stated.by_id(id).title}", told)
+            explanation = "\n".join(explained(report, rule))
+            return CaseOutcome(
+                "known", f"known: {harmless(known.get('reason'))} ({harmless(known.get('link'))})", explanation
+            )
+        causes = headlines(report)
+        mine = [at for at, (main, _) in causes.items() if main == id]
+        if not mine:
+            return CaseOutcome("skipped", follows_from(report, rule, causes))
+        broken = {one["id"] for one in report["rules"] if one["verdict"] == "violated" and not one.get("known")}
+        kind = "failed" if any(not broken.isdisjoint(causes[at][1]) for at in mine) else "warned"
+        ids = ", ".join(harmless(report["findings"][at]["cause"]["id"], 40) for at in mine)
+        text = "\n\n".join(cause_text(report, at, causes[at][1]) for at in mine)
+        return CaseOutcome(kind, f"{harmless(id, 40)} {verdict}: {Stated.by_id(id).title} (cause {ids})", text)
     if verdict == "passed":
         return CaseOutcome("passed", f"{rule['evaluations']:,} evaluations")
+    if verdict == "inconclusive" and report["options"].get("first") and report["findings"]:
+        return CaseOutcome("skipped", reason)  # the run stopped at the first cause, which fails
     if verdict in UNDECIDED and (verdict != "not_exercised" or report["options"].get("full", True)):
         return CaseOutcome("error", reason, reason)
     if verdict == "blocked" and not any(one["verdict"] in ("violated", "warned") for one in report["rules"]):
         return CaseOutcome("error", reason, reason)  # what is in the way was not chosen, and fails nowhere else
     return CaseOutcome("skipped", reason)
+
+
+def headlines(report: Report) -> dict[int, tuple[str, set[str]]]:
+    """The causes that no baseline knows, by their numbers: the rule that stands for each, and all that it breaks."""
+    found = {
+        at: (main_rule(one["rules"]), set(one["rules"]))
+        for at, one in enumerate(report["findings"])
+        if one["headline"] and not one["known"]
+    }
+    for one in report["findings"]:
+        head = one.get("follows")
+        if head in found:
+            found[head][1].update(one["rules"])
+    return found
+
+
+def follows_from(report: Report, rule: RuleRow, causes: Mapping[int, tuple[str, set[str]]]) -> str:
+    """Why a broken rule fails nothing by itself: the causes that it probably follows from fail."""
+    heads = [at for at, (_, rules) in causes.items() if rule["id"] in rules]
+    told = [f"{report['findings'][at]['cause']['id']}, told of by {causes[at][0]}" for at in heads]
+    return harmless(f"{rule['verdict']}, probably by the cause {' or '.join(told)}", 2_000)
+
+
+def cause_text(report: Report, at: int, rules: Set[str]) -> str:
+    """A cause in full: its counterexample, and what else probably follows from it."""
+    more = sorted(rules - set(report["findings"][at]["rules"]))
+    also = [f"  also broken, probably by the same cause: {', '.join(harmless(id, 40) for id in more)}"] if more else []
+    return "\n".join([*counterexample(report, at), *also])
 
 
 def of_run(report: Report) -> CaseOutcome:

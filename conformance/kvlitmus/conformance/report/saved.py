@@ -7,6 +7,7 @@ names the field.  Fields that other versions have in addition do no harm.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -14,6 +15,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report.form import BaselineRow, Report, RuleRow, in_span
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.report.terminal import Stated, told
+from kvlitmus.conformance.run.cause import Cause
 from kvlitmus.conformance.run.failures import FailureError, read_json
 from kvlitmus.conformance.run.results import REPORT_FORMAT, Finding, Verdict
 from kvlitmus.conformance.run.verdicts import Group, shortest
@@ -139,6 +141,7 @@ def groups(report: Report) -> list[Group]:
                 after=[harmless(id, 40) for id in one.get("after", [])],
                 parted=[harmless(text) for text in one.get("parted", [])],
             ),
+            cause=Cause(harmless(one["cause"]["id"], 40), harmless(one["cause"]["about"])),
             items=[one["item"]] * one["items_total"],
             leads=one["leads"],
         )
@@ -148,13 +151,15 @@ def groups(report: Report) -> list[Group]:
 
 def explained(report: Report, rule: RuleRow) -> list[str]:
     """The shortest counterexample of a rule, in plain lines without control characters; none if it has none."""
-    found = groups(report)
-    at = shortest(found, rule["id"])
-    if at is None:
-        return []
-    texts = {rule["id"]: Stated.by_id(rule["id"])}
-    replay = harmless(report["findings"][at]["replay"], 1_000)
-    return list(told(found[at], [rule["id"]], texts, PLAIN, replay=replay))
+    at = shortest(groups(report), rule["id"])
+    return [] if at is None else counterexample(report, at, [rule["id"]])
+
+
+def counterexample(report: Report, at: int, rules: Sequence[str] = ()) -> list[str]:
+    """A counterexample in plain lines: for these rules, or for the one that matters most."""
+    one = groups(report)[at]
+    texts = {id: Stated.by_id(id) for id in one.finding.rules}
+    return list(told(one, rules, texts, PLAIN, replay=harmless(report["findings"][at]["replay"], 1_000)))
 
 
 PLAIN = Style(symbols=False, width=10_000)

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from kvlitmus.conformance.report.form import Report, RuleRow, pack_of, rows
+from kvlitmus.conformance.report.form import Report, RuleRow, rows
 from kvlitmus.conformance.report.markdown import escape, fenced
 from kvlitmus.conformance.report.outcomes import CaseOutcome, of_rule, of_run
 from kvlitmus.conformance.report.terminal import Stated
+from kvlitmus.conformance.run.cause import pack_of
 from kvlitmus.conformance.support import files
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"

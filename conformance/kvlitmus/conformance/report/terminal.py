@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.form import spans
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.run.results import Finding, RuleVerdict, Verdict
-from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, shortest
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, main_rule, shortest
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.law.facts import FACTS
@@ -68,15 +68,8 @@ def render(run: Run, style: Style) -> Iterator[str]:
     """All lines of the report, after the heading."""
     yield ""
     yield from packs(run, style)
-    full, rest = split(run, style)
-    for at, rules in full:
-        yield ""
-        yield from counterexample(run, at, rules, style)
+    yield from explanations(run, style)
     yield ""
-    if rest:
-        yield "  also broken, probably by the same cause (--all shows each in full):"
-        yield from (f"  {one_line(run, at, rules)}" for at, rules in rest)
-        yield ""
     yield from notes(run, style)
     yield from summary(run, style)
 
@@ -89,22 +82,45 @@ def said(run: Run, verdict: RuleVerdict) -> str:
 def packs(run: Run, style: Style) -> Iterator[str]:
     """A line per pack, below it the rules that did not pass; equal reasons share a line.
 
-    Rules that are not applicable are counted in the line of their pack; with ``verbose`` each is told with its reason.
+    Rules that are not applicable are counted in the line of their pack, and packs of which none is share the line of
+    their family; with ``verbose`` each has a line, and each rule is told with its reason.
     """
     by_pack: dict[str, list[RuleVerdict]] = {}
     for verdict in run.verdicts:
         by_pack.setdefault(run.rules[verdict.rule].pack, []).append(verdict)
+    absent: dict[str, dict[str, list[RuleVerdict]]] = {}
     for pack, verdicts in by_pack.items():
-        tally = Counter(said(run, one) for one in verdicts)
-        worst = max(tally, key=WORSE.index)
-        mark = style.paint(style.symbol(LOOK[worst][0]), LOOK[worst][1])
-        counts = ", ".join(f"{tally[name]} {words(name)}" for name in LOOK if tally[name])
-        reasons = {one.reason for one in verdicts if said(run, one) == "not_applicable"}
-        why = f": {min(reasons, key=len)}{', …' if len(reasons) > 1 else ''}" if reasons and not style.verbose else ""
-        room = style.width - len(f"  x {pack:<9} {counts}") - 1
-        why = why if len(why) <= room else ""
-        yield f"  {mark} {style.paint(f'{pack:<9}', 'bold')} {counts}{style.paint(why, 'dim')}"
-        yield from grouped(run, verdicts, style)
+        if not style.verbose and all(said(run, one) == "not_applicable" for one in verdicts):
+            absent.setdefault(family_of(run.rules[verdicts[0].rule]), {})[pack] = verdicts
+        else:
+            yield from pack_lines(run, [pack], verdicts, style)
+            yield from grouped(run, verdicts, style)
+    for together in absent.values():
+        yield from pack_lines(run, list(together), [one for some in together.values() for one in some], style)
+
+
+def family_of(rule: Rule) -> str:
+    """What kind of cache a rule is about: the folder in which it stands."""
+    return rule.predicate.__module__.split(".")[2]
+
+
+def pack_lines(run: Run, names: Sequence[str], verdicts: Sequence[RuleVerdict], style: Style) -> Iterator[str]:
+    """How many rules got which verdict, and the shortest reason why some are not applicable, if there is room."""
+    tally = Counter(said(run, one) for one in verdicts)
+    worst = max(tally, key=WORSE.index)
+    mark = style.paint(style.symbol(LOOK[worst][0]), LOOK[worst][1])
+    counts = ", ".join(f"{tally[name]} {words(name)}" for name in LOOK if tally[name])
+    reasons = {one.reason for one in verdicts if said(run, one) == "not_applicable"}
+    why = f": {min(reasons, key=len)}{', …' if len(reasons) > 1 else ''}" if reasons and not style.verbose else ""
+    lines = style.wrap(", ".join(names), " " * 4)
+    name = f"{lines.pop().strip():<9}"
+    room = style.width - len(f"  x {name} {counts}") - 1
+    if room < 0:
+        lines, name = [*lines, f"    {name}"], " " * 9
+    end = f"{counts}{style.paint(why if len(why) <= room else '', 'dim')}"
+    for number, text in enumerate([*map(str.strip, lines), name]):
+        tail = f" {end}" if number == len(lines) else ""
+        yield f"  {' ' if number else mark} {style.paint(text, 'bold')}{tail}"
 
 
 def grouped(run: Run, verdicts: list[RuleVerdict], style: Style) -> Iterator[str]:
@@ -128,26 +144,29 @@ def grouped(run: Run, verdicts: list[RuleVerdict], style: Style) -> Iterator[str
         yield from (style.paint(line, color) for line in lines)
 
 
-def shown(run: Run) -> list[tuple[int, list[str]]]:
-    """Which counterexamples to show: for each broken rule the shortest, each once; known violations are left out.
+class Headline(NamedTuple):
+    """Where to start: a cause by the number of its group, and those that probably follow from it, each once.
 
-    What broke only after another rule had been muted comes last.
+    ``more``: counterexamples by their numbers, each for the rules of which it is the shortest, beyond the headline's.
     """
-    chosen: dict[int, list[str]] = {}
+
+    at: int
+    more: dict[int, list[str]]
+
+
+def headlines(run: Run) -> list[Headline]:
+    """The causes of what fails, first those that broke first in their schedules; what is known is left out."""
+    follows, accepted = run.follows, run.accepted
+    found = {at: Headline(at, {}) for at, head in enumerate(follows) if head is None and not accepted[at]}
     for verdict in run.verdicts:
         if verdict.verdict in (Verdict.VIOLATED, Verdict.WARNED) and verdict.rule not in run.known:
             at = shortest(run.groups, verdict.rule)
-            if at is not None:
-                chosen.setdefault(at, []).append(verdict.rule)
-    return sorted(chosen.items(), key=lambda one: not run.groups[one[0]].leads)
-
-
-def split(run: Run, style: Style) -> tuple[list[tuple[int, list[str]]], list[tuple[int, list[str]]]]:
-    """The counterexamples shown in full: one for each cause, all if they are wanted; and those that get a line."""
-    chosen = shown(run)
-    follows = run.causes
-    full = [one for one in chosen if follows[one[0]] is None or style.every]
-    return full, [one for one in chosen if one not in full]
+            if at is None or accepted[at]:
+                continue
+            head = at if follows[at] is None else follows[at]
+            if head is not None and verdict.rule not in run.groups[head].finding.rules:
+                found[head].more.setdefault(at, []).append(verdict.rule)
+    return sorted(found.values(), key=lambda one: not run.groups[one.at].leads)
 
 
 def one_line(run: Run, at: int, rules: list[str]) -> str:
@@ -158,18 +177,46 @@ def one_line(run: Run, at: int, rules: list[str]) -> str:
     return f"{', '.join(rules)}: {len(finding.calls)} calls{long}, {where}"
 
 
-def counterexample(run: Run, at: int, rules: list[str], style: Style) -> Iterator[str]:
-    """One counterexample, explained."""
-    texts = {id: Stated.of(rule) for id, rule in run.rules.items()}
+def explanations(run: Run, style: Style) -> Iterator[str]:
+    """Each cause in full, and a line for what probably follows from it, or all in full if that is wanted."""
+    for head in headlines(run):
+        yield ""
+        yield from counterexample(run, head.at, style)
+        if not head.more:
+            continue
+        yield ""
+        if style.every:
+            for at, rules in head.more.items():
+                yield from counterexample(run, at, style, rules)
+                yield ""
+        else:
+            yield "  also broken, probably by the same cause (--all shows each in full):"
+            yield from (f"  {one_line(run, at, rules)}" for at, rules in head.more.items())
+
+
+def counterexample(run: Run, at: int, style: Style, rules: Sequence[str] = ()) -> Iterator[str]:
+    """One counterexample, explained by these rules, or by the first one that it breaks."""
+    texts = {id: Stated.by_id(id) for id in run.groups[at].finding.rules}  # one in the way may not be chosen
     saved = str(run.saved.get(at, ""))
     yield from told(run.groups[at], rules, texts, style, saved=saved, replay=run.replay.get(at, ""))
 
 
 def told(
-    group: Group, rules: list[str], texts: Mapping[str, Stated], style: Style, *, saved: str = "", replay: str = ""
+    group: Group,
+    rules: Sequence[str],
+    texts: Mapping[str, Stated],
+    style: Style,
+    *,
+    saved: str = "",
+    replay: str = "",
 ) -> Iterator[str]:
-    """A counterexample for some of the rules that it breaks: the one layout, for terminals and for saved reports."""
+    """A counterexample: the one layout, for terminals and for saved reports.
+
+    ``rules``: of those that it breaks, the ones that are stated; the one that matters most, if none are given.
+    """
     finding = group.finding
+    rules = rules or [main_rule(finding.rules)]
+    yield style.paint(f"cause {group.cause.id}", "bold") + f" ({group.cause.about})"
     for id in rules:
         yield from stated(texts[id], style, "red" if texts[id].must else "yellow")
     yield ""
@@ -180,8 +227,7 @@ def told(
     others = [rule for rule in finding.rules if rule not in rules]
     if others:
         yield from labelled("broken too", f"{', '.join(others)} by the same call", style)
-    if finding.parted:
-        yield from labelled("parted", f"state and cache first disagreed after {'; '.join(finding.parted)}", style)
+    yield from parted(finding, style)
     if finding.not_minimal:
         yield from labelled("mind", f"not minimal ({finding.not_minimal})", style)
     yield from labelled("found by", where(group), style)
@@ -193,6 +239,12 @@ def told(
         yield from labelled("saved in", saved, style)
     if replay:
         yield from labelled("replay", style.paint(replay, "blue"), style, wrap=False)
+
+
+def parted(finding: Finding, style: Style) -> Iterator[str]:
+    """Where cache and reference first parted, if that was seen."""
+    if finding.parted:
+        yield from labelled("parted", f"state and cache first disagreed after {'; '.join(finding.parted)}", style)
 
 
 NOT_HERE = "This version has no such rule."
@@ -224,7 +276,9 @@ def stated(rule: Rule | Stated, style: Style, color: str = "blue") -> Iterator[s
     yield from style.wrap(rule.text, "  ")
 
 
-def explained(finding: Finding, shown: list[str], rules: Mapping[str, Rule | Stated], style: Style) -> Iterator[str]:
+def explained(
+    finding: Finding, shown: Sequence[str], rules: Mapping[str, Rule | Stated], style: Style
+) -> Iterator[str]:
     """What was allowed and what was seen; what the rule's sentence says already isn't said again."""
     if finding.detail:
         yield from labelled("seen", brief(finding.detail), style)
@@ -294,13 +348,15 @@ def notes(run: Run, style: Style) -> Iterator[str]:
     ]
     if run.baseline:
         lines += [
-            (f"baseline: {entry.rule} is listed, but it holds now: take the entry out", "red")
+            (f"baseline: {entry.cause} ({entry.rule}) is listed, but was not met: take the entry out", "red")
             for entry in run.baseline.stale
         ]
         lines += [
-            (f"baseline: {entry.rule} has expired (until {entry.until}, this is {run.version})", "red")
+            (f"baseline: {entry.cause} ({entry.rule}) has expired (until {entry.until}, this is {run.version})", "red")
             for entry in run.baseline.expired
         ]
+    if run.scope.stopped:
+        lines.append((f"stopped at the first cause, after {len(run.results)} of {run.planned} items", "yellow"))
     if run.scope.partial:
         lines.append((f"interrupted after {len(run.results)} of {run.planned} items", "yellow"))
     for text, color in lines:

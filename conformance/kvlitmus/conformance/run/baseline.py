@@ -1,19 +1,21 @@
-"""Baselines: violations that are known, each with a reason and a link, so that only news fail.
+"""Baselines: causes of violations that are known, each with a reason and a link, so that only news fail.
 
 A TOML file with a list of entries::
 
     [[known]]
     rule = "TREE-02"
+    cause = "tree-1a2b3c4d"  # as 'kvlitmus run' says it; --write-baseline writes it down
     reason = "matches are rounded down twice; fixed upstream, not released yet"
     link = "https://example.org/issues/1"
     until = "0.3.0"          # optional: from this version of kvlitmus on the entry has expired
 
-An entry whose rule holds is **stale**, one whose ``until`` has come is **expired**; both fail,
-so that a baseline never hides more than it says.
+Another cause that breaks the same rule is news.  An entry whose cause was not met, though its rule was judged, is
+**stale**, one whose ``until`` has come is **expired**; both fail, so that a baseline never hides more than it says.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.checker.explain import harmless
+from kvlitmus.conformance.run.cause import ID
+from kvlitmus.conformance.run.minimise import Short
 from kvlitmus.conformance.run.results import RuleVerdict, Verdict
+from kvlitmus.conformance.run.verdicts import Group, accepted_of, keys_of, main_rule
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import closest
 
@@ -32,7 +37,13 @@ MAX_PARTS = 32
 LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}""")
 """The parser takes time that grows with the square of a key's parts, and no key here has more than one."""
 
-FIELDS = ("rule", "reason", "link", "until")
+DECIDED = frozenset({Verdict.VIOLATED, Verdict.WARNED, Verdict.PASSED, Verdict.NOT_APPLICABLE})
+"""Verdicts by which a cause that was not met is gone."""
+
+WANTED = "expected one such as \"tree-1a2b3c4d\"; 'kvlitmus run --write-baseline FILE' writes the entries of a run"
+"""What to say of an entry without its cause."""
+
+FIELDS = ("rule", "cause", "reason", "link", "until")
 
 
 class BaselineError(Exception):
@@ -41,26 +52,36 @@ class BaselineError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One known violation."""
+    """One known cause, and the rule that it breaks."""
 
     rule: str
+    cause: str
     reason: str
     link: str
     until: str = ""
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What it knows: a rule by a cause."""
+        return self.rule, self.cause
+
 
 @dataclass(slots=True, kw_only=True)
 class BaselineMatch:
-    """What a baseline says about a run: which violations are known, which entries must go."""
+    """What a baseline says about a run: which violations are known, which entries must go.
+
+    ``accepted``: the rules whose violation does not fail the run, since all that breaks them is known.
+    """
 
     known: list[Entry] = field(default_factory=list)
     stale: list[Entry] = field(default_factory=list)
     expired: list[Entry] = field(default_factory=list)
+    accepted: frozenset[str] = frozenset()
 
     @property
-    def accepted(self) -> frozenset[str]:
-        """The rules whose violation does not fail the run."""
-        return frozenset(entry.rule for entry in self.known)
+    def keys(self) -> frozenset[tuple[str, str]]:
+        """What was met and is known: rules, each with a cause."""
+        return frozenset(entry.key for entry in self.known)
 
     @property
     def fails(self) -> bool:
@@ -107,8 +128,8 @@ def parse(data: Mapping[str, Any], rules: Iterable[str], where: str = "") -> tup
     entries: list[Entry] = []
     for number, row in enumerate(rows, 1):
         entry = _entry(row, f"{where}: entry {number}", known)
-        if any(entry.rule == other.rule for other in entries):
-            raise BaselineError(f"{where}: entry {number} ({entry.rule}): the rule is listed twice")
+        if any(entry.key == other.key for other in entries):
+            raise BaselineError(f"{where}: entry {number} ({entry.rule}): {entry.cause} is listed twice for this rule")
         entries.append(entry)
     return tuple(entries)
 
@@ -119,8 +140,10 @@ def _entry(row: Any, where: str, rules: Sequence[str]) -> Entry:
     rule = row.get("rule")
     if isinstance(rule, str) and rule:
         where = f"{where} ({harmless(rule, 40)})"
-    for name in FIELDS[:3]:
+    for name in FIELDS[:4]:
         if name not in row:
+            if name == "cause":
+                raise BaselineError(f"{where}: 'cause' is missing: {WANTED}")
             raise BaselineError(f"{where}: '{name}' is missing")
     for name, value in row.items():
         if name not in FIELDS:
@@ -129,6 +152,8 @@ def _entry(row: Any, where: str, rules: Sequence[str]) -> Entry:
             raise BaselineError(f"{where}: '{name}' must be a text that says something")
     if rule not in rules:
         raise BaselineError(f"{where}: there is no such rule{closest(str(rule), rules)}")
+    if not ID.fullmatch(row["cause"]):
+        raise BaselineError(f"{where}: 'cause' is {harmless(row['cause'], 40)!r}: {WANTED}")
     if not row["link"].startswith(("https://", "http://")):
         raise BaselineError(f"{where}: 'link' must begin with https:// or http://")
     try:
@@ -137,11 +162,16 @@ def _entry(row: Any, where: str, rules: Sequence[str]) -> Entry:
         raise BaselineError(
             f"{where}: 'until' must be a version such as 0.3.0 (got {harmless(row['until'], 40)!r})"
         ) from None
-    return Entry(rule=row["rule"], reason=row["reason"].strip(), link=row["link"].strip(), until=row.get("until", ""))
+    return Entry(**{"until": "", **{name: value.strip() for name, value in row.items()}})
 
 
 def compare(
-    entries: Sequence[Entry], verdicts: Sequence[RuleVerdict], version: str, *, partial: bool = False
+    entries: Sequence[Entry],
+    verdicts: Sequence[RuleVerdict],
+    groups: Sequence[Group],
+    version: str,
+    *,
+    partial: bool = False,
 ) -> BaselineMatch:
     """Hold a baseline against a run.
 
@@ -150,16 +180,41 @@ def compare(
     """
     outcome = BaselineMatch()
     said = {one.rule: one.verdict for one in verdicts}
-    release = re.match(r"\d+(\.\d+){0,3}", version)
-    now = version_parts(release.group()) if release else (0, 0, 0, 0)
+    met = {key for one in groups for key in keys_of(one.finding)}
     for entry in entries:
         verdict = said.get(entry.rule)
         if verdict is None:
             continue
-        if entry.until and now >= version_parts(entry.until):
+        if is_expired(entry, version):
             outcome.expired.append(entry)
-        elif verdict in (Verdict.VIOLATED, Verdict.WARNED):
+        elif entry.key in met:
             outcome.known.append(entry)
-        elif verdict in (Verdict.PASSED, Verdict.NOT_APPLICABLE) and not partial:
+        elif verdict in DECIDED and not partial:
             outcome.stale.append(entry)
+    accepted = accepted_of([Short(one.finding, one.leads) for one in groups], outcome.keys)
+    news = {rule for one, is_known in zip(groups, accepted, strict=True) if not is_known for rule in one.finding.rules}
+    broken = [one.rule for one in verdicts if one.verdict in (Verdict.VIOLATED, Verdict.WARNED)]
+    outcome.accepted = frozenset(broken) - news
     return outcome
+
+
+def is_expired(entry: Entry, version: str) -> bool:
+    """Whether an entry has ended with this version."""
+    release = re.match(r"\d+(\.\d+){0,3}", version)
+    return bool(entry.until) and (version_parts(release.group()) if release else (0,)) >= version_parts(entry.until)
+
+
+def text_of(groups: Sequence[Group], kept: Sequence[Entry]) -> str:
+    """A baseline that knows these causes beside those that are kept; what nobody can write but you is left empty."""
+    lines = ["# Known violations. Every entry needs a reason, and a link to where it is told."]
+    for entry in kept:
+        lines += ["", "[[known]]", *(f"{name} = {json.dumps(getattr(entry, name))}" for name in FIELDS[:4])]
+        lines += [f"until = {json.dumps(entry.until)}"] if entry.until else []
+    listed = {entry.key for entry in kept}
+    for one in groups:
+        if listed.isdisjoint(keys_of(one.finding)):
+            rule = main_rule(one.finding.rules)
+            listed.add((rule, one.cause.id))
+            lines += ["", f"# {one.cause.about}", "[[known]]", f'rule = "{rule}"']
+            lines += [f'cause = "{one.cause.id}"', 'reason = ""', 'link = ""']
+    return "\n".join(lines) + "\n"

@@ -45,19 +45,16 @@ class HarnessError(Exception):
 class Scheduled:
     """The program that plays a schedule.
 
-    ``most``: it ends after so many calls, if given.  ``watches``: whether it is noted where state and cache first
-    parted.  ``began``: how many calls had been made when each operation began.
+    ``most``: it ends after so many calls, if given.  ``began``: how many calls had been made when each operation began.
     """
 
     ops: Sequence[Op]
     most: int | None = None
-    watches: bool = False
     began: list[int] = field(default_factory=list, compare=False)
 
     def __call__(self, checker: Checker) -> None:
         """Play all operations and settle."""
         self.began.clear()
-        checker.watches_parting = self.watches
         Interpreter(checker).play(self.ops, most=self.most, began=self.began)
 
 
@@ -138,14 +135,24 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
 
 
 def play(
-    target: Any, config: Config, options: Options, program: Program, run: CurrentRun | None = None
+    target: Any,
+    config: Config,
+    options: Options,
+    program: Program,
+    run: CurrentRun | None = None,
+    *,
+    watches: bool = False,
 ) -> tuple[Checker, Violation | None]:
-    """Run one program on a fresh cache; returns the checker and what was violated."""
+    """Run one program on a fresh cache; returns the checker and what was violated.
+
+    ``watches``: the checker notes where state and cache first parted.
+    """
     run = run or CurrentRun()
     try:
         checker = make_checker(target, config, options, run)
     except Violation as violation:
         return checker_of(violation), violation
+    checker.watches_parting = watches
     run.playing(checker, options, program)
     try:
         program(checker)
@@ -205,7 +212,7 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult, run: Cur
     muted = options.muted
     if item.kind in ("litmus", "transcript") and litmus_of(item.name).page:
         item = replace(item, config=replace(item.config, page_size=litmus_of(item.name).page))
-    program, ops = _program(target, item, options, run)
+    program = _program(target, item, options, run)
     for attempt in range(1 + max(0, options.reruns)):
         now = replace(options, muted=muted)
         checker, violation = play(target, item.config, now, program, run)
@@ -215,15 +222,16 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult, run: Cur
             result.unexercised = [rule for rule in litmus_of(item.name).rules if not counted[rule]]
         if violation is None:
             return
-        result.findings.append(finding(target, item, now, checker, violation, ops, run))
+        watches = item.kind != "random" and not options.record  # what is recorded is played once
+        result.findings.append(finding(target, item, now, checker, violation, program, run, watches=watches))
         muted |= set(violation.rules)
         if any(rule.startswith("PORT-") for rule in violation.rules):
             return
 
 
-def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tuple[Program, list[Op]]:
+def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> Program:
     if item.kind == "schedule":
-        return Scheduled(item.schedule), list(item.schedule)
+        return Scheduled(item.schedule)
     fresh = fresh_checker(target, item.config, options, run)
     has = fresh.capabilities
     test = litmus_of(item.name) if item.kind in ("litmus", "transcript") else None
@@ -231,18 +239,16 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tupl
     if missing:
         raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
     if test is not None and item.kind == "transcript":
-        ops = list(transcribed(target, item.config, options, test.program, run))
-        return Scheduled(ops), ops
+        return Scheduled(transcribed(target, item.config, options, test.program, run))
     if test is not None:
-        return test.program, []
+        return test.program
     if item.kind == "vector":
-        return Scheduled(item.schedule), list(item.schedule)
+        return Scheduled(item.schedule)
     kinds = table(has, item.generation)
     if not kinds:
         raise Unsupported("the target has no port that a schedule could use")
     misuse = fresh.profile.misuse != "undefined" and "pool" in has
-    ops = draw(item.seed, item.ops, kinds, misuse=misuse, generation=item.generation)
-    return Scheduled(ops), ops
+    return Scheduled(draw(item.seed, item.ops, kinds, misuse=misuse, generation=item.generation))
 
 
 def transcribed(target: Any, config: Config, options: Options, program: Program, run: CurrentRun) -> tuple[Op, ...]:
@@ -297,27 +303,62 @@ def shrunk(target: Any, case: Case, rule: str, options: Options, run: CurrentRun
     return shrink(case, still_fails, trials=trials, seconds=seconds, spell_out=spelt_out)
 
 
+def under_usual_policy(
+    target: Any, case: Case, checker: Checker, violation: Violation, options: Options, run: CurrentRun
+) -> tuple[Case, tuple[Checker, Violation]] | None:
+    """The same under the usual eviction policy, if the same call breaks the same rules with the same facts there.
+
+    So another policy is part of a counterexample only where it matters.  That the rule breaks there too is not enough:
+    something else may be wrong with that policy.
+    """
+    usual = case._replace(config=replace(case.config, policy=Config().policy))
+    if usual == case:
+        return None
+    try:
+        again, other = play(target, usual.config, options, Scheduled(usual.ops), run, watches=True)
+    except (HarnessError, Unsupported):
+        return None
+    if other is None or told_of(again, other) != told_of(checker, violation):
+        return None
+    return usual, (again, other)
+
+
+def told_of(checker: Checker, violation: Violation) -> tuple[Any, ...]:
+    """All that is said of a violation: the calls, the rules, and the facts of the first."""
+    rule = checker.rules[violation.rules[0]]
+    facts = seen_texts(rule, checker.names, violation.facts)
+    return list(checker.history), violation.rules, facts, checker.parted
+
+
 def finding(
     target: Any,
     item: Item,
     options: Options,
     checker: Checker,
     violation: Violation,
-    ops: Sequence[Op],
+    program: Program,
     run: CurrentRun,
+    *,
+    watches: bool = False,
 ) -> Finding:
-    """A counterexample, shrunk if it came from a schedule."""
-    drawn = checker.steps
-    best = Case(item.config, tuple(ops))
-    stopped = "it was not shrunk" if ops else ""
+    """A counterexample, shrunk if it came from a schedule and that is wanted.
+
+    ``watches``: it is played once more, to see where state and cache part, even if it isn't shrunk.
+    """
+    drawn, first = checker.steps, violation.rules[0]
+    ops = tuple(program.ops) if isinstance(program, Scheduled) else ()
+    best, stopped = Case(item.config, ops), "it was not shrunk" if ops else ""
     if ops and options.shrink_trials > 0:
-        first = violation.rules[0]
         best, stopped = shrunk(target, best, first, options, run)
-        again, shorter = play(target, best.config, options, Scheduled(best.ops, watches=True), run)
+    if watches or options.shrink_trials > 0:
+        last = Scheduled(best.ops) if ops else program
+        again, shorter = play(target, best.config, options, last, run, watches=True)
         if shorter is not None and first in shorter.rules:
             checker, violation = again, shorter
-        else:
-            best, stopped = Case(item.config, tuple(ops)), "it did not occur again when it was shrunk"
+            if ops and (usual := under_usual_policy(target, best, checker, violation, options, run)) is not None:
+                best, (checker, violation) = usual
+        elif ops and options.shrink_trials > 0:
+            best, stopped = Case(item.config, ops), "it did not occur again when it was shrunk"
     rule = checker.rules[violation.rules[0]]
     return Finding(
         rules=list(violation.rules),
@@ -334,5 +375,5 @@ def finding(
         drawn_steps=drawn,
         steps=checker.steps,
         after=list(checker.passed_over),
-        parted=[f"call {at}: {what}" for at, what in checker.parted if at < len(checker.history)],
+        parted=[f"call {at}: {what}" for at, what in checker.parted],
     )

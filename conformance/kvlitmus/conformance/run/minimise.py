@@ -19,6 +19,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
 
+from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 
 Play = Callable[[Sequence[Item], Options], Iterable[ItemResult]]
@@ -26,8 +27,9 @@ Play = Callable[[Sequence[Item], Options], Iterable[ItemResult]]
 
 ROUNDS = 6
 CANDIDATES = 2
+FURTHER = 6
 MOST = 48
-"""Shrunk per rule and round, and in all per round."""
+"""Shrunk per rule and round, as many more for further causes, and in all per round."""
 
 TRIALS = 32_000
 """Schedules that are tried in a round, shared among those that are shrunk in it."""
@@ -120,7 +122,9 @@ def item_of(finding: Finding) -> Item:
 def choose(findings: Sequence[Finding], done: Set[str]) -> list[Finding]:
     """Which findings to shrink: for each rule that has no counterexample yet the few with the shortest runs.
 
-    Those of different configurations come first.  A litmus test is one more: its schedule may break nothing.
+    Those of different configurations come first.  A litmus test is one more: its schedule may break nothing.  As long
+    as there is room, so is the shortest run of each further cause, by what can be guessed of it before it is shrunk: a
+    fault that nobody knows must not hide behind one that breaks the same rule more often.
     """
     by_rule: dict[str, list[Finding]] = {}
     for one in findings:
@@ -129,11 +133,15 @@ def choose(findings: Sequence[Finding], done: Set[str]) -> list[Finding]:
             by_rule.setdefault(rule, []).append(one)
     each = CANDIDATES if len(by_rule) * CANDIDATES <= MOST else 1
     chosen: list[Finding] = []
+    others: list[Finding] = []
     for found in by_rule.values():
         found.sort(key=lambda one: len(one.calls))
         chosen += [one for one in found if one.litmus][:1]
         found = [one for one in found if not one.litmus]
         first = {one.config.label: one for one in reversed(found)}
         varied = [one for one in found if first[one.config.label] is one]
-        chosen += [*varied, *(one for one in found if first[one.config.label] is not one)][:each]
-    return chosen[:MOST]
+        few = [*varied, *(one for one in found if first[one.config.label] is not one)][:each]
+        chosen += few
+        causes = {cause_of(one).id: one for one in reversed([*few, *found])}
+        others += [one for one in causes.values() if one not in few][:FURTHER]
+    return [*chosen, *sorted(others, key=lambda one: len(one.calls))][:MOST]

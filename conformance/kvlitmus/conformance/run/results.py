@@ -16,7 +16,7 @@ from kvlitmus.conformance.generate.schedule import GENERATION, MAX_OPS, NEEDS, O
 from kvlitmus.conformance.generate.shrink import SAFETY, TRIALS
 from kvlitmus.conformance.ports import Config, Profile
 
-REPORT_FORMAT = 2
+REPORT_FORMAT = 3
 """The version of the report's form; it rises when a reader would have to change."""
 
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.checker.selection import FLAT_CALL
+from kvlitmus.conformance.run.cause import Cause, cause_of, method_of, pack_of, parting
 from kvlitmus.conformance.run.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.support import ending
@@ -149,8 +150,8 @@ class Scope:
     """What a run set out to do.
 
     ``full``: the whole deterministic set was run, so that what was not exercised is a failure.
-    ``partial``: the run was interrupted.  ``changed``: how it showed that the judge was changed, if it was: nothing
-    that it said is worth anything then.
+    ``partial``: the run was interrupted.  ``stopped``: it ended by itself at the first cause.  ``changed``: how it
+    showed that the judge was changed, if it was: nothing that it said is worth anything then.
     """
 
     depth: int = 3
@@ -158,6 +159,7 @@ class Scope:
     force_misuse: bool = False
     full: bool = True
     partial: bool = False
+    stopped: bool = False
     changed: str = ""
     capabilities: frozenset[str] = frozenset()
 
@@ -166,10 +168,11 @@ class Scope:
 class Group:
     """Findings that say the same: the shortest of them, and all items in which its first rule was broken.
 
-    ``leads``: it broke without another rule having been muted before.
+    ``leads``: it broke without another rule having been muted before.  ``cause``: what it is known by.
     """
 
     finding: Finding
+    cause: Cause
     items: list[str] = field(default_factory=list)
     leads: bool = True
 
@@ -177,7 +180,7 @@ class Group:
 def explanation(finding: Finding) -> str:
     """The rules of a finding, and what it says without the numbers: equal for findings that are one and the same."""
     text = f"{finding.call.partition('(')[0]}|{finding.detail or finding.allowed}"
-    return "+".join(finding.rules) + "|" + re.sub(r"\d+(?:[ ,]+\d+)*", "#", text)
+    return f"{cause_of(finding).id}|{'+'.join(finding.rules)}|" + re.sub(r"\d+(?:[ ,]+\d+)*", "#", text)
 
 
 def group(results: Sequence[ItemResult], minimal: Sequence[Short] = ()) -> list[Group]:
@@ -200,7 +203,8 @@ def group(results: Sequence[ItemResult], minimal: Sequence[Short] = ()) -> list[
     groups: dict[str, Group] = {}
     for short in pool:
         finding = short.finding
-        known = groups.setdefault(explanation(finding), Group(finding=finding, leads=short.leads))
+        fresh = Group(finding=finding, cause=cause_of(finding), leads=short.leads)
+        known = groups.setdefault(explanation(finding), fresh)
         known.items = items.get(known.finding.rules[0], [finding.item])
         if (not short.leads, len(finding.calls)) < (not known.leads, len(known.finding.calls)):
             known.finding, known.leads = finding, short.leads
@@ -224,37 +228,98 @@ def shortest(groups: Sequence[Group], rule: str) -> int | None:
     )
 
 
-def causes(findings: Sequence[Short], known: Container[str] = ()) -> list[int | None]:
+def follows(findings: Sequence[Short], accepted: Sequence[bool] = ()) -> list[int | None]:
     """Of each finding, which one it follows from, probably; ``None`` for a headline: where to start.
 
-    Where to start: what broke first in its schedule, a MUST before a SHOULD, in the fewest calls; what a baseline knows
-    comes last.  Another finding follows from that one if it breaks one of the same rules, or a rule of what follows
-    from it, or broke only after one of these had been broken, or if all calls that it took are among its own.
-    """
+    ``accepted``: whether a baseline knows it; what it knows follows from nothing else, and nothing else from it.
 
-    def order(at: int) -> tuple[bool, bool, bool, int, int]:
+    Where to start: what broke first in its schedule, a MUST before a SHOULD, in the fewest calls.  Another finding
+    follows from that one if it has the same cause; if it breaks one of the same rules, or a rule of what follows from
+    it, or broke only after one of these had been broken; or if :func:`leads_to` says so.  One that
+    broke first in its schedule, and the rule of a headline under another policy, or after cache and reference had
+    parted elsewhere, is a headline of its own.
+    """
+    accepted = accepted or [False] * len(findings)
+    causes = [cause_of(one.finding).id for one in findings]
+
+    def order(at: int) -> tuple[bool, bool, int, int]:
         finding, leads = findings[at]
         should = all(all_rules()[id].strength is Strength.SHOULD for id in finding.rules if id in all_rules())
-        return all(id in known for id in finding.rules), not leads, should, len(finding.calls), at
+        return not leads, should, len(finding.calls), at
 
-    follows: list[int | None] = [None] * len(findings)
     heads: dict[int, set[str]] = {}
-    for at in sorted(range(len(findings)), key=order):
+
+    def head_of(at: int) -> int | None:
         finding, leads = findings[at]
-        broken, took = {*finding.rules, *finding.after}, kinds_of(finding)
-        head = next((one for one, rules in heads.items() if not rules.isdisjoint(broken)), None)
+        broken = {*finding.rules, *finding.after, *IDS.findall(finding.detail)}
+        open_to = [one for one in heads if accepted[one] == accepted[at]]
+        same = next((one for one in open_to if causes[one] == causes[at]), None)
+        if same is not None:
+            return same
+        if leads and any(otherwise(findings[one].finding, finding) for one in open_to):
+            return None
+        head = next((one for one in open_to if not heads[one].isdisjoint(broken)), None)
         if head is None:
-            head = next((one for one in heads if kinds_of(findings[one].finding) <= took), None)
-        if head is None and not leads:
-            head = next(iter(heads), None)
-        follows[at] = head
-        heads.setdefault(at if head is None else head, set()).update(finding.rules)
-    return follows
+            head = next((one for one in open_to if leads_to(findings[one].finding, finding)), None)
+        return next(iter(open_to), None) if head is None and not leads else head
+
+    found: list[int | None] = [None] * len(findings)
+    for at in sorted(range(len(findings)), key=order):
+        head = found[at] = head_of(at)
+        heads.setdefault(at if head is None else head, set()).update(findings[at].finding.rules)
+    return found
+
+
+def leads_to(one: Finding, other: Finding) -> bool:
+    """Whether one finding may be how the other begins, though they break different rules.
+
+    The last call of the one is where cache and reference parted in the other; or, where no parting is seen, they are
+    of one family, and all that the one took the other took too.
+    """
+    if parting(other):
+        return parting(other) in (method_of(one.call), parting(one))
+    same = pack_of(one.rules[0]) == pack_of(other.rules[0]) != "misuse"
+    return same and not other.parted and kinds_of(one) <= kinds_of(other)
+
+
+def otherwise(one: Finding, other: Finding) -> bool:
+    """Whether two findings break the same rule, but under another policy or after parting elsewhere."""
+    ways = [(finding.config.policy, parting(finding)) for finding in (one, other)]
+    return one.rules[0] == other.rules[0] and ways[0] != ways[1]
+
+
+IDS = re.compile(r"\b[A-Z]+-[0-9]{2}\b")
+"""The rules that a text names: what a cache that was misused breaks later, for one."""
+
+
+def accepted_of(findings: Sequence[Short], known: Set[tuple[str, str]]) -> list[bool]:
+    """Of each finding, whether a baseline that knows these rules, each by a cause, accepts it.
+
+    What broke only after rules that what is known breaks had been broken in the same schedule says nothing new.
+    """
+    own = [not known.isdisjoint(keys_of(one.finding)) for one in findings]
+    broken = {rule for one, is_known in zip(findings, own, strict=True) if is_known for rule in one.finding.rules}
+    return [
+        is_known or (not leads and not broken.isdisjoint(finding.after))
+        for (finding, leads), is_known in zip(findings, own, strict=True)
+    ]
+
+
+def keys_of(finding: Finding) -> set[tuple[str, str]]:
+    """What a baseline may know a finding by: each rule that it breaks, with its cause."""
+    cause = cause_of(finding).id
+    return {(rule, cause) for rule in finding.rules}
+
+
+def main_rule(rules: Sequence[str]) -> str:
+    """Of rules that one call breaks, the one that stands for them: the first MUST, else the first."""
+    known = all_rules()
+    return next((id for id in rules if id not in known or known[id].strength is Strength.MUST), rules[0])
 
 
 def kinds_of(finding: Finding) -> Counter[str]:
-    """The calls of a finding by name; that storage is attached, the suite does itself."""
-    return Counter(call.partition("(")[0] for call in finding.calls if not call.startswith("attach("))
+    """The calls of a finding by method; that storage is attached, the suite does itself."""
+    return Counter(method_of(call) for call in finding.calls if not call.startswith("attach("))
 
 
 def conclude(
@@ -289,6 +354,8 @@ def unevaluated(rule: Rule, results: Sequence[ItemResult], stops: Counter[str], 
     why = inapplicable(rule, results, scope)
     if why:
         return Verdict.NOT_APPLICABLE, why
+    if scope.stopped:
+        return Verdict.INCONCLUSIVE, "the run stopped at the first cause, before it got there"
     if stops:
         by, times = stops.most_common(1)[0]
         return Verdict.BLOCKED, f"by {by}: {times} run{'s' * (times != 1)} ended there"

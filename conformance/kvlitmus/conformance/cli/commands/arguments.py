@@ -11,6 +11,7 @@ RUN_EXAMPLES = """\
 examples:
   kvlitmus run                                    the built-in cache, all rules
   kvlitmus run reference --jobs 2                 the reference model, two workers
+  kvlitmus run my_target.py -x                    your own, up to the first cause
   kvlitmus run my_cache.kvlitmus:target --depth 1 without looking into it
   kvlitmus run --rule TREE-03,LOCK-02 --seed 7    two rules, other schedules
   kvlitmus run --config page_size=4,policy=lfu    one configuration
@@ -21,7 +22,7 @@ not applicable; rules that nobody reached because runs ended at a broken rule ar
 A run with fewer steps, configurations or no litmus tests is shortened: there, what was not
 exercised is shown and does not fail."""
 
-BASELINE_HELP = "known violations (TOML: [[known]] with rule, reason, link, optional until); stale entries fail"
+BASELINE_HELP = "known causes (TOML: [[known]] with rule, cause, reason, link, optional until); stale entries fail"
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +94,12 @@ def add_how(how: argparse._ArgumentGroup) -> None:
         help=f"steps of random schedules per configuration (default: {STEPS})",
     )
     add_jobs(how, "--jobs", "worker processes")
+    how.add_argument(
+        "-x",
+        "--first",
+        action="store_true",
+        help="stop at the first cause, and shrink that alone (ten seconds at most)",
+    )
     how.add_argument("--no-litmus", action="store_true", help="random schedules only")
     how.add_argument("--vectors", metavar="DIR", help="play the vectors of this folder too (see 'kvlitmus promote')")
     common.add_limits(how)
@@ -102,6 +109,7 @@ def add_what(what: argparse._ArgumentGroup) -> None:
     """What to report."""
     what.add_argument("--list", action="store_true", help="list rules and items; run nothing")
     what.add_argument("--baseline", metavar="FILE", help=BASELINE_HELP)
+    what.add_argument("--write-baseline", metavar="FILE", help="write the entries that make this run's causes known")
     add_report_files(what, "write a report: .json (schema in the package) or .md")
     add_forms(what)
     what.add_argument(
@@ -127,7 +135,7 @@ def add_all(what: argparse._ArgumentGroup) -> None:
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``replay``."""
-    parser.add_argument("file", metavar="FILE", help="a saved failure")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="a saved failure, or a folder of them")
     parser.add_argument("--target", metavar="TARGET", help="another target than the one that is named in the file")
     parser.add_argument("--python", metavar="PATH", help="the Python that the cache lives in, if it is another one")
     add_color(parser)
@@ -136,6 +144,7 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
 def add_smoke(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``smoke``."""
     add_target(parser)
+    common.add_verbose(parser)
     add_color(parser)
 
 

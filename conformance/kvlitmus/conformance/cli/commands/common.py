@@ -198,7 +198,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="specimen",
         metavar="TARGET",
-        help="what to judge: a name such as specimen or reference, or module:attribute (default: specimen)",
+        help="what to judge: a name such as specimen or reference, or your own: module, module:attribute, or file.py "
+        "(default: specimen)",
     )
     parser.add_argument("--python", metavar="PATH", help="the Python that the cache lives in, if it is another one")
 
@@ -229,7 +230,7 @@ def add_limits(group: argparse._ActionsContainer) -> None:
 
 def add_verbose(group: argparse._ActionsContainer) -> None:
     """Whether to tell what is usually counted only."""
-    group.add_argument("-v", "--verbose", action="store_true", help="say of each rule why it is not applicable")
+    group.add_argument("-v", "--verbose", action="store_true", help="say of each port or rule what is missing")
 
 
 def add_color(group: argparse._ActionsContainer) -> None:

@@ -32,7 +32,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.report.style import style_of
 from kvlitmus.conformance.run import baseline as baselines
-from kvlitmus.conformance.run.results import Options, RuleVerdict, Verdict
+from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.support import ending, files
 from kvlitmus.conformance.support.text import closest, harmless
 from kvlitmus.conformance.support.version import version
@@ -96,8 +96,7 @@ def begin(
             f"(its schedules serve any target: copy its folder 'corpus')"
         )
     entries = known or ()
-    verdicts = [RuleVerdict(rule=entry.rule, verdict=Verdict.VIOLATED) for entry in entries]
-    baseline = baselines.compare(entries, verdicts, version(), partial=True)
+    expired = [entry for entry in entries if baselines.is_expired(entry, version())]
     settings: dict[str, Any] = {
         "seed": seed,
         "seconds": args.seconds,
@@ -117,8 +116,8 @@ def begin(
         settings=settings,
         store=store,
         canary_wanted=not args.no_canary,
-        accepted=baseline.accepted,
-        expired=tuple(entry.rule for entry in baseline.expired),
+        known=frozenset(entry.key for entry in entries if entry not in expired),
+        expired=tuple(f"{entry.cause} ({entry.rule})" for entry in expired),
         earlier=summary.totals(told),
     )
 
@@ -148,7 +147,7 @@ def play(
             target=ref.name,
             runner=JobRunner(pool, args.workers),
             corpus=Corpus(rng, configs, kinds, guided=not args.plain),
-            known=Known(rng, outcome.accepted),
+            known=Known(rng, [rule for rule, _ in outcome.known]),
             store=store,
             budget=budget,
             options=Options(depth=args.depth, shrink_seconds=SHRINK_SECONDS),

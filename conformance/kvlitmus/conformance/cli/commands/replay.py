@@ -1,10 +1,10 @@
-"""``kvlitmus replay``: plays a saved failure again, step by step."""
+"""``kvlitmus replay``: plays saved failures again, step by step."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kvlitmus.conformance.cli.commands import session
@@ -12,6 +12,7 @@ from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report import terminal
 from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.failures import Failure, FailureError, load
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.brief import brief
@@ -24,9 +25,41 @@ STILL, GONE = 1, 0
 
 
 def main(args: argparse.Namespace) -> int:
-    """Play the failure again; 1 if it still occurs, 0 if not."""
-    failure, rules = read(args.file)
+    """Play failures again; 1 if one still occurs, 0 if none does."""
     style = style_of(sys.stdout, args.color)
+    found = [read(str(path)) for path in files_of(args.files)]
+    asked: dict[str, session.Session] = {}
+    still = 0
+    for at, (failure, rules) in enumerate(found):
+        if at:
+            print()
+        still += played(failure, rules, args, style, asked)
+    if len(found) > 1:
+        print()
+        print(style.paint(f"{still} of {len(found)} failures still occur", "red" if still else "green"))
+    return STILL if still else GONE
+
+
+def files_of(names: Sequence[str]) -> list[Path]:
+    """The files that were named; of a folder all its saved failures."""
+    found: list[Path] = []
+    for name in names:
+        path = Path(name)
+        inside = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        if not inside:
+            raise UsageError(f"{name}: no saved failure is in this folder")
+        found += inside
+    return list(dict.fromkeys(found))
+
+
+def played(
+    failure: Failure,
+    rules: dict[str, Rule],
+    args: argparse.Namespace,
+    style: Style,
+    asked: dict[str, session.Session],
+) -> bool:
+    """Play one failure again, and tell; whether it still occurs.  ``asked``: the targets that told what they are."""
     target = args.target or failure.target
     ref = session.find(target, args.python)
     print(
@@ -34,13 +67,14 @@ def main(args: argparse.Namespace) -> int:
         f"depth {failure.depth}{note(failure)}",
         flush=True,
     )
-    found = session.ask(ref)
-    (result,) = found.run([item_of(failure)], options_of(failure, rules))
+    if target not in asked:
+        asked[target] = session.ask(ref)
+    (result,) = asked[target].run([item_of(failure)], options_of(failure, rules))
     for line in told(failure, rules, result, style):
         print(line)
     if result.error:
         raise TargetFailed(result.error)
-    return STILL if occurs(result, rules) else GONE
+    return occurs(result, rules) is not None
 
 
 def read(name: str) -> tuple[Failure, dict[str, Rule]]:
@@ -90,6 +124,10 @@ def told(failure: Failure, rules: dict[str, Rule], result: ItemResult, style: St
     """What happened, step by step."""
     finding = occurs(result, rules) or next(iter(result.findings), None)
     yield ""
+    if finding is not None:
+        cause = cause_of(finding)
+        yield style.paint(f"cause {cause.id}", "bold") + f" ({cause.about})"
+        yield ""
     if finding is None:
         for number, call in enumerate(failure.calls, 1):
             yield from style.wrap(brief(harmless(call)), " " * 8, f"    {number:>3} ")
@@ -109,6 +147,7 @@ def told(failure: Failure, rules: dict[str, Rule], result: ItemResult, style: St
         yield from terminal.stated(known[id], style)
     yield ""
     yield from terminal.explained(finding, finding.rules, known, style)
+    yield from terminal.parted(finding, style)
     yield ""
     if occurs(result, rules):
         yield style.paint(f"it still occurs: call {len(finding.calls)} breaks {', '.join(finding.rules)}", "red")

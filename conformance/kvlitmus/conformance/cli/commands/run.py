@@ -28,14 +28,17 @@ from kvlitmus.conformance.report.progress import LITMUS, Progress
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run import failures, plan
-from kvlitmus.conformance.run.minimise import Short, minimise
+from kvlitmus.conformance.run.minimise import TOTAL, Short, minimise
 from kvlitmus.conformance.run.results import Item, Options, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import Scope, conclude, exit_code, group
-from kvlitmus.conformance.support import ending
+from kvlitmus.conformance.support import ending, files
 from kvlitmus.conformance.support.version import version
 from kvlitmus.conformance.vectors import Vector, VectorError, all_vectors, load_all
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
+
+FIRST_SECONDS = 10.0
+"""How long the first cause may be shrunk, where the run stops there."""
 
 MAX_SAVED = 200
 """How many failures one run saves at most."""
@@ -46,8 +49,12 @@ def main(args: argparse.Namespace) -> int:
     started = time.monotonic()
     chosen = common.pick_rules(args.rule, args.pack, args.strength)
     known = baselines_of(args.baseline)
+    if args.first and known is not None:
+        raise UsageError("-x stops at the first cause, known or not: leave --baseline out")
     vectors = vectors_of(args.vectors)
     check_report(args.report)
+    if args.write_baseline is not None:
+        common.check_writable("--write-baseline", args.write_baseline)
     forms.check_writable(args.junit, args.markdown)
     style = style_of(sys.stdout, args.color, verbose=args.verbose, every=args.all)
     ref = session.find(args.target, args.python)
@@ -79,7 +86,7 @@ def main(args: argparse.Namespace) -> int:
         kinds = build.kinds_of(configs)
         run.build, run.items = build.build_of(ref.module, ref.attribute, kinds), build.items_of(items, kinds)
     with recording(args.record, run, items) as folder:
-        minimal = play(run, found, items, replace(options, record=folder), args.jobs, style)
+        minimal = play(run, found, items, replace(options, record=folder), args, style)
     with ending.reporting():
         finish(run, minimal, known, args)
         run.seconds = time.monotonic() - started
@@ -104,7 +111,9 @@ def check_report(paths: Sequence[str]) -> None:
     for name in paths:
         path = Path(name)
         if path.suffix not in (".json", ".md"):
-            raise UsageError(f"--report {name}: the name must end in .json or .md")
+            raise UsageError(
+                f"--report {name}: a report is written as .json or .md (also: --junit FILE.xml, --markdown FILE)"
+            )
         common.check_writable("--report", name)
 
 
@@ -152,7 +161,7 @@ def prepare(
     options: dict[str, Any] = {
         name: getattr(args, name) for name in ("seed", "steps", "depth", "force_misuse", "rule", "pack", "strength")
     }
-    options["litmus"] = not args.no_litmus
+    options["litmus"], options["first"] = not args.no_litmus, args.first
     options["full"] = full = args.steps >= plan.STEPS and not args.no_litmus and set(configs) >= set(found.configs)
     return document.Run(
         target=found.ref.name,
@@ -200,21 +209,32 @@ def recording(file: str | None, run: document.Run, items: Sequence[Item]) -> Ite
 
 
 def play(
-    run: document.Run, found: session.Session, items: Sequence[Item], options: Options, jobs: int, style: Style
+    run: document.Run,
+    found: session.Session,
+    items: Sequence[Item],
+    options: Options,
+    args: argparse.Namespace,
+    style: Style,
 ) -> list[Short]:
     """Play all items and collect the results, then shrink; returns the shrunk counterexamples.
 
+    With ``-x`` it stops at the first result that breaks a rule, and shrinks what broke there first.
     Ctrl-C ends it early and marks the run as partial; that the judge was changed is part of the scope.
     """
+    jobs = args.jobs
     work = {one.id: one.ops or len(one.schedule) or LITMUS for one in items}
     progress = Progress(sys.stdout, style, len(items), work=work)
     try:
         print(terminal.heading(run, style), flush=True)
         # Nothing is shrunk on the way: a broken cache breaks the same rule again and again.
-        plain = replace(options, shrink_trials=0)
-        for result in found.run(items, plain, jobs=jobs, on_event=lambda _: progress.tick()):
-            run.results.append(result)
-            progress.add(result)
+        plain = replace(options, shrink_trials=0, reruns=0 if args.first else options.reruns)
+        with contextlib.closing(found.run(items, plain, jobs=jobs, on_event=lambda _: progress.tick())) as results:
+            for result in results:
+                run.results.append(result)
+                progress.add(result)
+                if args.first and result.findings:
+                    run.scope = replace(run.scope, stopped=True, full=False)
+                    break
         if any(result.findings for result in run.results):
             progress.stage("shrinking")
             return minimise(
@@ -222,6 +242,7 @@ def play(
                 lambda again, how: found.run(again, how, jobs=jobs, on_event=lambda _: progress.tick()),
                 options,
                 jobs=jobs,
+                total=FIRST_SECONDS if args.first else TOTAL,
             )
     except KeyboardInterrupt:
         run.scope = replace(run.scope, partial=True)
@@ -244,7 +265,7 @@ def finish(
     run.groups = [] if run.scope.changed else group(run.results, minimal)
     run.verdicts = conclude(run.rules, run.results, run.groups, run.scope)
     if known is not None:
-        run.baseline = baselines.compare(known, run.verdicts, run.version, partial=run.scope.partial)
+        run.baseline = baselines.compare(known, run.verdicts, run.groups, run.version, partial=run.scope.partial)
     run.exit_code = exit_code(
         run.verdicts,
         run.results,
@@ -255,6 +276,20 @@ def finish(
     if run.exit_code == 0 and blocked_out_of_sight(run.verdicts):
         run.exit_code = 4
     save_failures(run, Path(args.failures), args.python or "")
+    if args.write_baseline is not None:
+        write_baseline(run, Path(args.write_baseline))
+
+
+def write_baseline(run: document.Run, path: Path) -> None:
+    """Write what would make all violations of this run known, beside the entries that still hold."""
+    kept = run.baseline.known if run.baseline else []
+    new = [one for one, accepted in zip(run.groups, run.accepted, strict=True) if not accepted]
+    try:
+        files.write(path, baselines.text_of(new, kept))
+    except OSError as error:
+        print(f"kvlitmus: --write-baseline {harmless(path)}: {error.strerror or error}", file=sys.stderr)
+        return
+    print(f"{harmless(path)}: fill in reason and link of each entry, then --baseline {harmless(path)} accepts them")
 
 
 def blocked_out_of_sight(verdicts: Sequence[RuleVerdict]) -> bool:

@@ -7,7 +7,7 @@ are judged.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.checker.explain import harmless
@@ -55,7 +55,7 @@ class Session:
 
     def run(
         self, items: Sequence[Item], options: Options, *, jobs: int = 1, on_event: Callable[[Event], None] | None = None
-    ) -> Iterator[ItemResult]:
+    ) -> Generator[ItemResult]:
         """The results, in the order of the items; raises :class:`TargetFailed`, last if the judge was changed."""
         try:
             yield from supervisor.run_items(self.ref, items, options, jobs=jobs, limits=self.limits, on_event=on_event)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from kvlitmus.conformance.cli.commands import session
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import PORTS, SNAPSHOTS, Config, Profile
+from kvlitmus.conformance.ports.template import APART, all_ports
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.report.terminal import labelled
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
@@ -27,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
     """Look: 0 if all went well, 1 if a rule was broken, 3 if the target failed."""
     started = time.monotonic()
     word = harmless(args.target, 100)
-    style = style_of(sys.stdout, args.color)
+    style = style_of(sys.stdout, args.color, verbose=args.verbose)
     ref = session.find(args.target, args.python)
     print(f"{style.paint(f'kvlitmus {version()}', 'bold')}: a quick look at {word}", flush=True)
     found = session.ask(ref)
@@ -62,12 +63,29 @@ def introduced(found: session.Session, style: Style) -> Iterator[str]:
         yield from labelled("version", found.version, style)
     has = found.capabilities
     yield from labelled("offers", ", ".join(port for port in PORTS if port in has) or "nothing", style)
-    lacks = [f"{port} ({', '.join(PORTS[port])})" for port in PORTS if port not in has]
-    if lacks:
-        yield from labelled("lacks", "; ".join(lacks), style)
+    label = "lacks"
+    for family, ports in lacking(has).items():
+        told = [f"{port} ({', '.join(PORTS[port])})" if style.verbose else port for port in ports]
+        whole = not style.verbose and all(one.name in ports for one in all_ports().values() if one.family == family)
+        what = f"of {ABOUT[family]}: {'all' if whole else ', '.join(told)}"
+        yield from labelled(label, what, style)
+        label = ""
     usual = describe(Profile())
     choices = [f"{name}={value}" for name, value in describe(found.profile).items() if value != usual[name]]
     yield from labelled("profile", ", ".join(choices) + ", else as usual" if choices else "all as usual", style)
+
+
+ABOUT = {"": "a cache", "tier": "a hierarchy", **APART}
+"""What the ports of each family belong to."""
+
+
+def lacking(has: frozenset[str]) -> dict[str, list[str]]:
+    """The ports that a target doesn't have, by family."""
+    found: dict[str, list[str]] = {}
+    for port in all_ports().values():
+        if port.name not in has:
+            found.setdefault(port.family, []).append(port.name)
+    return found
 
 
 def tried(config: Config, result: ItemResult, style: Style) -> Iterator[str]:
