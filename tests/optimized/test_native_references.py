@@ -147,6 +147,7 @@ WHILE: dict[str, Callable[[FlatCache, Any], Any]] = {
     "an insert": lambda cache, place: cache.insert([1, 2, 9], cache.pool.take(3)),  # type: ignore[arg-type]
     "a request": lambda cache, place: cache.begin("one", [1, 2, 3, 4, 5, 8, 8]),
     "a publication": lambda cache, place: cache.begin("one", [1, 2, 4]) and cache.publish("one"),
+    "an end": lambda cache, place: [cache.begin("one", [1, 2, 4]), cache.end("one", keep=True)],  # type: ignore[func-returns-value]
 }
 
 

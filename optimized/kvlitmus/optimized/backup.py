@@ -48,7 +48,8 @@ NONE, WITHOUT = 0, -1
 class Backups(Copies):
     """All backups of one cache.
 
-    ``backed`` is called with runs of pages whose contents are on the host now.
+    ``backed`` is called with runs of pages whose contents are on the host now.  ``spilling``: the copy that an eviction
+    waits for.
     """
 
     def __init__(self, tree: Tree, host: HostTier, mover: Mover, works: WorkTable, write: str) -> None:
@@ -56,6 +57,7 @@ class Backups(Copies):
         self.host = host
         self.uses = USES[write]
         self.failures = 0
+        self.spilling: list[Work] = []
         self.backed: Callable[[Sequence[Run]], None] = lambda _: None
 
     # -- begin ---------------------------------------------------------------------------------
@@ -163,13 +165,22 @@ class Backups(Copies):
         return len(pages)
 
     def copied(self, run: Run, pages: PageArray) -> bool:
-        """Copy a run to these host pages now; whether that went well."""
+        """Copy a run to these host pages now; whether that went well.
+
+        Where an interrupt ends the wait the copy stays among those that are ``spilling``, for a reset to wait for.
+        """
+        work = self.works.aside(BACKUP, Place(run.branch, run.hi))
         try:
             self.tree.room_for_copies(run.branch)
-            self.mover.backup(self.tree.device_run(run), pages).wait()
+            work.device_pages, work.host_pages = self.tree.device_run(run), pages
+            work.ticket = self.mover.backup(work.device_pages, pages)
+            self.spilling.append(work)
+            work.ticket.wait()
         except Exception as error:  # noqa: BLE001  whatever is raised, the contents are not there
             self.works.fault(BACKUP, error)
+            self.spilling.clear()
             return False
+        self.spilling.clear()
         return True
 
 

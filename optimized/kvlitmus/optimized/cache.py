@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kvlitmus.optimized import cores, inputs
 from kvlitmus.optimized.branch import Found, Inserted, Match, Place, Units
+from kvlitmus.optimized.calls import Calls
 from kvlitmus.optimized.hashing import PathNames, pack_bigrams
 from kvlitmus.optimized.inputs import StaleHandle, integers
 from kvlitmus.optimized.policy import POLICIES
@@ -123,12 +124,20 @@ def parts_of(core: str) -> Parts:
     return Parts(pool=native.CompiledPool, tree=native.CompiledTree, requests=native.CompiledRequests)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Receipt:
-    """What a lock is worth: one unlock of one path, in the tree that it was taken in."""
+    """What a lock is worth: one unlock of one path, in the tree that it was taken in.
 
-    place: Place | None
-    tree: Tree
+    So there is one of it: ``TypeError`` for whoever would copy it, or send it to another process.
+    """
+
+    __slots__ = ("place", "tree")
+
+    def __init__(self, place: Place, tree: Tree) -> None:
+        self.place: Place | None = place
+        self.tree = tree
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("a receipt is worth one unlock, so it can't be copied")
 
 
 class FlatCache:
@@ -155,8 +164,17 @@ class FlatCache:
         """
         self.may_reset(abort=abort)
         pool = self.parts.pool(self.config.pages, self.config.page_size, self.config.reserved)
-        self.plant(self.make_tree(pool, None))
+        tree = self.make_tree(pool, None)
+        self.tear()
+        self.plant(tree)
+        self.calls = tree.calls
         return ()
+
+    def tear(self) -> None:
+        """From here on nothing is of use, until the cache has the calls of a fresh tree."""
+        calls = Calls()
+        calls.torn = True
+        self.calls = calls
 
     def may_reset(self, *, abort: bool) -> None:
         """Raise ``ValueError`` where requests run, unless they are to be aborted."""
@@ -206,20 +224,28 @@ class FlatCache:
 
     def available(self) -> int:
         """How many slots could be handed out now."""
+        if self.calls.torn:
+            self.calls.refuse()
         return self.pool.available()
 
     def alloc(self, n: int) -> NDArray[np.int64] | None:
         """``n`` slots in whole pages, or ``None``; see :meth:`PagePool.alloc`."""
+        if self.calls.torn:
+            self.calls.refuse()
         return self.pool.alloc(n)
 
     def free(self, slots: Numbers) -> None:
         """Take slots back; see :meth:`PagePool.free`."""
+        if self.calls.torn:
+            self.calls.refuse()
         self.pool.free(integers("slots", slots))
 
     # -- tree ----------------------------------------------------------------------------------
 
     def match(self, tokens: Numbers, namespace: Hashable = None) -> Match:
         """The longest cached prefix of a key, in whole pages; it is used now."""
+        if self.calls.torn:
+            self.calls.refuse()
         return self.tree.match_pages(namespace, self.units(tokens))
 
     def resume(self, place: Place, tokens: Numbers) -> Found:
@@ -227,6 +253,8 @@ class FlatCache:
 
         Only these are looked at.  (For bigrams the first of them is the last token of the prefix.)
         """
+        if self.calls.torn:
+            self.calls.refuse()
         return self.tree.resume(place, self.units(tokens))
 
     def insert(
@@ -246,6 +274,8 @@ class FlatCache:
         Raises ``ValueError``, and changes nothing, where one of these others is free, named twice, no page of the pool,
         or in the tree already.
         """
+        if self.calls.torn:
+            self.calls.refuse()
         given = integers("pages", pages)
         return self.tree.insert(namespace, self.named(tokens), given, priority=priority, counts=not chunked)
 
@@ -256,6 +286,8 @@ class FlatCache:
 
         ``already`` counts from the root all the same.  (For bigrams the first token is the last one of the prefix.)
         """
+        if self.calls.torn:
+            self.calls.refuse()
         given = integers("pages", pages)
         return self.tree.insert_behind(place, self.named(tokens), given, priority=priority, counts=not chunked)
 
@@ -265,8 +297,11 @@ class FlatCache:
         A place is good for as long as what it names is cached.  Raises :class:`StaleHandle`, a ``ValueError``, after
         that, after a :meth:`reset`, and for one of another cache.
         """
+        if self.calls.torn:
+            self.calls.refuse()
+        receipt = Receipt(place, self.tree)
         self.tree.lock(place)
-        return Receipt(place, self.tree)
+        return receipt
 
     def unlock(self, receipt: Receipt) -> None:
         """Give a protection back.
@@ -274,35 +309,85 @@ class FlatCache:
         Raises ``ValueError`` for a receipt that was given back already, and :class:`StaleHandle` for one of another
         cache or from before a :meth:`reset`.
         """
+        calls = self.calls
+        outer = calls.torn and calls.refuse()
         if receipt.place is None:
             raise ValueError("this receipt was given back already")
         if receipt.tree is not self.tree:
             raise StaleHandle("this receipt is of another cache, or from before a reset")
-        self.tree.release(receipt.place)
-        receipt.place = None
+        calls.changed, calls.torn = outer and calls.changed, True
+        try:
+            self.tree.release(receipt.place)
+            receipt.place = None
+        except BaseException as error:
+            calls.ended(error, outer)
+            raise
+        calls.torn = outer
 
     def evict(self, n: int) -> int:
         """Make ``n`` slots free, the least valuable pages first, or as many as are not locked; how many became free."""
-        return self.tree.evict(-(-operator.index(n) // self.config.page_size)) * self.config.page_size
+        if self.calls.torn:
+            self.calls.refuse()
+        size = self.config.page_size
+        return self.tree.evict(-(-operator.index(n) // size)) * size
 
     def sizes(self) -> tuple[int, int]:
         """How many cached slots could be evicted, and how many are protected."""
+        if self.calls.torn:
+            self.calls.refuse()
         return self.tree.evictable * self.config.page_size, self.tree.protected * self.config.page_size
 
     # -- requests ------------------------------------------------------------------------------
 
     def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
         """Start a request: its cached prefix is locked, the rest allocated; ``None`` without enough memory."""
-        return self.requests.begin(rid, namespace, inputs.tokens(tokens))
+        calls = self.calls
+        outer = calls.torn and calls.refuse()
+        given = inputs.tokens(tokens)
+        calls.changed, calls.torn = outer and calls.changed, True
+        try:
+            running = self.requests.begin(rid, namespace, given)
+        except BaseException as error:
+            calls.ended(error, outer)
+            raise
+        calls.torn = outer
+        return running
 
     def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:
         """Slots for further tokens of a request, or ``None``."""
-        return self.requests.grow(rid, inputs.tokens(tokens))
+        calls = self.calls
+        outer = calls.torn and calls.refuse()
+        given = inputs.tokens(tokens)
+        calls.changed, calls.torn = outer and calls.changed, True
+        try:
+            slots = self.requests.grow(rid, given)
+        except BaseException as error:
+            calls.ended(error, outer)
+            raise
+        calls.torn = outer
+        return slots
 
     def publish(self, rid: Hashable, *, chunked: bool = False, upto: int | None = None) -> Running:
         """Cache what a request has computed: its first ``upto`` units, or all; it goes on with the tree's slots."""
-        return self.requests.publish(rid, chunked=chunked, upto=upto)
+        calls = self.calls
+        outer = calls.torn and calls.refuse()
+        calls.changed, calls.torn = outer and calls.changed, True
+        try:
+            running = self.requests.publish(rid, chunked=chunked, upto=upto)
+        except BaseException as error:
+            calls.ended(error, outer)
+            raise
+        calls.torn = outer
+        return running
 
     def end(self, rid: Hashable, *, keep: bool | int) -> None:
         """Finish a request, of which all is computed or the first ``keep`` units; or abort it: it owns nothing then."""
-        self.requests.end(rid, keep=keep)
+        calls = self.calls
+        outer = calls.torn and calls.refuse()
+        calls.changed, calls.torn = outer and calls.changed, True
+        try:
+            self.requests.end(rid, keep=keep)
+        except BaseException as error:
+            calls.ended(error, outer)
+            raise
+        calls.torn = outer

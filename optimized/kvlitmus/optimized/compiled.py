@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from kvlitmus.optimized import _core, inputs
 from kvlitmus.optimized.arrays import IntArray, PageArray
-from kvlitmus.optimized.branch import Found, Inserted, Place, Units
+from kvlitmus.optimized.branch import Found, Place, Units
+from kvlitmus.optimized.calls import Calls
 from kvlitmus.optimized.policy import POLICIES
 from kvlitmus.optimized.request import RequestTable, Running
 from kvlitmus.optimized.slots import Numbers, SlotCalls, as_array, offsets_in
@@ -28,6 +29,8 @@ class CompiledPool(_core.Pool, SlotCalls):
 
     def __init__(self, pages: int, page_size: int, reserved: int) -> None:
         del pages, reserved
+        self.calls = Calls()
+        self.watch(self.calls)
         self.offsets = offsets_in(page_size)
         self.withheld: PageArray = np.empty(0, np.int32)
 
@@ -92,12 +95,14 @@ class CompiledTree(_core.Tree):
         made: CompiledTree = super().__new__(
             cls, page_size, list(POLICIES).index(policy), pool, np.dtype(dtype).itemsize
         )
+        made.calls = pool.calls
         made.dtype = np.dtype(dtype)
         made.no_units = np.empty(0, made.dtype)
         made.policy = policy
         made.restored_counts = restored_counts
         return made
 
+    calls: Calls
     dtype: np.dtype[Any]
     no_units: IntArray
     policy: str
@@ -142,17 +147,18 @@ class CompiledRequests(RequestTable):
         if begun is None:
             return None
         place, row, cached = begun
-        self.running[rid] = running = Running(namespace, tokens, row, cached, place)
-        return running
+        return self.started(rid, Running(namespace, tokens, row, cached, place))
 
-    def store(self, request: Running, computed: int, *, counts: bool) -> Inserted:
+    def store(self, request: Running, computed: int, *, counts: bool, lock: bool) -> tuple[Place, int]:
         """See :class:`~kvlitmus.optimized.request.RequestTable`."""
-        start = request.cached
+        start, place = request.cached, request.place
         units = self.units(request.tokens[start:])[: computed - start]
-        if start + len(units) < self.size:
-            return Inserted(0, request.place)
-        stored: Inserted = self.tree.store(request.place, units, request.row, start, counts)
-        return stored
+        end = start + len(units) - len(units) % self.size
+        if end:
+            place = self.tree.store(place, units, request.row, start, counts, lock)
+        elif lock:
+            self.tree.lock(place)
+        return place, end
 
     def fill(self, place: Place, before: int, row: NDArray[np.int64]) -> None:
         """See :class:`~kvlitmus.optimized.request.RequestTable`."""

@@ -72,5 +72,6 @@ class Victims:
             return
         new = wanted + (wanted >> 1) + 8
         keys, places = np.zeros((new, 2), np.int64), np.full((2, new), -1, np.int32)
-        keys[:old], places[:, :old] = self.keys, self.places
-        self.keys, self.places = keys, places
+        keys[:old], places[:, :old] = self.keys, self.places[:, :old]
+        self.places = places  # first, so that there is never a key without one
+        self.keys = keys

@@ -134,13 +134,15 @@ class Fetches:
         try:
             operation.units = units[: operation.start + operation.asked].copy()
             operation.names = self.names(found.place, operation.units[operation.start :])
-        except (TypeError, ValueError, MemoryError):
-            self.host.pool.give_back(operation.held)
-            self.tree.unpin_place(found.place)
+            operation.since = now if self.settings.timeout_from == "submit" else None
+            self.ongoing[rid] = operation
+        except BaseException:  # of the key, which has no names, or of the id, which can't be looked up any more
+            if not any(one is operation for one in self.ongoing.values()):
+                self.host.pool.give_back(operation.held)
+                self.tree.unpin_place(found.place)
+                self.tree.calls.changed = False
             raise
-        operation.since = now if self.settings.timeout_from == "submit" else None
         self.occupied += operation.accounted
-        self.ongoing[rid] = operation
         self.begin(QUERY, operation)
         return Prefetched(True, matched, operation.asked)
 
@@ -224,8 +226,9 @@ class Fetches:
 
     def abandon(self, rid: Hashable) -> None:
         """The request is aborted: nothing of its prefetch is cached, and nothing is told of it."""
-        self.loaded.pop(rid, None)
         operation = self.ongoing.get(rid)
+        self.tree.calls.changed = True
+        self.loaded.pop(rid, None)
         if operation is not None:
             self.host.release(operation.held[: operation.completed])
             self.leave(operation)

@@ -30,7 +30,7 @@ import numpy as np
 from kvlitmus.optimized.copying import wait_over
 from kvlitmus.optimized.fetch import Prefetched
 from kvlitmus.optimized.late import PATIENCE
-from kvlitmus.optimized.life import TieredCache, TierParts
+from kvlitmus.optimized.life import TieredCache, TierParts, scheduled
 from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.pool import Numbers
 from kvlitmus.optimized.storage.base import PageStore
@@ -58,6 +58,8 @@ class HierarchicalCache(TieredCache):
 
         Whoever computes with the path waits for each layer of these: :meth:`wait_layer`.
         """
+        if self.calls.torn:
+            self.calls.refuse()
         self.tree.check(place)
         ends = {run.branch: run.hi for run in self.tree.runs(place)}
         return [
@@ -69,29 +71,26 @@ class HierarchicalCache(TieredCache):
 
     # -- prefetches ----------------------------------------------------------------------------
 
+    @scheduled
     def prefetch(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Prefetched:
         """Match a key, and begin to read what follows from storage; or refuse."""
-        self.own()
-        prefetched = self.fetches.submit(rid, namespace, self.units(tokens), self.now())
-        self.end_call()
-        return prefetched
+        return self.fetches.submit(rid, namespace, self.units(tokens), self.now())
 
+    @scheduled
     def poll(self, rid: Hashable) -> bool:
         """Whether a request need not wait any more; if so what was read for it is cached.  ``True`` if unknown."""
-        self.own()
+        self.fetches.ongoing.get(rid)  # an id that can't be looked up is refused before anything is done
         self.drain()
-        over = self.fetches.poll(rid, self.now())
-        self.end_call()
-        return over
+        return self.fetches.poll(rid, self.now())
 
+    @scheduled
     def loaded(self, rid: Hashable) -> int:
         """How many units the prefetch of a request has added to the cache; told once, then 0."""
-        self.own()
         return self.fetches.told(rid)
 
+    @scheduled
     def abandon(self, rid: Hashable) -> None:
         """A waiting request is aborted: its prefetch ends, and nothing of it is cached."""
-        self.own()
         self.fetches.abandon(rid)
 
     def occupied(self) -> int:
@@ -114,6 +113,7 @@ class HierarchicalCache(TieredCache):
         units = self.tree.path_units(work.place)
         return Span(work.place.branch.namespace, units, len(units) - sum(hi - lo for _, lo, hi in work.runs) * size)
 
+    @scheduled
     def advance(self, job: int, pages: int | None = None) -> None:
         """Stepped: let one job go on, a fetch or put for so many pages, a load for so many layers; or to its end.
 
@@ -132,7 +132,6 @@ class HierarchicalCache(TieredCache):
                 self.loads.copied(work, self.mover.layers if pages is None else pages)
         else:
             self.advance_storage(work, pages)
-        self.end_call()
 
     def advance_storage(self, work: Work, pages: int | None) -> None:
         """Do a storage job's input or output now, page by page; of one that nobody waits for there is none."""
@@ -152,6 +151,7 @@ class HierarchicalCache(TieredCache):
 
     def report(self, progress: Progress) -> None:
         """Hand what a storage job has achieved to its state machine."""
+        self.calls.changed = True
         work, pages, over = progress
         if work.kind == QUERY:
             self.fetches.answered(work, pages)
@@ -164,6 +164,7 @@ class HierarchicalCache(TieredCache):
         """Free-running: hand on what threads and copies have achieved; waits so long for a thread to tell something."""
         if self.stepped:
             return
+        self.calls.changed = True
         reports = self.runner.drain(timeout)
         if self.late.works:
             self.late.look()
@@ -173,39 +174,40 @@ class HierarchicalCache(TieredCache):
         self.backups.look()
         self.loads.look()
 
+    @scheduled
     def tick(self) -> None:
         """What a scheduler calls once per step: take note of what has landed, and let go of what is over."""
-        self.own()
+        self.calls.changed = True
         self.drain()
         self.backups.acks()
         self.loads.acks()
         self.host.free_released()
         self.fetches.settle()
         self.puts.acks()
-        self.end_call()
 
     # -- storage ----------------------------------------------------------------------
 
+    @scheduled
     def attach(self, store: PageStore) -> bool:
         """Use this storage from now on; refused while there is one."""
-        self.own()
         if self.store is not None:
             return False
+        self.calls.changed = True
         self.store = self.fetches.store = self.puts.store = store
         return True
 
+    @scheduled
     def detach(self) -> bool:
         """Use no storage any more: prefetches and puts end here; what is cached on device and host stays.
 
         It does not wait for threads that use the storage: what they work on stays held until they are done.
         """
-        self.own()
         if self.store is None:
             return False
+        self.calls.changed = True
         self.store = None
         self.fetches.detach()
         self.puts.detach()
-        self.end_call()
         return True
 
     # -- observation ---------------------------------------------------------------------------
@@ -229,6 +231,8 @@ class HierarchicalCache(TieredCache):
         asked of the cache afterwards.
         """
         self.own()
+        if self.calls.torn:
+            self.calls.refuse()
         until = time.monotonic() + timeout
         for operation in list(self.fetches.ongoing.values()):
             self.fetches.abandon(operation.rid)

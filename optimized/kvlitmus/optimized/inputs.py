@@ -27,6 +27,13 @@ class StaleHandle(ValueError):
     """
 
 
+class WrongPage(ValueError):
+    """A page that its caller can't give, for it is free, or somebody else's, or there is none; it stays what it is.
+
+    Of a request's own page it says that somebody has freed it behind the request's back, or has written into its row.
+    """
+
+
 def whole(field: str, value: object, least: int, most: int = MOST_PAGES) -> int:
     """A setting that is a whole number within these limits."""
     try:

@@ -7,10 +7,13 @@ on which tier and the state machines of what is under way.
 
 from __future__ import annotations
 
+import functools
+import operator
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +24,7 @@ from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts
 from kvlitmus.optimized.event import HOST, LIMIT, STORED, CacheEvent, EventLog
 from kvlitmus.optimized.fetch import STOPS, Fetches, FetchSettings
 from kvlitmus.optimized.host import HostTier
+from kvlitmus.optimized.inputs import integers
 from kvlitmus.optimized.late import LateWork
 from kvlitmus.optimized.load import Loaded, Loads
 from kvlitmus.optimized.mover import Mover, NullMover
@@ -37,6 +41,34 @@ NOBODY = 0
 
 SECONDS = 30.0
 """How long a reset waits for what is under way, if it isn't told."""
+
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+_Cache = TypeVar("_Cache", bound="TieredCache")
+
+
+def scheduled(
+    method: Callable[Concatenate[_Cache, _Given], _Answer],
+) -> Callable[Concatenate[_Cache, _Given], _Answer]:
+    """A call of the scheduler's thread, made or not begun, with what it changed told at its end."""
+
+    @functools.wraps(method)
+    def call(cache: _Cache, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        if cache.owner_id is not None:
+            cache.own()
+        calls = cache.calls
+        outer = calls.torn and calls.refuse()
+        calls.changed, calls.torn = outer and calls.changed, True
+        try:
+            answer = method(cache, *given, **named)
+            cache.end_call()
+        except BaseException as error:
+            calls.ended(error, outer)
+            raise
+        calls.torn = outer
+        return answer
+
+    return call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,16 +154,18 @@ class TieredCache(FlatCache):
         tree = self.make_tree(pool, host)  # what takes memory is there before anything ends
         try:
             if not fresh and threads:
-                self.late.give_up(self.works, self.runner, until)
+                self.late.give_up([*self.works, *self.backups.spilling], self.runner, until)
         finally:  # Ctrl-C ends the wait, not the reset: what is under way has been told to end
             self.begin_anew(tree, host)
             if self.log is not None and not fresh:
                 self.log.clear()
+            self.calls = tree.calls
         return list(self.late.works.values())
 
     def begin_anew(self, tree: Tree, host: PagePool) -> None:
         """Use this tree and its pools, with nothing under way."""
         config, parts, threads = self.config, self.tier_parts, not self.stepped
+        self.tear()
         self.works.clear()
         self.late.withhold(tree.pool, host)
         self.plant(tree)
@@ -220,6 +254,7 @@ class TieredCache(FlatCache):
 
     # -- the calls of a flat cache, and what follows on the host -------------------------------
 
+    @scheduled
     def insert(
         self,
         tokens: Numbers,
@@ -230,85 +265,76 @@ class TieredCache(FlatCache):
         chunked: bool = False,
     ) -> Inserted:
         """See :meth:`FlatCache.insert`; what the path uses is backed up as the write policy says, unless chunked."""
-        self.own()
-        inserted = super().insert(tokens, pages, namespace, priority=priority, chunked=chunked)
+        given = integers("pages", pages)
+        inserted = self.tree.insert(namespace, self.named(tokens), given, priority=priority, counts=not chunked)
         if not chunked:
             self.used(inserted.place)
-        self.end_call()
         return inserted
 
+    @scheduled
     def insert_behind(
         self, place: Place, tokens: Numbers, pages: Numbers, *, priority: int = 0, chunked: bool = False
     ) -> Inserted:
         """See :meth:`FlatCache.insert_behind`; the whole path counts as used."""
-        self.own()
-        inserted = super().insert_behind(place, tokens, pages, priority=priority, chunked=chunked)
+        given = integers("pages", pages)
+        inserted = self.tree.insert_behind(place, self.named(tokens), given, priority=priority, counts=not chunked)
         if not chunked:
             self.used(inserted.place)
-        self.end_call()
         return inserted
 
+    @scheduled
     def evict(self, n: int) -> int:
         """See :meth:`FlatCache.evict`; pages with host copies live on there."""
-        self.own()
-        freed = super().evict(n)
-        self.end_call()
-        return freed
+        size = self.config.page_size
+        return self.tree.evict(-(-operator.index(n) // size)) * size
 
+    @scheduled
     def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
         """See :meth:`FlatCache.begin`."""
-        self.own()
-        running = super().begin(rid, tokens, namespace)
-        self.end_call()
-        return running
+        return self.requests.begin(rid, namespace, inputs.tokens(tokens))
 
+    @scheduled
     def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:
         """See :meth:`FlatCache.grow`."""
-        self.own()
-        slots = super().grow(rid, tokens)
-        self.end_call()
-        return slots
+        return self.requests.grow(rid, inputs.tokens(tokens))
 
+    @scheduled
     def publish(self, rid: Hashable, *, chunked: bool = False, upto: int | None = None) -> Running:
         """See :meth:`FlatCache.publish`; what it uses is backed up, unless chunked."""
-        self.own()
-        running = super().publish(rid, chunked=chunked, upto=upto)
+        running = self.requests.publish(rid, chunked=chunked, upto=upto)
         if not chunked:
             self.used(running.place)
-        self.end_call()
         return running
 
+    @scheduled
     def end(self, rid: Hashable, *, keep: bool | int) -> None:
         """See :meth:`FlatCache.end`; what it uses is backed up, if it is kept."""
-        self.own()
         place = self.requests.end(rid, keep=keep)
         if keep is not False:
             self.used(place)
-        self.end_call()
 
     # -- host tier -----------------------------------------------------------------------------
 
     def host_available(self) -> int:
         """How many host slots could be handed out now."""
+        if self.calls.torn:
+            self.calls.refuse()
         return self.host.pool.available()
 
+    @scheduled
     def evict_host(self, n: int) -> int:
         """Free at least ``n`` host slots of pages that are there alone, or as many as can be; how many became free."""
-        self.own()
-        freed = self.tree.evict_host(-(-n // self.config.page_size)) * self.config.page_size
-        self.end_call()
-        return freed
+        size = self.config.page_size
+        return self.tree.evict_host(-(-operator.index(n) // size)) * size
 
+    @scheduled
     def load_back(self, tokens: Numbers, namespace: Hashable = None, *, quota: int | None = None) -> Loaded:
         """Bring what is cached of a key on the host alone back to the device: all of it, or nothing.
 
         The pages are the tree's at once.  Whoever computes with them waits for their layers:
         :meth:`layers_ready`, :meth:`wait_layer`.
         """
-        self.own()
-        loaded = self.loads.load_back(namespace, self.units(tokens), quota)
-        self.end_call()
-        return loaded
+        return self.loads.load_back(namespace, self.units(tokens), quota)
 
     def layers(self) -> int:
         """How many layers a load copies, one after the other."""
@@ -340,9 +366,10 @@ class TieredCache(FlatCache):
 
     # -- observation ---------------------------------------------------------------------------
 
+    @scheduled
     def events(self) -> Sequence[CacheEvent]:
         """What happened since the last call, in order; nothing where events were not asked for."""
-        self.own()
+        self.calls.changed = True
         return self.log.take() if self.log is not None else ()
 
     def end_call(self) -> None:

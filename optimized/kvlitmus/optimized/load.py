@@ -18,7 +18,7 @@ where it ends and one pin on each of its pages.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from kvlitmus.optimized.copying import Copies
@@ -67,20 +67,26 @@ class Loads(Copies):
         sources = tree.runs(found.place, before)
         for run in sources:
             tree.pin(run)
-        work: Work | None = None
         try:
             tree.lock(end)
             try:
                 pages = self.room(behind)
             finally:
                 tree.unlock(end)
-            if pages is not None:
-                work = self.start(found, sources, pages)
-        finally:
-            if work is None:
-                for run in sources:
-                    tree.unpin(run)
-        return Loaded(before, None) if work is None else Loaded(before, work.device_pages, work)
+            work = None if pages is None else self.start(found, sources, pages)
+        except MemoryError:
+            self.let_go(sources)
+            tree.calls.changed = False
+            raise
+        if work is None:
+            self.let_go(sources)
+            return Loaded(before, None)
+        return Loaded(before, work.device_pages, work)
+
+    def let_go(self, sources: Sequence[Run]) -> None:
+        """Nobody needs these host copies any more."""
+        for run in sources:
+            self.tree.unpin(run)
 
     def cost(self, end: Place, behind: int) -> int:
         """How many pages are loaded, and newly locked on the path to ``end``."""
@@ -152,5 +158,4 @@ class Loads(Copies):
         """One of them: unlock the path, unpin the sources."""
         self.works.remove(work)
         self.tree.unlock(work.place)
-        for run in work.runs:
-            self.tree.unpin(run)
+        self.let_go(work.runs)

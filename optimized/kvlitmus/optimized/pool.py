@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kvlitmus.optimized import kernels
 from kvlitmus.optimized.arrays import CACHED, FREE, GROUPED, USED, IntArray, PageArray
+from kvlitmus.optimized.calls import Calls, whole
 from kvlitmus.optimized.slots import Numbers, SlotCalls, as_array, offsets_in
 
 __all__ = ["Numbers", "PagePool", "as_array"]
@@ -34,6 +35,7 @@ class PagePool(SlotCalls):
     """
 
     def __init__(self, pages: int, page_size: int, reserved: int) -> None:
+        self.calls = Calls()
         self.pages = pages
         self.page_size = page_size
         self.offsets = offsets_in(page_size)
@@ -47,10 +49,12 @@ class PagePool(SlotCalls):
 
     # -- in pages ------------------------------------------------------------------------------
 
+    @whole
     def take(self, count: int) -> PageArray | None:
         """``count`` free pages, or ``None``, and nothing changed, where there are too few."""
         if count > self.free_count:
             return None
+        self.calls.changed = True
         pages: PageArray = kernels.take(self.stack, self.free_count, count, self.state)
         self.free_count -= count
         return pages
@@ -62,35 +66,45 @@ class PagePool(SlotCalls):
         """
         self._take_back(pages, USED)
 
+    @whole
     def adopt(self, pages: Numbers) -> None:
         """Callers' pages become a tree's; in pools of devices alone, for of host pages only one tree knows.
 
         Raises ``ValueError``, and changes nothing, where one is free, named twice, a tree's already or not the pool's.
         """
         pages = as_array(pages)
+        calls = self.calls
+        before, calls.changed = calls.changed, True
         wrong = kernels.hand_over(pages, self.state, self.reserved, USED, CACHED)
         if wrong >= 0:
+            calls.changed = before
             self.refuse(pages, wrong, "cached")
 
     def release(self, pages: Numbers) -> None:
         """Take pages back from a tree; raises ``ValueError``, and changes nothing, where one is not a tree's."""
         self._take_back(pages, CACHED)
 
+    @whole
     def _take_back(self, pages: Numbers, was: int) -> None:
         pages = as_array(pages)
         to = FREE if self.group is None else GROUPED
+        calls, kept = self.calls, None if self.group is None else pages.copy()
+        before, calls.changed = calls.changed, True
         wrong = kernels.give_back(pages, self.state, self.reserved, was, to, self.stack, self.free_count)
         if wrong >= 0:
+            calls.changed = before
             self.refuse(pages, wrong, "freed")
-        if self.group is None:
+        if self.group is None or kept is None:
             self.free_count += len(pages)
         else:
-            self.group.append(pages.copy())
+            self.group.append(kept)
 
+    @whole
     def withhold(self, pages: PageArray) -> None:
         """Hand these pages out no more, which are free or withheld already; of those, the others become free."""
         back = np.setdiff1d(self.withheld, pages)
         more = np.setdiff1d(pages, self.withheld)
+        self.calls.changed = True
         self.withheld = pages
         if len(back):
             self.give_back(back)
@@ -114,8 +128,10 @@ class PagePool(SlotCalls):
         if self.group is None:
             self.group = []
 
+    @whole
     def group_end(self) -> None:
         """What was given back in the group becomes free together."""
+        self.calls.changed = True
         group, self.group = self.group, None
         for pages in group or ():
             self.state[pages] = USED

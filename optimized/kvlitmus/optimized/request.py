@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized.arrays import IntArray, PageArray
-from kvlitmus.optimized.branch import Inserted, Place, Units
+from kvlitmus.optimized.branch import Place, Units
 from kvlitmus.optimized.hashing import pack_bigrams
 
 if TYPE_CHECKING:
@@ -72,9 +72,13 @@ class Running:
 
 
 class RequestTable:
-    """All running requests of one pool and one tree; tokens are of the tree's type, or of 64 bits for bigrams."""
+    """All running requests of one pool and one tree; tokens are of the tree's type, or of 64 bits for bigrams.
+
+    Who calls it says where the call begins and ends (:mod:`kvlitmus.optimized.calls`).
+    """
 
     def __init__(self, pool: PagePool, tree: Tree, *, bigram: bool = False) -> None:
+        self.calls = pool.calls
         self.pool = pool
         self.tree = tree
         self.bigram = bigram
@@ -115,21 +119,32 @@ class RequestTable:
         tree, tokens = self.tree, self.own(tokens).copy()
         place = tree.resident_place(tree.match(namespace, self.units(tokens)))
         tree.lock(place)
-        running: Running | None = None
         own: PageArray | None = None
         try:
             shared = tree.path_pages(place)
             own = self.room(-(-len(tokens) // self.size) - len(shared))
-            if own is not None:
-                row = self.pool.slots(np.concatenate((shared, own)))[: len(tokens)]
-                running = Running(namespace, tokens, row, len(shared) * self.size, place)
-        finally:
-            if running is None:
+            if own is None:
                 tree.unlock(place)
-                if own is not None:
-                    self.pool.give_back(own)
-        if running is not None:
+                return None
+            row = self.pool.slots(np.concatenate((shared, own)))[: len(tokens)]
+            running = Running(namespace, tokens, row, len(shared) * self.size, place)
+        except MemoryError:
+            tree.unlock(place)
+            if own is not None:
+                self.pool.give_back(own)
+            self.calls.changed = False
+            raise
+        return self.started(rid, running)
+
+    def started(self, rid: Hashable, running: Running) -> Running:
+        """This request runs; where its id can't be looked up any more, it has not begun."""
+        try:
             self.running[rid] = running
+        except BaseException:
+            if not any(one is running for one in self.running.values()):
+                self.leave(running, running.cached)
+                self.calls.changed = False
+            raise
         return running
 
     def grow(self, rid: Hashable, tokens: IntArray) -> NDArray[np.int64] | None:
@@ -142,16 +157,20 @@ class RequestTable:
         size, before = self.size, request.length
         after = before + len(tokens)
         slots = np.empty(len(tokens), np.int64)
-        request.reserve(after)
-        opened = self.room(-(-after // size) + (-before // size))
-        if opened is None:
-            return None
         rest = min(after, -(-before // size) * size) - before
         if rest:
             last = request.row[-1]
             slots[:rest] = np.arange(last + 1, last + 1 + rest)
+        request.reserve(after)
+        opened = self.room(-(-after // size) + (-before // size))
+        if opened is None:
+            return None
         if len(opened):
-            slots[rest:] = self.pool.opened_slots(opened)[: len(slots) - rest]
+            try:
+                slots[rest:] = self.pool.opened_slots(opened)[: len(slots) - rest]
+            except MemoryError:  # they are free again
+                self.calls.changed = False
+                raise
         request.extend(tokens, slots)
         return slots
 
@@ -166,11 +185,10 @@ class RequestTable:
         request = self.running[rid]
         computed = request.length if upto is None else self.computed(request, upto)
         before = request.cached
-        place = self.store(request, computed, counts=not chunked).place
-        self.tree.lock(place)
+        place, cached = self.store(request, computed, counts=not chunked, lock=True)
+        self.calls.changed = True
         self.tree.unlock(request.place)
-        request.place = place
-        request.cached = self.tree.depth(place) * self.size
+        request.place, request.cached = place, cached
         if request.cached > before:
             self.fill(place, before, request.row)
         return request
@@ -187,10 +205,10 @@ class RequestTable:
         computed = request.length if isinstance(keep, bool) else self.computed(request, keep)
         place, kept = request.place, request.cached
         if keep is not False:
-            place = self.store(request, computed, counts=True).place
-            kept = self.tree.depth(place) * self.size
-        del self.running[rid]  # from here on nothing can fail
+            place, kept = self.store(request, computed, counts=True, lock=False)
         self.leave(request, kept)
+        self.calls.changed = True
+        del self.running[rid]
         return place
 
     @staticmethod
@@ -201,20 +219,24 @@ class RequestTable:
             raise ValueError(f"computed are between {request.cached} and {request.length} units (got {upto})", upto)
         return many
 
-    def store(self, request: Running, computed: int, *, counts: bool) -> Inserted:
+    def store(self, request: Running, computed: int, *, counts: bool, lock: bool) -> tuple[Place, int]:
         """Insert the whole pages among the first ``computed`` units that are the request's own.
 
-        Those that others had cached first are freed.  Where there is no whole page, nothing is used.
+        Returns where what is cached of it ends: a place, and how many units come before that.  Pages that
+        others had cached first are freed.  Where there is no whole page, nothing is used.  With ``lock`` the place is
+        locked once more, before anything can be evicted.
         """
         size, start = self.size, request.cached
         units = self.units(request.tokens[start:])[: computed - start]
-        end = start + len(units) - len(units) % size
-        if not end:
-            return Inserted(0, request.place)
-        pages = request.row[start:end:size] // size
-        stored = self.tree.insert_behind(request.place, units, pages, counts=counts)
-        self.give_back(request, start, stored.already * size)
-        return stored
+        end, place = start + len(units) - len(units) % size, request.place
+        if end:
+            pages = request.row[start:end:size] // size
+            stored = self.tree.insert_behind(place, units, pages, counts=counts)
+            self.give_back(request, start, stored.already * size)
+            place = stored.place
+        if lock:
+            self.tree.lock(place)
+        return place, end
 
     def fill(self, place: Place, before: int, row: NDArray[np.int64]) -> None:
         """Write the slots of a path, from the unit ``before`` on, into a row; it takes no memory."""

@@ -24,6 +24,7 @@ import numpy as np
 
 from kvlitmus.optimized.arrays import IntArray
 from kvlitmus.optimized.branch import SETTLED, STORED, Branch, Place, Run
+from kvlitmus.optimized.calls import whole
 from kvlitmus.optimized.evict import Victims
 from kvlitmus.optimized.paths import Paths
 from kvlitmus.optimized.policy import POLICIES
@@ -59,7 +60,10 @@ class Residency(Paths):
     ) -> None:
         super().__init__(page_size, dtype)
         self.pool = pool
+        self.calls = pool.calls
         self.host = host
+        if host is not None:
+            host.calls = pool.calls
         self.write_back = write_back
         self.restored_counts = restored_counts
         self.free_uids: list[int] = []
@@ -72,8 +76,10 @@ class Residency(Paths):
 
     # -- from the device -----------------------------------------------------------------------
 
+    @whole
     def evict(self, pages: int) -> int:
         """Free ``pages`` device pages, the least valuable first, or as many as are not locked; returns how many."""
+        self.calls.changed = True
         freed = 0
         passed: set[Branch] = set()
         try:
@@ -153,9 +159,11 @@ class Residency(Paths):
 
     # -- from the host -------------------------------------------------------------------------
 
+    @whole
     def evict_host(self, pages: int) -> int:
         """Free ``pages`` host pages of what is on the host alone, or as many as can be; returns how many."""
         assert self.host is not None
+        self.calls.changed = True
         freed = 0
         while freed < pages:
             branch = self.host_victims.best()
@@ -190,10 +198,12 @@ class Residency(Paths):
 
         ``settled``: the contents are there; ``stored``: storage has them, too.
         """
+        self.calls.changed = True
         run.branch.back(run.lo, run.hi, pages, (SETTLED if settled else 0) | (STORED if stored else 0))
 
     def take_host(self, run: Run) -> None:
         """The resident pages of a run have no host copies any more; whose host pages these are is the caller's."""
+        self.calls.changed = True
         run.branch.unback(run.lo, run.hi)
 
     def make_resident(self, runs: Sequence[Run], pages: IntArray) -> None:
@@ -210,6 +220,7 @@ class Residency(Paths):
 
     def come_back(self, runs: Sequence[Run], pages: IntArray) -> None:
         """The same, for pages that have been adopted already."""
+        self.calls.changed = True
         at = 0
         for branch, lo, hi in runs:
             branch.dev_pages[lo:hi] = pages[at : at + hi - lo]
@@ -246,11 +257,13 @@ class Residency(Paths):
     def set_flags(self, run: Run, flags: int) -> None:
         """Add flags to the host copies of a run."""
         if run.branch.flags is not None:
+            self.calls.changed = True
             run.branch.flags[run.lo : run.hi] |= np.uint8(flags)
 
     def clear_flags(self, run: Run, flags: int) -> None:
         """Take flags from the host copies of a run."""
         if run.branch.flags is not None:
+            self.calls.changed = True
             run.branch.flags[run.lo : run.hi] &= np.uint8(~flags & 255)
 
     def clear_all_flags(self, flags: int) -> None:
@@ -266,6 +279,7 @@ class Residency(Paths):
         pins = branch.pins[lo:hi]
         if by < 0 and bool((pins[copies] < 1).any()):
             raise ValueError(f"pages {lo} to {hi} of this branch are not all pinned")
+        self.calls.changed = True
         pins[copies] += by
 
 

@@ -68,9 +68,9 @@ class SlotCalls:
     # -- refusals ------------------------------------------------------------------------------
 
     def refuse(self, pages: Numbers, at: int, what: str) -> None:
-        """Raise ``ValueError``: the page at this index can't be ``cached``, or ``freed``, and why."""
+        """Raise :class:`WrongPage`: the page at this index can't be ``cached``, or ``freed``, and why."""
         page = int(pages[at])
-        raise ValueError(f"page {pages[at]} can't be {what}: {self._why(pages, at)}", page)
+        raise inputs.WrongPage(f"page {pages[at]} can't be {what}: {self._why(pages, at)}", page)
 
     def refuse_row(self, row: NDArray[np.int64], start: int, end: int, at: int, what: str) -> None:
         """The same for the pages of some slots of a row."""

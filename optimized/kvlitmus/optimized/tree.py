@@ -23,6 +23,7 @@ from collections.abc import Hashable
 from kvlitmus.optimized import inputs, levels
 from kvlitmus.optimized.arrays import IntArray
 from kvlitmus.optimized.branch import BUSY, SETTLED, STORED, Branch, Found, Inserted, Match, Place, Run, Units
+from kvlitmus.optimized.calls import whole
 from kvlitmus.optimized.residency import ADDED, DEVICE, HOST, Residency, count
 
 __all__ = ["BUSY", "SETTLED", "STORED", "Branch", "Found", "Inserted", "Place", "Run", "Tree", "Units"]
@@ -33,16 +34,19 @@ class Tree(Residency):
 
     # -- match ---------------------------------------------------------------------------------
 
+    @whole
     def match(self, namespace: Hashable, units: Units) -> Found:
         """The longest known prefix of a key; all of it is used now."""
         return self._matched(*self.walk(self.root(namespace), 0, self.units_of(units)))
 
+    @whole
     def match_pages(self, namespace: Hashable, units: Units) -> Match:
         """:meth:`match`, with the pages of what is resident."""
         found = self.match(namespace, units)
         place = self.resident_place(found)
         return Match(self.path_pages(place), place, found.known - found.resident, found.place)
 
+    @whole
     def resume(self, place: Place, units_behind: Units) -> Found:
         """:meth:`match` for a caller that knows, and keeps locked, the place where a part of its key ends.
 
@@ -53,6 +57,7 @@ class Tree(Residency):
         return self._matched(*self.walk(branch, end, self.units_of(units_behind)))
 
     def _matched(self, branch: Branch, end: int) -> Found:
+        self.calls.changed = True
         self.clock += 1
         self._touch(branch, end)
         self._offer_used(branch, end)
@@ -99,6 +104,7 @@ class Tree(Residency):
         """
         return self.insert_behind(Place(self.root(namespace), 0), units, pages, priority=priority, counts=counts)
 
+    @whole
     def insert_behind(
         self, place: Place, units: Units, pages: IntArray, *, priority: int = 0, counts: bool = True
     ) -> Inserted:
@@ -121,6 +127,7 @@ class Tree(Residency):
         back = self.runs(Place(branch, end), already) if already < known + above else ()
         if already - above < len(pages):
             self.pool.adopt(pages[already - above :])
+        self.calls.changed = True
         self.clock += 1
         if back:
             self.come_back(back, pages[already - above : known])
@@ -148,7 +155,14 @@ class Tree(Residency):
         Whatever takes much memory is taken here, before an insert has any effect.
         """
         if end == branch.n and branch.parent is not None:
-            branch.room(len(units) // self.page_size, self.page_size)
+            calls = self.calls
+            before, calls.changed = calls.changed, True  # its arrays are moved one after the other
+            try:
+                branch.room(len(units) // self.page_size, self.page_size)
+            except MemoryError:
+                calls.changed = before
+                raise
+            calls.changed = before
             return branch
         uid = self.free_uids[-1] if self.free_uids else len(self.by_uid)
         self.victims.room(uid)
@@ -206,6 +220,7 @@ class Tree(Residency):
         if resident:
             parent.resident_at = count(parent.resident_at, at)
 
+    @whole
     def insert_host(self, anchor: Place, units: Units, pages: IntArray) -> tuple[int, int]:
         """Cache what was read from storage below a place, on the host, in these host pages.
 
@@ -225,6 +240,7 @@ class Tree(Residency):
         if known < len(pages) and (self.write_back or self.has_host_copy(Place(branch, end))):
             room = self.room(branch, end, new)
             room.room_for_copies()
+        self.calls.changed = True
         self.clock += 1
         self._touch_below(branch, end, top, start)
         self._offer_used(branch, end)
@@ -256,6 +272,7 @@ class Tree(Residency):
             raise ValueError(f"the prefix of {branch.base + end} pages is not locked: it may be gone any time")
         return branch, end
 
+    @whole
     def lock(self, place: Place) -> None:
         """Protect the path to a place once more; a root needs no protection.
 
@@ -272,6 +289,7 @@ class Tree(Residency):
             branch, end = self.check(place)
             if end > branch.dev:
                 raise ValueError(f"this place is not resident: {branch.dev} pages of its branch are, not {end}")
+        self.calls.changed = True
         entry = 2 * end + 1
         while branch.parent is not None:
             locks = branch.locks
@@ -298,6 +316,7 @@ class Tree(Residency):
         self.check(place)
         self.release(place)
 
+    @whole
     def release(self, place: Place) -> None:
         """The same for whoever holds the lock, so that the place can't be gone."""
         branch, end, _ = place
@@ -307,6 +326,7 @@ class Tree(Residency):
             found = bisect_left(locks, entry) if locks is not None else 0
             if locks is None or found == len(locks) or locks[found] != entry:
                 raise ValueError(f"the prefix of {branch.base + end} pages is not locked")
+            self.calls.changed = True
             del locks[found]
             after = locks[-1] >> 1 if locks else 0
             less = (entry >> 1) - after

@@ -117,6 +117,7 @@ class WorkTable:
 
     def __init__(self) -> None:
         self.last = 0
+        self.unlisted = 0
         self.works: dict[int, Work] = {}
         self.again: dict[int, Work] = {}
         self.faults: deque[BaseException] = deque(maxlen=16)
@@ -126,6 +127,11 @@ class WorkTable:
         self.last += 1
         work = self.works[self.last] = Work(self.last, kind, place)
         return work
+
+    def aside(self, kind: str, place: Place) -> Work:
+        """Work that is over before its call is, so that nobody looks for it: its number is negative."""
+        self.unlisted -= 1
+        return Work(self.unlisted, kind, place)
 
     def remove(self, work: Work) -> None:
         """It is over, and was taken note of."""

@@ -9,6 +9,7 @@ namespace kvlitmus {
 
 inline TreeObject* owner(PyObject* self) { return reinterpret_cast<TreeObject*>(self); }
 inline Tree& tree_of(PyObject* self) { return *owner(self)->tree; }
+inline PoolObject* pool_at(PyObject* self) { return reinterpret_cast<PoolObject*>(owner(self)->pool); }
 
 // -- namespaces ---------------------------------------------------------------------------------------------------
 
@@ -202,7 +203,10 @@ inline bool insert_at(PyObject* self, Spot spot, PyObject* name, const char* uni
 }
 
 inline PyObject* unlocked(PyObject* self, Spot spot) {
-    if (tree_of(self).unlock(spot)) Py_RETURN_NONE;
+    if (tree_of(self).unlock(spot)) {
+        note(pool_at(self));
+        Py_RETURN_NONE;
+    }
     return PyErr_Format(PyExc_ValueError, "the prefix of %lld pages is not locked",
                         static_cast<long long>(tree_of(self).depth(spot)));
 }

@@ -2,6 +2,8 @@
 // class: `brought` makes an array of other sequences, `refuse` says why a page is refused.
 #include "python.h"
 
+#include <structmember.h>
+
 namespace kvlitmus {
 
 PyTypeObject* pool_type;
@@ -33,6 +35,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* named) {
 void drop(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     delete reinterpret_cast<PoolObject*>(self)->pool;
+    Py_XDECREF(reinterpret_cast<PoolObject*>(self)->calls);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -44,7 +47,9 @@ PyObject* take(PyObject* self, PyObject* given) {
     if (count < 0) return PyErr_Format(PyExc_ValueError, "no pool hands out %lld pages", static_cast<long long>(count));
     View view;
     Ref pages = new_array(count, names.int32, view);
-    if (pages) pool_of(self).take(count, reinterpret_cast<int32_t*>(view.bytes()));
+    if (!pages) return nullptr;
+    pool_of(self).take(count, reinterpret_cast<int32_t*>(view.bytes()));
+    note(reinterpret_cast<PoolObject*>(self));
     return pages.release();
 }
 
@@ -157,6 +162,19 @@ PyObject* group_end(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
 }
 
+PyObject* watch(PyObject* self, PyObject* calls) {
+    auto* pool = reinterpret_cast<PoolObject*>(self);
+    Ref slot(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(calls)), "changed"));
+    if (!slot) return nullptr;
+    auto* member = reinterpret_cast<PyMemberDescrObject*>(slot.get());
+    if (!Py_IS_TYPE(slot.get(), &PyMemberDescr_Type) || member->d_member->type != T_OBJECT_EX)
+        return PyErr_Format(PyExc_TypeError, "these calls have no slot for what they have changed");
+    Ref old(pool->calls);
+    pool->calls = Py_NewRef(calls);
+    pool->changed = reinterpret_cast<PyObject**>(reinterpret_cast<char*>(calls) + member->d_member->offset);
+    Py_RETURN_NONE;
+}
+
 PyObject* available(PyObject* self, PyObject*) {
     return PyLong_FromLongLong(pool_of(self).free_count() * pool_of(self).page_size);
 }
@@ -180,6 +198,7 @@ PyMethodDef methods[] = {
     {"state_of", state, METH_O, "The state of a page."},
     {"group_begin", group_begin, METH_NOARGS, "What is given back from now on waits."},
     {"group_end", group_end, METH_NOARGS, "What was given back in the group becomes free together."},
+    {"watch", watch, METH_O, "Note in these Calls when a step of a request has been made."},
     {"available", available, METH_NOARGS, "How many slots could be handed out now."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -190,7 +190,16 @@ extern PyTypeObject* shadow_type;
 struct PoolObject {
     PyObject_HEAD
     Pool* pool;
+    PyObject* calls;  // kvlitmus.optimized.calls.Calls, or none
+    PyObject** changed;  // where these say whether they have changed anything
 };
+
+// A step has been made: a larger call that is made of it has begun.
+inline void note(PoolObject* pool) {
+    if (!pool->changed || *pool->changed == Py_True) return;
+    Ref old(*pool->changed);
+    *pool->changed = Py_NewRef(Py_True);
+}
 
 struct TreeObject {
     PyObject_HEAD

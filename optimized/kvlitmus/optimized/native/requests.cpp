@@ -36,6 +36,7 @@ PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count) {
             for (into[at] = slot; ++at < stop;) into[at] = ++slot;
             --at;
         }
+        note(pool_at(self));
         return begun.release();
     });
     if (locked && (!answer || answer == Py_None)) tree.unlock(spot);
@@ -43,14 +44,14 @@ PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     return answer;
 }
 
-// store(place, units, row, start, counts): insert the pages of the row from `start` on, as many as the units fill, and
-// take those back that were cached already; as insert_behind answers.
+// store(place, units, row, start, counts, lock): insert the pages of the row from `start` on, as many as the units fill,
+// take those back that were cached already, and lock where they end, if asked to; the place of that.
 PyObject* store(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Spot spot;
     PyObject* name = nullptr;
     View units, row;
     int64_t start;
-    if (!given_as_many(count, 5, "store") || !count_of(args[3], start) || !kept(self, args[0], spot, &name) ||
+    if (!given_as_many(count, 6, "store") || !count_of(args[3], start) || !kept(self, args[0], spot, &name) ||
         !open_units(self, args[1], units) || !open_row(args[2], row) || !kept(self, args[0], spot, &name))
         return nullptr;
     Tree& tree = tree_of(self);
@@ -60,20 +61,20 @@ PyObject* store(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     RowPages own = {reinterpret_cast<const int64_t*>(row.bytes()) + start, size};
     Tree::Inserted inserted{};
     bool done = insert_at(self, spot, name, units.bytes(), own, pages, 0, args[4] == Py_True, inserted);
-    sweep(owner(self));
-    if (!done) return nullptr;
     int64_t wrong = inserted.wrong;
-    if (wrong == FINE) {
-        PyObject* vain = guarded([&]() -> PyObject* {
+    if (done && wrong == FINE) {
+        note(pool_at(self));
+        try {
             wrong = tree.pool.take_back(own, inserted.known, USED);
-            Py_RETURN_NONE;
-        });
-        if (!vain) return nullptr;
-        Py_DECREF(vain);
-        if (wrong == FINE)
-            return named_tuple(names.inserted, PyLong_FromLongLong(above + inserted.known),
-                               place_at(self, inserted.spot, name));
+            if (wrong == FINE && args[5] == Py_True) tree.lock(inserted.spot);
+        } catch (const std::bad_alloc&) {
+            PyErr_NoMemory();
+            done = false;
+        }
     }
+    sweep(owner(self));  // which may run anything
+    if (!done) return nullptr;
+    if (wrong == FINE) return place_at(self, inserted.spot, name);
     int64_t first = inserted.wrong == FINE ? 0 : inserted.known, last = inserted.wrong == FINE ? inserted.known : pages;
     Ref made(PyObject_CallMethod(owner(self)->pool, "refuse_row", "OLLLs", args[2], static_cast<long long>(start + first * size),
                                  static_cast<long long>(start + last * size), static_cast<long long>(wrong - first),
@@ -103,6 +104,7 @@ PyObject* leave(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         });
         if (!back) return nullptr;
         Py_DECREF(back);
+        if (wrong == FINE) note(pool_at(self));
     }
     if (wrong == FINE) return unlocked(self, spot);
     Ref made(PyObject_CallMethod(owner(self)->pool, "refuse_row", "OLLLs", args[1], static_cast<long long>(start),

@@ -293,6 +293,7 @@ PyObject* evict(PyObject* self, PyObject* given) {
     int64_t pages;
     if (!whole(given, pages) || !ready(owner(self))) return nullptr;
     PyObject* answer = guarded([&] { return PyLong_FromLongLong(tree_of(self).evict(pages)); });
+    if (answer) note(pool_at(self));
     sweep(owner(self));
     return answer;
 }
