@@ -200,7 +200,8 @@ def _refill(checker: Checker, before: Seen) -> tuple[tuple[tuple[int, ...], ...]
             return tuple(grants), False
         if got is None:
             return tuple(grants), True
-        grant = checker.granted(got)
+        # Integers that are no slots are what became of the pool, and no fault of the port's form.
+        grant = tuple(checker.plain(checker.bounded(checker.listed(got, "slots"), "slots")))
         grants.append(grant)
         page = page_granted(checker.setting, grant, taken)
         if page is None:
