@@ -11,6 +11,7 @@ from typing import Any
 
 from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.facts import UNKNOWN
+from kvlitmus.spec.prefix import tier_calls
 from kvlitmus.spec.prefix.calls import Begin, Evict, Reset
 from kvlitmus.spec.prefix.frame.explain import Effect
 from kvlitmus.spec.prefix.frame.judged_step import Look
@@ -18,7 +19,7 @@ from kvlitmus.spec.prefix.page import Block, Page, Tree
 from kvlitmus.spec.prefix.rules.evict import Choosing
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import RequestState, State
-from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers
 from kvlitmus.spec.prefix.windows import Doubt, Rank, Window
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, Tokens
 from tests.spec.support.boundaries import (
@@ -468,10 +469,11 @@ def disturbed(
     says: list[Name],
     before: dict[Name, int],
     after: dict[Name, int],
-    *,
     here_before: tuple[Name, ...] = (A,),
     here_after: tuple[Name, ...] = (A,),
+    *,
     call: Any = MATCH,
+    below: Tiers | None = None,
     failed: frozenset[Name] = frozenset(),
     **config: Any,
 ) -> Row:
@@ -485,7 +487,7 @@ def disturbed(
         says,
         setting=setting(3, **{"host_pages": 4, **config}),
         call=call,
-        below_before=Tiers(),
+        below_before=Tiers() if below is None else below,
         tiers_seen_before=shown(before, here_before),
         tiers_seen=shown(after, here_after),
         failed_backups=failed,
@@ -493,20 +495,40 @@ def disturbed(
 
 
 def appeared(says: list[Name], write: str = "write_through", here: tuple[Name, ...] = ()) -> Row:
-    """Which of three new host copies came from nowhere: one of a backup that began, one of a load, one of neither."""
+    """Which of two new host copies, which no backup began to make, came from nowhere."""
     return row(
         "copies_of_nothing",
         says,
         setting=setting(3, host_pages=4, write=write),
         below_before=Tiers(),
-        below=Tiers(begun=(work(1, "backup", 5), work(2, "load", 6))),
         tiers_seen_before=TierSeen(cached=dict.fromkeys((A, B, C), PageNo(0))),
         tiers_seen=TierSeen(cached=dict.fromkeys(here, PageNo(0))),
-        host_appeared=frozenset({A, B, C}),
+        host_committed=frozenset({B, C}),
     )
 
 
+FETCHED = Prefetched(7, (A,), 4, None, 0.0, hit=4, got=4, ended=True)
+"""A prefetch of page 5 that has been read to its end."""
+
+
+def at_tick(says: list[Name], *, ended: bool = True, **profile: Any) -> Row:
+    """Whether a page that a tick finds elsewhere on the host was disturbed, where a prefetch of it has ended or not."""
+    running = Tiers(prefetches=Prefetches({1: FETCHED._replace(ended=ended)}, {7: 1}))
+    return disturbed(says, {A: 1}, {A: 2}, (), (), call=tier_calls.Tick(), profile=profile, below=running)
+
+
 COPIES = (
+    row(
+        "host_committed",
+        frozenset({B, C}),
+        below=Tiers(begun=(work(1, "backup", 5), work(2, "load", 6))),
+        host_appeared=frozenset({A, B, C}),
+    ),
+    at_tick([], commit="tick", backup_moment="tick"),
+    at_tick([], commit="tick", reserve="hit"),
+    at_tick([A], commit="tick"),
+    at_tick([A], backup_moment="tick"),
+    at_tick([A], ended=False, commit="tick", backup_moment="tick"),
     disturbed([], {A: 1}, {A: 1}),
     disturbed([A], {A: 1}, {}),
     disturbed([A], {A: 1}, {A: 2}),

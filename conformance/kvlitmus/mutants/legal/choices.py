@@ -19,9 +19,9 @@ from kvlitmus.conformance.specimen.prefix.tier import TierTree
 from kvlitmus.conformance.specimen.prefix.tree import POLICIES, Node, RadixTree, Unit
 from kvlitmus.conformance.specimen.prefix.works import ENDED, Fetch
 from kvlitmus.conformance.specimen.stores import PageShelf
-from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
+from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, THROUGH, TIMED
 from kvlitmus.mutants.legal.prefix.flat import BOTH, EVERYWHERE
-from kvlitmus.mutants.prefix.backup import APART, STREAMS, AcksInAnyOrder
+from kvlitmus.mutants.prefix.backup import APART, STREAMS, AcksInAnyOrder, BacksUpAtTheTick
 from kvlitmus.mutants.prefix.event import BY_NAME, TellsHitsAgain
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.interface import Sizes
@@ -332,6 +332,16 @@ class CommitsAtTheTick(Prefetcher):
             fetch.pages = fetch.pages[:kept]
         super().commit(fetch)
         fetch.done = read
+
+
+@null_mutant(
+    "backups-and-commits-at-the-tick",
+    beside=(BacksUpAtTheTick,),
+    profile=replace(PROFILE, commit="tick", backup_moment="tick"),
+    configs=NOT_BACK,
+)
+class BackupsAndCommitsAtTheTick(CommitsAtTheTick):
+    """One tick begins backups, makes room for them, and commits what was read: what went may come again with it."""
 
 
 @null_mutant("null-store-keeps-either", profile=replace(PROFILE, store_put="either"))

@@ -412,6 +412,7 @@ ACTIONS: Mapping[On, Row] = {
             what: because(*[one.cause for one in causes], backup_moment="tick")
             for what, causes in joined(HOST_ROOM, BACKS, {What.MOVE_COPY: because(Cause.POLICY)}).items()
         },
+        {What.MOVE_COPY: because(Cause.COMMIT, commit="tick")},  # what went to make room comes again with a commit
     ),
     On.COMMIT: COMMITS,
     On.DETACHED: RETURNS,

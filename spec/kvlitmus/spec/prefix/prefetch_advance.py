@@ -101,7 +101,9 @@ def note_commit(state: State, setting: Setting, one: Prefetched, before: TierSee
     if one.anchor is not None:
         unsure = unsure.union(path_to(one.anchor, before))
     fetches = tiers.prefetches
-    range_ = (new, max(new, filled)) if setting.seen else (0, one.got)
+    # What went to make room at a tick, and came again with its commit, is in another page of the host.
+    again = sum([before.hosted.get(name, page) != page for name, page in after.hosted.items() if name in one.names])
+    range_ = (new, max(new, filled) + again * size) if setting.seen else (0, one.got)
     added = {**fetches.added, one.rid: range_}
     return put(state, tiers._replace(unsure=unsure, prefetches=fetches._replace(added=added)))
 

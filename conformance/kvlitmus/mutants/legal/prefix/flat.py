@@ -308,7 +308,8 @@ class SlruAfterThreeHits(RadixTree):
 
     def __init__(self, page_size: int, policy: str, release: object) -> None:
         super().__init__(page_size, policy, release)  # type: ignore[arg-type]
-        self.worth = lambda node: (int(node.hits >= 3), node.touched, node.serial)
+        if policy == "slru":
+            self.worth = lambda node: (int(node.hits >= 3), node.touched, node.serial)
 
 
 @null_mutant("evicts-ahead", profile=replace(PROFILE, evict_slack=2), configs=SHORT)

@@ -502,6 +502,7 @@ REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {
     (What.MOVE_COPY, Cause.SPILL): spilled,
     (What.MOVE_COPY, Cause.POLICY): lambda look: failed_names(look, BACKUP),
     (What.BACK, Cause.COMMIT): committed,
+    (What.MOVE_COPY, Cause.COMMIT): committed,
     (What.DROP, Cause.NEED): dropped_for_room,
     (What.DROP, Cause.FAILED): lambda look: failed_names(look, BACKUP),
     (What.HOST_RELEASE, Cause.ASKED): host_pages_dropped,

@@ -26,11 +26,11 @@ from kvlitmus.spec.prefix.prefetch_advance import committed, ending, gate_of, kn
 from kvlitmus.spec.prefix.rules import host_copies as _host_copies  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import load as _load  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.seen import TierSeen
+from kvlitmus.spec.prefix.seen import Got, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import query_hit_of
 from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Poll, Prefetch, TellLoaded, Tick
-from kvlitmus.spec.prefix.tier_state import Prefetched, Tiers, droppable, reclaimable
+from kvlitmus.spec.prefix.tier_state import Prefetched, Tiers, Work, droppable, reclaimable
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor
 
@@ -192,6 +192,24 @@ def fetch_length(below_before: Tiers, below: Tiers, setting: Setting, call: Adva
     rid = below_before.prefetches.by_number[below_before.prefetches.of_job[call.job]].rid
     fresh = (work for work in below.begun if work.job.kind == FETCH and work.job.rid == rid)
     return Tokens(next((len(work.names) for work in fresh), 0) * setting.size)
+
+
+@fact(0)
+def storage_reads(tiers_seen: TierSeen) -> Sequence[Got]:
+    """What storage was asked to read during the call."""
+    return tiers_seen.record.got
+
+
+@fact(0)
+def jobs_before(below_before: Tiers) -> Mapping[int, Work]:
+    """The jobs that were under way before the call."""
+    return below_before.work
+
+
+@fact(0)
+def prefetches_made(then: State) -> int:
+    """How many prefetches there were since the cache was empty."""
+    return 0 if then.tiers is None else then.tiers.prefetches.serial
 
 
 @fact(0)
@@ -436,6 +454,7 @@ def a_prefetch_skips_what_is_cached(fetch_matched: Tokens, known_certain: Tokens
     source="R-PF-05; H-40, sglang#30053",
     reference="prefix.hierarchy.occupied",
     allowed="from {occupied_least} to {occupied_most} units",
+    premise="occupied_most",
 )
 def prefetches_under_way_are_counted(occupied_now: Tokens, occupied_least: Tokens, occupied_most: Tokens) -> bool:
     """The units that count against the rate limit MUST be those of the prefetches under way, and return to zero with them."""
@@ -456,7 +475,14 @@ def a_query_leads_to_a_fetch_of_what_was_found(query_hit: Tokens, query_least: T
     return fetch_length == (query_hit if query_hit >= query_least else 0)
 
 
-@rule("FETCH-09", kind=Kind.STATE, needs=("prefetching", "lifecycle"), source="R-PFT-02", reference="prefix.fetch.read")
+@rule(
+    "FETCH-09",
+    kind=Kind.STATE,
+    needs=("prefetching", "lifecycle"),
+    source="R-PFT-02",
+    reference="prefix.fetch.read",
+    premise="storage_reads",
+)
 def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[tuple[str, int]]) -> bool:
     """A fetch MUST read the pages that its query found, each once, in order, and no others."""
     return not fetch_disorder
@@ -496,11 +522,11 @@ def a_request_waits_as_the_stop_policy_says(poll_answer: bool, stop_allowed: Seq
     source="R-PFC-01, R-PFC-06",
     reference="prefix.fetch.commit",
     allowed="at most {commit_range}",
-    premise="host_appeared",
+    premise="host_committed",
 )
-def a_commit_adds_nothing_but_what_was_fetched(host_appeared: frozenset[Name], commit_range: frozenset[Name]) -> bool:
+def a_commit_adds_nothing_but_what_was_fetched(host_committed: frozenset[Name], commit_range: frozenset[Name]) -> bool:
     """A commit MUST add to the tree no page beyond those that were fetched completely."""
-    return host_appeared <= commit_range
+    return host_committed <= commit_range
 
 
 @rule(
@@ -545,6 +571,7 @@ def what_was_cached_stays_where_it_was(
     needs=("tiers",),
     source="R-PFC-08, R-PFC-06",
     reference="prefix.fetch.abandon",
+    premise="jobs_before",
 )
 def only_a_poll_commits(host_appeared: frozenset[Name]) -> bool:
     """What was fetched MUST NOT get into the tree but by the poll of the request that waits for it: an aborted one leaves nothing."""

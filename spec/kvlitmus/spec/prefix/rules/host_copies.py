@@ -8,7 +8,6 @@ because the device has the page, too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kvlitmus.spec.interface.tiers import BACKUP
@@ -18,6 +17,7 @@ from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.calls import Reset
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
+from kvlitmus.spec.prefix.tier_calls import Tick
 from kvlitmus.spec.prefix.tier_state import Tiers, reclaimable
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
@@ -25,9 +25,15 @@ from kvlitmus.spec.words.units import Name, PageNo
 
 
 @fact(3)
-def host_appeared(hosted_before: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> AbstractSet[Name]:
+def host_appeared(hosted_before: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> frozenset[Name]:
     """Names without a host copy before the call and with one after it."""
-    return hosted.keys() - hosted_before.keys()
+    return frozenset(hosted.keys() - hosted_before.keys())
+
+
+@fact(3)
+def host_committed(below: Tiers, host_appeared: frozenset[Name]) -> frozenset[Name]:
+    """Names without a host copy before the call and with one after it, but for those that a backup began to make."""
+    return host_appeared.difference(*[work.names for work in below.begun if work.job.kind == BACKUP])
 
 
 @fact(3)
@@ -50,23 +56,29 @@ def copies_disturbed(
     if back:  # what leaves the device is copied, whether there is a copy or not
         moved -= here_before.keys() - here.keys()
     gone = {name for name in was if name not in now and name in here_before and name in here} - spare
+    if isinstance(call, Tick) and setting.profile.commit == "tick" and _makes_room_at_ticks(setting):
+        # what went to make room may come again with a commit of the same tick
+        moved -= {name for one in below_before.prefetches.under_way() if one.ended for name in one.names}
     return sorted((moved | gone) - failed_backups)
+
+
+def _makes_room_at_ticks(setting: Setting) -> bool:
+    """Whether a tick may evict from the host: for backups, or for what storage has told."""
+    return setting.profile.backup_moment == "tick" or setting.profile.reserve == "hit"
 
 
 @fact(3)
 def copies_of_nothing(
     setting: Setting,
     below_before: Tiers,
-    below: Tiers,
     tiers_seen_before: TierSeen,
     tiers_seen: TierSeen,
-    host_appeared: AbstractSet[Name],
+    host_committed: frozenset[Name],
 ) -> Sequence[Name]:
     """Pages with a new host copy that no backup began to make, no prefetch asked for, and that were not written back."""
-    if not host_appeared:
+    if not host_committed:
         return []
-    left = frozenset(host_appeared).difference(*[work.names for work in below.begun if work.job.kind == BACKUP])
-    left = left.difference(*[one.names for one in below_before.prefetches.by_number.values()])
+    left = host_committed.difference(*[one.names for one in below_before.prefetches.by_number.values()])
     if setting.config.write == WRITE_BACK:
         left -= tiers_seen_before.cached.keys() - tiers_seen.cached.keys()
     return sorted(left)
