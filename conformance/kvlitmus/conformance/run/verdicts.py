@@ -1,8 +1,8 @@
 """Verdicts: what is said about each rule, concluded from what the items of a run brought.
 
 Pure functions over plain data: nothing here plays, prints or reads.  A verdict is *passed* only
-if the rule was evaluated at least once and never broken.  What was never evaluated gets the
-first of these grounds that is true:
+if the rule was evaluated at least once where it matters (its premise was true) and never broken.
+What never was gets the first of these grounds that is true:
 
 1. the target offers no such capability, or its profile leaves the situation undefined, or the
    depth of the run is too small: *not applicable*;
@@ -388,7 +388,8 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {scope.depth}"
     if is_misuse(rule) and scope.misuse == "undefined" and not scope.force_misuse:
         return "the profile says that misuse is undefined (--force-misuse tries it all the same)"
-    unknown = sum(result.unknown[rule.id] for result in played)
+    idle = any(result.idle[rule.id] for result in played)  # then it was known what it speaks of
+    unknown = 0 if idle else sum(result.unknown[rule.id] for result in played)
     if MATCH_SLOTS & set(rule.facts) and unknown:
         return "the target's match names no slots"
     if unknown:

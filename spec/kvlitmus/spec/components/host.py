@@ -214,6 +214,7 @@ def host_entries_appear_only_as_backups_land(component_host_appeared: Collection
     source="R-SWA-07; design",
     reference="components.host.evict_host",
     allowed="entries leave the host by evictions there, and by resets",
+    premise="component_host_held",
 )
 def host_entries_vanish_only_by_evictions_there(component_host_vanished: Collection[At]) -> bool:
     """An entry MUST leave the host only by an eviction there of its component, for a backup too, with an evicted entry of its own prefix that it goes with by the profile, or by a reset; not by an eviction from the device, a load back, or a copy that failed."""
@@ -227,6 +228,7 @@ def host_entries_vanish_only_by_evictions_there(component_host_vanished: Collect
     source="R-LK-08, R-SWA-08",
     reference="components.host.evict_host",
     allowed="entries that the boundary of no copy or write needs",
+    premise="component_host_held",
 )
 def an_eviction_from_the_host_spares_what_a_copy_needs(component_host_unprotected: Collection[At]) -> bool:
     """An eviction from the host MUST NOT take an entry that the boundary of a running copy or write needs and that was there when it began, nor what the copy reads or has brought where that counts from its beginning, nor for a backup one that its own boundary needs."""
@@ -240,6 +242,7 @@ def an_eviction_from_the_host_spares_what_a_copy_needs(component_host_unprotecte
     source="R-SWA-05, R-MA-04",
     reference="components.host.perform",
     allowed="each place of a pool of the host free, cached, or a backup's: one of these",
+    premise="component_host_held",
 )
 def every_place_of_the_host_has_one_home(component_host_homes: Mapping[str, Sequence[int]]) -> bool:
     """Each place of a pool of the host MUST be free, cached for one prefix of one component, or a running backup's: exactly one of these."""
@@ -253,6 +256,7 @@ def every_place_of_the_host_has_one_home(component_host_homes: Mapping[str, Sequ
     source="R-WB-03, R-SWA-01",
     reference="components.host.evict_host",
     allowed="KV whose prefix is on the host too",
+    premise="component_host_held",
 )
 def a_run_on_the_host_is_closed_towards_the_root(component_host_gaps: Collection[At]) -> bool:
     """An entry of a run MUST be on the host only while the entry before it is there: that it is on the device is not enough, where it can be evicted."""
@@ -266,6 +270,7 @@ def a_run_on_the_host_is_closed_towards_the_root(component_host_gaps: Collection
     source="R-SWA-07, R-HT-02",
     reference="components.host.evict_host",
     allowed="entries of other components only beside KV",
+    premise="component_host_held",
 )
 def other_components_go_with_the_kv_on_the_host(component_host_orphans: Collection[At]) -> bool:
     """Unless the profile says that components are evicted each alone, an entry MUST be on the host only while the KV of its prefix is there."""

@@ -43,6 +43,12 @@ def ranks_unread(answer: Together) -> Sequence[tuple[int, int]]:
 
 
 @fact(0)
+def ranks_decided(answer: Together) -> bool:
+    """Whether some rank found, granted, committed, acknowledged or evicted a page."""
+    return any(any(one.prefixes) for trace in answer.traces for one in trace.decisions)
+
+
+@fact(0)
 def rank_choices(answer: Together) -> Sequence[Sequence[Decision]] | Unknown:
     """For each rank what it decided, in order, without victims; unknown where one did not return."""
     return _of_all(answer, lambda one: one.kind != VICTIMS)
@@ -160,6 +166,13 @@ def looks_of(ranks: RanksState) -> Mapping[int, RankView]:
 def some_unseen(ranks: RanksState) -> bool:
     """Whether nobody could look at some living rank: what it has is unknown, and not in order."""
     return not set(ranks.living(ranks.world.ranks)) <= set(looks_of(ranks))
+
+
+@fact(0, ports=PORT)
+def ranks_holding(ranks_then: RanksState) -> Sequence[int]:
+    """The ranks that have pages cached, or under way."""
+    looks = looks_of(ranks_then).items()
+    return [rank for rank, one in looks if one.device or one.host or one.writing or one.loading or one.reading]
 
 
 @fact(0, ports=PORT)

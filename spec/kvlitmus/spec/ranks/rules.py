@@ -28,6 +28,7 @@ from kvlitmus.spec.ranks.facts import equal
     source="R-MR-02; sglang#28429",
     reference="ranks.settle",
     allowed="the same decisions on every rank",
+    premise="ranks_decided",
 )
 def ranks_decide_alike(rank_choices: Sequence[Sequence[Decision]]) -> bool:
     """All ranks of a tree MUST decide the same in the same call: what is found, granted, committed and acknowledged."""
@@ -54,6 +55,7 @@ def ranks_choose_equal_victims(rank_victims: Sequence[Sequence[Decision]]) -> bo
     reference="ranks.view",
     allowed="trees, copies, prefetches and free pages that are equal on every rank of a tree",
     needs=("ranks_view",),
+    premise="ranks_holding",
 )
 def trees_stay_equal(rank_looks: Sequence[Sequence[RankView]]) -> bool:
     """After every step all ranks of a tree MUST have the same pages on each tier, in the same order of use, the same windows
@@ -68,6 +70,7 @@ def trees_stay_equal(rank_looks: Sequence[Sequence[RankView]]) -> bool:
     source="R-MR-01; sglang#30760, sglang#36425",
     reference="ranks.rounds",
     allowed="the same collectives for all members of a group",
+    premise="group_operations",
 )
 def members_enter_equal_collectives(group_operations: Sequence[Sequence[Sequence[str]]]) -> bool:
     """All members of a group MUST enter the same sequence of collectives, whatever each of them has by itself."""
@@ -80,6 +83,7 @@ def members_enter_equal_collectives(group_operations: Sequence[Sequence[Sequence
     source="R-MR-05; sglang#27264",
     reference="ranks.layout",
     allowed="values of the same meaning in the same places, on every member of a group",
+    premise="group_operations",
 )
 def layouts_are_equal(group_layouts: Sequence[Sequence[Sequence[tuple[tuple[str, ...], int]]]]) -> bool:
     """What members of a group bring to a collective MUST have one layout: as many values, each about the same thing; what
@@ -176,6 +180,7 @@ def what_has_ended_on_every_rank_is_acknowledged(
     source="R-MR-08",
     reference="ranks.ended",
     allowed="no end before every rank may stop, or reading has ended early on one",
+    premise="not poll_ends",
 )
 def a_prefetch_ends_by_agreement(poll_ended: bool, poll_ends: bool) -> bool:
     """A prefetch MUST NOT end before the stop policy lets every rank end it, or reading has ended early on one of them: a
@@ -190,6 +195,7 @@ def a_prefetch_ends_by_agreement(poll_ended: bool, poll_ends: bool) -> bool:
     source="R-MR-08",
     reference="ranks.ended",
     allowed="an end where every rank may stop, and where reading has ended early on one",
+    premise="poll_ends",
 )
 def a_prefetch_that_all_may_end_ends(poll_ended: bool, poll_ends: bool) -> bool:
     """A prefetch that the stop policy lets every rank end, or whose reading has ended early on one of them, MUST end on all of
@@ -283,6 +289,7 @@ def a_prefetch_needs_storage_on_every_rank(read_granted: Sequence[Prefix], ranks
     source="R-MR-04; LMCache#1467",
     reference="ranks.restorable",
     allowed="{hit_restorable} pages",
+    premise="hit_restorable",
 )
 def what_storage_has_is_what_every_rank_can_restore(hit_agreed: int | None, hit_restorable: int | None) -> bool:
     """What storage has of a prefetch MUST be the longest prefix that can be restored on *every* rank, of every component, out of
@@ -312,6 +319,7 @@ def a_load_back_is_whole_or_not_at_all(load_granted: Sequence[Prefix], load_miss
     reference="ranks.found",
     allowed="{match_common}",
     needs=("ranks_view",),
+    premise="match_common",
 )
 def a_match_is_what_every_rank_has(match_agreed: Prefix, match_common: Prefix) -> bool:
     """A match MUST find the longest prefix that every rank has."""
@@ -325,6 +333,7 @@ def a_match_is_what_every_rank_has(match_agreed: Prefix, match_common: Prefix) -
     reference="ranks.room",
     allowed="no more than each rank has room for",
     needs=("ranks_view",),
+    premise="ranks_holding",
 )
 def no_rank_takes_more_than_it_has(ranks_overdrawn: Sequence[int]) -> bool:
     """What is granted MUST fit into the memory of every rank, what others occupy there left out."""
@@ -338,6 +347,7 @@ def no_rank_takes_more_than_it_has(ranks_overdrawn: Sequence[int]) -> bool:
     reference="ranks.view",
     allowed="each page free, cached, or held by one copy or prefetch",
     needs=("ranks_view",),
+    premise="ranks_holding",
 )
 def every_page_of_a_rank_is_accounted_for(ranks_unaccounted: Sequence[tuple[int, str]]) -> bool:
     """Each page of a rank, and each entry for a state, MUST be free, cached, or held by one copy or prefetch, also after a
@@ -449,6 +459,7 @@ def what_is_named_as_a_victim_is_gone(victims_kept: Sequence[tuple[int, str, Pre
     reference="ranks.evicted",
     allowed="what was there before, but for the victims named",
     needs=("ranks_view",),
+    premise="ranks_holding",
 )
 def what_goes_is_named_as_a_victim(victims_unnamed: Sequence[tuple[int, str, Prefix]]) -> bool:
     """What a rank had before a call, and has no more after it, MUST be named as a victim of that tier or component; a window or

@@ -101,6 +101,12 @@ def store_there(plain_entries: Sequence[Entry]) -> Sequence[bool | None]:
 
 
 @fact(0)
+def store_expected(store_there: Sequence[bool | None]) -> bool:
+    """Whether an object is there under one of the keys, before the call."""
+    return True in store_there
+
+
+@fact(0)
 def store_puts(plain_entries: Sequence[Entry]) -> Sequence[Collection[bytes]]:
     """For each key: the values put under it by this rank since nothing was there."""
     return [entry.puts for entry in plain_entries]
@@ -113,9 +119,21 @@ def store_due(plain_entries: Sequence[Entry]) -> Sequence[bytes | None]:
 
 
 @fact(0)
+def store_decided(store_due: Sequence[bytes | None]) -> bool:
+    """Whether the profile decides which value one of the keys has."""
+    return any(one is not None for one in store_due)
+
+
+@fact(0)
 def store_damage(plain_entries: Sequence[Entry]) -> Sequence[str]:
     """For each key: how the suite damaged its object (empty: it did not)."""
     return [entry.damage for entry in plain_entries]
+
+
+@fact(0)
+def store_damaged(store_damage: Sequence[str]) -> bool:
+    """Whether the suite damaged the object of one of the keys."""
+    return any(store_damage)
 
 
 @fact(0)
@@ -128,6 +146,12 @@ def store_mended(plain_entries: Sequence[Entry]) -> Sequence[Collection[bytes]]:
 def store_foreign(state: StoreState, call: StoreBatch, odd_positions: frozenset[int]) -> Sequence[Collection[bytes]]:
     """For each key: the values that other ranks put under it."""
     return others([state.foreign(key) for key in call.keys], odd_positions)
+
+
+@fact(0)
+def store_shared(store_foreign: Sequence[Collection[bytes]]) -> bool:
+    """Whether other ranks put something under one of the keys."""
+    return any(store_foreign)
 
 
 @fact(0)
@@ -173,6 +197,12 @@ def store_got(
     if isinstance(answer, Raised):
         return UNKNOWN
     return others(answer.pages if isinstance(answer, Crashed) else answer, odd_positions)
+
+
+@fact(0)
+def store_found(store_got: Sequence[bytes | None]) -> bool:
+    """Whether the store returned something for one of the keys."""
+    return any(one is not None for one in store_got)
 
 
 @fact(0)

@@ -27,6 +27,7 @@ from kvlitmus.spec.stores.facts import CORRUPT, SHORT, STRANGE, UNSEEN
     source="R-L3-01",
     reference="stores.exists",
     allowed="the number of leading keys that are there",
+    premise="store_expected",
 )
 def exists_counts_the_leading_run(store_counted: int, store_there: Sequence[bool | None]) -> bool:
     """``exists`` MUST answer how many of the keys are there from the first one on without a gap."""
@@ -55,6 +56,7 @@ def each_position_is_answered(store_asked: int, store_answered: int) -> bool:
     source="R-L3-02, R-L3-03",
     reference="stores.get",
     allowed="for each key none, or one of the values put under it",
+    premise="store_found",
 )
 def a_get_returns_what_was_put_under_its_key(
     store_got: Sequence[bytes | None],
@@ -75,6 +77,7 @@ def a_get_returns_what_was_put_under_its_key(
     source="R-L3-02",
     reference="stores.get",
     allowed="bytes wherever an object is there",
+    premise="store_expected",
 )
 def what_was_put_is_found(
     store_got: Sequence[bytes | None], store_there: Sequence[bool | None], store_damage: Sequence[str]
@@ -111,6 +114,7 @@ def what_is_not_there_is_a_miss(
     source="R-L3-02; design",
     reference="stores.put",
     allowed="of several values the one that the profile's store_put says",
+    premise="store_decided",
 )
 def a_second_put_does_as_declared(
     store_got: Sequence[bytes | None], store_due: Sequence[bytes | None], store_damage: Sequence[str]
@@ -131,6 +135,7 @@ def a_second_put_does_as_declared(
     source="R-L3-08; sglang#39269",
     reference="stores.get",
     allowed="none, or a whole value, where the object was cut short",
+    premise="store_damaged",
 )
 def a_short_object_is_a_miss(
     store_got: Sequence[bytes | None], store_puts: Sequence[Collection[bytes]], store_damage: Sequence[str]
@@ -149,6 +154,7 @@ def a_short_object_is_a_miss(
     source="R-L3-08",
     reference="stores.get",
     allowed="none, or a whole value, where the object was changed",
+    premise="store_damaged",
 )
 def a_corrupt_object_is_a_miss(
     store_got: Sequence[bytes | None],
@@ -173,6 +179,7 @@ def a_corrupt_object_is_a_miss(
     source="R-L3-08, H-11",
     reference="stores.put",
     allowed="a value put after the damage",
+    premise="store_damaged",
 )
 def a_damaged_object_can_be_replaced(
     store_got: Sequence[bytes | None],
@@ -207,6 +214,7 @@ def one_bad_object_fails_no_other(store_raised: bool, store_excused: bool) -> bo
     source="R-L3-01, R-L3-07; design",
     reference="stores.exists",
     allowed="bytes for each of the first {store_leading} keys, but for damaged ones",
+    premise="store_leading",
 )
 def what_exists_can_be_read(
     store_leading: int, store_got: Sequence[bytes | None], store_raised: bool, store_damage: Sequence[str]
@@ -227,6 +235,7 @@ def what_exists_can_be_read(
     source="R-L3-10; sglang#10969, sglang#26670",
     reference="stores.place",
     allowed="none, or a value of this rank",
+    premise="store_shared",
 )
 def no_rank_gets_the_pages_of_another(
     store_got: Sequence[bytes | None],
@@ -248,6 +257,7 @@ def no_rank_gets_the_pages_of_another(
     source="R-L3-02",
     reference="stores.get",
     allowed="a whole value in each buffer said to be filled; the others unchanged where nothing is there",
+    premise="store_expected",
 )
 def a_miss_leaves_its_buffer_alone(
     store_filled: Sequence[bool],
@@ -351,6 +361,7 @@ def an_odd_key_names_nothing_but_itself(
     source="R-L3-08, R-L3-09; design; CWE-59, CWE-770",
     reference="stores.get",
     allowed="none, or a whole value, where something else lies",
+    premise="store_damaged",
 )
 def what_is_no_object_is_a_miss(
     store_got: Sequence[bytes | None],

@@ -15,10 +15,12 @@ from kvlitmus.conformance.ports import PORTS, SNAPSHOTS, Config, Profile
 from kvlitmus.conformance.ports.template import APART, all_ports
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.report.terminal import labelled
-from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
+from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, Verdict
+from kvlitmus.conformance.run.verdicts import Scope, conclude
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version
+from kvlitmus.spec.parts import all_rules
 
 OPS = 40
 """Operations per configuration."""
@@ -46,6 +48,8 @@ def main(args: argparse.Namespace) -> int:
     for line in hints(found, results):
         for part in style.wrap(line, "  ", "hint: "):
             print(style.paint(part, "yellow"))
+    for part in style.wrap(unexercised(found, results), "  ", ""):
+        print(part)
     steps = sum(result.steps for result in results)
     print(
         style.paint(
@@ -105,6 +109,18 @@ def tried(config: Config, result: ItemResult, style: Style) -> Iterator[str]:
         )
     else:
         yield f"  {style.paint(style.symbol('good'), 'green')} {label} {result.steps} steps, nothing broken"
+
+
+def unexercised(found: session.Session, results: Sequence[ItemResult]) -> str:
+    """How many rules of each pack nothing led to, or nothing that they speak of; empty where there are none."""
+    scope = Scope(misuse=found.profile.misuse, full=False, capabilities=found.capabilities)
+    told = {Verdict.PASSED: Counter[str](), Verdict.NOT_EXERCISED: Counter[str]()}
+    for one in conclude(all_rules(), results, [], scope):
+        if one.verdict in told:
+            told[one.verdict][all_rules()[one.rule].pack] += 1
+    passed, idle = told.values()
+    packs = [f"{pack} {many} of {many + passed[pack]}" for pack, many in idle.items()]
+    return f"not exercised in so few steps, rules of {', '.join(packs)}" if packs else ""
 
 
 def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str]:

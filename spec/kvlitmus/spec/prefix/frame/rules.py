@@ -124,6 +124,7 @@ def the_free_list_changes_for_a_cause(odd_in_pool: Sequence[Effect]) -> bool:
     source=FRAME_PROBLEM,
     reference="prefix.perform.perform_tiered",
     allowed=_UNCHANGED,
+    premise="host_usable",
 )
 def the_host_changes_for_a_cause(odd_on_host: Sequence[Effect]) -> bool:
     """A host copy MUST appear, vanish, or move only where the table of actions lets the call do that, and for a cause that is there."""
@@ -137,6 +138,7 @@ def the_host_changes_for_a_cause(odd_on_host: Sequence[Effect]) -> bool:
     source=FRAME_PROBLEM,
     reference="prefix.perform.perform_tiered",
     allowed=_UNCHANGED,
+    premise="host_usable",
 )
 def the_free_list_of_the_host_changes_for_a_cause(odd_in_host_pool: Sequence[Effect]) -> bool:
     """A page MUST leave the free list of the host, or come to it, only where the table of actions lets the call do that, and for a cause that is there."""
@@ -164,6 +166,7 @@ def the_host_is_protected_for_a_cause(odd_pins: Sequence[Effect]) -> bool:
     source=FRAME_PROBLEM,
     reference="prefix.perform.perform_tiered",
     allowed=_UNCHANGED,
+    premise="host_usable",
 )
 def jobs_begin_go_on_and_end_for_a_cause(odd_jobs: Sequence[Effect]) -> bool:
     """A job MUST begin, go on, or end only where the table of actions lets the call do that, and for a cause that is there."""

@@ -23,7 +23,7 @@ from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.advance import used_path
 from kvlitmus.spec.prefix.calls import End, Insert, Publish
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.seen import TierSeen
+from kvlitmus.spec.prefix.seen import Put, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Settled
 from kvlitmus.spec.prefix.tier_state import Misnamed, Tiers, Work, droppable
@@ -65,6 +65,13 @@ def backups_begun(below: Tiers) -> Sequence[Name]:
 
 
 @fact(0)
+def early_chances(setting: Setting, inserted_path: Sequence[Name], backups_begun: Sequence[Name]) -> Sequence[Name]:
+    """The pages whose backup the call began; of a host under write-back, where it begins none, those of the path."""
+    back = setting.config.tiered and setting.config.write == policies.WRITE_BACK
+    return inserted_path if back else backups_begun
+
+
+@fact(0)
 def backed_early(
     setting: Setting,
     state: State,
@@ -88,6 +95,15 @@ def backed_early(
 
 
 @fact(3)
+def came_due(
+    setting: Setting, inserted_path: Sequence[Name], hot_pages: Mapping[Name, bool], tiers_seen_before: TierSeen
+) -> Sequence[Name]:
+    """Pages of the path that were used often enough to be backed up, and had no host copy, where there is a host."""
+    path = inserted_path if setting.config.tiered else ()
+    return [name for name in path if hot_pages.get(name) and name not in tiers_seen_before.hosted]
+
+
+@fact(3)
 def due_missed(
     setting: Setting,
     inserted_path: Sequence[Name],
@@ -96,10 +112,10 @@ def due_missed(
     tiers_seen_before: TierSeen,
     tiers_seen: TierSeen,
 ) -> Sequence[Name] | Unknown:
-    """Pages that were due for backup, with room for all of them, and are neither backed nor under way."""
-    if setting.config.write == policies.WRITE_BACK:
-        return []
-    if setting.profile.backup_moment == "tick" or not _backups_are_sure(setting, below_before):
+    """Pages that were due for backup, with room for all of them, and are neither backed nor under way; under write-back none ever is."""
+    if setting.config.write == policies.WRITE_BACK or setting.profile.backup_moment == "tick":
+        return UNKNOWN
+    if not _backups_are_sure(setting, below_before):
         return UNKNOWN
     due = _due_and_bare(setting, inserted_path, hot_pages, tiers_seen)
     return due if due and _has_room(inserted_path, below_before, tiers_seen_before) else []
@@ -167,6 +183,12 @@ def backed_at_the_tick(
 
 
 @fact(0)
+def copies_ended(below: Tiers) -> Sequence[Job]:
+    """Backups and loads that ended with the call."""
+    return [work.job for work in below.ended]
+
+
+@fact(0)
 def acked_unlanded(below: Tiers, setting: Setting) -> Sequence[Job]:
     """Backups and loads that ended before their copy had landed; or before an earlier one, where they end in order."""
     in_order = setting.profile.copy_acks == "in_order"
@@ -178,6 +200,36 @@ def _overtakes(work: Work, below: Tiers) -> bool:
     return any(
         one.job.kind == work.job.kind and not one.over and one.job.id < work.job.id for one in below.work.values()
     )
+
+
+@fact(0)
+def storage_names(below: Tiers) -> Mapping[Name, frozenset[str]]:
+    """The names under which storage was asked for or given each prefix."""
+    return below.stored.names_of
+
+
+@fact(0)
+def storage_puts(tiers_seen: TierSeen) -> Sequence[Put]:
+    """What storage was given during the call."""
+    return tiers_seen.record.puts
+
+
+@fact(0)
+def refused_by_storage(below: Tiers) -> frozenset[Name]:
+    """Pages that storage refused, or that were to follow one, and that it has not accepted since."""
+    return below.stored.refused
+
+
+@fact(0)
+def pages_acked(below: Tiers) -> frozenset[Name]:
+    """Pages whose backup was acknowledged with this storage attached, but for those that it refused since."""
+    return below.backed
+
+
+@fact(0)
+def hosted_and_used(below_before: Tiers) -> frozenset[Name]:
+    """Pages on the host that an insertion has used since the last tick, with storage attached."""
+    return below_before.used
 
 
 @fact(0)
@@ -246,13 +298,27 @@ INSERTS = (On.INSERT, On.PUBLISH, On.FINISH)
 """The calls that insert."""
 
 
-@rule("BACKUP-01", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-03", reference="prefix.backup.due")
+@rule(
+    "BACKUP-01",
+    on=INSERTS,
+    needs=("tiers", "steps"),
+    source="R-WB-01, R-WB-03",
+    reference="prefix.backup.due",
+    premise="came_due",
+)
 def what_is_due_is_backed_up(due_missed: Sequence[Name]) -> bool:
     """An insertion MUST begin the backup of every page of the path that the write policy makes due, if the host has room for all of them, unless the profile says that a filter of the cache's own may decline it, or that backups may wait for the next tick."""
     return not due_missed
 
 
-@rule("BACKUP-02", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-02", reference="prefix.backup.due")
+@rule(
+    "BACKUP-02",
+    on=INSERTS,
+    needs=("tiers", "steps"),
+    source="R-WB-01, R-WB-02",
+    reference="prefix.backup.due",
+    premise="early_chances",
+)
 def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
     """An insertion MUST NOT begin the backup of a page that isn't due: under write-back none, under write-through-selective none at its first use."""
     return not backed_early
@@ -264,6 +330,7 @@ def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
     needs=("tiers", "steps"),
     source="R-WB-04, R-WB-07, R-LB-05",
     reference="prefix.life.tick",
+    premise="copies_ended",
 )
 def an_ack_waits_for_its_copy(acked_unlanded: Sequence[Job]) -> bool:
     """A backup or a load MUST end only after its copy has landed, and, unless the profile says that copies are acknowledged in any order, after those of its kind that began before it."""
@@ -276,6 +343,7 @@ def an_ack_waits_for_its_copy(acked_unlanded: Sequence[Job]) -> bool:
     needs=("lifecycle",),
     source="R-HASH-05, R-HASH-06, R-PF-02; H-08, H-14, H-61",
     reference="prefix.put.start_puts",
+    premise="storage_names",
 )
 def a_prefix_has_one_name_in_storage(many_names: Sequence[Misnamed]) -> bool:
     """All puts and queries MUST name a page of the same prefix alike: what the write path stores the read path must find."""
@@ -288,6 +356,7 @@ def a_prefix_has_one_name_in_storage(many_names: Sequence[Misnamed]) -> bool:
     needs=("lifecycle",),
     source="R-HASH-02, R-HASH-04, R-HASH-06; H-13, H-14, sglang#26747",
     reference="prefix.put.start_puts",
+    premise="storage_names",
 )
 def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[Misnamed]) -> bool:
     """A name in storage MUST stand for one prefix in one namespace: another position or another tenant is another page."""
@@ -300,13 +369,21 @@ def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[Misnamed]) -> boo
     needs=("lifecycle", "data"),
     source="R-BK-01",
     reference="prefix.put.accepted",
+    premise="storage_puts",
 )
 def what_is_put_is_one_page_of_one_prefix(put_wrong: Sequence[tuple[str, tuple[int, ...]]]) -> bool:
     """A put MUST write the whole contents of one page, computed in the namespace and at the place that it is for."""
     return not put_wrong
 
 
-@rule("BACKUP-07", kind=Kind.STATE, needs=("lifecycle", "steps"), source="R-BK-04", reference="prefix.put.accepted")
+@rule(
+    "BACKUP-07",
+    kind=Kind.STATE,
+    needs=("lifecycle", "steps"),
+    source="R-BK-04",
+    reference="prefix.put.accepted",
+    premise="refused_by_storage",
+)
 def a_put_stops_where_storage_refuses(put_after_failure: Sequence[object]) -> bool:
     """A put MUST go in prefix order and write nothing behind a page that storage refused."""
     return not put_after_failure
@@ -318,6 +395,7 @@ def a_put_stops_where_storage_refuses(put_after_failure: Sequence[object]) -> bo
     needs=("lifecycle", "steps", "data"),
     source="R-BK-01, R-BK-05; H-16",
     reference="prefix.put.accepted",
+    premise="storage_puts",
 )
 def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> bool:
     """A put that met no refusal MUST have given all of its pages to storage."""
@@ -331,6 +409,7 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> b
     needs=("tiers", "lifecycle", "steps", "data"),
     source="R-BK-01, R-BK-03, R-BK-04; H-60",
     reference="prefix.life.tick",
+    premise="pages_acked",
 )
 def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
     """When everything has settled, each page whose backup was acknowledged with storage attached SHOULD be in that storage, unless it, or a page before it, was refused there."""
@@ -357,6 +436,7 @@ def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
     needs=("tiers", "lifecycle", "steps", "data"),
     source="R-BK-01, R-BK-04; H-60",
     reference="prefix.backup.used",
+    premise="hosted_and_used",
 )
 def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name]) -> bool:
     """When an insertion uses a path, those of its pages whose host copies are complete, back to the first page, and that the storage attached now has neither taken nor said it has, SHOULD be on their way there by the next tick: after a refusal, an error, a put that ended short, and when this storage was attached after them."""

@@ -42,6 +42,12 @@ def odd_events(told: EventMirror) -> Sequence[str]:
 
 
 @fact(2, ports=("events",))
+def events_told(after: Seen) -> Sequence[Event]:
+    """The events of the call."""
+    return after.events
+
+
+@fact(2, ports=("events",))
 def stored_events(after: Seen) -> Sequence[Event]:
     """The events of the call that tell of pages that are on a tier from now on."""
     return [event for event in after.events if event.what == "stored"]
@@ -171,7 +177,14 @@ def remembered(then: State, setting: Setting, call: object, answer: object, afte
 # Rules
 
 
-@rule("EVENT-01", kind=Kind.STATE, needs=("events",), source="R-EVT-01", reference="prefix.event.changes")
+@rule(
+    "EVENT-01",
+    kind=Kind.STATE,
+    needs=("events",),
+    source="R-EVT-01",
+    reference="prefix.event.changes",
+    premise="events_told",
+)
 def events_make_sense(odd_events: Sequence[object]) -> bool:
     """An event MUST name a page that was told before or whose parent was, with the page's own units, and MUST NOT remove what isn't there."""
     return not odd_events
@@ -262,6 +275,7 @@ def parents_are_told_first(told_orphans: Sequence[str]) -> bool:
     source="R-EVT-02",
     reference="prefix.event.cached_changes",
     allowed="at most {told_length} units",
+    premise="match_length",
 )
 def what_is_matched_was_told(match_length: Tokens, told_length: Tokens) -> bool:
     """Each page that a match on a flat cache covers MUST be there by the events before it."""
@@ -275,6 +289,7 @@ def what_is_matched_was_told(match_length: Tokens, told_length: Tokens) -> bool:
     source="R-EVT-02",
     reference="prefix.event.cached_changes",
     allowed="at least {told_least} units",
+    premise="told_length",
 )
 def what_was_told_is_matched(match_length: Tokens, told_least: Tokens) -> bool:
     """A match on a flat cache MUST cover what is there by the events before it, as far as the profile lets it."""

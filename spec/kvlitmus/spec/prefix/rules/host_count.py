@@ -64,6 +64,7 @@ def an_empty_host_is_all_available(host_emptied: bool, host_available: Tokens, h
     source="R-TR-04, R-HT-03",
     reference="prefix.tier.match",
     allowed="as much available as before",
+    premise="host_capacity",
 )
 def looking_locking_and_landing_leave_the_host_alone(host_made_available: Tokens) -> bool:
     """A match, a lock, an unlock and the landing of a copy between device and host MUST NOT change what is available on the host."""

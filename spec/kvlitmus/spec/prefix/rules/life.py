@@ -42,12 +42,6 @@ def attaching(call: Attach) -> bool:
 
 
 @fact(0)
-def attached_before(below_before: Tiers) -> bool:
-    """Whether storage was attached, before the call."""
-    return below_before.attached
-
-
-@fact(0)
 def accepted(answer: bool) -> bool:
     """Whether the cache says that it did what was asked."""
     return answer
@@ -187,6 +181,7 @@ def what_was_begun_ends(work_left: Sequence[str]) -> bool:
     needs=("prefetching", "steps"),
     source="R-PFT-06, R-LIFE-05; H-07",
     reference="prefix.fetch.may_stop",
+    premise="prefetches_made",
 )
 def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
     """Twelve ticks after everything in flight was delivered, a request MUST NOT have to wait for its prefetch."""
@@ -214,6 +209,7 @@ def nothing_is_held_when_nothing_is_under_way(
     needs=("prefetching", "steps"),
     source="R-PF-05, R-LIFE-05; H-40",
     reference="prefix.hierarchy.occupied",
+    premise="prefetches_made",
 )
 def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
     """When everything has settled, prefetches MUST NOT count against their rate limit any more."""
@@ -254,6 +250,7 @@ def a_reset_forgets_what_was_added(told_before_reset: bool, told_loaded: Tokens)
     source="R-PFC-05, R-LIFE-05, I9; H-05, H-40",
     reference="prefix.life.tick",
     allowed="none of the host's pages in flight",
+    premise="host_taken",
 )
 def no_host_page_is_in_flight_when_nothing_is_under_way(moving_left: Sequence[PageNo]) -> bool:
     """When everything has settled, work in flight MUST NOT hold a page of the host."""

@@ -286,6 +286,7 @@ def a_load_back_stays_within_its_quota(load_slots: Sequence[Slot], load_limit: T
     needs=("tiers", "steps", "copy_faults"),
     source="vllm#19329, vllm#49250",
     reference="prefix.load.acknowledge_loads",
+    premise="failed_loads",
 )
 def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[Name]) -> bool:
     """When a load that failed has ended, its pages MUST NOT be on the device, unless another load is under way for them."""

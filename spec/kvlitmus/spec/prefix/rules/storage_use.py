@@ -21,6 +21,12 @@ from kvlitmus.spec.words.units import Tokens
 
 
 @fact(0)
+def attached_before(below_before: Tiers) -> bool:
+    """Whether storage was attached, before the call."""
+    return below_before.attached
+
+
+@fact(0)
 def storage_work(below: Tiers) -> Sequence[str]:
     """Work to and from storage that is still under way, as kinds."""
     return [work.job.kind for work in below.work.values() if work.job.kind in WITH_STORAGE]
@@ -76,6 +82,7 @@ def no_work_with_storage_outlives_a_detach(storage_work: Sequence[str]) -> bool:
     needs=("lifecycle",),
     source="R-HT-03",
     reference="prefix.tier.match",
+    premise="attached_before",
 )
 def looking_and_copying_leave_storage_alone(calls_on_storage: int) -> bool:
     """A match, a lock, an unlock, an eviction of the host or a copy between device and host MUST NOT ask storage for anything, nor put anything there."""

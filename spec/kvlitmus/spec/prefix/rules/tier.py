@@ -109,6 +109,12 @@ def host_free(tiers_seen: TierSeen) -> Sequence[PageNo]:
 
 
 @fact(3)
+def host_taken(host_usable: frozenset[PageNo], host_free: Sequence[PageNo]) -> int:
+    """How many pages of the host pool are not free."""
+    return len(host_usable) - len(host_free)
+
+
+@fact(3)
 def host_free_before(tiers_seen_before: TierSeen) -> frozenset[PageNo]:
     """Pages on the host's free list, before the call."""
     return frozenset(tiers_seen_before.host_free)
@@ -290,10 +296,17 @@ def host_node_priorities(host_counts: HostCounts) -> Sequence[tuple[int, int]] |
 
 
 @fact(3)
-def demoted_lost(tiers_seen_before: TierSeen, tiers_seen: TierSeen, setting: Setting) -> Sequence[Name]:
-    """Pages that were on both tiers before an eviction of the device, and are on none after it."""
+def demoted(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Sequence[Name]:
+    """Pages that were on both tiers before the call, and are not on the device after it."""
+    then = tiers_seen_before
+    return [name for name in then.hosted if name in then.cached and name not in tiers_seen.cached]
+
+
+@fact(3)
+def demoted_lost(tiers_seen_before: TierSeen, tiers_seen: TierSeen, setting: Setting) -> Sequence[Name] | Unknown:
+    """Pages that were on both tiers before an eviction of the device, and are on none after it; unknown under write-back."""
     if setting.config.write == "write_back":
-        return []  # making room on the host may drop what was demoted just before
+        return UNKNOWN  # making room on the host may drop what was demoted just before
     then, now = tiers_seen_before, tiers_seen.parent_names
     return [name for name in then.hosted if name in then.cached and name not in now]
 
@@ -343,6 +356,7 @@ def failed(below: Tiers, kind: str) -> frozenset[Name]:
     source="map §2.2, I1, R-PFC-02, R-WB-06",
     reference="prefix.hierarchy.host_homes",
     allowed="each host page in one of: free, the tree, work in flight",
+    premise="host_taken",
 )
 def a_host_page_has_one_home(
     host_free: Sequence[PageNo], host_listed: Sequence[PageNo], host_moving: Sequence[PageNo]
@@ -359,6 +373,7 @@ def a_host_page_has_one_home(
     source="map §2.2, I1, R-PFC-02, R-LIFE-04",
     reference="prefix.hierarchy.host_homes",
     allowed="all of {host_usable} accounted for",
+    premise="host_taken",
 )
 def no_host_page_is_lost(
     host_usable: frozenset[PageNo],
@@ -370,7 +385,14 @@ def no_host_page_is_lost(
     return host_usable == frozenset(host_free).union(host_listed, host_moving)
 
 
-@rule("TIER-03", kind=Kind.STATE, needs=("tiers",), source="R-HOST-05; H-45", reference="prefix.tier.allocate")
+@rule(
+    "TIER-03",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-HOST-05; H-45",
+    reference="prefix.tier.allocate",
+    premise="host_taken",
+)
 def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
     """The host copy of a page MUST be one whole page of the host pool, slots in order, and work in flight MUST hold whole pages."""
     return not host_broken
@@ -382,6 +404,7 @@ def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
     needs=("tiers",),
     source="R-EV-09, R-HT-01, I7; sglang#30106",
     reference="prefix.tier.known_prefix",
+    premise="in_tree",
 )
 def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[Name]) -> bool:
     """A page of the tree MUST be on the device or on the host, and its parent MUST be in the tree."""
@@ -389,7 +412,12 @@ def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[Name]) -> b
 
 
 @rule(
-    "TIER-05", kind=Kind.STATE, needs=("tiers",), source="R-HT-01 (S1), R-EV-05", reference="prefix.tier.leave_device"
+    "TIER-05",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-HT-01 (S1), R-EV-05",
+    reference="prefix.tier.leave_device",
+    premise="something_cached",
 )
 def what_is_on_the_device_is_reachable_there(gaps: Sequence[Name]) -> bool:
     """The parent of a page on the device MUST be on the device."""
@@ -442,6 +470,7 @@ def the_device_holds_what_belongs_there(device_wrong: Sequence[Held]) -> bool:
     source="R-HOST-02",
     reference="prefix.tier.allocate",
     allowed="a page size times the number of pages in {host_free}",
+    premise="host_taken",
 )
 def the_host_pool_counts_its_free_pages(host_available: Tokens, host_free: Sequence[PageNo], page_size: int) -> bool:
     """The host pool MUST report as available exactly the slots of its free pages."""
@@ -496,7 +525,7 @@ def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[
     needs=("tiers",),
     source="R-EV-05; map §4.6",
     reference="prefix.tier.leave_device",
-    premise="vanished",
+    premise="demoted",
 )
 def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name]) -> bool:
     """A page that has a host copy MUST keep it when an eviction takes the page from the device."""
