@@ -5,7 +5,7 @@ Each family has a cache that does nothing of what its rules are about, and break
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,13 +21,13 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget, made_of
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.prefix.backup import BackupQueue
 from kvlitmus.conformance.specimen.prefix.works import TieredNode
-from kvlitmus.conformance.specimen.ranks import RankCache
+from kvlitmus.conformance.specimen.ranks import Deciding, RankCache
 from kvlitmus.conformance.specimen.stores import PageShelf
-from kvlitmus.spec.interface.ranks import Ask, Decision
+from kvlitmus.spec.interface.ranks import Ask
 from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.command_line import Capture
 
-STEPS = 500
+STEPS = 250
 
 
 class NothingIsBackedUp(BackupQueue):
@@ -40,7 +40,7 @@ class NothingIsBackedUp(BackupQueue):
 class RefusesEverything(RankCache):
     """Nothing is cached, prefetched or loaded, on any rank: all of them decide so alike."""
 
-    def ask_insert(self, ask: Ask) -> Generator[Any, Any, Sequence[Decision]]:
+    def ask_insert(self, ask: Ask) -> Deciding:
         yield from ()
         return []
 

@@ -11,6 +11,7 @@
 - :mod:`~kvlitmus.spec.prefix.rules.hashing`: names of pages (HASH).
 - :mod:`~kvlitmus.spec.prefix.rules.prefetch`: how much is fetched, decided before (PREFETCH).
 - :mod:`~kvlitmus.spec.prefix.rules.prefetch_facts`: the facts of such a plan.
+- :mod:`~kvlitmus.spec.prefix.rules.host_pages`: what is seen below the device.
 - :mod:`~kvlitmus.spec.prefix.rules.tier`: where a page is (TIER).
 - :mod:`~kvlitmus.spec.prefix.rules.backup`: copies further down (BACKUP).
 - :mod:`~kvlitmus.spec.prefix.rules.host_room`: what is dropped on the host.

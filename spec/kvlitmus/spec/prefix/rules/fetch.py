@@ -26,11 +26,11 @@ from kvlitmus.spec.prefix.prefetch_advance import committed, ending, gate_of, kn
 from kvlitmus.spec.prefix.rules import host_copies as _host_copies  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import load as _load  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.seen import Got, TierSeen
+from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import query_hit_of
 from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Poll, Prefetch, TellLoaded, Tick
-from kvlitmus.spec.prefix.tier_state import Prefetched, Tiers, Work, droppable, reclaimable
+from kvlitmus.spec.prefix.tier_state import Prefetched, Tiers, droppable, reclaimable
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor
 
@@ -192,24 +192,6 @@ def fetch_length(below_before: Tiers, below: Tiers, setting: Setting, call: Adva
     rid = below_before.prefetches.by_number[below_before.prefetches.of_job[call.job]].rid
     fresh = (work for work in below.begun if work.job.kind == FETCH and work.job.rid == rid)
     return Tokens(next((len(work.names) for work in fresh), 0) * setting.size)
-
-
-@fact(0)
-def storage_reads(tiers_seen: TierSeen) -> Sequence[Got]:
-    """What storage was asked to read during the call."""
-    return tiers_seen.record.got
-
-
-@fact(0)
-def jobs_before(below_before: Tiers) -> Mapping[int, Work]:
-    """The jobs that were under way before the call."""
-    return below_before.work
-
-
-@fact(0)
-def prefetches_made(then: State) -> int:
-    """How many prefetches there were since the cache was empty."""
-    return 0 if then.tiers is None else then.tiers.prefetches.serial
 
 
 @fact(0)

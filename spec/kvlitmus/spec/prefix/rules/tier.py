@@ -21,42 +21,15 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.host_known import certain_run, more_available
+from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.observed import Pairs, as_shown
-from kvlitmus.spec.prefix.seen import Held, Seen, TierSeen
+from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost
 from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, droppable, hosted_to, reclaimable
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
-
-
-@fact(0, ports=("tiers",))
-def below_before(state: State) -> Tiers:
-    """What is known below the device, before the call."""
-    assert state.tiers is not None
-    return state.tiers
-
-
-@fact(0, ports=("tiers",))
-def below(then: State) -> Tiers:
-    """What is known below the device, after the call."""
-    assert then.tiers is not None
-    return then.tiers
-
-
-@fact(0, ports=("tiers",))
-def tiers_seen_before(before: Seen) -> TierSeen:
-    """What was seen of all tiers, before the call."""
-    assert isinstance(before, TierSeen)
-    return before
-
-
-@fact(0, ports=("tiers",))
-def tiers_seen(after: Seen) -> TierSeen:
-    """What was seen of all tiers, after the call."""
-    assert isinstance(after, TierSeen)
-    return after
 
 
 @fact(0)
@@ -94,60 +67,6 @@ def host_available(tiers_seen: TierSeen) -> Tokens:
 def host_reported(answer: int | None) -> Tokens | Unknown:
     """Slots that an eviction of the host says it dropped."""
     return UNKNOWN if answer is None else Tokens(answer)
-
-
-@fact(3)
-def host_usable(setting: Setting) -> frozenset[PageNo]:
-    """The pages of the host pool."""
-    return setting.host_usable
-
-
-@fact(3)
-def host_free(tiers_seen: TierSeen) -> Sequence[PageNo]:
-    """Pages on the host's free list as it stands, after the call."""
-    return tiers_seen.host_free
-
-
-@fact(3)
-def host_taken(host_usable: frozenset[PageNo], host_free: Sequence[PageNo]) -> int:
-    """How many pages of the host pool are not free."""
-    return len(host_usable) - len(host_free)
-
-
-@fact(3)
-def host_free_before(tiers_seen_before: TierSeen) -> frozenset[PageNo]:
-    """Pages on the host's free list, before the call."""
-    return frozenset(tiers_seen_before.host_free)
-
-
-@fact(3)
-def host_listed(tiers_seen: TierSeen) -> Sequence[PageNo]:
-    """Host pages that the nodes of the tree refer to, repetitions included."""
-    return tiers_seen.host_listed
-
-
-@fact(3)
-def host_moving(tiers_seen: TierSeen) -> Sequence[PageNo]:
-    """Host pages in the hands of work in flight, repetitions included."""
-    return tiers_seen.moving
-
-
-@fact(3)
-def host_broken(tiers_seen: TierSeen) -> Sequence[object]:
-    """Host copies that aren't whole pages in order."""
-    return tiers_seen.host_broken
-
-
-@fact(3)
-def hosted_before(tiers_seen_before: TierSeen) -> Mapping[Name, PageNo]:
-    """Every page with a host copy, before the call: name to host page."""
-    return tiers_seen_before.hosted
-
-
-@fact(3)
-def hosted(tiers_seen: TierSeen) -> Mapping[Name, PageNo]:
-    """Every page with a host copy, after the call: name to host page."""
-    return tiers_seen.hosted
 
 
 @fact(3)
