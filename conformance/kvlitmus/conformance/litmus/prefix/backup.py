@@ -28,9 +28,20 @@ from kvlitmus.spec.interface.tiers import BACKUP, FAILED, Outcome
 ASYNC = ("write_through", "write_through_selective")
 
 
-@litmus(rules=("BACKUP-01", "BACKUP-02"), needs=TIERS)
+@litmus(rules=("BACKUP-01", "BACKUP-02"), needs=TIERS, writes=ASYNC)
 def a_page_is_backed_up_when_it_is_due(checker: Checker) -> None:
     """A key is computed once, then by others with more behind it."""
+    used_again(checker)
+
+
+@litmus(rules=("BACKUP-02",), needs=TIERS, writes=("write_back",))
+def a_page_is_not_backed_up_before_it_leaves(checker: Checker) -> None:
+    """The same under write-back, where no use makes a page due."""
+    used_again(checker)
+
+
+def used_again(checker: Checker) -> None:
+    """Keys with a common beginning are computed, one of them twice."""
     computed(checker, prompt(checker, "ab"))
     computed(checker, prompt(checker, "abc"))
     computed(checker, prompt(checker, "abc"))

@@ -222,10 +222,10 @@ def demoted(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Sequence[Name]
 
 
 @fact(3)
-def demoted_lost(tiers_seen_before: TierSeen, tiers_seen: TierSeen, setting: Setting) -> Sequence[Name] | Unknown:
-    """Pages that were on both tiers before an eviction of the device, and are on none after it; unknown under write-back."""
+def demoted_lost(tiers_seen_before: TierSeen, tiers_seen: TierSeen, setting: Setting) -> Sequence[Name]:
+    """Pages that were on both tiers before an eviction of the device, and are on none after it."""
     if setting.config.write == "write_back":
-        return UNKNOWN  # making room on the host may drop what was demoted just before
+        return []  # making room on the host may drop what was demoted just before
     then, now = tiers_seen_before, tiers_seen.parent_names
     return [name for name in then.hosted if name in then.cached and name not in now]
 
