@@ -61,6 +61,7 @@ SNIPPETS = [
     (OLD, ["store_14_written_in_place.py"], "exists True (expected False), get: OSError"),
     (OLD, ["store_15_key_is_a_path.py"], "beside the store's folder lies ['stray"),
     (NEW, ["store_15_key_is_a_path.py"], "is 'k' there? True (expected False)"),
+    ("vllm-0.33.0", ["event_02_first_copy.py"], "0 tokens of the prompt are cached, a request finds 4"),
 ]
 """Release, script with its arguments, and what it must print."""
 
@@ -320,7 +321,8 @@ def test_what_forced_misuse_shows_of_the_old_release() -> None:
 
 def environment(release: str) -> None:
     """Skip where the release's environment has not been made."""
-    if not (checkout_peers() / f"sglang-{release}" / "bin" / "python").is_file():
+    name = release if "-" in release else f"sglang-{release}"
+    if not (checkout_peers() / name / "bin" / "python").is_file():
         pytest.skip(f"no environment: tools/peers {release}")
 
 
@@ -328,7 +330,7 @@ def environment(release: str) -> None:
 @pytest.mark.parametrize(
     ("release", "script", "said"), SNIPPETS, ids=lambda one: "-".join(one) if isinstance(one, list) else None
 )
-def test_a_snippet_shows_the_fault_with_sglang_alone(release: str, script: list[str], said: str) -> None:
+def test_a_snippet_shows_the_fault_with_the_release_alone(release: str, script: list[str], said: str) -> None:
     environment(release)
     path = results.FOLDER / "snippets" / script[0]
     assert "kvlitmus" not in path.read_text(encoding="utf-8")
@@ -353,7 +355,8 @@ def test_the_new_release_no_longer_does_it(name: str) -> None:
 )
 def test_a_counterexample_replays(path: Path) -> None:
     saved = json.loads(path.read_text(encoding="utf-8"))
-    environment(OLD if OLD in saved["target"] else NEW)
+    release = next((one for one in (OLD, NEW, "vllm-0.33.0") if one in saved["target"]), NEW)
+    environment(release)
     command = [sys.executable, "-m", "kvlitmus.conformance.cli", "replay", str(path), "--color", "never"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -38,7 +38,7 @@ from kvlitmus.conformance.history import again  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
 from tools import corpus, upstream_page  # noqa: E402
-from tools.results_page import GROUPS, RELEASES, Evidence, Judged, Pair, Report, broken_rules, page, targets_of  # noqa: E402
+from tools.results_page import ALL_RELEASES, GROUPS, Evidence, Judged, Pair, Report, broken_rules, page, targets_of  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
 README = FOLDER / "README.md"
@@ -237,12 +237,12 @@ def table_complaints(text: str, entries: Sequence[Judged]) -> list[str]:
             continue
         entry = known[title]
         severity, releases, reach, links = (cell.strip() for cell in cells)
-        shown = [one for one in RELEASES if any(target.startswith(one) for target in entry.targets)]
+        shown = [one for one in ALL_RELEASES if any(target.startswith(one) for target in entry.targets)]
         ending = {"declared choice": ", a choice"}.get(entry.kind, "")
         among = ["misuse"] if entry.kind == "outside the contract" else [f"{one}{ending}" for one in SEVERITIES]
         if severity not in among:
             wrong.append(f"README.md: {title!r} is {entry.kind}: its severity is one of {', '.join(among)}")
-        if releases != ", ".join(one.removeprefix("sglang-") for one in shown):
+        if releases != ", ".join(one.removeprefix("sglang-").replace("vllm-", "vLLM ") for one in shown):
             wrong.append(f"README.md: {title!r} was seen in {', '.join(shown)}")
         if reach != SHORT_REACHES[entry.reach]:
             wrong.append(f"README.md: {title!r} is {entry.reach}")

@@ -26,6 +26,7 @@ GROUPS = (
     ("Pools", ("-device-pool", "-device-pool-triton", "-host-pool")),
     ("Storage in files", ("-file", "-file-metadata")),
     ("Sparse host memory", ("-hisparse",)),
+    ("Block tables", ("vllm-0.33.0-flat",)),
     ("KV cache groups", ("vllm-0.33.0", "vllm-0.33.0-eagle")),
     ("Several components", ("-swa", "-mamba", "-swa-mamba")),
     ("Several components, a class for each kind", ("-swa-radix", "-mamba-radix", "-hi-mamba")),
@@ -43,6 +44,7 @@ GROUPS = (
 """The tables of verdicts, each narrow enough to be read, by the ends of SGLang's names or by whole names."""
 
 RELEASES = ("sglang-0.5.13.post1", "sglang-0.5.23")
+ALL_RELEASES = (*RELEASES, "vllm-0.33.0")
 
 
 def targets_of(ends: Sequence[str]) -> list[str]:

@@ -4,10 +4,13 @@ with the environments of ``tools/peers`` (nightly) that they tell the truth, and
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
 import sys
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -264,6 +267,20 @@ def test_a_process_holds_one_release(fake_release: Path) -> None:
     code = INSTALL.format(release="9.9", lifted="half")
     done = python(code + code, fake_release)  # two plans, though they say the same
     assert "SGLang 9.9 is loaded already; use a process of its own" in done.stdout, done
+
+
+def test_what_a_script_of_a_release_is_run_with_is_there() -> None:
+    """``tools/peers exec`` imports it in the release's own Python, where only the night looks."""
+    peers = SourceFileLoader("peers", str(HOME / "tools" / "peers")).load_module()
+    for release in peers.RELEASES.values():
+        code = peers.RUN.format(adapter=release.adapter, files=release.files)
+        asked = [node for node in ast.parse(code).body if isinstance(node, ast.ImportFrom)]
+        assert len(asked) > 1
+        for node in asked:
+            assert node.module is not None
+            assert {one.name for one in node.names} <= vars(import_module(node.module)).keys(), node.module
+        adapter = import_module(f"kvlitmus.conformance.adapters.{release.adapter}")
+        assert adapter.PLAN.environment == f"{release.project}-{release.version}"
 
 
 def environment(release: str) -> str:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
@@ -48,6 +49,17 @@ PLAN_23 = Plan(
 
 PLANS = {plan.release: plan for plan in (PLAN_13, PLAN_23)}
 """The plan of each release."""
+
+
+def joined(plan: Plan, other: Plan) -> Plan:
+    """A plan for both: everything that is real or lifted in one of them, for a script that needs both."""
+    lifted = {module: dict(files) for module, files in plan.lifted.items()}
+    for module, files in other.lifted.items():
+        for file, names in files.items():
+            known = lifted.setdefault(module, {})
+            known[file] = (*known.get(file, ()), *names)
+    return replace(plan, real=plan.real | other.real, lifted=lifted)
+
 
 FOLDER_VARIABLE = "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR"
 KV = "kv"
