@@ -138,7 +138,8 @@ class Profile:
     backup_moment: a backup begins with the insertion that makes its page due (``insert``), or may be left to the next tick
         (``tick``).
     copy_acks: copies of one kind, and the rows of a sparse pool that are staged, are acknowledged in the order in which
-        they began (``in_order``), or as they end, in ``any_order``, as with several streams.
+        they began (``in_order``), or as they end, in ``any_order``, as with several streams.  Several ranks agree on how
+        many have ended, so theirs always are in order.
     copy_locks: whether a copy under way between device and host counts among the locks that nodes show and what counters
         tell as protected (``counted``), or protects what it copies ``apart`` from these, by a mark of its own.
     fill_matched: whether a commit gives what it read to pages that are on the device alone.

@@ -74,7 +74,11 @@ JOBS = Table(
         Transition((LOAD,), (UNDER_WAY,), (PART,), LANDED, "The last layers are copied."),
         Transition(_COPIES, (UNDER_WAY,), (FAIL,), FAILED, "The copy ends where it is."),
         Transition(
-            _COPIES, (LANDED,), ("tick",), GONE, "In the order of submission: one that is not over holds others up."
+            _COPIES,
+            (LANDED,),
+            ("tick",),
+            GONE,
+            "In the order of submission, unless `copy_acks` says any: one that is not over holds others up.",
         ),
         Transition(_COPIES, (FAILED,), ("tick",), GONE, "Given up, or made once more by another job."),
         Transition((QUERY,), (UNDER_WAY,), (DONE, SHORT, FAIL), GONE, "A fetch begins; or nobody waits any more."),
