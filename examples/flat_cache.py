@@ -1,6 +1,6 @@
 """A small flat cache, written from the specification: a pool of pages, a prefix tree of nodes, locks, eviction.
 
-    kvlitmus run examples.flat_cache:target
+    python examples/flat_cache.py           # judges itself; takes the options of ``kvlitmus run``
 
 Everything that it does is on the page *Implement a cache* (``docs/implement.md``), whose sections are named in the
 comments.  It is written to be read: an eviction looks at every node, and nothing is kept that could be counted anew.
@@ -8,9 +8,13 @@ comments.  It is written to be read: an eviction looks at every node, and nothin
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from pathlib import Path
 
+from kvlitmus.conformance import cli
 from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.spec.interface import Hit, NodeView, Sizes, Stored, View
 from kvlitmus.spec.words.config import Config
@@ -228,3 +232,7 @@ class Target:
 
 
 target = Target()
+
+if __name__ == "__main__":
+    os.chdir(Path(__file__).parent)  # where the suite finds this module
+    sys.exit(cli.main(["run", "flat_cache:target", *sys.argv[1:]]))

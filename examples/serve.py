@@ -1,7 +1,7 @@
 """Serving multi-turn prompts with a small transformer, whose KV lives in a hierarchical cache.
 
-    python -m examples.serve                # on the CPU
-    python -m examples.serve --device cuda
+    python examples/serve.py                # on the CPU
+    python examples/serve.py --device cuda
 
 Several users talk in turn.  Device and host memory together hold a fraction of what they have said: with every turn
 pages leave the device, leave the host, are read ahead from storage and loaded again.  At last everything is shut
@@ -28,6 +28,8 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a file that is run sees its own folder alone
 
 from examples.transformer import Rows, Sizes, Transformer
 from kvlitmus.optimized.cache import CacheConfig
