@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -300,3 +301,14 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     outside = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="?(?:https?:)?//|@import|fonts\.g')
     assert [path.name for path in pages if outside.search(path.read_text(encoding="utf-8"))] == []
     assert "assets/iframe-worker.js" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+
+    from tests.test_search import QUESTIONS, ranked_by_the_site
+
+    if shutil.which("node") is None:
+        pytest.skip("the site is as it should be; the theme's search needs node")
+    assert ranked_by_the_site(tmp_path / "site") == {query: as_built(page) for query, page in QUESTIONS.items()}
+
+
+def as_built(page: str) -> str:
+    """A page's place on the site: MkDocs makes an index of a README."""
+    return page.removesuffix("README") + "index" if page.endswith("README") else page
