@@ -106,7 +106,7 @@ SOUGHT: Mapping[str, tuple[str, ...]] = {
     "guides/block-table.md": ("block table", "block pool", "PagedAttention", "LoRA", "salt"),
     "guides/host-tier.md": ("HiCache", "LMCache", "host memory", "host tier", "offloading", "hierarchical cache"),
     "guides/components.md": ("SWA", "sliding window", "Mamba", "hybrid model", "recurrent state"),
-    "guides/store.md": ("storage backend", "Redis", "Valkey", "Mooncake", "HiCacheFile"),
+    "guides/store.md": ("storage backend", "Redis", "Valkey", "Mooncake"),
     "guides/ranks.md": ("tensor parallelism", "pipeline parallelism", "TP", "PP"),
     "guides/trace.md": ("recorded trace", "log"),
     "adapters.md": ("CI", "GitHub action", "pytest", "JUnit", "exit code", "baseline"),
