@@ -248,7 +248,7 @@ def test_a_target_that_can_not_be_judged_says_why_in_a_line(pytester: pytest.Pyt
         (["--kvlitmus", "specimn"], "there is no target 'specimn'; did you mean 'specimen'?"),
         (["--kvlitmus", "specimen", "--kvlitmus-args", "--pack tre"], "there is no pack 'tre'"),
         (["--kvlitmus", "specimen", "--kvlitmus-args", "--stps 9"], "there is no option --stps; did you mean --steps?"),
-        (["--kvlitmus", "specimen", "--kvlitmus-args", "reference"], "nothing takes 'specimen'"),
+        (["--kvlitmus", "specimen", "--kvlitmus-args", "reference"], "unexpected argument 'specimen'"),
         (["--kvlitmus", "specimen", "--kvlitmus-args=--list"], "--list judges nothing"),
         (["--kvlitmus", "specimen", "--kvlitmus-args=--help"], "--help is none"),
         (["--kvlitmus", "specimen", "--kvlitmus-args", "'--pack"], "No closing quotation"),

@@ -45,7 +45,7 @@ exit codes:
   2 wrong usage                        3 the adapter or the harness failed
   4 inconclusive or not exercised      130 interrupted; the report so far is valid
   143, 129 the same, by SIGTERM or SIGHUP
-  Of several, the first of 130, 1, 3, 4 that fits."""
+  If several apply: 130 before 1 before 3 before 4."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
         """What to say of words that no option and no argument took."""
         option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
         if not option:
-            return UsageError(f"nothing takes {words[0]!r} ('{self.prog} --help' explains)")
+            return UsageError(f"unexpected argument {words[0]!r} ('{self.prog} --help' explains)")
         names = [name for one in self._actions for name in one.option_strings]
         near = [name for name in names if name.startswith(option)] or difflib.get_close_matches(option, names, 1, 0.75)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -117,7 +117,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
         arguments.DIFF_EXAMPLES,
     ),
     "fuzz": (
-        "search for violations for hours, guided by what schedules reach",
+        "search for violations for hours, guided by coverage",
         arguments.add_fuzz,
         arguments.FUZZ_EXAMPLES,
     ),
@@ -126,7 +126,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
         arguments.add_promote,
         arguments.PROMOTE_EXAMPLES,
     ),
-    "mutants": ("put known bugs into the built-in cache and see which rules catch them", arguments.add_mutants, ""),
+    "mutants": ("plant known bugs in the built-in cache and see which rules catch them", arguments.add_mutants, ""),
     "check": (
         "judge a recorded trace, without driving anything",
         arguments.add_check,

@@ -308,7 +308,7 @@ class Campaign:
             self.listener.say(f"{distinct.path.name} could not be played: {done.result.error or 'declined'}")
         else:
             retire(self.store, distinct)
-            self.listener.say(f"{distinct.path.name} does not occur any more; it is kept in findings/gone")
+            self.listener.say(f"{distinct.path.name} no longer occurs; it is kept in findings/gone")
 
 
 def only(finding: Finding) -> frozenset[str]:

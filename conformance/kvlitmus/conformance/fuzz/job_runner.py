@@ -162,5 +162,5 @@ def done_of(job: Job, answer: dict[str, Any]) -> Done:
             texts={int(number): harmless(text) for number, text in answer.get("texts", {}).items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        text = harmless(answer.get("failed") or f"a result that makes no sense: {error}", 1_000)
+        text = harmless(answer.get("failed") or f"a result that can't be read: {error}", 1_000)
         return Done(job=job, result=ItemResult(item=job.item.id, config=job.item.config.label, error=text))

@@ -255,7 +255,7 @@ class Store:
                     self.senseless.add(line)
                     self.torn += 1
                     said = harmless(line[:80], 100)
-                    self.say(f"{harmless(self.journal)}: a line makes no sense and is left out: {said}")
+                    self.say(f"{harmless(self.journal)}: a line can't be read and is skipped: {said}")
 
 
 def size_and_name(path: Path) -> tuple[int, str]:

@@ -246,7 +246,7 @@ def lines(outcome: CampaignSession, *, every: bool = False) -> Iterator[str]:
         again = failures.replay_line(one.path, outcome.settings.get("python") or "")
         yield f"    {'+'.join(one.finding.rules)} ({long}): {again}"
     for path in outcome.open:
-        yield f"  not shrunk yet, there was no time: {failures.replay_line(path)}"
+        yield f"  not shrunk, out of time: {failures.replay_line(path)}"
     for entry in outcome.expired:
         yield f"  baseline: the entry of {entry} has expired"
     if outcome.store.torn:
@@ -273,9 +273,9 @@ def _standing(outcome: CampaignSession, campaign: Campaign) -> Iterator[str]:
         before = outcome.earlier
         yield f"  before: {before['sessions']:.0f} sessions, {before['steps']:,.0f} steps, {before['seconds']:,.0f} s"
     if known.resting():
-        yield f"  rules that rest, because nothing new was found of them: {', '.join(known.resting())}"
+        yield f"  muted for now, since nothing new was found: {', '.join(known.resting())}"
     for rule, times in known.further.items():
-        yield f"  {rule}: {times} more findings say something else each; they are not saved"
+        yield f"  {rule}: {times} more distinct findings, not saved"
     if fenced := sorted(campaign.runner.deaths.fenced):
         many = campaign.runner.deaths.count
         yield f"  not called any more, after {many} workers have died: {', '.join(fenced)}"

@@ -232,7 +232,7 @@ class Run:
             result = result_from_json(answer["result"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             return self.empty(
-                at, error=harmless(answer.get("failed") or f"a result that makes no sense: {error}", 1_000)
+                at, error=harmless(answer.get("failed") or f"a result that can't be read: {error}", 1_000)
             )
         if self.fenced.get(at) and result.unsupported:
             result.unsupported = ""  # the target has it; it is the suite that does without

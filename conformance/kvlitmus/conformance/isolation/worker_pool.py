@@ -206,7 +206,7 @@ class WorkerPool:
                 return None
             if "unknown" in worker.answer:
                 return UnknownTarget(harmless(worker.answer["unknown"], 1_000))
-            return TargetError(harmless(worker.answer.get("failed", "the worker made no sense"), 1_000))
+            return TargetError(harmless(worker.answer.get("failed", "the worker's answer can't be read"), 1_000))
         death = worker.death(self.limits.start_seconds)
         if death is None:
             return None
@@ -268,7 +268,7 @@ def probe(
                 versions={"kvlitmus": version(), **pool.loaded["versions"]},
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise TargetError(f"the target's description makes no sense: {harmless(error)}") from error
+            raise TargetError(f"the target's description can't be read: {harmless(error)}") from error
         for config in info.configs:
             came = maker.make(config)
             if "capabilities" in came:
@@ -276,7 +276,7 @@ def probe(
             elif "unsupported" in came:
                 info.unsupported[config.label] = harmless(came["unsupported"])
             else:
-                info.errors[config.label] = harmless(came.get("failed", "the worker made no sense"), 1_000)
+                info.errors[config.label] = harmless(came.get("failed", "the worker's answer can't be read"), 1_000)
             if maker.deaths >= MAKE_DEATHS and not info.capabilities:
                 break
         if configs is None and info.unsupported:

@@ -381,19 +381,19 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
     if capabilities or played:
         lacking = missing(rule, capabilities)
         if lacking == {"scheme"}:
-            return "the profile's hash_scheme is none whose bytes are known"
+            return "the profile names a hash_scheme whose bytes are not known"
         if lacking:
             return f"the target offers no {' and no '.join(sorted(lacking))}"
     if rule.depth > scope.depth:
         return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {scope.depth}"
     if is_misuse(rule) and scope.misuse == "undefined" and not scope.force_misuse:
-        return "the profile says that misuse is undefined (--force-misuse tries it all the same)"
+        return "the profile says that misuse is undefined (--force-misuse tries it anyway)"
     idle = any(result.idle[rule.id] for result in played)  # then it was known what it speaks of
     unknown = 0 if idle else sum(result.unknown[rule.id] for result in played)
     if MATCH_SLOTS & set(rule.facts) and unknown:
         return "the target's match names no slots"
     if unknown:
-        return f"what it speaks of can't be known here: {unknown:,} time{'s' * (unknown != 1)} it was not judged"
+        return f"not decidable with what is seen here ({unknown:,} evaluation{'s' * (unknown != 1)} skipped)"
     return ""
 
 

@@ -17,10 +17,10 @@ examples:
   kvlitmus run --config page_size=4,policy=lfu    one configuration
   kvlitmus run --list --pack evict                what would be run
 
-A rule passes only if it was evaluated and never broken. Rules that need what the target lacks are
-not applicable; rules that nobody reached because runs ended at a broken rule are blocked by it.
-A run with fewer steps, configurations or no litmus tests is shortened: there, what was not
-exercised is shown and does not fail."""
+A rule passes only if it was evaluated and never broken. It is not applicable if it needs what the
+target lacks, and blocked if runs ended at another broken rule before they got there. A run with
+fewer steps, fewer configurations or no litmus tests is shortened: what it didn't exercise is shown
+and fails nothing."""
 
 BASELINE_HELP = "known causes (TOML: [[known]] with rule, cause, reason, link, optional until); stale entries fail"
 
@@ -31,7 +31,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     which = parser.add_argument_group("what to judge")
     add_chosen(which)
     which.add_argument("--strength", choices=("must", "should"), type=str.lower, help="only rules of this strength")
-    add_depth(which, "how deep to observe: 0 answers, 1 counters, 2 events, 3 snapshots (default: 3)")
+    add_depth(which, "how much to observe: 0 answers, 1 counters, 2 events, 3 snapshots (default: 3)")
     which.add_argument(
         "--force-misuse", action="store_true", help="try misuse even where the profile says it is undefined"
     )
@@ -85,7 +85,7 @@ def add_how(how: argparse._ArgumentGroup) -> None:
     from kvlitmus.conformance.run.plan import STEPS
 
     add_configs(how)
-    add_seed(how, "where the seeds of the schedules begin (default: 0)")
+    add_seed(how, "the first seed of the schedules (default: 0)")
     how.add_argument(
         "--steps",
         metavar="N",
@@ -101,7 +101,7 @@ def add_how(how: argparse._ArgumentGroup) -> None:
         help="stop at the first cause, and shrink that alone (ten seconds at most)",
     )
     how.add_argument("--no-litmus", action="store_true", help="random schedules only")
-    how.add_argument("--vectors", metavar="DIR", help="play the vectors of this folder too (see 'kvlitmus promote')")
+    how.add_argument("--vectors", metavar="DIR", help="also play the vectors in this folder (see 'kvlitmus promote')")
     common.add_limits(how)
 
 
@@ -136,8 +136,10 @@ def add_all(what: argparse._ArgumentGroup) -> None:
 def add_replay(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``replay``."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="a saved failure, or a folder of them")
-    parser.add_argument("--target", metavar="TARGET", help="another target than the one that is named in the file")
-    parser.add_argument("--python", metavar="PATH", help="the Python that the cache lives in, if it is another one")
+    parser.add_argument("--target", metavar="TARGET", help="replay on this target instead of the one in the file")
+    parser.add_argument(
+        "--python", metavar="PATH", help="the Python interpreter that has the cache (default: this one)"
+    )
     add_color(parser)
 
 
@@ -161,7 +163,7 @@ def add_mutants(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``mutants``."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutants (default: all)")
     parser.add_argument(
-        "--rule", metavar="ID", action="append", default=[], help="only mutants that these rules must kill"
+        "--rule", metavar="ID", action="append", default=[], help="only mutants that one of these rules must find"
     )
     parser.add_argument(
         "--steps",
@@ -169,8 +171,8 @@ def add_mutants(parser: argparse.ArgumentParser) -> None:
         type=common.whole_number(1, 100_000_000),
         help="random steps per mutant (default: 20000, null mutants too)",
     )
-    add_seed(parser, "where the seeds begin (default: 0)")
-    parser.add_argument("--random-only", action="store_true", help="without litmus tests")
+    add_seed(parser, "the first seed (default: 0)")
+    parser.add_argument("--random-only", action="store_true", help="random schedules only, no litmus tests")
     add_jobs(parser, "--jobs", "processes")
     parser.add_argument("--json", action="store_true", help="as JSON (the summary line goes to stderr)")
     add_color(parser)
@@ -203,9 +205,10 @@ examples:
   kvlitmus run --report after.json        with another version of the cache
   kvlitmus diff before.json after.json
 
-What the two runs differ in (target, versions, profile, options, configurations, digests of rules)
-comes first: other verdicts may come from that. A rule is fixed only if it was judged again and
-passed; one that passed and is not judged any more got worse. Numbers decide nothing.
+Differences between the runs themselves come first (target, versions, profile, options,
+configurations, digests of rules), since changed verdicts may come from them. A rule is fixed only
+if it was judged again and passed. One that passed and is no longer judged got worse. Numbers
+decide nothing.
 
 exit codes: 0 the same, or only better; 1 something got worse; 2 a file is no report"""
 
@@ -261,7 +264,7 @@ examples:
   kvlitmus fuzz --steps 100000 --workers 1 --seed 7  repeatable
   kvlitmus fuzz my_cache:target --baseline known.toml only what isn't known fails
 
-Everything that is announced is on disk already: after Ctrl-C or a kill the same command goes on.
+Everything that is reported is on disk already. After Ctrl-C or a kill the same command continues.
 
 exit codes:
   0 nothing was found, and the canary was       1 a rule is violated, or an expired baseline
@@ -299,12 +302,12 @@ def add_fuzz(parser: argparse.ArgumentParser) -> None:
         "--seed",
         metavar="N",
         type=common.whole_number(0, SEEDS),
-        help="makes a campaign of one worker and a step budget repeatable (default: another one each time)",
+        help="repeats a campaign that has one worker and a step budget (default: a new seed each time)",
     )
     add_configs(how)
-    add_depth(how, "how deep to observe")
+    add_depth(how, "how much to observe")
     common.add_limits(how)
-    how.add_argument("--plain", action="store_true", help="plain random schedules, not guided by what they reach")
+    how.add_argument("--plain", action="store_true", help="random schedules, not guided by coverage")
     add_outcome(parser)
 
 
@@ -319,13 +322,11 @@ def add_outcome(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT,
         help=f"which mutant it is (default: {DEFAULT}; a null mutant shows the alarm)",
     )
-    bird.add_argument("--no-canary", action="store_true", help="without one")
+    bird.add_argument("--no-canary", action="store_true", help="play no canary")
     what = parser.add_argument_group("what to report")
-    what.add_argument(
-        "--baseline", metavar="FILE", help="known violations (TOML), as for run; they rest and don't fail"
-    )
+    what.add_argument("--baseline", metavar="FILE", help="known violations (TOML), as for run; they fail nothing")
     add_report_files(what, "write a summary: .json (schema in the package) or .md")
-    what.add_argument("--issue", metavar="FILE", help="write the text of an issue, if something new was found")
+    what.add_argument("--issue", metavar="FILE", help="write the text of an issue if something new was found")
     what.add_argument("--quiet", action="store_true", help="only the summary")
     add_all(what)
     add_color(what)

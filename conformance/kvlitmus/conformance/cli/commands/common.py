@@ -51,7 +51,7 @@ def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = 
     if strength is not None:
         chosen = {id: rule for id, rule in chosen.items() if rule.strength is Strength(strength.upper())}
     if not chosen:
-        raise UsageError("no rule is left: the rules that were named have another strength")
+        raise UsageError("none of the rules that were named has this strength")
     return chosen
 
 
@@ -201,7 +201,9 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         help="what to judge: a name such as specimen or reference, or your own: module, module:attribute, or file.py "
         "(default: specimen)",
     )
-    parser.add_argument("--python", metavar="PATH", help="the Python that the cache lives in, if it is another one")
+    parser.add_argument(
+        "--python", metavar="PATH", help="the Python interpreter that has the cache (default: this one)"
+    )
 
 
 def add_limits(group: argparse._ActionsContainer) -> None:
@@ -211,20 +213,20 @@ def add_limits(group: argparse._ActionsContainer) -> None:
         metavar="SECONDS",
         type=whole_number(1, 3_600),
         default=10,
-        help="how long one call, or making one cache but the first, may take (default: 10)",
+        help="limit for one call, and for making each cache after the first (default: 10)",
     )
     group.add_argument(
         "--start-timeout",
         metavar="SECONDS",
         type=whole_number(1, 86_400),
         default=90,
-        help="how long importing the target, and making its first cache, may take (default: 90, at least --timeout)",
+        help="limit for importing the target and making its first cache (default: 90, at least --timeout)",
     )
     group.add_argument(
         "--memory",
         metavar="MB",
         type=whole_number(100, 1 << 24),
-        help="how much memory (address space) one worker may use (default: no bound)",
+        help="limit for the memory (address space) of each worker (default: none)",
     )
 
 

@@ -55,7 +55,7 @@ def told(found: Comparison, style: Style) -> Iterator[str]:
         yield from style.wrap(line, "   ", f"{style.paint(name, 'bold')}  ")
     if found.setup:
         yield ""
-        yield style.paint("judged differently; what follows may come from that:", "bold", "yellow")
+        yield style.paint("the two runs differ in the following; changes may come from that:", "bold", "yellow")
         yield from pairs(found.setup, style)
     for text in found.run:
         yield ""

@@ -124,7 +124,7 @@ def vectors_of(folder: str | None) -> dict[str, Vector]:
     except VectorError as error:
         raise UsageError(f"--vectors {error}") from None
     if folder is not None and not more:
-        raise UsageError(f"--vectors {folder}: no vector is in it; 'kvlitmus promote' makes some")
+        raise UsageError(f"--vectors {folder}: it contains no vectors; 'kvlitmus promote' writes them")
     return {**all_vectors(), **more}
 
 
