@@ -557,9 +557,9 @@ def test_a_fresh_cache_that_shows_something_odd_is_told_by_the_method(capsys: Ca
         == 1
     )
     said = " ".join(capsys.readouterr().out.split())
-    assert "PORT-03 broken before any call in " in said
+    assert "PORT-03 broken by a look at the fresh cache in " in said
     assert "expected sparse_shape() → SparseShape(rows, width), got 'two rows'" in said
-    assert "1 the fresh cache is looked at" in said
+    assert "1 a look at the fresh cache" in said
 
 
 def test_rules_of_what_a_target_does_not_offer_are_not_played_for(capsys: Capture) -> None:

@@ -312,6 +312,20 @@ def test_a_budget_ends_by_whichever_bound_comes_first() -> None:
     assert not Budget().over
 
 
+def test_the_seconds_of_a_budget_are_those_of_the_target() -> None:
+    """The canary comes before, and takes twenty: a budget of five is all there when the target's turn begins."""
+    now = [100.0]
+    budget = Budget(seconds=5, clock=lambda: now[0])
+
+    def over(at: float, *, starts: bool = False) -> bool:
+        now[0] = at
+        if starts:
+            budget.start()
+        return budget.over
+
+    assert [over(120.0), over(120.0, starts=True), over(124.9), over(125.0)] == [True, False, False, True]
+
+
 def test_the_canary_is_a_mutant_that_names_rules() -> None:
     from kvlitmus.conformance.fuzz.canary import DEFAULT
 

@@ -17,7 +17,7 @@ SEEDS = 1 << 31
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """Seconds and steps that may be spent; ``None`` for no bound on one of them."""
+    """Seconds and steps that may be spent; ``None`` for no bound on one of them.  The seconds count from the start."""
 
     seconds: float | None = None
     steps: int | None = None
@@ -26,6 +26,10 @@ class Budget:
     began: float = field(init=False)
 
     def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """The seconds count from now."""
         self.began = self.clock()
 
     @property

@@ -117,6 +117,7 @@ class Campaign:
         ``KeyboardInterrupt``, a target that can't be loaded, a full disk and a judge that was changed come through.
         """
         self.began = self.ended = monotonic()
+        self.budget.start()
         self.store.note("began", target=self.target, seconds=self.budget.seconds, steps=self.budget.steps)
         try:
             self.resume()

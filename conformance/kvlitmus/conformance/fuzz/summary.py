@@ -34,7 +34,7 @@ EXIT_WORDS = {
     0: "nothing was found that fails",
     1: "a rule is violated, or the baseline is out of date",
     3: "the adapter or the harness failed",
-    4: "inconclusive: the canary was not found, or nothing was played",
+    4: "inconclusive",
     **dict.fromkeys(ending.CODES, ending.INTERRUPTED),
 }
 
@@ -106,6 +106,13 @@ class CampaignSession:
             return 3
         unsure = self.canary_wanted and (self.canary is None or not self.canary.found)
         return 4 if unsure or campaign is None or not campaign.tally.steps else 0
+
+    @property
+    def exit_meaning(self) -> str:
+        """What the exit code means here."""
+        nothing = self.campaign is None or not self.campaign.tally.steps
+        why = "nothing of the target was played" if nothing else "the canary was not found"
+        return EXIT_WORDS[self.exit_code] + (f": {why}" if self.exit_code == 4 else "")
 
     def accepts(self, one: Distinct) -> bool:
         """Whether the baseline knows a finding."""
@@ -257,7 +264,7 @@ def lines(outcome: CampaignSession, *, every: bool = False) -> Iterator[str]:
         yield f"  failed: {outcome.broken_off}; what was announced is on disk"
     for why in outcome.unwritten.values():
         yield f"  can't be written: {why}"
-    yield f"exit {outcome.exit_code}: {EXIT_WORDS[outcome.exit_code]}"
+    yield f"exit {outcome.exit_code}: {outcome.exit_meaning}"
 
 
 def _standing(outcome: CampaignSession, campaign: Campaign) -> Iterator[str]:

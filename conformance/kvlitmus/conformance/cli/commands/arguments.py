@@ -68,9 +68,13 @@ def add_seed(group: argparse._ActionsContainer, about: str) -> None:
     group.add_argument("--seed", metavar="N", type=common.whole_number(0, 1 << 31), default=0, help=about)
 
 
+MOST_JOBS = 64
+"""One command drives so many processes at most."""
+
+
 def add_jobs(group: argparse._ActionsContainer, option: str, what: str) -> None:
     """How many processes to use."""
-    many = common.whole_number(1, 64)
+    many = common.whole_number(1, MOST_JOBS, "start several, each with files of its own, on one machine or on many")
     about = f"{what} (default: one per core)"
     group.add_argument(option, metavar="N", type=many, default=common.default_jobs(), help=about)
 
@@ -292,7 +296,8 @@ def add_fuzz(parser: argparse.ArgumentParser) -> None:
         dest="seconds",
         metavar="TIME",
         type=duration,
-        help="time budget, such as 90s, 15m, 1h (default: 10m, if --steps isn't given)",
+        help="how long the target is played, such as 90s, 15m, 1h (default: 10m, if --steps isn't given); "
+        "the canary comes before",
     )
     how.add_argument("--seconds", dest="seconds", metavar="N", type=duration, help=argparse.SUPPRESS)
     how.add_argument("--steps", metavar="N", type=common.whole_number(1, 10**12), help="step budget")

@@ -83,8 +83,8 @@ def split(words: Iterable[str]) -> list[str]:
     return [part.strip() for word in words for part in word.split(",") if part.strip()]
 
 
-def whole_number(least: int, most: int) -> Any:
-    """A type for argparse: an integer within bounds."""
+def whole_number(least: int, most: int, beyond: str = "") -> Any:
+    """A type for argparse: an integer within bounds; ``beyond``: what to do for more."""
 
     def parse(text: str) -> int:
         try:
@@ -92,7 +92,8 @@ def whole_number(least: int, most: int) -> Any:
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
         if not least <= number <= most:
-            raise argparse.ArgumentTypeError(f"{number} is not between {least} and {most}")
+            more = f"; for more, {beyond}" if beyond and number > most else ""
+            raise argparse.ArgumentTypeError(f"{number} is not between {least} and {most}{more}")
         return number
 
     parse.__name__ = "number"
