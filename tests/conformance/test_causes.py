@@ -36,7 +36,7 @@ from tests.conformance.test_verdicts import finding
         ("insert([1], [3], protected=0, priority=0, chunked=False) → already 0", "insert", "already"),
         ("match([1 ×4]) → [0…3]", "match", "list"),
         ("unlock(receipt 1)", "unlock", ""),
-        ("begin(1, [1]) (match, lock, alloc(1)) → [0], 0 cached", "alloc", "list"),
+        ("begin(1, [1]) (match, lock, alloc(1)) → [0], 0 cached", "alloc", ""),
         ("end(1, keep=True) (insert of 4, protected=0, free([0…3]), unlock)", "unlock", ""),
         ("end(1, keep=False) (free([0…3]), unlock)", "unlock", ""),
         ("copy 0: back up [1, 1] up to 4 units → kv {4: 15} for 4 units", "copy back up", "kv"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -15,7 +17,9 @@ from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.report import document, junit, saved, summary
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.report.outcomes import of_rule, of_run
+from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.verdicts import main_rule
+from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.reports import VERDICTS, changed, report, save
 from tests.conformance.support.schemas import fits
 from tests.conformance.test_report import EVIL, KNOWN, evil_error, evil_result, make_run
@@ -205,6 +209,43 @@ def test_a_real_report_becomes_both() -> None:
         shown = sum(f"<summary>{id}: " in page for id in failing)
         assert shown == min(len(failing), summary.MOST_EXAMPLES)
         assert shown == len(failing) or f"{len(failing) - shown} more counterexamples are in the report" in page
+
+
+def test_a_run_fails_where_a_test_case_fails_and_nowhere_else() -> None:
+    """Whatever leads, follows and is known: MUST and SHOULD, other causes of a known rule, what came after one."""
+    rng = random.Random(31)
+    rules = [
+        "EVICT-05",
+        "TREE-02",
+        "LOCK-02",
+        *(id for id, rule in all_rules().items() if rule.strength.value == "SHOULD"),
+    ]
+    seen: Counter[tuple[bool, bool]] = Counter()
+    for _ in range(12):
+        found = [
+            replace(
+                evil_result().findings[0],
+                rules=rng.sample(rules, rng.randint(1, 3)),
+                call=f"{(call := rng.choice(['match', 'evict', 'insert']))}(1)",
+                calls=["alloc(1)", "match(1)", f"{call}(1)"],
+                parted=rng.choice([[], ["call 2: what is locked"]]),
+                after=rng.sample(rules, rng.randint(0, 1)),
+                litmus=f"x/{rng.random()}",
+            )
+            for _ in range(rng.randint(1, 5))
+        ]
+        results = [replace(evil_result(), item=f"litmus:{at}", findings=found[at:]) for at in range(len(found))]
+        known = [
+            replace(KNOWN, rule=rng.choice(one.rules), cause=cause_of(one).id) for one in found if rng.random() < 0.5
+        ]
+        data = document.document(make_run(*results, known=tuple(dict.fromkeys(known))))
+        kinds = [of_rule(data, rule).kind for rule in data["rules"]]
+        said_of = data["baseline"]
+        assert said_of is not None
+        stale = bool(said_of["stale"])
+        assert ("failed" in kinds) == (data["exit_code"] == 1 or stale), data["findings"]
+        seen[data["exit_code"] == 1, "known" in kinds] += 1
+    assert len(seen) == 4, "runs that fail and that don't, with what is known and without"
 
 
 def test_a_run_is_read_back_as_it_was_saved() -> None:

@@ -30,7 +30,7 @@ from kvlitmus.conformance.report.form import (
 from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run.minimise import Short
 from kvlitmus.conformance.run.results import REPORT_FORMAT, ItemResult, RuleVerdict, Verdict, to_json
-from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, accepted_of, follows, keys_of
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, accepted_of, follows
 from kvlitmus.spec.law.rule import Rule
 
 MAX_ITEMS = 50
@@ -83,17 +83,7 @@ class Run:
     @property
     def known(self) -> dict[str, baselines.Entry]:
         """The rules whose violations the baseline knows, each with an entry that tells of one."""
-        if self.baseline is None:
-            return {}
-        known = {entry.key: entry for entry in self.baseline.known}
-        told = {
-            rule: known[key]
-            for one in self.groups
-            for rule in one.finding.rules
-            for key in keys_of(one.finding)
-            if key in known
-        }
-        return {rule: told.get(rule, self.baseline.known[0]) for rule in self.baseline.accepted}
+        return self.baseline.told if self.baseline else {}
 
     @property
     def accepted(self) -> list[bool]:

@@ -72,8 +72,7 @@ class Progress:
                 if rule not in self.seen:
                     self.seen.add(rule)
                     mark = self.style.paint(self.style.symbol("bad"), "red")
-                    by = f" by {short(finding.call)}" if finding.call else " before any call"
-                    self.say(f"  {mark} {rule} broken{by} in {result.item}")
+                    self.say(f"  {mark} {rule} broken by {short(finding.call)} in {result.item}")
         if result.error and "error" not in self.seen:
             self.seen.add("error")
             self.say(

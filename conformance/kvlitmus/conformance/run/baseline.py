@@ -70,13 +70,19 @@ class Entry:
 class BaselineMatch:
     """What a baseline says about a run: which violations are known, which entries must go.
 
-    ``accepted``: the rules whose violation does not fail the run, since all that breaks them is known.
+    ``told``: the rules whose violation does not fail the run, since all that breaks them is known, each with an entry
+    that tells of that.
     """
 
     known: list[Entry] = field(default_factory=list)
     stale: list[Entry] = field(default_factory=list)
     expired: list[Entry] = field(default_factory=list)
-    accepted: frozenset[str] = frozenset()
+    told: dict[str, Entry] = field(default_factory=dict)
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """The rules whose violation does not fail the run."""
+        return frozenset(self.told)
 
     @property
     def keys(self) -> frozenset[tuple[str, str]]:
@@ -193,8 +199,12 @@ def compare(
             outcome.stale.append(entry)
     accepted = accepted_of([Short(one.finding, one.leads) for one in groups], outcome.keys)
     news = {rule for one, is_known in zip(groups, accepted, strict=True) if not is_known for rule in one.finding.rules}
-    broken = [one.rule for one in verdicts if one.verdict in (Verdict.VIOLATED, Verdict.WARNED)]
-    outcome.accepted = frozenset(broken) - news
+    entries_by = {entry.key: entry for entry in outcome.known}
+    for one in groups:
+        told = next((entries_by[key] for key in sorted(keys_of(one.finding) & entries_by.keys())), None)
+        for rule in one.finding.rules:
+            if rule not in news:
+                outcome.told[rule] = told or outcome.told.get(rule, outcome.known[0])
     return outcome
 
 

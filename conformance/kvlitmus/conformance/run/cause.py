@@ -62,9 +62,9 @@ def method_of(call: str) -> str:
 
 
 def answer_of(call: str) -> str:
-    """The kind of answer that is told in the text of a call; empty, if none is."""
+    """The kind of answer that is told in the text of a call; empty, if none is: of composed calls the suite answers."""
     _, arrow, answer = call.rpartition("→")
-    answer = answer.strip() if arrow else ""
+    answer = answer.strip() if arrow and not COMPOSED.search(call) else ""
     if answer[:1] in tuple("[({"):
         return "list"
     return "number" if re.match(r"-?\d", answer) else answer.split(" ")[0].rstrip(",.:")

@@ -283,7 +283,12 @@ def finish(
 def write_baseline(run: document.Run, path: Path) -> None:
     """Write what would make all violations of this run known, beside the entries that still hold."""
     kept = run.baseline.known if run.baseline else []
-    new = [one for one, accepted in zip(run.groups, run.accepted, strict=True) if not accepted]
+    failing = {one.rule for one in run.verdicts if one.verdict is Verdict.VIOLATED}
+    new = [
+        one
+        for one, accepted in zip(run.groups, run.accepted, strict=True)
+        if not accepted and not failing.isdisjoint(one.finding.rules)
+    ]
     try:
         files.write(path, baselines.text_of(new, kept))
     except OSError as error:
