@@ -1,6 +1,6 @@
 """The fast cache: device and host pools, radix tree, tiers and storage, on CPU tensors or on CUDA.
 
-On CUDA it has not run yet (``docs/gpu.md``).
+On CUDA it has run on one kind of GPU (``docs/gpu.md``).
 
 What stands here imports :mod:`kvlitmus.spec` and never :mod:`kvlitmus.reference`; to the suite it is one more target,
 met through an adapter like everybody else's cache.  The parts have the names that they have in the other rooms.
@@ -12,7 +12,8 @@ it and when.
   maps prefixes to them, from the ground up; ``kernels`` and ``sha`` have the compiled loops.
 - ``native/``, ``compiled``: pool, tree and victims of a flat cache a second time, in C++; ``cores`` says which of both
   a cache has, ``slots`` and ``arrays`` are what they share, ``opened`` makes a Python tree of a compiled one.
-- ``request``, ``hashing``, ``cache``: a flat cache, for engines without tiers.
+- ``request``, ``hashing``, ``cache``: a flat cache, for engines without tiers; ``calls``: what an exception in the
+  middle of a call leaves.
 - ``host``, ``backup``, ``load``, ``put``, ``prefetch``, ``fetch``, ``event``: the state machines of the tiers; ``work``
   is what is under way, ``mover`` and ``runner`` who does it.
 - ``life``, ``hierarchy``: all of it together.  ``view`` and ``audit`` look at a tree and count everything again.
