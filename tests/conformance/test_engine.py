@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,8 +16,8 @@ from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS, Op, decode, d
 from kvlitmus.conformance.generate.shrink import Case, Failed, shrink
 from kvlitmus.conformance.litmus import registry
 from kvlitmus.conformance.litmus.registry import LITMUS, all_litmus
-from kvlitmus.conformance.ports import Config, capabilities_of
-from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.ports import Config, Profile, capabilities_of
+from kvlitmus.conformance.run.engine import HarnessError, make_checker, run_item
 from kvlitmus.conformance.run.plan import CONFIGS, TIERED, configs_of, items
 from kvlitmus.conformance.run.results import Item, Options, item_from_json, result_from_json, to_json
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_request_target, target
@@ -181,6 +182,25 @@ def test_what_a_target_lacks_is_unsupported_not_passed() -> None:
     assert result.steps
     assert result.evaluated["POOL-01"]
     assert not result.evaluated["TREE-01"]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "said"),
+    [
+        (None, "make() returned None, which implements no port"),
+        (SimpleNamespace(), "make() returned SimpleNamespace, which implements no port"),
+        (
+            SimpleNamespace(alloc=len, available=len, lock=len),
+            "make() returned SimpleNamespace, which implements no port; for pool it lacks free",
+        ),
+    ],
+)
+def test_an_adapter_without_a_port_is_named_by_its_type(adapter: object, said: str) -> None:
+    """And by what it lacks for the port that it has most of; a forgotten ``return`` is the commonest cause."""
+    target = SimpleNamespace(profile=Profile(), make=lambda config: adapter)
+    with pytest.raises(HarnessError) as raised:
+        make_checker(target, Config(), Options())
+    assert str(raised.value) == said
 
 
 def test_a_target_that_cannot_be_made_is_the_harness_error_that_it_is() -> None:

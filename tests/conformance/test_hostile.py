@@ -173,7 +173,7 @@ UNMADE = {
     "view_changes_cache": "looking at the cache changes it",
     "everything": "answers to every name",
     "makes_the_same": "returned the object of the call before; each call must build a fresh cache",
-    "makes_none": "returned None",
+    "makes_none": "make() returned None, which implements no port",
     "make_raises": "making the cache raised ValueError: \\x1b[2J",
     "make_exits": "making the cache raised SystemExit: 3",
     "dying_property": "raised KeyError: 'no match today'",

@@ -202,7 +202,7 @@ class HerePool:
     def ask(self, seconds: float, *, do: str, config: dict[str, Any]) -> dict[str, Any]:
         """Make a cache."""
         try:
-            made = engine.make_checker(self.target, config_from_json(config), Options(), CurrentRun())
+            made = engine.fresh_checker(self.target, config_from_json(config), Options(), CurrentRun())
         except Unsupported as declined:
             return {"unsupported": str(declined)}
         return {"capabilities": sorted(made.capabilities)}

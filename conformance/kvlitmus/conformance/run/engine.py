@@ -111,7 +111,9 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
         profile = target.profile
         everything = callable(getattr(adapter, NO_METHOD, None))
         declared = frozenset(map(str, getattr(target, "capabilities", ())))
-        lacking = declared - capabilities_of(adapter)
+        offered = capabilities_of(adapter)
+        lacking = declared - offered
+        partly = "" if offered else nearest(adapter)
     except (Unsupported, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -119,19 +121,34 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
             f"making the cache raised {raised_text(error)}{short_of_memory(error, run.memory_mb)}"
         ) from error
     if adapter is None:
-        raise HarnessError("making the cache returned None")
+        raise HarnessError("make() returned None, which implements no port")
     if not run.made(adapter):
         raise HarnessError(
             "making the cache returned the object of the call before; each call must build a fresh cache"
         )
     if everything:
         raise HarnessError("the adapter answers to every name, so its ports can't be told from what it lacks")
+    if not offered:
+        raise HarnessError(f"make() returned {type_name(adapter)}, which implements no port{partly}")
     if lacking:
         ports = "; ".join(f"{port} ({', '.join(PORTS.get(port, ('no such port',)))})" for port in sorted(lacking))
         raise HarnessError(harmless(f"the target declares ports whose methods its adapter lacks: {ports}"))
     if not issubclass(type(profile), Profile):
         raise HarnessError(f"the target's profile must be a Profile (got {type_name(profile)})")
     return (MethodMask(adapter, run.fenced) if run.fenced else adapter), profile
+
+
+def nearest(adapter: Any) -> str:
+    """Of an adapter without a port what it lacks for the one that it has most of; empty if it has nothing of any."""
+    lacking = {
+        port: [name for name in methods if not callable(getattr(adapter, name, None))]
+        for port, methods in PORTS.items()
+    }
+    begun = [port for port, names in lacking.items() if len(names) < len(PORTS[port])]
+    if not begun:
+        return ""
+    port = min(begun, key=lambda one: len(lacking[one]))
+    return f"; for {port} it lacks {', '.join(lacking[port])}"
 
 
 def play(

@@ -129,8 +129,6 @@ def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str
     if not played:
         yield "the target declines every configuration; let it declare 'configs' of its own, those that it can build"
         return
-    if not found.capabilities:
-        yield "the adapter has all methods of no port; kvlitmus.conformance.ports lists them"
     broken = Counter(rule for result in played for finding in result.findings[:1] for rule in finding.rules)
     if len(played) > 1 and 3 * sum(bool(result.findings) for result in played) >= len(played):
         often = ", ".join(rule for rule, _ in broken.most_common(3))
