@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS
 from tests.support.pages import DOCS, follow
 from tests.test_layout import ROOT
@@ -29,6 +31,11 @@ print("kept")
 
 def test_the_adapter_of_the_page_passes(tmp_path: Path) -> None:
     assert follow(PAGE, tmp_path) == ["kvlitmus run my_rows"]
+
+
+@pytest.mark.nightly
+def test_the_adapter_passes_a_full_run(tmp_path: Path) -> None:
+    assert follow(PAGE, tmp_path, processes=True)
 
 
 def test_what_a_page_of_ports_lists_is_there() -> None:
