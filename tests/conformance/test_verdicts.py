@@ -98,6 +98,8 @@ def test_a_broken_should_is_a_warning() -> None:
         ("HASH-01", "hashes", "hashes"),
         ("HASH-01", "scheme", "hash_scheme"),
         ("PREFETCH-01", "prefetch", "prefetch"),
+        ("SPARSE-42", "sparse_admission", "sparse_admission"),
+        ("TIER-11", "steps", "steps"),
     ],
 )
 def test_what_the_target_lacks_is_not_applicable(id: str, lacking: str, named: str) -> None:
@@ -113,6 +115,14 @@ def test_what_the_target_lacks_is_not_applicable(id: str, lacking: str, named: s
 def test_a_rule_about_several_calls_needs_only_one_of_them() -> None:
     assert missing(RULES["TREE-01"], ALL - {"lookup"}) == frozenset()
     assert missing(RULES["TREE-01"], ALL - {"requests"}) == frozenset()
+
+
+def test_what_a_host_tier_without_background_work_has_no_occasion_for_is_not_applicable() -> None:
+    """Its copies end within the call, nothing is prefetched, and a second cache is played beside flat ones alone."""
+    ports = frozenset(["pool", "tree", "locks", "evict", "host", "tiers", "data", "lookup", "requests", "inspect"])
+    assert missing(RULES["EVICT-07"], ports) == {FLAT} and missing(RULES["EVICT-07"], ports - {"tiers"}) == frozenset()
+    for id in ("TIER-11", "FETCH-14", "FETCH-15"):
+        assert missing(RULES[id], ports) and not missing(RULES[id], ports | {"steps"}), id
 
 
 def test_every_call_that_rules_speak_of_has_its_capabilities() -> None:

@@ -43,7 +43,8 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("tree",): ("beyond",),
     ("tree", "raw"): ("other_width",),
     ("tree", "locks"): ("lock", "unlock", "stale_unlock"),
-    ("evict",): ("evict", "again"),
+    ("evict",): ("evict",),
+    ("evict", FLAT): ("again",),
     ("requests",): ("begin", "grow", "publish", "publish_all", "end", "finish", "abort"),
     ("requests", "partial"): ("publish_upto", "end_upto"),
     ("hashes",): ("page_hashes", "hash_pair", "hash_pieces", "hash_namespaces", "hash_refusal", "hashed"),
@@ -53,7 +54,8 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("tiers", "steps", "layers"): ("layered",),
     ("tiers", "steps", "prefetching"): ("query", "fetch"),
     ("tiers", "steps", "lifecycle"): ("put",),
-    ("tiers", "steps"): ("prefetch_tick", "settled", "quiet_tick"),
+    ("tiers", "steps"): ("prefetch_tick", "settled", "quiet_tick", "copied", "zombie"),
+    ("tiers", "steps", "copy_faults"): ("failed_copy",),
     ("tiers", "prefetching"): ("gated_prefetch", "prefetch", "poll", "abandon", "loaded"),
     ("tiers", "prefetching", "steps"): ("commit",),
     ("tiers", "reattach"): ("attach", "detach"),
@@ -131,6 +133,9 @@ FACT_NEEDS = dict.fromkeys(("evictable", "protected", "evictable_before", "prote
 
 OWNING = frozenset({"owned_after", "owned_twice"})
 """Facts about who owns pages, which takes a pool or requests: a page store alone has neither."""
+
+SITUATIONS = {"held_sources": "steps", "sparse_promise": "sparse_admission"}
+"""Facts that say nothing without a port: no copy is under way, and no row was promised anything."""
 
 MATCH_SLOTS = frozenset({"match_slots", "found_names"})
 """Facts that a target keeps to itself when its match names no slots."""
@@ -418,6 +423,8 @@ def missing(rule: Rule, capabilities: frozenset[str]) -> frozenset[str]:
             lacking |= ports - capabilities
         elif depth == 3 and "inspect" not in capabilities:
             lacking.add("inspect")
+        elif name in SITUATIONS and SITUATIONS[name] not in capabilities:
+            lacking.add(SITUATIONS[name])
         elif name in OWNING and capabilities.isdisjoint(("pool", "requests")):
             lacking.add("pool")
         elif depth == 1 and FACT_NEEDS.get(name, "pool") not in capabilities:
