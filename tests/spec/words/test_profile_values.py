@@ -281,7 +281,15 @@ DECIDED_BY = {
     "TREE-11": "duplicates",
     "TREE-12": "duplicates",
     "TREE-13": "hit_counts",
+    "TREE-05": "table_gaps",
+    "LOCK-04": "copy_locks",
+    "BACKUP-03": "copy_acks",
+    "EVENT-02": "event_copies",
+    "EVENT-04": "event_copies",
+    "SPARSE-31": "copy_acks",
+    "STORE-04": "store_room",
     "STORE-06": "store_put",
+    "STORE-17": "store_room",
 }
 """Rules whose explanation names the field of the profile that decides."""
 

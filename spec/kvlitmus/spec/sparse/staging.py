@@ -41,7 +41,7 @@ def only_what_was_copied_is_acknowledged(sparse_ready_rows: Sequence[int], spars
     on=(On.SPARSE_READY,),
     source="R-SP-07",
     reference="sparse.ready",
-    allowed="the first of {sparse_order}",
+    allowed="the first of {sparse_order}, by the profile's copy_acks",
     premise="sparse_ready_rows",
 )
 def rows_are_acknowledged_in_order(sparse_ready_rows: Sequence[int], sparse_order: Sequence[int]) -> bool:

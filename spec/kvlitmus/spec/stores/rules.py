@@ -76,7 +76,7 @@ def a_get_returns_what_was_put_under_its_key(
     on=(On.STORE_GET,),
     source="R-L3-02",
     reference="stores.get",
-    allowed="bytes wherever an object is there",
+    allowed="bytes wherever an object is there, by the profile's store_room",
     premise="store_expected",
 )
 def what_was_put_is_found(
@@ -325,7 +325,7 @@ def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
     on=(On.STORE_PUT,),
     source="design",
     reference="stores.put",
-    allowed="all stored, but for keys out of the ordinary",
+    allowed="all stored, but for keys out of the ordinary, by the profile's store_room",
 )
 def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: Sequence[bool]) -> bool:
     """While nothing fails, a put of a page under an ordinary key MUST be accepted; where the profile says that the store may be full, the first one while nothing is there."""

@@ -330,6 +330,7 @@ def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
     needs=("tiers", "steps"),
     source="R-WB-04, R-WB-07, R-LB-05",
     reference="prefix.life.tick",
+    allowed="copies that have landed, in the order of the profile's copy_acks",
     premise="copies_ended",
 )
 def an_ack_waits_for_its_copy(acked_unlanded: Sequence[Job]) -> bool:

@@ -196,6 +196,7 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
     needs=("events",),
     source="R-EVT-02; map §4.12",
     reference="prefix.event.changes",
+    allowed="exactly what is on the device, as listeners read it by the profile's event_copies",
     premise="told_device",
 )
 def events_tell_what_the_device_has(told_device: AbstractSet[Name], device_lately: Sequence[frozenset[Name]]) -> bool:
@@ -222,6 +223,7 @@ def events_tell_what_the_host_has(told_host: AbstractSet[Name], host_lately: Seq
     needs=("events",),
     source="R-EVT-01",
     reference="prefix.event.changes",
+    allowed="each copy told once, by the profile's event_copies",
     premise="stored_events",
 )
 def a_copy_is_told_once(told_again: Sequence[str]) -> bool:

@@ -253,6 +253,7 @@ def a_match_moves_nothing(
     needs=("lookup",),
     source="R-TR-01, R-EV-02; sglang#27562",
     reference="prefix.perform.in_order",
+    allowed="every page's parent cached, by the profile's table_gaps",
 )
 def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
     """The parent of every cached page MUST be cached too, unless the profile says that a block table leaves gaps."""
