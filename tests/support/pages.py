@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from kvlitmus.conformance import cli
+from kvlitmus.conformance.cli.commands import run as run_command
 from kvlitmus.conformance.cli.commands import session
 from kvlitmus.conformance.isolation import worker_pool
 from kvlitmus.conformance.isolation.current_run import CurrentRun
@@ -157,6 +158,7 @@ def here(words: Sequence[str], folder: Path) -> Printed:
         stack.enter_context(patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"}))
         stack.enter_context(patch.object(sys, "path", [str(folder), *sys.path]))
         stack.enter_context(patch.object(session, "ask", asked_here))
+        stack.enter_context(patch.object(run_command, "FIRST_SECONDS", 600.0))  # what is shown is shrunk to its end
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", ResourceWarning)  # an adapter may leave a folder to be cleaned up
         stack.enter_context(contextlib.redirect_stdout(out))

@@ -229,12 +229,12 @@ def told(
         yield from labelled("broken too", f"{', '.join(others)} by the same call", style)
     yield from parted(finding, style)
     if finding.not_minimal:
-        yield from labelled("mind", f"not minimal ({finding.not_minimal})", style)
+        yield from labelled("note", f"not minimal ({finding.not_minimal})", style)
     yield from labelled("found by", where(group), style)
     if finding.after:
-        yield from labelled("mind", f"{', '.join(finding.after)} had broken before; it may follow from that", style)
+        yield from labelled("note", f"{', '.join(finding.after)} had broken before; it may follow from that", style)
     elif not group.leads:
-        yield from labelled("mind", "only seen after other broken rules had been muted; it may follow from them", style)
+        yield from labelled("note", "only seen after other broken rules had been muted; it may follow from them", style)
     if saved:
         yield from labelled("saved in", saved, style)
     if replay:

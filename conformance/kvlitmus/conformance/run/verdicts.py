@@ -43,8 +43,7 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("tree",): ("beyond",),
     ("tree", "raw"): ("other_width",),
     ("tree", "locks"): ("lock", "unlock", "stale_unlock"),
-    ("evict",): ("evict",),
-    ("evict", FLAT): ("again",),
+    ("evict",): ("evict", "again"),
     ("requests",): ("begin", "grow", "publish", "publish_all", "end", "finish", "abort"),
     ("requests", "partial"): ("publish_upto", "end_upto"),
     ("hashes",): ("page_hashes", "hash_pair", "hash_pieces", "hash_namespaces", "hash_refusal", "hashed"),
@@ -393,6 +392,8 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {scope.depth}"
     if is_misuse(rule) and scope.misuse == "undefined" and not scope.force_misuse:
         return "the profile says that misuse is undefined (--force-misuse tries it anyway)"
+    if set(rule.on) == {On.AGAIN} and played and all(" host=" in result.config for result in played):
+        return "a second cache is played beside flat caches alone"
     idle = any(result.idle[rule.id] for result in played)  # then it was known what it speaks of
     unknown = 0 if idle else sum(result.unknown[rule.id] for result in played)
     if MATCH_SLOTS & set(rule.facts) and unknown:

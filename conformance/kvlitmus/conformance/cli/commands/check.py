@@ -146,7 +146,7 @@ def explained(run: document.Run, one: Located, style: Style, *, leads: bool) -> 
     yield from terminal.labelled("found in", f"line {one.line}", style)
     if not leads:
         text = "only seen after other broken rules had been muted; it may follow from them"
-        yield from terminal.labelled("mind", text, style)
+        yield from terminal.labelled("note", text, style)
 
 
 def misuse(one: Misuse, style: Style) -> Iterator[str]:

@@ -136,9 +136,7 @@ def told(failure: Failure, rules: dict[str, Rule], result: ItemResult, style: St
         elif not result.error:
             yield ""
             many = f"{result.steps} call{'s' * (result.steps != 1)}"
-            yield style.paint(
-                f"it does not occur any more: {many} played, none of them broke {' or '.join(rules)}", "green"
-            )
+            yield style.paint(f"it no longer occurs: {many} played, none of them broke {' or '.join(rules)}", "green")
         return
     yield from terminal.sequence(finding, style)
     yield ""

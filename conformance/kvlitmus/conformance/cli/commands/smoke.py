@@ -76,7 +76,7 @@ def introduced(found: session.Session, style: Style) -> Iterator[str]:
         label = ""
     usual = describe(Profile())
     choices = [f"{name}={value}" for name, value in describe(found.profile).items() if value != usual[name]]
-    yield from labelled("profile", ", ".join(choices) + ", else as usual" if choices else "all as usual", style)
+    yield from labelled("profile", ", ".join(choices) + ", else the defaults" if choices else "all defaults", style)
 
 
 ABOUT = {"": "a cache", "tier": "a hierarchy", **APART}
@@ -127,7 +127,7 @@ def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str
     """What is probably the matter."""
     played = [result for result in results if not result.unsupported]
     if not played:
-        yield "the target declines every configuration; let it declare 'configs' of its own, those that it can build"
+        yield "the target declines every configuration; give it 'configs', a tuple of those that it can build"
         return
     broken = Counter(rule for result in played for finding in result.findings[:1] for rule in finding.rules)
     if len(played) > 1 and 3 * sum(bool(result.findings) for result in played) >= len(played):
@@ -140,13 +140,13 @@ def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str
     if broken["PORT-03"]:
         yield "PORT-03: slots and lengths must be integers (tensor.tolist(), or an array of integers)"
     if broken["PORT-01"]:
-        yield "PORT-01: out of memory is answered with None, not with an exception; else look at the call that raised"
+        yield "PORT-01: for want of memory answer None, not an exception; if it isn't that, see which call raised"
     if any(about_page_0(finding, found.profile.reserved) for result in played for finding in result.findings[:1]):
         yield f"POOL-06, POOL-12: the profile says reserved={found.profile.reserved}; does the pool hand out page 0?"
     if any(result.error for result in played) and all(result.error for result in played):
         yield "the cache can't be made at all; call make(Config()) by hand to see the whole traceback"
     if found.capabilities.isdisjoint({"store", *SNAPSHOTS}):
-        yield "without view() only what is returned and counted can be judged; a snapshot shows far more"
+        yield "without view() only answers and counters can be judged; a snapshot shows far more"
 
 
 def about_page_0(finding: Finding, reserved: int) -> bool:
