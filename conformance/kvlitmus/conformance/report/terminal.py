@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.form import spans
 from kvlitmus.conformance.report.style import Style
+from kvlitmus.conformance.run.cause import Cause
 from kvlitmus.conformance.run.results import Finding, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, main_rule, shortest
 from kvlitmus.conformance.support.brief import brief
@@ -216,7 +217,7 @@ def told(
     """
     finding = group.finding
     rules = rules or [main_rule(finding.rules)]
-    yield style.paint(f"cause {group.cause.id}", "bold") + f" ({group.cause.about})"
+    yield caused(group.cause, style)
     for id in rules:
         yield from stated(texts[id], style, "red" if texts[id].must else "yellow")
     yield ""
@@ -239,6 +240,11 @@ def told(
         yield from labelled("saved in", saved, style)
     if replay:
         yield from labelled("replay", style.paint(replay, "blue"), style, wrap=False)
+
+
+def caused(cause: Cause, style: Style) -> str:
+    """What a finding is known by, as it begins each counterexample."""
+    return style.paint(f"cause {cause.id}", "bold") + f" ({cause.about})"
 
 
 def parted(finding: Finding, style: Style) -> Iterator[str]:

@@ -18,6 +18,7 @@ from kvlitmus.conformance.history.lines import Header, Reader, TraceError
 from kvlitmus.conformance.history.state import JudgedTrace, Located, Misuse
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version
@@ -136,6 +137,7 @@ def render(run: document.Run, outcome: JudgedTrace, header: Header, style: Style
 def explained(run: document.Run, one: Located, style: Style, *, leads: bool) -> Iterator[str]:
     """A finding: the rules, what was allowed and seen, and the calls up to it with their lines."""
     finding = one.finding
+    yield terminal.caused(cause_of(finding), style)
     for id in finding.rules:
         yield from terminal.stated(run.rules[id], style, "red" if run.rules[id].strength.value == "MUST" else "yellow")
     yield ""

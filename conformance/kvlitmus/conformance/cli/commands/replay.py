@@ -125,8 +125,7 @@ def told(failure: Failure, rules: dict[str, Rule], result: ItemResult, style: St
     finding = occurs(result, rules) or next(iter(result.findings), None)
     yield ""
     if finding is not None:
-        cause = cause_of(finding)
-        yield style.paint(f"cause {cause.id}", "bold") + f" ({cause.about})"
+        yield terminal.caused(cause_of(finding), style)
         yield ""
     if finding is None:
         for number, call in enumerate(failure.calls, 1):
