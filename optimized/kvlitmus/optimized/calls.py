@@ -20,11 +20,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Protocol, TypeVar, TypeVarTuple
 
 from kvlitmus.optimized.inputs import WrongPage
 
-_Given = ParamSpec("_Given")
+_Given = TypeVarTuple("_Given")
 _Answer = TypeVar("_Answer")
 
 
@@ -62,7 +62,7 @@ class Calls:
         raise TornCache("a call was interrupted halfway, nobody knows what is whose: reset(abort=True) the cache")
 
 
-_OPENING = [str(Path(__file__).with_name(name)) for name in ("calls.py", "cache.py", "life.py")]
+_OPENING = [str(Path(__file__).with_name(name)) for name in ("calls.py", "cache.py", "life.py", "tree.py")]
 """Where calls begin: whoever begins one has these calls by this name."""
 
 
@@ -75,18 +75,21 @@ class Part(Protocol):
 _Part = TypeVar("_Part", bound=Part)
 
 
-def whole(method: Callable[Concatenate[_Part, _Given], _Answer]) -> Callable[Concatenate[_Part, _Given], _Answer]:
-    """A call that is made, or not begun, or leaves a cache that is torn; also where it is a step of a larger call."""
+def whole(method: Callable[[_Part, *_Given], _Answer]) -> Callable[[_Part, *_Given], _Answer]:
+    """A call that is made, or not begun, or leaves a cache that is torn; also where it is a step of a larger call.
+
+    Its arguments have no names: that would cost as much as all the rest.
+    """
 
     @functools.wraps(method)
-    def call(part: _Part, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+    def call(part: _Part, *given: *_Given) -> _Answer:
         calls = part.calls
         if calls.torn:
-            return method(part, *given, **named)
+            return method(part, *given)
         calls.changed = False
         calls.torn = True
         try:
-            answer = method(part, *given, **named)
+            answer = method(part, *given)
         except BaseException as error:
             calls.ended(error, outer=False)
             raise

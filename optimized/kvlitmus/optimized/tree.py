@@ -104,7 +104,6 @@ class Tree(Residency):
         """
         return self.insert_behind(Place(self.root(namespace), 0), units, pages, priority=priority, counts=counts)
 
-    @whole
     def insert_behind(
         self, place: Place, units: Units, pages: IntArray, *, priority: int = 0, counts: bool = True
     ) -> Inserted:
@@ -112,6 +111,10 @@ class Tree(Residency):
 
         Units and pages are those behind it; ``already`` counts from the root all the same.
         """
+        return self._insert(place, units, pages, priority, counts)
+
+    @whole
+    def _insert(self, place: Place, units: Units, pages: IntArray, priority: int, counts: bool) -> Inserted:
         size = self.page_size
         top, start = self.kept(place)
         units = self.units_of(units)
@@ -272,7 +275,6 @@ class Tree(Residency):
             raise ValueError(f"the prefix of {branch.base + end} pages is not locked: it may be gone any time")
         return branch, end
 
-    @whole
     def lock(self, place: Place) -> None:
         """Protect the path to a place once more; a root needs no protection.
 
@@ -289,7 +291,9 @@ class Tree(Residency):
             branch, end = self.check(place)
             if end > branch.dev:
                 raise ValueError(f"this place is not resident: {branch.dev} pages of its branch are, not {end}")
-        self.calls.changed = True
+        calls = self.calls
+        outer = calls.torn
+        calls.changed = calls.torn = True
         entry = 2 * end + 1
         while branch.parent is not None:
             locks = branch.locks
@@ -304,9 +308,10 @@ class Tree(Residency):
                 self.evictable -= more
                 self.protected += more
             if locks is not None:
-                return
+                break
             entry = 2 * branch.at
             branch = branch.parent
+        calls.torn = outer
 
     def unlock(self, place: Place) -> None:
         """Give one protection of the path to a place back.
@@ -316,9 +321,10 @@ class Tree(Residency):
         self.check(place)
         self.release(place)
 
-    @whole
     def release(self, place: Place) -> None:
         """The same for whoever holds the lock, so that the place can't be gone."""
+        calls = self.calls
+        outer = calls.torn
         branch, end, _ = place
         entry = 2 * end + 1
         while branch.parent is not None:
@@ -326,7 +332,7 @@ class Tree(Residency):
             found = bisect_left(locks, entry) if locks is not None else 0
             if locks is None or found == len(locks) or locks[found] != entry:
                 raise ValueError(f"the prefix of {branch.base + end} pages is not locked")
-            self.calls.changed = True
+            calls.changed = calls.torn = True
             del locks[found]
             after = locks[-1] >> 1 if locks else 0
             less = (entry >> 1) - after
@@ -336,8 +342,9 @@ class Tree(Residency):
             if locks:
                 if less > 0:
                     self.victims.offer(branch)
-                return
+                break
             branch.locks = None
             self.victims.offer(branch)
             entry = 2 * branch.at
             branch = branch.parent
+        calls.torn = outer
