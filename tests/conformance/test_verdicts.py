@@ -117,6 +117,14 @@ def test_a_rule_about_several_calls_needs_only_one_of_them() -> None:
     assert missing(RULES["TREE-01"], ALL - {"requests"}) == frozenset()
 
 
+def test_what_a_snapshot_leaves_out_is_not_applicable_though_an_empty_tree_has_none_of_it() -> None:
+    for id, what in (("LOCK-03", "locks"), ("LOCK-04", "locks"), ("TREE-13", "hit counts"), ("TREE-14", "priorities")):
+        seen = result(unknown=Counter({id: 7}), idle=Counter({id: 3}))
+        said = verdict_on(id, [seen])
+        assert (said.verdict, said.reason) == (Verdict.NOT_APPLICABLE, f"the snapshot shows no {what}")
+        assert verdict_on(id, [result(idle=Counter({id: 3}))]).verdict is Verdict.NOT_EXERCISED
+
+
 def test_what_a_host_tier_without_background_work_has_no_occasion_for_is_not_applicable() -> None:
     """Its copies end within the call, nothing is prefetched, and a second cache is played beside flat ones alone."""
     tiered = result(config="page=4 lru pages=20 host=16 write_through")
