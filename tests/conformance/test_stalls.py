@@ -19,6 +19,7 @@ from kvlitmus.conformance.isolation.watchdog import LOOK_SECONDS, SHARE, Thread,
 from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import STORE_CONFIGS
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
 from kvlitmus.conformance.run.targets import resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
@@ -42,9 +43,12 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 def traced():
     return any(one.checker_type is not None for one in gc.get_objects() if type(one) is CurrentRun)
 
+calls = []
+
 def hang():
+    calls.append(0)
     marks = [mark for mark in map(Path, {marks!r}) if not mark.exists()]
-    if marks and not traced():  # not when crash triage plays it again
+    if marks and len(calls) > 1 and not traced():  # not at the first call, nor when crash triage plays it again
         marks[0].touch()
         time.sleep(1_000)
 
@@ -159,6 +163,47 @@ def test_a_worker_that_gets_no_processor_has_not_hung(tmp_path: Path, monkeypatc
     assert mark.exists(), "the worker was done before it could run again"
     assert "died" not in kinds
     assert without_time(result) == without_time(run_item(specimen, LONG, OPTIONS))
+
+
+# -- what is compiled at a first call -----------------------------------------------------------------
+
+COMPILES = """
+import time
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+
+class Compiles(SpecimenTarget):
+    compiled = False
+
+    def make(self, config):
+        made = super().make(config)
+        lawful = getattr(made, {method!r})
+
+        def call(*args, **how):
+            if not Compiles.compiled:
+                time.sleep({seconds!r})
+            Compiles.compiled = True
+            return lawful(*args, **how)
+
+        setattr(made, {method!r}, call)
+        return made
+
+target = Compiles()
+"""
+"""A cache whose first call of a method takes longer than any call may."""
+
+
+@pytest.mark.parametrize(
+    ("method", "config"), [("match", PAGE4), ("store_put", STORE_CONFIGS[0])], ids=["match", "store_put"]
+)
+def test_a_first_call_may_compile_what_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, config: Config
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "compiles.py").write_text(COMPILES.format(method=method, seconds=3 * LIMITS.call_seconds))
+    item = replace(LONG, config=config, ops=30)
+    result, kinds = run("compiles:target", item, tmp_path / "state")
+    assert "died" not in kinds
+    assert without_time(result) == without_time(run_item(specimen, item, OPTIONS))
 
 
 # -- a hang that occurs once -------------------------------------------------------------------------

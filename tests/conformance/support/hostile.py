@@ -351,9 +351,9 @@ TARGETS: dict[str, Any] = {
     "profile_fields_wrong": Anything(Pool, profile=BAD_PROFILE),
     "harmless": Target(),
     # what ends a process, and what never ends
-    "hangs_asleep": Target(evict=does(lambda: time.sleep(1_000))),
-    "hangs_busy": Target(evict=does(busy)),
-    "hangs_in_c": Target(evict=does(blocked_in_c)),
+    "hangs_asleep": Target(evict=later(lambda: time.sleep(1_000), 1)),
+    "hangs_busy": Target(evict=later(busy, 1)),
+    "hangs_in_c": Target(evict=later(blocked_in_c, 1)),
     "hangs_in_view": Target(view=later(lambda: time.sleep(1_000), 20)),
     "exits": Target(insert=does(lambda: os._exit(7))),
     "exits_in_hashes": Target(page_hashes=does(lambda: os._exit(7))),

@@ -105,10 +105,16 @@ class Guard:
     starved: whether the suite has asked for a call that finds no memory.
     interruptible: whether a ``KeyboardInterrupt`` comes from the user; in a worker it can only come
     from the adapter.
+    met: the methods that this process has called before in such a configuration, where anybody wants to know;
+    warming: whether a method is called for the first time, so that what is compiled then takes its time; whoever is to
+    be told that before the call is made, and when it has come back, is (``on_first``).
     """
 
     starved = False
     interruptible = True
+    met: set[str] | None = None
+    warming = False
+    on_first: Callable[[], None] | None = None
 
     def __init__(self, adapter: Any, capacity: int, memory_mb: int = 0) -> None:
         self.memory_mb = memory_mb
@@ -163,9 +169,23 @@ class Guard:
         """A call is about to be made: it goes in the history."""
         self.steps += 1
         self.history.append(text)
+        was, self.warming = self.warming, False
+        if self.met is not None and method not in self.met:
+            self.first(self.met, method)
+        elif was and self.on_first is not None:
+            self.on_first()
+
+    def first(self, met: set[str], method: str) -> None:
+        """A method is about to be called for the first time."""
+        met.add(method)
+        self.warming = True
+        if self.on_first is not None:
+            self.on_first()
 
     def look(self, method: str, *args: Any) -> Any:
         """Make one of the calls that only look; what it raises is judged like that of any call."""
+        if self.met is not None and method not in self.met:
+            self.first(self.met, method)
         try:
             return getattr(self.adapter, method)(*args)
         except NotImplementedError:

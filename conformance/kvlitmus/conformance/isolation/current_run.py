@@ -26,10 +26,14 @@ class CurrentRun:
     fenced: methods that the adapter is treated as not having, because they killed a process.
     checker_type: the kind of checker to use, ``None`` for the usual one.  on_make, on_play: called
     before a cache is made, and before a program is played on it.  latest: the cache that was made last, as long as
-    somebody holds it.  memory_mb: megabytes that this process may use, 0 for no bound.
+    somebody holds it.  memory_mb: megabytes that this process may use, 0 for no bound.  met: the methods that were
+    called before, by configuration, where anybody wants to know; on_first: called before one is that wasn't, and after.
     """
 
-    __slots__ = ("checker", "checker_type", "fenced", "latest", "memory_mb", "on_make", "on_play", "plays")
+    __slots__ = (
+        *("checker", "checker_type", "fenced", "latest", "memory_mb"),
+        *("met", "on_first", "on_make", "on_play", "plays"),
+    )
 
     def __init__(self, checker_type: type[Checker] | None = None, memory_mb: int = 0) -> None:
         self.plays = 0
@@ -38,6 +42,8 @@ class CurrentRun:
         self.checker_type = checker_type
         self.latest: Callable[[], object] | None = None
         self.memory_mb = memory_mb
+        self.met: dict[str, set[str]] | None = None
+        self.on_first: Callable[[], None] | None = None
         self.on_make: Callable[[], None] | None = None
         self.on_play: Callable[[Config, Options, Any], None] | None = None
 
@@ -63,10 +69,10 @@ class CurrentRun:
             self.on_play(checker.config, options, program)
 
     @property
-    def progress(self) -> tuple[int, int]:
-        """Caches made, and calls made on the latest of them."""
+    def progress(self) -> tuple[int, int, int]:
+        """Caches made, calls made on the latest of them, and whether a method is called for the first time."""
         checker = self.checker
-        return self.plays, -1 if checker is None else checker.steps
+        return (self.plays, -1, 0) if checker is None else (self.plays, checker.steps, int(checker.warming))
 
 
 class MethodMask:

@@ -93,7 +93,8 @@ class Process:
     """A worker process and the state of the conversation with it.
 
     start_seconds: how long it may take to load the target and to make the first cache, for which an
-    adapter may import half a framework.  made: whether that has been done.
+    adapter may import half a framework, and each first call of a method, which may compile what it runs.
+    made: whether there is a first cache.
     """
 
     def __init__(self, ref: TargetRef, folder: Path, number: int, *, start_seconds: float, memory_mb: int = 0) -> None:
@@ -221,6 +222,11 @@ class Process:
         """Calls made in the play that is going on."""
         return self.progress[1] if self.steps_known else 0
 
+    @property
+    def warming(self) -> bool:
+        """Whether a method is called for the first time."""
+        return self.progress[2:] == [1]
+
     def printed_text(self) -> str:
         """What the adapter printed since the last command, short and harmless."""
         text = self.output.decode(errors="replace")
@@ -243,7 +249,7 @@ class Process:
                 output=self.printed_end(),
                 memory_mb=self.memory_mb,
             )
-        seconds = seconds if self.made else max(seconds, self.start_seconds)
+        seconds = seconds if self.made and not self.warming else max(seconds, self.start_seconds)
         if self.watchdog.look() < seconds:
             return None
         with suppress(OSError):

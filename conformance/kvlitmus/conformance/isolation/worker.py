@@ -147,9 +147,9 @@ def traced_checker(tracer: Tracer) -> type[Checker]:
             tracer.note(call=harmless(text), method=method, last=harmless(self.history[-1]) if self.history else "")
             super().announce(text, method)
 
-        def look(self, method: str) -> Any:
+        def look(self, method: str, *args: Any) -> Any:
             tracer.note(method=method)
-            return super().look(method)
+            return super().look(method, *args)
 
     return TracedChecker
 
@@ -166,6 +166,7 @@ class Worker:
         self.parent = parent
         self.run = CurrentRun(memory_mb=memory_mb)
         self.run.on_make, self.run.on_play = self.note_making, self.note_play
+        self.run.met, self.run.on_first = {}, self.note_first
         self.met: dict[tuple[object, ...], int] = {}
         self.target: Any = None
         self.fingerprint: Fingerprint | None = None
@@ -198,10 +199,15 @@ class Worker:
     def note_play(self, config: Config, options: Options, program: Any) -> None:
         """On disk: this is being played."""
         ops = getattr(program, "ops", ())
-        what = {"muted": sorted(options.muted), "force": options.force_misuse, "schedule": list(ops)}
+        what = {"muted": sorted(options.muted), "force": options.force_misuse, "schedule": to_json(list(ops))}
         self.note(PLAYING + json.dumps(what, separators=(",", ":")).encode())
         if not self.told:
             self.told = True  # from now on the supervisor is less patient; the other thread may never get to say so
+            self.channel.say(beat=self.run.progress)
+
+    def note_first(self) -> None:
+        """A method is called for the first time, or has been: how patient to be the supervisor may not hear later."""
+        if self.run.checker is not None:
             self.channel.say(beat=self.run.progress)
 
     # -- commands ------------------------------------------------------------------------------
@@ -255,6 +261,7 @@ class Worker:
         self.run.fenced = frozenset(command["fenced"])
         tracer = Tracer(command["trace"])
         self.run.checker_type = traced_checker(tracer)
+        met, self.run.met = self.run.met, None  # what hangs has hung before
         ops = schedule_from_json(command["schedule"])
         name = command["litmus"]
         program = litmus_of(name).program if name else engine.Scheduled(TracedOps(ops, tracer))
@@ -264,7 +271,7 @@ class Worker:
         except (engine.HarnessError, Unsupported) as error:
             return {"survived": harmless(error)}
         finally:
-            self.run.checker_type = None
+            self.run.checker_type, self.run.met = None, met
             os.close(tracer.file)
         return {"survived": ""}
 

@@ -37,7 +37,8 @@ class Limits:
     """Bounds on time, memory and deaths.
 
     call_seconds: how long one port call (or making one cache) may take.  start_seconds: how long
-    starting a worker, importing the target and making its first cache may take.  memory_mb: address
+    starting a worker, importing the target and making its first cache may take, and a method's first call in a
+    configuration, which may compile what it runs.  memory_mb: address
     space of one worker, ``None`` for no bound.  shrink_seconds: time to shrink one schedule that kills its worker.
     deaths: after so many dead workers the remaining items are not run.
     """

@@ -100,6 +100,8 @@ def build_checker(target: Any, config: Config, options: Options, run: CurrentRun
         )
     except NotImplementedError as error:
         raise HarnessError(f"a fresh cache could not be observed: {raised_text(error)}") from error
+    if run.met is not None:
+        checker.met, checker.on_first = run.met.setdefault(config.label, set()), run.on_first
     checker.again = lambda: build_checker(target, config, options, run)
     return checker
 

@@ -214,14 +214,16 @@ def add_limits(group: argparse._ActionsContainer) -> None:
         metavar="SECONDS",
         type=whole_number(1, 3_600),
         default=10,
-        help="limit for one call, and for making each cache after the first (default: 10)",
+        help="limit for one call, and for making each cache after the first (default: 10); a method's first call in a "
+        "configuration, which may compile what it runs, has --start-timeout",
     )
     group.add_argument(
         "--start-timeout",
         metavar="SECONDS",
         type=whole_number(1, 86_400),
         default=90,
-        help="limit for importing the target and making its first cache (default: 90, at least --timeout)",
+        help="limit for importing the target, for making its first cache, and for a method's first call in a "
+        "configuration (default: 90, at least --timeout)",
     )
     group.add_argument(
         "--memory",
