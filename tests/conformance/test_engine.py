@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,14 +13,22 @@ from hypothesis import strategies as st
 
 from kvlitmus.conformance.checker.calls.prefix.tier import merge
 from kvlitmus.conformance.generate import shrink as shrinking
+from kvlitmus.conformance.generate.naming import Naming
 from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS, Op, decode, draw, make_key, table
-from kvlitmus.conformance.generate.shrink import Case, Failed, shrink
+from kvlitmus.conformance.generate.shrink import MINIMAL, TWO_MINIMAL, Case, Failed, shrink
 from kvlitmus.conformance.litmus import registry
 from kvlitmus.conformance.litmus.registry import LITMUS, all_litmus
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.run.engine import HarnessError, make_checker, run_item
 from kvlitmus.conformance.run.plan import CONFIGS, TIERED, configs_of, items
-from kvlitmus.conformance.run.results import Item, Options, item_from_json, result_from_json, to_json
+from kvlitmus.conformance.run.results import (
+    Item,
+    Options,
+    item_from_json,
+    result_from_json,
+    schedule_from_json,
+    to_json,
+)
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_request_target, target
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
@@ -239,14 +248,14 @@ def test_shrinking_keeps_failing_and_finds_the_smallest_cause(numbers: list[int]
     def fails(case: Case, _: int | None) -> Failed | None:
         return Failed(len(case.ops)) if case.config == PAGED and any(op.a & 1 for op in case.ops) else None
 
-    assert shrink(Case(PAGED, ops), fails, trials=10_000) == (Case(PAGED, (Op("match", 1),)), "")
+    assert shrink(Case(PAGED, ops), fails, trials=10_000) == (Case(PAGED, (Op("match", 1),)), "", MINIMAL)
 
 
 def test_a_budget_of_nothing_shrinks_nothing() -> None:
     case = Case(PAGED, (Op("match", 5), Op("evict", 7)))
 
-    assert shrink(case, calls_of, trials=0) == (case, "shrinking stopped after 0 tries")
-    assert shrink(case, calls_of, seconds=0) == (case, "shrinking stopped after 0 s")
+    assert shrink(case, calls_of, trials=0) == (case, "shrinking stopped after 0 tries", "")
+    assert shrink(case, calls_of, seconds=0) == (case, "shrinking stopped after 0 s", "")
 
 
 def test_shrinking_says_whether_it_ended_by_itself() -> None:
@@ -271,7 +280,7 @@ def test_a_smaller_number_that_makes_more_calls_is_not_simpler() -> None:
         return Failed(sum(1 if op.b >= 48 else 3 for op in case.ops)) if case.ops else None
 
     for drawn in (200, 5):
-        ((_, (op,)), _) = shrink(Case(PAGED, (Op("publish", 9, drawn, 9),)), calls, trials=10_000)
+        ((_, (op,)), *_) = shrink(Case(PAGED, (Op("publish", 9, drawn, 9),)), calls, trials=10_000)
         assert (op.a, op.c) == (0, 0)
         assert op.b >= 48
 
@@ -285,11 +294,10 @@ def test_a_request_is_dropped_with_all_that_is_its_and_what_follows_the_failure_
         ours = [op for op in case.ops if op.c]
         if any(sum(op.c == rid for op in ours) not in (0, 3) for rid in (1, 2, 3)) or 3 not in {op.c for op in ours}:
             return None
-        last = max(at for at, op in enumerate(case.ops) if op == Op("finish", 0, 0, 3))
-        history = [f"{op.kind.replace('finish', 'end')}({op.c})" for op in case.ops[: last + 1]]
-        return Failed(len(history), tuple(range(len(history))), tuple(history))
+        last = max(at for at, op in enumerate(case.ops) if (op.kind, op.c) == ("finish", 3))
+        return Failed(last + 1, tuple(range(last + 1)), makers(case.ops))
 
-    found = shrink(Case(PAGED, tuple(ops)), fails, trials=60)
+    found = shrink(Case(PAGED, tuple(ops)), fails, trials=400)
     assert [op.kind for op in found.case.ops] == ["begin", "grow", "finish"]
 
 
@@ -298,7 +306,7 @@ def test_what_makes_several_calls_is_spelt_out_where_single_ones_do() -> None:
 
     def fails(case: Case, _: int | None) -> Failed | None:
         calls = [call for op in case.ops for call in (["tick()"] * 5 if op.kind == "deliver" else [f"{op.kind}()"])]
-        return Failed(len(calls), (0,), tuple(calls)) if "tick()" in calls else None
+        return Failed(len(calls), (0,)) if "tick()" in calls else None
 
     def spell_out(case: Case, _: Failed) -> list[Op]:
         return [one for op in case.ops for one in ([Op("tick")] * 5 if op.kind == "deliver" else [op])]
@@ -314,6 +322,17 @@ def begun(failed: Failed | None, case: Case) -> Failed | None:
     return failed and failed._replace(began=tuple(range(len(case.ops))))
 
 
+def makers(ops: Sequence[Op]) -> Naming:
+    """Of each operation the one that began the same request."""
+    naming = Naming()
+    naming.about = {
+        at: next(first for first, one in enumerate(ops) if (one.kind, one.c) == ("begin", op.c))
+        for at, op in enumerate(ops)
+        if op.c and op.kind != "begin"
+    }
+    return naming
+
+
 def test_many_requests_are_dropped_at_once() -> None:
     """Of 64 requests the last one fails: halves of them go before single ones."""
     ops = tuple(Op(kind, 0, 0, rid) for rid in range(64) for kind in ("begin", "finish"))
@@ -321,17 +340,47 @@ def test_many_requests_are_dropped_at_once() -> None:
 
     def fails(case: Case, _: int | None) -> Failed | None:
         played.append(len(case.ops))
-        if (
-            case.ops[-2:] != ops[-2:]
-            or len(case.ops) % 2
-            or case.ops[::2] != tuple(op._replace(kind="begin") for op in case.ops[1::2])
-        ):
+        kinds, rids = [op.kind for op in case.ops], [op.c for op in case.ops]
+        if rids[-2:] != [63, 63] or kinds != ["begin", "finish"] * (len(kinds) // 2) or rids[::2] != rids[1::2]:
             return None
-        history = [f"{op.kind.replace('finish', 'end')}({op.c})" for op in case.ops]
-        return Failed(len(history), tuple(range(len(history))), tuple(history))
+        return Failed(len(kinds), tuple(range(len(kinds))), makers(case.ops))
 
-    assert shrink(Case(PAGED, ops), fails, trials=400).case.ops == ops[-2:]
-    assert len(played) < 60
+    assert [op.c for op in shrink(Case(PAGED, ops), fails, trials=400).case.ops] == [63, 63]
+    assert len(played) < 100
+
+
+def test_of_a_short_one_every_part_is_tried() -> None:
+    """Neither runs of them nor pairs can be left out, but four at once."""
+    whole = tuple(Op("match", at) for at in range(9))
+
+    def fails(case: Case, _: int | None) -> Failed | None:
+        return Failed(len(case.ops)) if [op.a for op in case.ops] in ([*range(9)], [0, 2, 4, 6, 8]) else None
+
+    assert shrink(Case(PAGED, whole), fails, trials=4_000) == (Case(PAGED, whole[::2]), "", MINIMAL)
+
+
+def test_of_a_long_one_pairs_are_tried() -> None:
+    """It isn't known then whether some further ones would do."""
+    whole = tuple(Op("match", at) for at in range(13))
+
+    def fails(case: Case, _: int | None) -> Failed | None:
+        return Failed(len(case.ops)) if [op.a for op in case.ops] in ([*range(13)], [0, 2, 4, 6, 8, 10, 12]) else None
+
+    assert shrink(Case(PAGED, whole), fails, trials=4_000) == (Case(PAGED, whole), "", TWO_MINIMAL)
+
+
+def test_what_is_left_out_does_not_change_what_others_are_about() -> None:
+    """The fifth of six requests is the one: the others go, though each that goes changes the numbers of the rest."""
+    ops = [Op("begin"), Op("begin"), Op("begin"), Op("begin"), Op("begin", 0, 5), Op("begin"), Op("grow", 0, 2, 58)]
+    ops += [Op("grow", 0, 1, 52), Op("finish", 0, 0, 215), Op("finish", 0, 0, 58), Op("evict", 255)]
+    item = Item(kind="schedule", config=PAGED, schedule=tuple(ops))
+
+    (found,) = run_item(SpecimenTarget(Parts(requests=LeaksTail)), item, Options(reruns=0)).findings
+    assert [(op.kind, op.of) for op in found.schedule] == [("begin", -1), ("grow", 0)]
+    assert (found.minimal, found.not_minimal) == ("minimal", "")
+    again = Item(kind="schedule", config=found.config, schedule=schedule_from_json(to_json(found.schedule)))
+    (same,) = run_item(SpecimenTarget(Parts(requests=LeaksTail)), again, Options(reruns=0, shrink_trials=0)).findings
+    assert (same.rules, same.calls) == (found.rules, found.calls)
 
 
 def test_a_counterexample_is_shrunk_alike_however_slow_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from kvlitmus.mutants.registry import all_mutants
 
 PAGED = Config(page_size=4)
 KINDS = table(make_checker(specimen, PAGED, Options()).capabilities)
-OPS = st.builds(Op, st.sampled_from(sorted(NEEDS)), *[st.integers(0, 255)] * 3)
+OPS = st.builds(Op, st.sampled_from(sorted(NEEDS)), *[st.integers(0, 255)] * 3, of=st.just(-1))
 
 
 def finding(rules: list[str], call: str = "evict(4)", detail: str = "", steps: int = 3) -> Finding:

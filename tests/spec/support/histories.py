@@ -76,9 +76,9 @@ def noted(target: Any, config: Config, depth: int, seed: int, *, judged: bool = 
     checker.noted = []
     kinds = tuple(kind for kind in table(checker.capabilities) if kind in KINDS)
     caller = Interpreter(checker)
-    for kind, a, b, c in draw(seed, OPS, kinds):
+    for op in draw(seed, OPS, kinds):
         try:
-            caller.do(kind, a, b, c)
+            caller.do(*op[:4])
         except Violation as violation:
             if judged:
                 raise

@@ -54,6 +54,7 @@ def finding_of(path: Path) -> Finding:
         schedule=list(failure.schedule),
         litmus=failure.litmus,
         steps=len(failure.calls),
+        minimal=str(plain.get("minimal", "")),
         not_minimal=str(plain.get("not_minimal", "")),
         after=list(map(str, after)) if isinstance(after, list) else [],
         parted=list(map(str, parted)) if isinstance(parted, list) else [],

@@ -72,9 +72,9 @@ def told(found: list[Distinct]) -> Iterator[str]:
         yield f"In {escape(finding.config.label)}, {len(finding.calls)} calls; the last one breaks it:"
         yield ""
         yield fenced([brief(call) for call in finding.calls[-MOST_CALLS:]])
-        if finding.not_minimal:
+        if finding.shortness:
             yield ""
-            yield f"Not minimal: {escape(finding.not_minimal)}."
+            yield f"Shrunk: {escape(finding.shortness)}."
         yield ""
         if finding.detail:
             yield f"Seen: {escape(brief(finding.detail))}"

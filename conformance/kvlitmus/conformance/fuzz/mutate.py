@@ -85,10 +85,9 @@ def tweak(ops: Ops, source: Source) -> Ops:
     made = list(ops)
     for _ in range(source.rng.choice((1, 1, 2, 4))):
         at = source.rng.randrange(len(made))
-        kind, *numbers = made[at]
-        field = source.rng.randrange(3)
-        numbers[field] = number(numbers[field], source.rng)
-        made[at] = Op(kind, *numbers)
+        place = source.rng.randrange(3)
+        value = (made[at].a, made[at].b, made[at].c)[place]
+        made[at] = made[at].with_number(place, number(value, source.rng))
     return made
 
 
@@ -121,7 +120,7 @@ def align(ops: Ops, source: Source) -> Ops:
     """An operation gets the numbers of another one: the same key, the same request."""
     made = list(ops)
     here, there = source.rng.randrange(len(made)), source.rng.randrange(len(made))
-    made[here] = Op(made[here].kind, *made[there][1:])
+    made[here] = made[there]._replace(kind=made[here].kind)
     return made
 
 

@@ -5,7 +5,8 @@ What it allocates it frees, what it locks it unlocks, a handle is used at once, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Collection
 
 from kvlitmus.conformance.checker.calls import ranks, sparse
 from kvlitmus.conformance.checker.calls.components import host as component_host
@@ -16,8 +17,10 @@ from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.checker.calls.prefix import pool, request, tree
 from kvlitmus.conformance.checker.calls.prefix import tier as tiers
 from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.generate.naming import Naming
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
 from kvlitmus.spec.components.calls import At, Entries
+from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.words.units import Key
 
 PAST = 24
@@ -33,7 +36,9 @@ class Caller:
         self.waiting: dict[int, Key] = {}
         self.waits: dict[int, Key] = {}
         self.waited: list[int] = []
-        self.past: list[Key] = []
+        self.past: dict[int, Key] = {}
+        self.computations = 0
+        self.naming: Naming | None = None
         self.entries: dict[int, Entries] = {}
         self.in_storage: set[At] = set()
         self.serial = 0
@@ -55,9 +60,49 @@ class Caller:
 
     def computed(self, key: Key) -> None:
         """Somebody has computed this key, and may want it again."""
-        if key.tokens and (not self.past or self.past[-1] != key):
-            self.past.append(key)
-            del self.past[:-PAST]
+        if key.tokens and self.past.get(self.computations) != key:
+            self.computations += 1
+            self.past[self.computations] = key
+            self.past.pop(self.computations - PAST, None)
+
+    def pick(self, what: str, among: Collection[int], which: int) -> int | None:
+        """One of the things that are alive, or ``None`` where there are none; ``what`` they are (:meth:`alive`)."""
+        if self.naming is not None:
+            return self.naming.pick(what, list(among), which)
+        if not among:
+            return None
+        return next(itertools.islice(among, which % len(among), None))
+
+    def again(self, which: int) -> Key:
+        """One of the keys that were computed before, of which there must be some."""
+        number = self.pick("past", self.past, which)
+        assert number is not None
+        return self.past[number]
+
+    def alive(self) -> dict[str, Collection[int]]:
+        """What is alive, by what it is: what operations pick from."""
+        checker, parts = self.checker, self.checker.component_state
+        found: dict[str, Collection[int]] = {
+            "request": checker.requests,
+            "receipt": checker.receipts,
+            "loan": checker.loans,
+            "retracted": self.waiting,
+            "wait": self.waits,
+            "waited": self.waited,
+            "past": self.past,
+            "entry": self.entries,
+            "component request": parts.running,
+            "component receipt": parts.receipts,
+            "component copy": parts.under_way,
+            "component write": parts.writes,
+            "component fetch": parts.fetches,
+            "rank fetch": [rid for tree in checker.ranks_state.trees for rid in tree.fetches],
+        }
+        if isinstance(checker.before, TierSeen):
+            found["job"] = checker.before.jobs
+        if checker.sparse_state is not None:
+            found |= {"sparse copy": checker.sparse_state.copies, "sparse transfer": checker.sparse_state.transfers}
+        return found
 
     def settle(self) -> None:
         """End everything that is still going on, and evict everything: nothing may be left."""

@@ -13,6 +13,7 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.actions import ACTIONS
 from kvlitmus.conformance.generate.actions.misuse import ENDINGS
 from kvlitmus.conformance.generate.caller import Caller
+from kvlitmus.conformance.generate.naming import Gone, Naming
 from kvlitmus.conformance.generate.schedule import Op
 
 
@@ -21,19 +22,34 @@ class Interpreter(Caller):
 
     actions = ACTIONS
 
-    def play(self, ops: Sequence[Op], *, most: int | None = None, began: list[int] | None = None) -> None:
+    def play(
+        self,
+        ops: Sequence[Op],
+        *,
+        most: int | None = None,
+        began: list[int] | None = None,
+        naming: Naming | None = None,
+    ) -> None:
         """Play all operations, up to one that is misuse, then settle: give back what is held and empty the cache.
 
         ``most``: it ends after so many calls, if given.  ``began``: where it is noted how many had been made when each
-        operation began, and when all had been played.
+        operation began, and when all had been played.  ``naming``: where it is noted what each was about.
         """
         actions, history = self.actions, self.checker.history
         began = [] if began is None else began
-        for kind, a, b, c in ops:
+        if naming is None and any(ops[at].of >= 0 for at in range(len(ops))):
+            naming = Naming()
+        self.naming = naming
+        for at, (kind, a, b, c, of) in enumerate(ops):
             if most is not None and len(history) >= most:
                 return
             began.append(len(history))
-            actions[kind](self, a, b, c)
+            if naming is not None:
+                naming.begin(at, of, self.alive())
+            try:
+                actions[kind](self, a, b, c)
+            except Gone:
+                continue
             if self.misused:
                 break
         if most is not None and len(history) >= most:

@@ -1,7 +1,8 @@
 """Schedules: a run as a finite list of operations, decoded from bytes.
 
 An operation is a kind and three small numbers.  What the numbers mean is decided by the kind
-and by what is alive when the operation is played: "the second of the running requests".  An
+and by what is alive when the operation is played: "the second of the running requests"; or an
+operation names the one that made what it is about (:mod:`.naming`).  An
 operation without a target is skipped, so every part of a schedule is a schedule, and shrinking
 may drop and lower whatever it likes.
 
@@ -25,13 +26,26 @@ MAX_OPS = 100_000
 """The longest schedule that is accepted from a file."""
 
 
+HIGHEST = 255
+"""The largest number of an operation."""
+
+
 class Op(NamedTuple):
-    """One operation: its kind, and three numbers from 0 to 255."""
+    """One operation: its kind, and three numbers from 0 to 255.
+
+    ``of``: the place in the schedule of the operation that made what it is about; -1 where the numbers say that.
+    """
 
     kind: str
     a: int = 0
     b: int = 0
     c: int = 0
+    of: int = -1
+
+    def with_number(self, at: int, value: int) -> Op:
+        """The same with another number in this place (0 to 2)."""
+        a, b, c = (value if place == at else number for place, number in enumerate((self.a, self.b, self.c)))
+        return Op(self.kind, a, b, c, self.of)
 
 
 OPERATIONS: dict[str, tuple[int, Set[str]]] = {
@@ -211,6 +225,18 @@ STRUCTURED = {"tenant-a": "adapter/salt-a", "tenant-b": "adapter/salt-b"}
 """The same namespaces in two parts, of which one is equal."""
 
 
+def length_of(config: Config, b: int) -> tuple[int, int]:
+    """How long a key of this second number is: its whole pages, and the tokens behind them."""
+    return b % (max(1, min(8, config.pages // 4)) + 1), (b // 9) % config.page_size
+
+
+def as_long(b: int, there: Config, here: Config) -> int:
+    """The number of a key that is as long here as one is there, of the same number if there is none."""
+    if length_of(there, b) == length_of(here, b):
+        return b
+    return next((one for one in range(HIGHEST + 1) if length_of(here, one) == length_of(there, b)), b)
+
+
 def make_key(config: Config, a: int, b: int, c: int) -> Key:
     """The key that three numbers stand for.
 
@@ -220,8 +246,7 @@ def make_key(config: Config, a: int, b: int, c: int) -> Key:
     cache that mixes up positions is found out.
     """
     size = config.page_size
-    pages = b % (max(1, min(8, config.pages // 4)) + 1)
-    tail = (b // 9) % size
+    pages, tail = length_of(config, b)
     tokens: list[int] = []
     for page in range(pages + 1):
         way = (a >> (page % 8)) & (a >> ((page + 3) % 8)) & 1

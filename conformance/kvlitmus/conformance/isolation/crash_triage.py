@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.generate.schedule import Op
-from kvlitmus.conformance.generate.shrink import Case, Failed, Shrunk, shrink
+from kvlitmus.conformance.generate.shrink import NOT_AGAIN, Case, Failed, Shrunk, shrink
 from kvlitmus.conformance.isolation.process import Death, Process
 from kvlitmus.conformance.isolation.worker_pool import WorkerPool
 from kvlitmus.conformance.run.results import Finding, Item, Options, schedule_from_json, to_json
@@ -124,13 +124,14 @@ class CrashTriage:
 
     def examine(self, item: Item, options: Options, played: Played, death: Death, first: Trial) -> tuple[Finding, str]:
         """Cut, shrink, and tell; ``first`` is what came of playing it again."""
-        ops, best, stopped, config = list(played.schedule), first, "it was not shrunk", item.config
+        ops, best, config = list(played.schedule), first, item.config
+        stopped, minimal = "it was not shrunk", ""
         kind = (death.kind, death.number, first.method)
         if first.death is not None and ops:
             ops = ops[: first.op + 1]
             if kind not in self.shrunk and first.death.same(death):
                 self.shrunk.add(kind)
-                ((config, smaller), stopped), best = self.smaller(item, options, ops, first)
+                ((config, smaller), stopped, minimal), best = self.smaller(item, options, ops, first)
                 ops = list(smaller)
         again = "" if first.death is not None else "; it did not when the same was played once more in a new process"
         told = best.death if best.death is not None and best.death.same(death) else death
@@ -150,6 +151,7 @@ class CrashTriage:
             seen={},
             detail=harmless(f"the call {told.text}{where}{again}{said}", 1_000),
             schedule=ops,
+            minimal=minimal if ops else "",
             not_minimal=stopped if ops else "",
             litmus=item.name if item.kind == "litmus" else "",
             drawn_steps=len(first.calls),
@@ -177,7 +179,7 @@ class CrashTriage:
         final = self.play(replace(item, config=best.case.config), options, best.case.ops, self.call_seconds)
         if alike(final):
             return best, final
-        return Shrunk(Case(item.config, tuple(ops)), "it did not occur again when it was shrunk"), found
+        return Shrunk(Case(item.config, tuple(ops)), NOT_AGAIN), found
 
     def play(self, item: Item, options: Options, ops: Sequence[Op], seconds: float) -> Trial:
         """Play once in a worker that may die of it."""

@@ -86,6 +86,7 @@ class FindingRow(TypedDict):
     allowed: str
     seen: dict[str, str]
     detail: str
+    minimal: NotRequired[str]
     not_minimal: NotRequired[str]
     after: NotRequired[list[str]]
     parted: NotRequired[list[str]]

@@ -96,8 +96,8 @@ def _counterexample(run: Run, at: int) -> Iterator[str]:
     if finding.parted:
         yield f"State and cache first disagreed after {escape('; '.join(finding.parted))}."
         yield ""
-    if finding.not_minimal:
-        yield f"Not minimal: {escape(finding.not_minimal)}."
+    if finding.shortness:
+        yield f"Shrunk: {escape(finding.shortness)}."
         yield ""
     yield f"Found by {escape(where(run.groups[at]))}."
     if at in run.replay:

@@ -137,6 +137,7 @@ def groups(report: Report) -> list[Group]:
                 allowed=harmless(one["allowed"], 2_000),
                 seen={harmless(name, 80): harmless(text, 2_000) for name, text in one["seen"].items()},
                 detail=harmless(one["detail"], 2_000),
+                minimal=harmless(one.get("minimal", "")),
                 not_minimal=harmless(one.get("not_minimal", "")),
                 after=[harmless(id, 40) for id in one.get("after", [])],
                 parted=[harmless(text) for text in one.get("parted", [])],

@@ -174,8 +174,8 @@ def one_line(run: Run, at: int, rules: list[str]) -> str:
     """A counterexample in one line."""
     where = run.replay.get(at, "not saved")
     finding = run.groups[at].finding
-    long = ", not minimal" if finding.not_minimal else ""
-    return f"{', '.join(rules)}: {len(finding.calls)} calls{long}, {where}"
+    words = [f"{', '.join(rules)}: {len(finding.calls)} calls", finding.shortness.partition(":")[0], where]
+    return ", ".join(filter(None, words))
 
 
 def explanations(run: Run, style: Style) -> Iterator[str]:
@@ -229,8 +229,8 @@ def told(
     if others:
         yield from labelled("broken too", f"{', '.join(others)} by the same call", style)
     yield from parted(finding, style)
-    if finding.not_minimal:
-        yield from labelled("note", f"not minimal ({finding.not_minimal})", style)
+    if finding.shortness:
+        yield from labelled("shrunk", finding.shortness, style)
     yield from labelled("found by", where(group), style)
     if finding.after:
         yield from labelled("note", f"{', '.join(finding.after)} had broken before; it may follow from that", style)

@@ -20,8 +20,9 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation, short_of_memory
 from kvlitmus.conformance.generate.interpreter import Interpreter
+from kvlitmus.conformance.generate.naming import Naming
 from kvlitmus.conformance.generate.schedule import Op, draw, table
-from kvlitmus.conformance.generate.shrink import Case, Failed, Shrunk, shrink
+from kvlitmus.conformance.generate.shrink import NOT_AGAIN, Case, Failed, Shrunk, shrink
 from kvlitmus.conformance.generate.transcript import COMPOSITE, Transcript
 from kvlitmus.conformance.history import steps
 from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
@@ -46,16 +47,18 @@ class Scheduled:
     """The program that plays a schedule.
 
     ``most``: it ends after so many calls, if given.  ``began``: how many calls had been made when each operation began.
+    ``naming``: where it is noted what each was about, if anybody wants to know.
     """
 
     ops: Sequence[Op]
     most: int | None = None
     began: list[int] = field(default_factory=list, compare=False)
+    naming: Naming | None = field(default=None, compare=False)
 
     def __call__(self, checker: Checker) -> None:
         """Play all operations and settle."""
         self.began.clear()
-        Interpreter(checker).play(self.ops, most=self.most, began=self.began)
+        Interpreter(checker).play(self.ops, most=self.most, began=self.began, naming=self.naming)
 
 
 def make_checker(target: Any, config: Config, options: Options, run: CurrentRun | None = None) -> Checker:
@@ -297,26 +300,28 @@ def shrunk(target: Any, case: Case, rule: str, options: Options, run: CurrentRun
     """A shorter schedule that breaks the same rule, as far as trials reach."""
 
     def still_fails(case: Case, most: int | None) -> Failed | None:
-        program = Scheduled(case.ops, most)
+        naming = Naming()
+        program = Scheduled(case.ops, most, naming=naming)
         try:
             played, other = play(target, case.config, options, program, run)
         except (HarnessError, Unsupported):
             return None
         if other is None or rule not in other.rules:
             return None
-        return Failed(len(played.history), tuple(program.began), tuple(played.history))
+        return Failed(len(played.history), tuple(program.began), naming)
 
     def spelt_out(case: Case, failed: Failed) -> Sequence[Op] | None:
         settling = len(failed.began) > len(case.ops)
-        if not (case.config.tiered and (settling or any(op.kind in COMPOSITE for op in case.ops))):
+        if not (settling or any(op.kind in COMPOSITE for op in case.ops)):
             return None
-        scheduled = Scheduled(case.ops, failed.calls)
+        naming = Naming()
+        scheduled = Scheduled(case.ops, failed.calls, naming=naming)
         transcript = Transcript(scheduled, lambda: len(scheduled.began) - 1)
         try:
             play(target, case.config, options, transcript, run)
         except HarnessError:
             return None
-        return transcript.spelt_out(case.ops)
+        return transcript.spelt_out(naming.numbered(case.ops))
 
     trials, seconds = options.shrink_trials, options.shrink_seconds
     return shrink(case, still_fails, trials=trials, seconds=seconds, spell_out=spelt_out)
@@ -366,30 +371,31 @@ def finding(
     """
     drawn, first = checker.steps, violation.rules[0]
     ops = tuple(program.ops) if isinstance(program, Scheduled) else ()
-    best, stopped = Case(item.config, ops), "it was not shrunk" if ops else ""
+    best = Shrunk(Case(item.config, ops), "it was not shrunk" if ops else "")
     if ops and options.shrink_trials > 0:
-        best, stopped = shrunk(target, best, first, options, run)
+        best = shrunk(target, best.case, first, options, run)
     if watches or options.shrink_trials > 0:
-        last = Scheduled(best.ops) if ops else program
-        again, shorter = play(target, best.config, options, last, run, watches=True)
+        last = Scheduled(best.case.ops) if ops else program
+        again, shorter = play(target, best.case.config, options, last, run, watches=True)
         if shorter is not None and first in shorter.rules:
             checker, violation = again, shorter
-            if ops and (usual := under_usual_policy(target, best, checker, violation, options, run)) is not None:
-                best, (checker, violation) = usual
+            if ops and (usual := under_usual_policy(target, best.case, checker, violation, options, run)) is not None:
+                best, (checker, violation) = best._replace(case=usual[0]), usual[1]
         elif ops and options.shrink_trials > 0:
-            best, stopped = Case(item.config, ops), "it did not occur again when it was shrunk"
+            best = Shrunk(Case(item.config, ops), NOT_AGAIN)
     rule = checker.rules[violation.rules[0]]
     return Finding(
         rules=list(violation.rules),
         item=item.id,
-        config=best.config,
+        config=best.case.config,
         call=harmless(violation.call),
         calls=[harmless(call) for call in checker.history],
         allowed=allowed_text(rule, checker.names, violation.facts),
         seen=seen_texts(rule, checker.names, violation.facts),
         detail=harmless(violation.detail),
-        schedule=list(best.ops),
-        not_minimal=stopped,
+        schedule=list(best.case.ops),
+        minimal=best.minimal,
+        not_minimal=best.stopped,
         litmus=item.name if item.kind == "litmus" else "",
         drawn_steps=drawn,
         steps=checker.steps,

@@ -87,6 +87,7 @@ def save(
         "seen": finding.seen,
         "detail": finding.detail,
         "item": finding.item,
+        "minimal": finding.minimal,
         "not_minimal": finding.not_minimal,
         "after": finding.after,
         "parted": finding.parted,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from kvlitmus.conformance.generate.schedule import GENERATION, MAX_OPS, NEEDS, Op
+from kvlitmus.conformance.generate.schedule import GENERATION, HIGHEST, MAX_OPS, NEEDS, Op
 from kvlitmus.conformance.generate.shrink import SAFETY, TRIALS
 from kvlitmus.conformance.ports import Config, Profile
 
@@ -78,8 +78,9 @@ class Options:
 class Finding:
     """One counterexample: the rules that a call broke, and everything needed to understand and replay it.
 
-    ``allowed`` and ``seen`` are texts; ``calls`` is the whole sequence, the offending call last.  ``not_minimal``: why
-    there may be a shorter one; empty where shrinking ended by itself, and where there is nothing to shrink.
+    ``allowed`` and ``seen`` are texts; ``calls`` is the whole sequence, the offending call last.  ``minimal``:
+    what shrinking came to (:mod:`~kvlitmus.conformance.generate.shrink`), empty where there is nothing to shrink or it
+    ended early; then ``not_minimal`` says why there may be a shorter one.
     ``after``: rules that earlier calls of it broke, and that were muted: it may be a consequence of that.  ``parted``:
     after which earlier call, if any, the cache first wasn't as expected, and in what; no rule need be broken by that.
     """
@@ -96,9 +97,15 @@ class Finding:
     litmus: str = ""
     drawn_steps: int = 0
     steps: int = 0
+    minimal: str = ""
     not_minimal: str = ""
     after: list[str] = field(default_factory=list)
     parted: list[str] = field(default_factory=list)
+
+    @property
+    def shortness(self) -> str:
+        """How sure it is that there is no shorter one, in words; empty where there was nothing to shrink."""
+        return f"not minimal: {self.not_minimal}" if self.not_minimal else self.minimal
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,7 +148,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Op):
-        return list(value)
+        return list(value if value.of >= 0 else value[:-1])
     if isinstance(value, Config | Item | Options | Finding | ItemResult | RuleVerdict):
         return {name: to_json(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):
@@ -178,13 +185,15 @@ def schedule_from_json(data: Any) -> tuple[Op, ...]:
     for at, row in enumerate(data):
         if (
             not isinstance(row, list)
-            or len(row) != 4
+            or len(row) not in (4, 5)
             or type(row[0]) is not str
             or row[0] not in NEEDS
-            or not all(type(number) is int and 0 <= number < 256 for number in row[1:])
+            or not all(type(number) is int and 0 <= number <= HIGHEST for number in row[1:4])
+            or not all(type(place) is int and 0 <= place < at for place in row[4:])
         ):
             raise ValueError(
-                f"operation {at} must be [kind, a, b, c] with numbers 0..255 and a known kind (got {row!r:.80})"
+                f"operation {at} must be [kind, a, b, c] with numbers 0..255 and a known kind, or [kind, a, b, c, of], "
+                f"where of is the place of an operation before it (got {row!r:.80})"
             )
         ops.append(Op(*row))
     return tuple(ops)

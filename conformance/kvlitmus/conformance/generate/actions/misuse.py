@@ -18,7 +18,7 @@ from kvlitmus.conformance.checker.calls.prefix import tier as tiers
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.checker import Checker, Loan
 from kvlitmus.conformance.generate.actions.prefix.tier import below, flush
-from kvlitmus.conformance.generate.actions.registry import action, pick
+from kvlitmus.conformance.generate.actions.registry import action
 from kvlitmus.spec.interface.cache import FORMS
 from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.units import Key, PageNo, page_slots
@@ -56,7 +56,7 @@ WRONG_FORMS = FORMS[2:]
 def stale_unlock(caller: Caller, a: int, key: Key) -> Wrong | None:
     """The receipt that was given back last, once more."""
     checker = caller.checker
-    receipt = pick(checker.receipts, a)
+    receipt = caller.pick("receipt", checker.receipts, a)
     if receipt is None:
         caller.serial += 1
         receipt = caller.serial
@@ -79,10 +79,11 @@ def free_of(caller: Caller, slots: list[object], wrong: str) -> Wrong:
 def free_cached(caller: Caller, a: int, key: Key) -> Wrong | None:
     """A page that the tree has."""
     cached = caller.checker.before.cached
-    name = pick(dict(enumerate(cached.values())), a)
-    if name is None:
+    if not cached:
         return None
-    return free_of(caller, list(page_slots(list(cached.values())[name], caller.config.page_size)), "cached, not owned")
+    return free_of(
+        caller, list(page_slots(list(cached.values())[a % len(cached)], caller.config.page_size)), "cached, not owned"
+    )
 
 
 def free_outside(caller: Caller, a: int, key: Key) -> Wrong | None:

@@ -130,8 +130,9 @@ def hit(caller: Caller, a: int, b: int, c: int) -> None:
     checker = begun(caller)
     tree = tree_of(checker, b)
     rids = [rid for rid, one in ranks.agreed(checker, tree).fetches.items() if one.hit is None]
-    if rids:
-        ranks.ask(checker, "hit", rid=rids[a % len(rids)], tree=tree)
+    rid = caller.pick("rank fetch", rids, a)
+    if rid is not None:
+        ranks.ask(checker, "hit", rid=rid, tree=tree)
 
 
 @action("ranks_read")
@@ -142,9 +143,9 @@ def read(caller: Caller, a: int, b: int, c: int) -> None:
     tree = state.tree_of(one)
     fetches = ranks.agreed(checker, tree).fetches
     rids = [rid for rid, fetch in fetches.items() if fetch.hit is not None and rid not in state.own[one].failed]
-    if not rids:
+    rid = caller.pick("rank fetch", rids, a)
+    if rid is None:
         return
-    rid = rids[a % len(rids)]
     whole, widest = fetches[rid].hit or 0, state.world.window if fetches[rid].window else 0
     if c < 8:
         ranks.local(checker, Local(one, "failed", rid=rid))
@@ -163,8 +164,9 @@ def poll(caller: Caller, a: int, b: int, c: int) -> None:
     checker = begun(caller)
     tree = tree_of(checker, b)
     rids = list(ranks.agreed(checker, tree).fetches) or ([caller.serial] if c < 64 else [])
-    if rids:
-        ranks.ask(checker, "poll", rid=rids[a % len(rids)], tree=tree)
+    rid = caller.pick("rank fetch", rids, a)
+    if rid is not None:
+        ranks.ask(checker, "poll", rid=rid, tree=tree)
 
 
 @action("ranks_load")
@@ -182,9 +184,9 @@ def abort(caller: Caller, a: int, b: int, c: int) -> None:
     """A request is gone."""
     checker = begun(caller)
     tree = tree_of(checker, b)
-    rids = list(ranks.agreed(checker, tree).fetches)
-    if rids:
-        ranks.ask(checker, "abort", rid=rids[a % len(rids)], tree=tree)
+    rid = caller.pick("rank fetch", ranks.agreed(checker, tree).fetches, a)
+    if rid is not None:
+        ranks.ask(checker, "abort", rid=rid, tree=tree)
 
 
 @action("ranks_clock")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from kvlitmus.conformance.generate.caller import Caller
 
@@ -28,15 +28,3 @@ def action(kind: str) -> Callable[[Action], Action]:
         return play
 
     return register
-
-
-def pick(among: Mapping[int, object], which: int) -> int | None:
-    """One of the things that are alive, or ``None``."""
-    if not among:
-        return None
-    at = which % len(among)
-    for number in among:
-        if not at:
-            return number
-        at -= 1
-    return None

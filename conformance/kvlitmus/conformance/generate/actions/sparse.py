@@ -202,8 +202,9 @@ def stage(caller: Caller, a: int, b: int, c: int) -> None:
 def copied(caller: Caller, a: int, b: int, c: int) -> None:
     """A copy ends, the oldest or another one."""
     going = sorted(sparse.state_of(caller.checker).copies)
-    if going:
-        sparse.copied(caller.checker, going[a % len(going) if c < 128 else 0])
+    copy = caller.pick("sparse copy", going, a if c < 128 else 0)
+    if copy is not None:
+        sparse.copied(caller.checker, copy)
 
 
 @action("sparse_ready")
@@ -240,8 +241,9 @@ def prealloc(caller: Caller, a: int, b: int, c: int) -> None:
 def transferred(caller: Caller, a: int, b: int, c: int) -> None:
     """A peer ends a transfer, the oldest or another one; some fail."""
     going = sorted(sparse.state_of(caller.checker).transfers)
-    if going:
-        sparse.transferred(caller.checker, going[a % len(going) if c < 128 else 0], arrived=b % 4 > 0)
+    transfer = caller.pick("sparse transfer", going, a if c < 128 else 0)
+    if transfer is not None:
+        sparse.transferred(caller.checker, transfer, arrived=b % 4 > 0)
 
 
 @action("sparse_back_up")

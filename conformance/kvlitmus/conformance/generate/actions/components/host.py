@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components import host as calls
 from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.generate.actions.components.tree import use
-from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
+from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -41,7 +41,7 @@ def component_load(caller: Caller, a: int, b: int, c: int) -> None:
     """Match a key, mostly one that was backed up, and load back what is behind the hit, often after an eviction."""
     checker = caller.checker
     if len(checker.component_state.under_way) < MAX_REQUESTS:
-        key = caller.past[a % len(caller.past)] if caller.past and c % 8 else caller.key(a, b, c)
+        key = caller.again(a) if caller.past and c % 8 else caller.key(a, b, c)
         if b % 2:
             layout = checker.setting.layout
             some = layout.components if b % 4 == 1 else [layout.components[b % len(layout.components)]]
@@ -53,7 +53,7 @@ def component_load(caller: Caller, a: int, b: int, c: int) -> None:
 @action("component_copied")
 def component_copied(caller: Caller, a: int, b: int, c: int) -> None:
     """A copy ends; now and then one fails."""
-    number = pick(caller.checker.component_state.under_way, a)
+    number = caller.pick("component copy", caller.checker.component_state.under_way, a)
     if number is not None:
         calls.copied(caller.checker, number, b % 4 != 0)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.components import prefetch as calls
 from kvlitmus.conformance.checker.calls.components import tree as components
-from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
+from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action
 from kvlitmus.spec.components.state import Fetch, ends_at
 from kvlitmus.spec.words.shapes import Run
 
@@ -65,7 +65,7 @@ def those(checker: Checker, **values: object) -> dict[int, Fetch]:
 def chosen(caller: Caller, which: int, **values: object) -> Iterator[tuple[int, Fetch]]:
     """One of the prefetches of which these fields have these values, or none."""
     among = those(caller.checker, **values)
-    number = pick(among, which)
+    number = caller.pick("component fetch", among, which)
     if number is not None:
         yield number, among[number]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.components import requests as component_requests
 from kvlitmus.conformance.checker.calls.components import tree as components
-from kvlitmus.conformance.generate.actions.registry import action, pick
+from kvlitmus.conformance.generate.actions.registry import action
 from kvlitmus.spec.words.shapes import step_of
 from kvlitmus.spec.words.units import Key
 
@@ -79,7 +79,7 @@ def component_start(caller: Caller, a: int, b: int, c: int) -> None:
 @action("component_grow")
 def component_grow(caller: Caller, a: int, b: int, c: int) -> None:
     """Go on with a request, or end it: if nothing is left of it, or there is no room."""
-    receipt = pick(caller.checker.component_state.running, a)
+    receipt = caller.pick("component request", caller.checker.component_state.running, a)
     if receipt is not None and (not left_of(caller.checker, receipt) or not go_on(caller.checker, receipt, 1 + b % 3)):
         component_requests.finish(caller.checker, receipt)
 
@@ -87,7 +87,7 @@ def component_grow(caller: Caller, a: int, b: int, c: int) -> None:
 @action("component_finish")
 def component_finish(caller: Caller, a: int, b: int, c: int) -> None:
     """End a request, computed to its end or not."""
-    receipt = pick(caller.checker.component_state.running, a)
+    receipt = caller.pick("component request", caller.checker.component_state.running, a)
     if receipt is not None:
         component_requests.finish(caller.checker, receipt)
 

@@ -9,7 +9,7 @@ from kvlitmus.conformance.checker.calls.components import storing as component_s
 from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.generate.actions.components.host import EVERYTHING
 from kvlitmus.conformance.generate.actions.components.tree import use
-from kvlitmus.conformance.generate.actions.registry import ACTIONS, MAX_REQUESTS, action, pick
+from kvlitmus.conformance.generate.actions.registry import ACTIONS, MAX_REQUESTS, action
 from kvlitmus.spec.components.state import ends_at
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def component_write(caller: Caller, a: int, b: int, c: int) -> None:
     state = checker.component_state
     if len(state.writes) >= MAX_REQUESTS:
         return
-    key = caller.past[a % len(caller.past)] if caller.past and c % 4 else caller.key(a, b, c)
+    key = caller.again(a) if caller.past and c % 4 else caller.key(a, b, c)
     if c % 8 >= 4:
         hosted(caller, key, ok=c % 16 >= 4)
         if b % 4 == 1:
@@ -78,7 +78,7 @@ def hosted(caller: Caller, key: Key, *, ok: bool) -> None:
 def component_written(caller: Caller, a: int, b: int, c: int) -> None:
     """A write ends, often after an eviction from the host; now and then one fails, and storage has nothing of it."""
     checker = caller.checker
-    number = pick(checker.component_state.writes, a)
+    number = caller.pick("component write", checker.component_state.writes, a)
     if number is None:
         return
     if c % 4 == 0:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.components import tree as components
-from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, MAX_RECEIPTS, action, pick
+from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, MAX_RECEIPTS, action
 from kvlitmus.spec.components.calls import Entries
 from kvlitmus.spec.words.shapes import Component, Point, Run, Window, needed
 from kvlitmus.spec.words.units import Key
@@ -124,7 +124,7 @@ def component_lock(caller: Caller, a: int, b: int, c: int) -> None:
 @action("component_unlock")
 def component_unlock(caller: Caller, a: int, b: int, c: int) -> None:
     """Give a receipt back."""
-    receipt = pick(caller.checker.component_state.receipts, a)
+    receipt = caller.pick("component receipt", caller.checker.component_state.receipts, a)
     if receipt is not None:
         components.unlock(caller.checker, receipt)
 
@@ -144,7 +144,7 @@ def component_alloc(caller: Caller, a: int, b: int, c: int) -> None:
 @action("component_free")
 def component_free(caller: Caller, a: int, b: int, c: int) -> None:
     """Give entries back."""
-    which = pick(caller.entries, a)
+    which = caller.pick("entry", caller.entries, a)
     if which is not None:
         components.free(caller.checker, caller.entries.pop(which))
 

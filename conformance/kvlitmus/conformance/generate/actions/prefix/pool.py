@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.prefix import pool
 from kvlitmus.conformance.checker.checker import Loan
-from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, action, pick
+from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, action
 from kvlitmus.spec.words.units import PageNo, Slot, page_slots
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def alloc(caller: Caller, a: int, b: int, c: int) -> None:
 @action("free")
 def free(caller: Caller, a: int, b: int, c: int) -> None:
     """Free one of the loans, or its first page only."""
-    loan = pick(caller.checker.loans, a)
+    loan = caller.pick("loan", caller.checker.loans, a)
     if loan is None:
         return
     slots = caller.checker.loans.pop(loan).slots
@@ -77,7 +77,7 @@ def reset(caller: Caller, a: int, b: int, c: int) -> None:
 def continue_loan(caller: Caller, a: int, further: int, *, decode: bool) -> None:
     """Continue part of a loan: its last page counts as partly used."""
     checker, size = caller.checker, caller.config.page_size
-    loan = pick(checker.loans, a)
+    loan = caller.pick("loan", checker.loans, a)
     if loan is None:
         return
     slots = checker.loans[loan].slots

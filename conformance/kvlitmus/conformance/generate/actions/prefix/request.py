@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.prefix import request
-from kvlitmus.conformance.generate.actions.registry import GROUPED, MAX_REQUESTS, action, pick
+from kvlitmus.conformance.generate.actions.registry import GROUPED, MAX_REQUESTS, action
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller
@@ -31,7 +31,7 @@ def begin_ahead(caller: Caller, a: int, b: int, c: int) -> None:
 def compute(caller: Caller, a: int, b: int, c: int) -> None:
     """Compute a chunk of one of the requests that are not computed yet, and publish it, or go on without a word."""
     waiting = {rid: one for rid, one in caller.checker.requests.items() if one.upto is not None}
-    rid = pick(waiting, c)
+    rid = caller.pick("request", waiting, c)
     if rid is not None:
         request.compute(caller.checker, rid, 1 + a % (3 * caller.config.page_size))
         if b & 1:
@@ -41,7 +41,7 @@ def compute(caller: Caller, a: int, b: int, c: int) -> None:
 @action("grow")
 def grow(caller: Caller, a: int, b: int, c: int) -> None:
     """Grow one of the requests."""
-    rid = pick(caller.checker.requests, c)
+    rid = caller.pick("request", caller.checker.requests, c)
     if rid is not None and len(caller.checker.requests[rid].row) < 12 * caller.config.page_size:
         request.grow(caller.checker, rid, caller.tokens(a, b))
 
@@ -49,7 +49,7 @@ def grow(caller: Caller, a: int, b: int, c: int) -> None:
 @action("publish")
 def publish(caller: Caller, a: int, b: int, c: int) -> None:
     """Publish one of the requests."""
-    rid = pick(caller.checker.requests, c)
+    rid = caller.pick("request", caller.checker.requests, c)
     if rid is not None:
         grouped = b < GROUPED and "group" in caller.checker.capabilities
         running = caller.checker.requests[rid]
@@ -60,7 +60,7 @@ def publish(caller: Caller, a: int, b: int, c: int) -> None:
 @action("finish")
 def finish(caller: Caller, a: int, b: int, c: int) -> None:
     """Finish one of the requests."""
-    rid = pick(caller.checker.requests, c)
+    rid = caller.pick("request", caller.checker.requests, c)
     if rid is not None:
         running = caller.checker.requests[rid]
         caller.computed(running.path.key)
@@ -70,7 +70,7 @@ def finish(caller: Caller, a: int, b: int, c: int) -> None:
 @action("abort")
 def abort(caller: Caller, a: int, b: int, c: int) -> None:
     """Abort one of the requests."""
-    rid = pick(caller.checker.requests, c)
+    rid = caller.pick("request", caller.checker.requests, c)
     if rid is not None:
         request.end(caller.checker, rid, keep=False)
 
@@ -78,7 +78,7 @@ def abort(caller: Caller, a: int, b: int, c: int) -> None:
 @action("retract")
 def retract(caller: Caller, a: int, b: int, c: int) -> None:
     """Retract one of the requests: it will be resumed under the same id."""
-    rid = pick(caller.checker.requests, c)
+    rid = caller.pick("request", caller.checker.requests, c)
     if rid is not None:
         caller.waiting[rid] = caller.checker.requests[rid].path.key
         request.end(caller.checker, rid, keep=False)
@@ -87,6 +87,6 @@ def retract(caller: Caller, a: int, b: int, c: int) -> None:
 @action("resume")
 def resume(caller: Caller, a: int, b: int, c: int) -> None:
     """Begin a retracted request again, with all that it had."""
-    rid = pick(caller.waiting, c)
+    rid = caller.pick("retracted", caller.waiting, c)
     if rid is not None and len(caller.checker.requests) < MAX_REQUESTS:
         request.begin(caller.checker, rid, caller.waiting.pop(rid))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.prefix import fetch, memory, request, tree
 from kvlitmus.conformance.checker.calls.prefix import tier as tiers
-from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
+from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action
 from kvlitmus.conformance.generate.schedule import evict_size
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.prefix.host_known import on_device
@@ -58,7 +58,7 @@ def wanted(caller: Caller, a: int, b: int, c: int) -> Key:
     past = caller.past
     if not past or b < ANEW:
         return caller.key(a, b | 1, c)
-    key = past[a % len(past)]
+    key = caller.again(a)
     size = caller.config.page_size
     if c < 32:
         return caller.fit(key._replace(tokens=key.tokens[: max(1, len(key.tokens) - 1 - c % (2 * size))]))
@@ -80,14 +80,18 @@ def below(caller: Caller, a: int, *, stored: bool) -> Key | None:
     if not seen.seen:
         device, hosted = on_device(checker.state), checker.below.hosted.surely
         both = device | hosted
-    for at in range(len(past)):
-        key = past[(a + at) % len(past)]
+    first = caller.pick("past", past, a)
+    keys = list(past.items())
+    start = next((at for at, (number, _) in enumerate(keys) if number == first), 0)
+    for number, key in keys[start:] + keys[:start]:
         paged = page_names(checker.names_of(key), checker.size)
         have: Container[Name] = both if stored else device
         known = next((at for at, name in enumerate(paged) if name not in have), len(paged))
         least = max(1, checker.config.threshold // checker.size) if stored else 1
         fresh = paged[known : known + least]
         if len(fresh) == least and all(name in (in_storage if stored else hosted) for name in fresh):
+            if caller.naming is not None:
+                caller.naming.chose("past", list(past), a, number)
             return key
     return None
 
@@ -122,8 +126,8 @@ def prefetch(caller: Caller, a: int, b: int, c: int) -> None:
     longer = (below(caller, a, stored=True) if b < STEERED or b >= AGAIN else None) or wanted(caller, a, b, c)
     rid = caller.begun + 1
     if b >= AGAIN:
-        again = pick(dict.fromkeys(caller.waited), b)
-        rid = pick(caller.waits, b) or rid if b >= 240 or again is None else again
+        again = caller.pick("waited", dict.fromkeys(caller.waited), b)
+        rid = caller.pick("wait", caller.waits, b) or rid if b >= 240 or again is None else again
     if rid == caller.begun + 1:
         if len(caller.waits) >= MAX_WAITING:
             return
@@ -154,7 +158,7 @@ def call_back(caller: Caller, a: int, b: int, c: int) -> None:
 @action("poll")
 def poll(caller: Caller, a: int, b: int, c: int) -> None:
     """A request asks whether it need not wait any more; then it is told what was added, sometimes more than once."""
-    rid = pick(caller.waits, c)
+    rid = caller.pick("wait", caller.waits, c)
     if rid is None:
         rid = caller.begun + 1000 if c < 32 else None
     if rid is not None and fetch.poll(caller.checker, rid):
@@ -171,7 +175,7 @@ def poll(caller: Caller, a: int, b: int, c: int) -> None:
 @action("abandon")
 def abandon(caller: Caller, a: int, b: int, c: int) -> None:
     """A request that waits is aborted."""
-    rid = pick(caller.waits, c)
+    rid = caller.pick("wait", caller.waits, c)
     if rid is not None:
         caller.waits.pop(rid)
         caller.waited.append(rid)
@@ -182,7 +186,7 @@ def abandon(caller: Caller, a: int, b: int, c: int) -> None:
 def advance(caller: Caller, a: int, b: int, c: int) -> None:
     """One of the jobs that are ready goes on."""
     ready = {number: job for number, job in tiers.seen(caller.checker).jobs.items() if job.ready and not job.landed}
-    number = pick(ready, a)
+    number = caller.pick("job", ready, a)
     if number is not None:
         how = outcome(ready[number].kind, b, c)
         if ready[number].kind == LOAD and "layers" in caller.checker.capabilities and b < LIMITED:
@@ -257,7 +261,7 @@ def fail(caller: Caller, a: int, b: int, c: int) -> None:
         for number, job in tiers.seen(checker).jobs.items()
         if job.kind in COPIES and job.ready and not job.landed
     }
-    number = pick(ready, a)
+    number = caller.pick("job", ready, a)
     if number is None:
         return
     waiting = tiers.dependents(checker, number) if ready[number].kind == LOAD and b < GIVES_UP else []
@@ -280,7 +284,7 @@ def misfire(caller: Caller, a: int, b: int, c: int) -> None:
 def starve(caller: Caller, a: int, b: int, c: int) -> None:
     """Memory runs out while a request begins, grows, is published or finished."""
     checker = caller.checker
-    rid = pick(checker.requests, c)
+    rid = caller.pick("request", checker.requests, c)
     if rid is None or b < STARTING:
         if len(checker.requests) < MAX_REQUESTS:
             key, number = caller.key(a, b, c), caller.begun + 1
@@ -314,7 +318,7 @@ def deadline(caller: Caller, a: int, b: int, c: int) -> None:
     clock, fetches = checker.below.clock, checker.below.prefetches
     under_way = {rid: one for rid in caller.waits if (one := fetches.of(rid)) is not None and not one.ended}
     times = {rid: time_of(one, checker.setting, clock) for rid, one in under_way.items()}
-    rid = pick({rid: begun for rid, (begun, limit) in times.items() if begun + limit > clock}, c)
+    rid = caller.pick("wait", {rid: begun for rid, (begun, limit) in times.items() if begun + limit > clock}, c)
     if rid is None:
         return
     begun, limit = times[rid]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.prefix import pool, tree
 from kvlitmus.conformance.generate.actions.prefix.pool import keep
-from kvlitmus.conformance.generate.actions.registry import MAX_RECEIPTS, action, pick
+from kvlitmus.conformance.generate.actions.registry import MAX_RECEIPTS, action
 from kvlitmus.conformance.generate.schedule import evict_size
 from kvlitmus.spec.words.units import Slot, page_floor
 
@@ -32,7 +32,7 @@ def lock(caller: Caller, a: int, b: int, c: int) -> None:
 @action("unlock")
 def unlock(caller: Caller, a: int, b: int, c: int) -> None:
     """Give one of the receipts back."""
-    receipt = pick(caller.checker.receipts, a)
+    receipt = caller.pick("receipt", caller.checker.receipts, a)
     if receipt is not None:
         tree.unlock(caller.checker, receipt)
 
