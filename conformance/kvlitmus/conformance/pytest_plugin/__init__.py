@@ -216,9 +216,10 @@ def settle(found: CaseOutcome) -> None:
 
 
 def told(found: CaseOutcome) -> str:
-    """Everything there is to say; the counterexample's first line names the rule, which has been done by then."""
+    """Everything there is to say; what names the rule, behind the cause, has been said by then."""
     if found.kind in ("failed", "warned") and found.text:
-        return f"{found.message}\n{found.text.partition(chr(10))[2]}"
+        cause, _, *rest = found.text.split("\n")
+        return "\n".join([found.message, cause, *rest])
     return found.text or found.message
 
 
