@@ -389,6 +389,8 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         lacking = missing(rule, capabilities)
         if lacking == {"scheme"}:
             return "the profile names a hash_scheme whose bytes are not known"
+        if FLAT in lacking:
+            return "the target has a host tier, and the rule is about caches without one"
         if lacking:
             return f"the target offers no {' and no '.join(sorted(lacking))}"
     if rule.depth > scope.depth:
