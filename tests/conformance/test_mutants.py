@@ -15,7 +15,7 @@ from kvlitmus.mutants.registry import MODULES, MUTANTS, PAGED, all_mutants, muta
 from kvlitmus.mutants.run import Effort, run_mutant
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
-from tests.support.mutants import Look, aimed, assert_killed, litmus, noticed, schedules, shared
+from tests.support.mutants import Look, aimed, assert_killed, litmus, noticed, quickly, schedules, shared
 
 QUICK_SEEDS = (0, 1)
 QUICK_STEPS = 5_000
@@ -50,7 +50,7 @@ def drawn(steps: int, seed: int) -> Look:
 def test_a_mutant_is_killed_by_a_rule_that_it_names(one: Mutant) -> None:
     """What aims at it comes first, nearly always enough, then what is quick; schedules alone are the nightly test's."""
     looks = [*(drawn(QUICK_STEPS, seed) for seed in QUICK_SEEDS), run(FULL_STEPS, 0)]
-    assert_killed(one, aimed, shared, *([] if one.id in MISUSE else looks), litmus)
+    assert_killed(one, quickly, aimed, shared, *([] if one.id in MISUSE else looks), litmus)
 
 
 @pytest.mark.parametrize("one", NULL, ids=lambda one: one.id)
