@@ -166,7 +166,7 @@ def test_a_run_of_a_store_is_sensible(capfd: pytest.CaptureFixture[str]) -> None
     assert main(["run", "reference-store", "--steps", "250", "--jobs", "1"]) == 0
     shown = capfd.readouterr().out
     assert "✓ store" in shown
-    assert "the target offers no pool" in shown and "not exercised" not in shown
+    assert "pool, tree, lock" in shown and "not exercised" not in shown
 
 
 # -- what the suite knows -----------------------------------------------------------------------------
