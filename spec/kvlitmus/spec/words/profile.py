@@ -107,7 +107,7 @@ class Profile:
         entries of components alike: a count of ``each`` one's copies, which are told one by one; or ``one`` name for all
         copies, which is told as removed when the last of them goes, and may be told as stored again while it is there.
     hit_counts: what raises the count used by LFU and SLRU: ``insert`` (a new node starts with 1),
-        ``match``, or ``none``.
+        ``match``, or ``none``.  Write policies count inserts, whatever this says.
     lock_touches: whether taking a lock counts as a use for recency.
     unlock_touches: whether giving a lock back counts as a use for recency, that of an ended request included.
     split_created: whether the upper half of a split node keeps the creation time (``keeps``) or
