@@ -118,10 +118,9 @@ def test_a_rule_about_several_calls_needs_only_one_of_them() -> None:
 
 
 def test_what_a_snapshot_leaves_out_is_not_applicable_though_an_empty_tree_has_none_of_it() -> None:
-    for id, what in (("LOCK-03", "locks"), ("LOCK-04", "locks"), ("TREE-13", "hit counts"), ("TREE-14", "priorities")):
-        seen = result(unknown=Counter({id: 7}), idle=Counter({id: 3}))
-        said = verdict_on(id, [seen])
-        assert (said.verdict, said.reason) == (Verdict.NOT_APPLICABLE, f"the snapshot shows no {what}")
+    for id in ("LOCK-03", "LOCK-04", "TREE-13", "TREE-14"):
+        said = verdict_on(id, [result(unknown=Counter({id: 7}), idle=Counter({id: 3}))])
+        assert (said.verdict, "7 evaluations skipped" in said.reason) == (Verdict.NOT_APPLICABLE, True)
         assert verdict_on(id, [result(idle=Counter({id: 3}))]).verdict is Verdict.NOT_EXERCISED
 
 

@@ -136,9 +136,6 @@ OWNING = frozenset({"owned_after", "owned_twice"})
 SITUATIONS = {"held_sources": "steps", "sparse_promise": "sparse_admission"}
 """Facts that say nothing without a port: no copy is under way, and no row was promised anything."""
 
-SHOWN = {"node_locks": "locks", "node_hits": "hit counts", "node_priorities": "priorities"}
-"""Facts that a snapshot may leave out of its nodes: of an empty tree they are known all the same, and say nothing."""
-
 MATCH_SLOTS = frozenset({"match_slots", "found_names"})
 """Facts that a target keeps to itself when its match names no slots."""
 
@@ -399,11 +396,8 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         return "the profile says that misuse is undefined (--force-misuse tries it anyway)"
     if set(rule.on) == {On.AGAIN} and played and all(" host=" in result.config for result in played):
         return "a second cache is played beside flat caches alone"
-    shown = SHOWN.get(rule.premise_fact)
-    if shown and any(result.unknown[rule.id] for result in played):
-        return f"the snapshot shows no {shown}"
-    idle = any(result.idle[rule.id] for result in played)  # then it was known what it speaks of
-    unknown = 0 if idle else sum(result.unknown[rule.id] for result in played)
+    # Where nothing is there yet, what is left out elsewhere may be known, and have nothing to say.
+    unknown = sum(result.unknown[rule.id] for result in played)
     if MATCH_SLOTS & set(rule.facts) and unknown:
         return "the target's match names no slots"
     if unknown:
