@@ -38,6 +38,8 @@ ELSEWHERE = {
     "FRAME-02": "the same",
     "FRAME-07": "what is asked of storage is the adapter's: random schedules, and disturbances",
     "LIFE-02": "the model has no store to remove anything from",
+    "LIFE-07": "judged, not counted: states forget how many prefetches there were: random schedules",
+    "LIFE-09": "the same",
     "LIFE-10": "a value can't be left half changed: random schedules and a litmus test",
     "LIFE-15": "no reset comes between the poll that lets a request go and its question: a litmus test",
 }
