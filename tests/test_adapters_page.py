@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from kvlitmus.conformance import cli
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.report.compare import CHANGES
 from kvlitmus.conformance.run.results import Verdict
-from tests.support.pages import blocks
+from tests.support.pages import blocks, follow
 from tests.test_layout import ROOT
 
 PAGE = (ROOT / "docs/adapters.md").read_text(encoding="utf-8")
@@ -29,6 +30,10 @@ COMMANDS = [
 def test_every_command_is_one(line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
     assert cli.parser(words[0]).parse_args(words).command == words[0]
+
+
+def test_the_page_can_be_followed(tmp_path: Path) -> None:
+    assert follow(PAGE, tmp_path) == ["kvlitmus init-adapter my_cache.py", "kvlitmus smoke my_cache"]
 
 
 def test_the_test_file_of_the_page_is_one() -> None:

@@ -75,7 +75,8 @@ def follow(text: str, folder: Path, *, processes: bool = False) -> list[str]:
     """
     for name in re.findall(r"\]\((?:\.\./)*(?:docs/)?examples/(\w+\.py)\)", text):
         shutil.copy(DOCS / "examples" / name, folder)
-    done, printed = list[str](), Printed("", 0)
+    done = list[str]()
+    printed: Printed | None = None
     for block in blocks(text):
         if block.language == "console":
             for command, shown in commands(block.body):
@@ -89,7 +90,9 @@ def follow(text: str, folder: Path, *, processes: bool = False) -> list[str]:
         elif block.title:
             (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.title).write_text(block.body, encoding="utf-8")
-        elif block.language == "text" and done:
+        elif block.language == "sh":
+            printed = None
+        elif block.language == "text" and printed is not None:
             compare(done[-1], block.body.splitlines(), printed)
     return done
 
@@ -208,12 +211,17 @@ class HerePool:
             made = engine.fresh_checker(self.target, config_from_json(config), Options(), CurrentRun())
         except Unsupported as declined:
             return {"unsupported": str(declined)}
+        except engine.HarnessError as error:
+            return {"failed": str(error)}
         return {"capabilities": sorted(made.capabilities)}
+
+
+ASK = session.ask
 
 
 def asked_here(ref: targets.TargetRef, limits: Limits | None = None) -> session.Session:
     """Ask a target what it is, in this process."""
     with patch.object(worker_pool, "WorkerPool", HerePool):
-        found = HereSession(ref=ref, info=worker_pool.probe(ref, limits=limits))
+        found = HereSession(ref=ref, info=ASK(ref, limits).info)
     found.target = targets.load_target(ref)
     return found
