@@ -124,6 +124,12 @@ def test_what_a_snapshot_leaves_out_is_not_applicable_though_an_empty_tree_has_n
         assert verdict_on(id, [result(idle=Counter({id: 3}))]).verdict is Verdict.NOT_EXERCISED
 
 
+def test_a_block_table_has_nothing_left_to_cache_at_the_end() -> None:
+    seen = [result(idle=Counter({"REQ-08": 3}))]
+    assert verdict_on("REQ-08", seen).verdict is Verdict.NOT_EXERCISED
+    assert verdict_on("REQ-08", seen, Scope(publish="at_alloc", capabilities=ALL)).verdict is Verdict.NOT_APPLICABLE
+
+
 def test_what_a_host_tier_without_background_work_has_no_occasion_for_is_not_applicable() -> None:
     """Its copies end within the call, nothing is prefetched, and a second cache is played beside flat ones alone."""
     tiered = result(config="page=4 lru pages=20 host=16 write_through")

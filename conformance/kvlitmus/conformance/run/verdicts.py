@@ -153,6 +153,7 @@ EXIT_WORDS = {
 class Scope:
     """What a run set out to do.
 
+    ``misuse``, ``publish``: what the profile says of them.
     ``full``: the whole deterministic set was run, so that what was not exercised is a failure.
     ``partial``: the run was interrupted.  ``stopped``: it ended by itself at the first cause.  ``changed``: how it
     showed that the judge was changed, if it was: nothing that it said is worth anything then.
@@ -160,6 +161,7 @@ class Scope:
 
     depth: int = 3
     misuse: str = "undefined"
+    publish: str = "explicit"
     force_misuse: bool = False
     full: bool = True
     partial: bool = False
@@ -394,6 +396,8 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {scope.depth}"
     if is_misuse(rule) and scope.misuse == "undefined" and not scope.force_misuse:
         return "the profile says that misuse is undefined (--force-misuse tries it anyway)"
+    if set(rule.on) == {On.FINISH} and rule.premise_fact == "missing_before" and scope.publish == "at_alloc":
+        return "the profile says that pages are cached when they are allocated, so nothing is missing at the end"
     if set(rule.on) == {On.AGAIN} and played and all(" host=" in result.config for result in played):
         return "a second cache is played beside flat caches alone"
     # Where nothing is there yet, what is left out elsewhere may be known, and have nothing to say.

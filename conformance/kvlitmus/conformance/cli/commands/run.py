@@ -176,6 +176,7 @@ def prepare(
         scope=Scope(
             depth=args.depth,
             misuse=found.profile.misuse,
+            publish=found.profile.publish,
             force_misuse=args.force_misuse,
             full=full,
             capabilities=found.capabilities,

@@ -113,7 +113,9 @@ def tried(config: Config, result: ItemResult, style: Style) -> Iterator[str]:
 
 def unexercised(found: session.Session, results: Sequence[ItemResult]) -> str:
     """How many rules of each pack nothing led to, or nothing that they speak of; empty where there are none."""
-    scope = Scope(misuse=found.profile.misuse, full=False, capabilities=found.capabilities)
+    scope = Scope(
+        misuse=found.profile.misuse, publish=found.profile.publish, full=False, capabilities=found.capabilities
+    )
     told = {Verdict.PASSED: Counter[str](), Verdict.NOT_EXERCISED: Counter[str]()}
     for one in conclude(all_rules(), results, [], scope):
         if one.verdict in told:
