@@ -51,7 +51,6 @@ def report(
     scope = Scope(
         depth=checker.depth,
         misuse=header.profile.misuse,
-        publish=header.profile.publish,
         full=False,
         partial=outcome.interrupted,
         capabilities=checker.capabilities,
