@@ -271,6 +271,8 @@ def fits(promise: Any, value: Any) -> bool:
         with suppress(TypeError):
             return isinstance(whether(value), bool)
         return False
+    if promise is stores.Storage:
+        return callable(getattr(value, "store_get", None))
     if origin is Generator:
         return isinstance(value, Generator)
     if promise in (str, bytes):
@@ -321,7 +323,7 @@ def places(promise: Any, value: Any) -> Iterator[tuple[str, Any, Any, Callable[[
         for name, part, own, put in places(parts[1], value[key]):
             yield f"{{}}{name}", part, own, in_mapping(value, key, put)
         rest = {one: of for one, of in value.items() if one != key}
-        yield "{key}", parts[0], key, lambda odd: {**rest, odd: value[key]}
+        yield "{key}", parts[0], key, in_place_of_key(rest, value[key])
 
 
 def shape_fits(part: Any, value: Any) -> bool:
@@ -343,6 +345,17 @@ def in_place(value: Sequence[Any], at: int, put: Callable[[Any], Any]) -> Callab
 def in_mapping(value: Mapping[Any, Any], key: Any, put: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A mapping with another part there."""
     return lambda odd: {**value, key: put(odd)}
+
+
+def in_place_of_key(rest: Mapping[Any, Any], part: Any) -> Callable[[Any], Any]:
+    """A mapping with another key; raises ``TypeError`` for what can't be one, or is one that is there."""
+
+    def changed(odd: Any) -> Any:
+        if odd in rest:
+            raise TypeError("this key is there")
+        return {**rest, odd: part}
+
+    return changed
 
 
 class Answered:

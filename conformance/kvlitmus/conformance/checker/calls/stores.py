@@ -136,8 +136,8 @@ def get_into(checker: Checker, keys: Sequence[str]) -> None:
         _failed(checker, call, Raised(raised_text(error)), error)
         return
     filled = _sequence(checker, answer, "answers")
-    checker.history[-1] += f" → {filled}"
     hits = tuple([checker.flag(one, "whether a buffer was filled") for one in filled])
+    checker.history[-1] += f" → {list(hits)}"
     _judge(checker, call, Filled(hits, tuple(map(bytes, buffers))))
 
 
