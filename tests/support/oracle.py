@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.reference.prefix.choose import counted
 from kvlitmus.reference.prefix.perform import choice_of, free_pages, perform, sizes
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.law.step import Step
@@ -75,7 +76,7 @@ class Oracle(Checker):
 
     def compare_counts(self, expected: State, seen: Seen) -> None:
         """What nodes show of themselves is what their last pages should have."""
-        pages, table = expected.tree.pages, expected.table
+        pages, table = counted(expected, self.setting).pages, expected.table
         for info, _, locks, hits, priority in seen.nodes:
             last = pages[info.names[-1]]
             if table:

@@ -35,7 +35,7 @@ def due(state: State, setting: Setting, names: Sequence[Name]) -> tuple[Names, .
     """The nodes of this path, all resident, that are to be backed up now, parents first.
 
     What isn't backed is the end of the path; how much of it is due is the policy's:
-    :func:`kvlitmus.spec.words.policies.due`. Where nobody counts uses, only this one is known.
+    :func:`kvlitmus.spec.words.policies.due`. Where insertions aren't what counts, only this one is known.
     """
     copies, resident = host_of(state).copies, state.tree.pages
     nodes: list[list[Name]] = []
@@ -44,7 +44,7 @@ def due(state: State, setting: Setting, names: Sequence[Name]) -> tuple[Names, .
             if resident[name].first or not nodes:
                 nodes.append([])
             nodes[-1].append(name)
-    counted = setting.profile.hit_counts != "none"
+    counted = setting.profile.hit_counts == "insert"
     hot = [policies.hot(setting.config.write, resident[node[0]].hits if counted else 1) for node in nodes]
     return tuple([tuple(node) for node in nodes[: policies.due(hot, setting.profile.backup_parent)]])
 
@@ -153,8 +153,8 @@ def change(state: State, transfer: Transfer) -> State:
     return state._replace(host=host._replace(transfers=transfers))
 
 
-def over(state: State, kind: str, choice: Choice) -> tuple[State, tuple[Transfer, ...]]:
-    """The copies of a kind that are over, up to the first that is not; and the state without them.
+def over(state: State, setting: Setting, kind: str, choice: Choice) -> tuple[State, tuple[Transfer, ...]]:
+    """The copies of a kind that are over, and the state without them; in order, up to the first that is not.
 
     The choice may be fewer of them.
     """
@@ -163,14 +163,16 @@ def over(state: State, kind: str, choice: Choice) -> tuple[State, tuple[Transfer
     def ends(one: Transfer) -> bool:
         return one.landed and (choice.ended is None or one.id in choice.ended)
 
-    ended = tuple(takewhile(ends, [one for one in host.transfers if one.kind == kind]))
+    these = [one for one in host.transfers if one.kind == kind]
+    in_order = setting.profile.copy_acks == "in_order"
+    ended = tuple(takewhile(ends, these) if in_order else filter(ends, these))
     left = tuple([one for one in host.transfers if one not in ended])
     return state._replace(host=host._replace(transfers=left)), ended
 
 
-def acknowledge_backups(state: State, choice: Choice) -> State:
+def acknowledge_backups(state: State, setting: Setting, choice: Choice) -> State:
     """Take note of the backups that are over, up to the first that is not: unlock, and begin to put."""
-    state, ended = over(state, BACKUP, choice)
+    state, ended = over(state, setting, BACKUP, choice)
     for one in ended:
         if one.failed and (one.id in choice.again or _needed(state, one.names)):
             state = tier.again(state, one)

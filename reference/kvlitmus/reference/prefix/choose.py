@@ -112,9 +112,18 @@ def available(state: State, setting: Setting) -> Tokens:
     return Tokens(len(free_pages(state, setting)) * setting.size)
 
 
+def counted(state: State, setting: Setting) -> Tree:
+    """The tree with the locks that nodes show: without those of copies under way, where these protect apart."""
+    tree = state.tree
+    if state.host is not None and setting.profile.copy_locks == "apart":
+        for one in state.host.transfers:
+            tree = effects.lock(tree, one.names[-1], -1)
+    return tree
+
+
 def sizes(state: State, setting: Setting) -> tuple[Tokens, Tokens]:
     """How many units could be evicted, and how many are protected (LOCK-02)."""
-    protected = sum(1 for page in state.tree.pages.values() if page.locks)
+    protected = sum(1 for page in counted(state, setting).pages.values() if page.locks)
     return Tokens((len(state.tree.pages) - protected) * setting.size), Tokens(protected * setting.size)
 
 

@@ -18,8 +18,8 @@ from kvlitmus.spec.words.setting import Setting
 
 def tick(state: State, setting: Setting, call: Tick, choice: Choice) -> tuple[State, None]:
     """Take note of what has landed, and let go of what is over."""
-    state = backup.begin_postponed(backup.acknowledge_backups(state, choice), setting, choice)
-    state = load.acknowledge_loads(state, choice)
+    state = backup.begin_postponed(backup.acknowledge_backups(state, setting, choice), setting, choice)
+    state = load.acknowledge_loads(state, setting, choice)
     host = host_of(state)
     freed = len(host.release) if choice.released is None else choice.released
     state = tier.free(state._replace(host=host._replace(release=host.release[freed:])), host.release[:freed])

@@ -82,9 +82,9 @@ def copy_layers(state: State, job: int, layers: int) -> State:
     return land(state, job) if done == LAYERS else state
 
 
-def acknowledge_loads(state: State, choice: Choice) -> State:
+def acknowledge_loads(state: State, setting: Setting, choice: Choice) -> State:
     """Take note of the loads that are over, up to the first that is not: unlock the path, unpin the sources."""
-    state, ended = over(state, LOAD, choice)
+    state, ended = over(state, setting, LOAD, choice)
     for one in ended:
         released = let_go(state, one)
         if not one.failed:
