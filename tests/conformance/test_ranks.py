@@ -228,15 +228,17 @@ def test_specimen_and_reference_decide_the_same(config: Config) -> None:
 
 
 def test_every_rule_of_ranks_is_evaluated_by_the_litmus_tests_that_name_it() -> None:
-    named = {rule for test in all_litmus().values() if "ranks" in test.needs for rule in test.rules}
-    assert named == {one.id for one in rules_of("ranks")}
-    for config in plan.RANK_CONFIGS:
-        for test in all_litmus().values():
+    """In some configuration: a stop policy that lets every prefetch end leaves RANKS-12 nothing to say, for one."""
+    tests = [test for test in all_litmus().values() if "ranks" in test.needs]
+    assert {rule for test in tests for rule in test.rules} == {one.id for one in rules_of("ranks")}
+    for test in tests:
+        counted = Counter[str]()
+        for config in plan.RANK_CONFIGS:
             if plan.suits(test, config, specimen.profile, force_misuse=False):
                 checker = Checker(specimen.make(config), config, specimen.profile)
                 test.program(checker)
-                counted = checker.counted()
-                assert all(counted[rule] for rule in test.rules), test.id
+                counted.update(checker.counted())
+        assert [rule for rule in test.rules if not counted[rule]] == [], test.id
 
 
 def test_the_step_is_named_in_which_the_ranks_first_parted() -> None:

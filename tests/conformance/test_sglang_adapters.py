@@ -11,6 +11,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -271,7 +272,11 @@ def test_a_process_holds_one_release(fake_release: Path) -> None:
 
 def test_what_a_script_of_a_release_is_run_with_is_there() -> None:
     """``tools/peers exec`` imports it in the release's own Python, where only the night looks."""
-    peers = SourceFileLoader("peers", str(HOME / "tools" / "peers")).load_module()
+    loader = SourceFileLoader("peers", str(HOME / "tools" / "peers"))
+    spec = spec_from_loader("peers", loader)
+    assert spec is not None
+    peers = module_from_spec(spec)
+    loader.exec_module(peers)
     for release in peers.RELEASES.values():
         code = peers.RUN.format(adapter=release.adapter, files=release.files)
         asked = [node for node in ast.parse(code).body if isinstance(node, ast.ImportFrom)]

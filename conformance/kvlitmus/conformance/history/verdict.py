@@ -78,6 +78,7 @@ def report(
             "pack": [],
             "strength": None,
             "litmus": False,
+            "first": False,
             "full": False,
         },
         scope=scope,
