@@ -109,6 +109,7 @@ class Kept:
 
     def __init__(self) -> None:
         gc.collect()
+        gc.freeze()  # what is there now is looked through once
         self.threads = set(threading.enumerate())
         self.files = files()
 

@@ -48,10 +48,12 @@ def test_every_choice_of_the_configuration_is_told() -> None:
 
 
 def test_every_command_is_one(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = re.findall(r"^\$ python -m ([\w.]+) ?(.*)$", PAGE, re.MULTILINE)
-    assert {module for module, _ in commands} == {"examples.serve", "tests.optimized.stress"}
-    for module, words in commands:
-        main = serve.main if module == "examples.serve" else stress.main
+    commands = re.findall(
+        r"^\.venv/bin/python (examples/serve\.py|-m tests\.optimized\.stress) ?(.*)$", PAGE, re.MULTILINE
+    )
+    assert {command for command, _ in commands} == {"examples/serve.py", "-m tests.optimized.stress"}
+    for command, words in commands:
+        main = serve.main if command == "examples/serve.py" else stress.main
         with pytest.raises(SystemExit) as ended:  # the options are parsed, and the help that follows them ends it
             main([*shlex.split(words), "--help"])
         assert ended.value.code == 0
