@@ -30,6 +30,19 @@ BREACH_WORDS = "the recorded engine broke the contract, so judging ended early"
 TORN_WORDS = "what there is holds, but the trace breaks off"
 
 
+OPTIONS: dict[str, object] = {
+    "seed": 0,
+    "force_misuse": False,
+    "rule": [],
+    "pack": [],
+    "strength": None,
+    "litmus": False,
+    "first": False,
+    "full": False,
+}
+"""What a run is asked for, as far as a trace has nothing of it."""
+
+
 def report(
     trace_checker: TraceChecker, rules: Mapping[str, Rule], *, file: str, version: str, date: str, seconds: float
 ) -> document.Run:
@@ -69,18 +82,7 @@ def report(
         capabilities=checker.capabilities,
         configs=(header.config,),
         rules=rules,
-        options={
-            "seed": 0,
-            "steps": checker.steps,
-            "depth": checker.depth,
-            "force_misuse": False,
-            "rule": [],
-            "pack": [],
-            "strength": None,
-            "litmus": False,
-            "first": False,
-            "full": False,
-        },
+        options={**OPTIONS, "steps": checker.steps, "depth": checker.depth},
         scope=scope,
         version=version,
         date=date,

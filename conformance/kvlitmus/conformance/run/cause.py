@@ -4,7 +4,7 @@ One bug shows in many schedules, and breaks now this rule, now another.  What st
 
 - the **family** of the first rule that is broken: its pack;
 - the **shape** of the calls: the last one, by its method and the kind of its answer (evictions go the same way,
-  whichever call lacks room), and the eviction policy where the usual one doesn't show it;
+  whichever call lacks room), and of what is about their order the policy, where the usual one doesn't show it;
 - where cache and reference **parted**: an earlier call after which the cache was not as expected any more.
 
 How a counterexample fills the cache before that differs from seed to seed, and so do values, lengths, page sizes and
@@ -39,7 +39,7 @@ def cause_of(finding: Finding) -> Cause:
     pack, parted = pack_of(finding.rules[0]), parting(finding)
     last, answer = ("making room", "") if pack == "evict" else (method_of(finding.call), answer_of(finding.call))
     family = finding.rules[0] if pack == "misuse" else pack  # each of its rules is about another mistake
-    policy = finding.config.policy if finding.config.policy != Config().policy else ""
+    policy = finding.config.policy if pack == "evict" and finding.config.policy != Config().policy else ""
     digest = hashlib.sha256(json.dumps([family, last, answer, policy, parted]).encode()).hexdigest()[:8]
     about = f"{pack}, {last}{f' → {answer}' if answer else ''}{f', policy {policy}' if policy else ''}"
     return Cause(f"{pack}-{digest}", f"{about}, parted after {parted}" if parted else about)
