@@ -60,7 +60,9 @@ def test_a_call_is_made_or_not_begun_or_the_cache_is_torn(core: str, call: Call,
     step = 1 if core == "native" else 11
     number = zlib.crc32(request.node.name.encode())
     found = sweep(partial(World, core), call, ERRORS[number % 2], number % step, step)
-    assert found["not begun"] and sum(found.values()) * step >= 20
+    if not found["not begun"]:  # a short call, which one of eleven may miss before it has begun
+        found, step = sweep(partial(World, core), call, ERRORS[number % 2], 0, 1), 1
+    assert found["not begun"] and sum(found.values()) * step >= 20, found
 
 
 @pytest.mark.nightly
