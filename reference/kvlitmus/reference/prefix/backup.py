@@ -171,7 +171,7 @@ def over(state: State, setting: Setting, kind: str, choice: Choice) -> tuple[Sta
 
 
 def acknowledge_backups(state: State, setting: Setting, choice: Choice) -> State:
-    """Take note of the backups that are over, up to the first that is not: unlock, and begin to put."""
+    """Take note of the backups that have ended, as ``over`` has them: unlock, and begin to put."""
     state, ended = over(state, setting, BACKUP, choice)
     for one in ended:
         if one.failed and (one.id in choice.again or _needed(state, one.names)):

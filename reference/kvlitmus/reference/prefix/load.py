@@ -83,7 +83,7 @@ def copy_layers(state: State, job: int, layers: int) -> State:
 
 
 def acknowledge_loads(state: State, setting: Setting, choice: Choice) -> State:
-    """Take note of the loads that are over, up to the first that is not: unlock the path, unpin the sources."""
+    """Take note of the loads that have ended, as ``over`` has them: unlock the path, unpin the sources."""
     state, ended = over(state, setting, LOAD, choice)
     for one in ended:
         released = let_go(state, one)
