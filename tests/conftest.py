@@ -129,6 +129,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection() -> Iterator[None]:
     """Thousands of tests, and the modules that they need, are no garbage: no collection looks through them.
 
+    Later ones are rare: states that tests make by the million are gone before, and none is part of a cycle.
+
     As pytest rewrites them they are written, too: each process would rewrite all of them again.
     """
     writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, False
@@ -138,6 +140,7 @@ def pytest_collection() -> Iterator[None]:
     finally:
         sys.dont_write_bytecode = writes_none
         gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
         gc.enable()
         gc.freeze()
 

@@ -301,7 +301,7 @@ QUICK = {
     "overlaps": Scope("kv+swa", 4, ((1, 1),)),
     "chunks": Scope("kv+chunk", 3, ((1, 1, 1),)),
     "groups": Scope("groups", 3, ((1, 1),)),
-    "fetched windows": Scope("kv+swa", 3, ((1, 1), (1, 2)), receipts=0, fetches=1),
+    "fetched windows": Scope("kv+swa", 3, ((1, 1),), receipts=0, fetches=1),
     "copied windows": Scope("kv+swa", 2, ((1, 1),), receipts=0, host=1, evicts=(1,)),
     "copied states": Scope("kv+state", 2, ((1, 1),), receipts=0, host=1, evicts=(1,)),
     "written states": Scope("kv+state", 2, ((1, 1),), receipts=0, host=1, evicts=(1,), writes=1),
@@ -313,7 +313,10 @@ QUICK = {
 }
 """What every run enumerates."""
 
-NIGHTLY = {"fetched states": Scope("kv+state", 3, ((1, 1), (1, 2)), receipts=0, fetches=1)}
+NIGHTLY = {
+    "fetched states": Scope("kv+state", 3, ((1, 1), (1, 2)), receipts=0, fetches=1),
+    "fetched windows, two paths": Scope("kv+swa", 3, ((1, 1), (1, 2)), receipts=0, fetches=1),
+}
 
 
 @functools.cache
