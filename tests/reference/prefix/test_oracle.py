@@ -19,7 +19,6 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.words.names import Names
-from kvlitmus.spec.words.policies import SELECTIVE
 from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.oracle import Differs, Oracle
 from tests.support.tier_oracle import TieredOracle
@@ -52,12 +51,9 @@ LEGAL = {
     f"{one.id}-{config.label}": (one, config)
     for one in all_mutants().values()
     for config in one.configs
-    if one.null and followed(config) and not (config.write == SELECTIVE and one.profile.hit_counts != "insert")
+    if one.null and followed(config)
 }
-"""Legal variations of the specimen, with each configuration in which they are tried.
-
-Where insertions are no hits, the reference doesn't count them, and can't tell a second use from a first.
-"""
+"""Legal variations of the specimen, with each configuration in which they are tried."""
 
 
 def by_turns() -> Iterator[Any]:

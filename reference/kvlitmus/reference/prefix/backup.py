@@ -31,11 +31,12 @@ from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 
 
-def due(state: State, setting: Setting, names: Sequence[Name]) -> tuple[Names, ...]:
+def due(state: State, setting: Setting, names: Sequence[Name], choice: Choice) -> tuple[Names, ...]:
     """The nodes of this path, all resident, that are to be backed up now, parents first.
 
     What isn't backed is the end of the path; how much of it is due is the policy's:
-    :func:`kvlitmus.spec.words.policies.due`. Where insertions aren't what counts, only this one is known.
+    :func:`kvlitmus.spec.words.policies.due`. Where insertions aren't what counts, only this one is known; what the
+    choice says of the others goes.
     """
     copies, resident = host_of(state).copies, state.tree.pages
     nodes: list[list[Name]] = []
@@ -45,7 +46,8 @@ def due(state: State, setting: Setting, names: Sequence[Name]) -> tuple[Names, .
                 nodes.append([])
             nodes[-1].append(name)
     counted = setting.profile.hit_counts == "insert"
-    hot = [policies.hot(setting.config.write, resident[node[0]].hits if counted else 1) for node in nodes]
+    enough = not counted and choice.filtered
+    hot = [enough or policies.hot(setting.config.write, resident[node[0]].hits if counted else 1) for node in nodes]
     return tuple([tuple(node) for node in nodes[: policies.due(hot, setting.profile.backup_parent)]])
 
 
@@ -68,7 +70,7 @@ def begin_backups(state: State, setting: Setting, names: Sequence[Name], choice:
     A node for which there isn't enough host memory, whose copy can't begin, or which a filter declines, waits for its
     next use, and so does what is below it.
     """
-    for run in [run for node in due(state, setting, names) for run in cut(node, choice.copies)]:
+    for run in [run for node in due(state, setting, names, choice) for run in cut(node, choice.copies)]:
         if (choice.filtered or choice.postponed) and run not in choice.copies:
             break
         state, pages = tier.allocate_or_evict(state, setting, run, choice)

@@ -14,7 +14,7 @@ from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import query_told
 from kvlitmus.spec.prefix.tier_state import COPIES
 from kvlitmus.spec.words.names import page_names
-from kvlitmus.spec.words.policies import WRITE_BACK
+from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_in_order
 
@@ -115,7 +115,7 @@ def choice_of_jobs(
     choice = choice._replace(
         late=late,
         copies=runs(BACKUP),
-        filtered=setting.profile.backup_filter == "own" and BACKUP not in tried,
+        filtered=(setting.profile.backup_filter == "own" or uncounted(call, setting)) and BACKUP not in tried,
         postponed=setting.profile.backup_moment == "tick" and isinstance(call, calls.INSERTS) and BACKUP not in tried,
         landed=any(job.landed for job in fresh if job.kind in COPIES),
     )
@@ -141,6 +141,12 @@ def choice_of_jobs(
 
     again = [job.id for job in ended if job.id in after.jobs or goes_on(job)]
     return choice._replace(ended=[job.id for job in ended], again=again, puts=runs(PUT))
+
+
+def uncounted(call: Any, setting: Setting) -> bool:
+    """Whether a backup may depend on insertions before the last one, and these are not what the cache counts."""
+    waits = setting.config.write == SELECTIVE or isinstance(call, tier_calls.Tick)
+    return waits and setting.profile.hit_counts != "insert"
 
 
 def may_drop(call: Any, setting: Setting) -> bool:
