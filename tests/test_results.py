@@ -291,7 +291,7 @@ OF_EACH_KIND = {f"sglang-0.5.13.post1-{kind}" for kind in ("device-pool", "file"
 def test_recorded_steps_are_judged_again_without_the_release(target: str) -> None:
     """By the rules of its build they give what its report says."""
     outcome = again.judge(corpus.PEERS / f"{target}.steps.xz")
-    assert outcome.header["target"] == target and outcome.items > 20 and outcome.steps > 500
+    assert outcome.header["target"] == target and outcome.items >= 10 and outcome.steps > 500
     data = results.reports()[target]
     if not results.stale(data):
         broken = {rule for name, rule in broken_rules({target: data}) if name == target}
