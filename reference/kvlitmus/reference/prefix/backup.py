@@ -46,8 +46,10 @@ def due(state: State, setting: Setting, names: Sequence[Name], choice: Choice) -
                 nodes.append([])
             nodes[-1].append(name)
     counted = setting.profile.hit_counts == "insert"
-    enough = not counted and choice.filtered
-    hot = [enough or policies.hot(setting.config.write, resident[node[0]].hits if counted else 1) for node in nodes]
+    hot = [
+        choice.uncounted or policies.hot(setting.config.write, resident[node[0]].hits if counted else 1)
+        for node in nodes
+    ]
     return tuple([tuple(node) for node in nodes[: policies.due(hot, setting.profile.backup_parent)]])
 
 

@@ -74,6 +74,8 @@ class Choice(NamedTuple):
     """How many units a prefetch is said to have added, where it filled some that were cached already."""
     waiting: frozenset[PageNo] = frozenset()
     """The pages that are left in the release queue of the device, as far as they may be."""
+    uncounted: bool = False
+    """Whether pages are due for backup by uses that the reference doesn't count: whatever began was due."""
     filtered: bool = False
     """Whether no other copies begin."""
     postponed: bool = False

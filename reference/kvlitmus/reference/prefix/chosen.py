@@ -115,6 +115,7 @@ def choice_of_jobs(
     choice = choice._replace(
         late=late,
         copies=runs(BACKUP),
+        uncounted=uncounted(call, setting),
         filtered=(setting.profile.backup_filter == "own" or uncounted(call, setting)) and BACKUP not in tried,
         postponed=setting.profile.backup_moment == "tick" and isinstance(call, calls.INSERTS) and BACKUP not in tried,
         landed=any(job.landed for job in fresh if job.kind in COPIES),
