@@ -152,11 +152,11 @@ QUICKLY = {
 """Mutants that hide from what aims at them: by which of their configurations and which seed one schedule kills each."""
 
 
-def quickly(one: Mutant) -> set[str]:
+def quickly(one: Mutant, known: Mapping[str, tuple[int, int]] = QUICKLY) -> set[str]:
     """The one schedule that is known to kill a mutant, where there is one: without it others do, later."""
-    if one.id not in QUICKLY:
+    if one.id not in known:
         return set()
-    place, seed = QUICKLY[one.id]
+    place, seed = known[one.id]
     config = one.configs[place]
     ops = draw(seed, plan.OPS, kinds_of(one, config))
     _, violation = play(one.target, config, Options(), Scheduled(ops))

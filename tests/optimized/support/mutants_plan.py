@@ -272,12 +272,6 @@ named(
     "hashing:spelled",
 )
 named(
-    "hash-low-bits-only",
-    "Tokens are masked to 32 bits.",
-    lambda original: lambda units, bigram: original(units if bigram else units & 0xFFFFFFFF, bigram=bigram),
-    "hashing:encode",
-)
-named(
     "hash-short-tokens",
     "Tokens are masked to 16 bits.",
     lambda original: lambda units, bigram: original(units & (0xFFFF_0000_FFFF if bigram else 0xFFFF), bigram=bigram),
