@@ -133,11 +133,14 @@ def differences(usual: Any, own: Any) -> dict[str, Any]:
 
 CASES = [*in_pairs(), *in_configurations()]
 
+FOUND = {"room-for-all-on-both-tiers page=2 filo pages=20 host=6 write_back storage=later wait_complete"}
+"""What nights have found: a copy that fails had made room for itself, and others make it again (TIER-31)."""
+
 
 @pytest.mark.parametrize(
     ("at", "case"),
     [
-        pytest.param(at, case, id=case.id, marks=[pytest.mark.nightly] * (at % BY_DAY != 0))
+        pytest.param(at, case, id=case.id, marks=[pytest.mark.nightly] * (at % BY_DAY != 0 and case.id not in FOUND))
         for at, case in enumerate(CASES)
     ],
 )

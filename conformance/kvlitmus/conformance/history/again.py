@@ -219,6 +219,8 @@ def exception_at(row: Sequence[str]) -> BaseException:
 class Again:
     """A target that plays one recorded item."""
 
+    plays_once = True
+
     def __init__(self, item: Record) -> None:
         self._methods: list[str] = item["methods"]
         self._plays = [Play(steps) for steps in item["plays"]]

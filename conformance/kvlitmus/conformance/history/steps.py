@@ -326,7 +326,12 @@ class Recorder:
 
 
 class Recording:
-    """A target whose caches are recorded; one for each item."""
+    """A target whose caches are recorded; one for each item.
+
+    plays_once: nothing is played again to look closer at it, since each play is on record.
+    """
+
+    plays_once = True
 
     def __init__(self, target: Any) -> None:
         self._target = target

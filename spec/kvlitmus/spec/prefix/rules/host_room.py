@@ -11,6 +11,7 @@ from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.rule import rule
@@ -161,6 +162,8 @@ def host_lacking(
         if setting.profile.evict_granularity == "node":
             return UNKNOWN  # each node that is written back makes room for itself
         wanted = written_back_by(state, setting, call, answer, before, tiers_seen)
+        if setting.profile.evict_amount == "need":  # a copy that fails had made room for all that it needed
+            wanted *= 1 + len(below.failing & {SPILL, SPILLED})
     else:
         wanted = 0
     lacks = lacking(wanted, len(before.host_free), setting)
