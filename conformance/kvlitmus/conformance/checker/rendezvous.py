@@ -103,7 +103,7 @@ def sequence_of(value: Any) -> Sequence[Any]:
 
     No answer of ranks is as long as :data:`MOST`; what has no end is cut off here.
     """
-    if isinstance(value, UNORDERED):
+    if type(value) not in (tuple, list) and isinstance(value, UNORDERED):  # which takes long to find out
         raise TypeError(f"expected a sequence, got {type_name(value)}")
     some = tuple(itertools.islice(value, MOST + 1))
     if len(some) > MOST:

@@ -54,11 +54,11 @@ class World(NamedTuple):
     @property
     def ranks(self) -> tuple[int, ...]:
         """All ranks."""
-        return tuple(rank for tree in range(len(self.trees)) for rank in self.tree(tree))
+        return tuple([rank for tree in self.trees for stage in tree for rank in stage])
 
     def tree(self, number: int) -> tuple[int, ...]:
         """The ranks of one tree, stage by stage."""
-        return tuple(rank for stage in self.trees[number] for rank in stage)
+        return tuple([rank for stage in self.trees[number] for rank in stage])
 
     def stages(self, rank: int) -> tuple[tuple[int, ...], ...]:
         """The pipeline stages of the tree that this rank is of."""
