@@ -7,12 +7,16 @@ from typing import Any, cast
 
 import pytest
 
+from kvlitmus.conformance.checker.guard import LeftOut
+from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
 from kvlitmus.conformance.isolation.worker_pool import Maker, TargetInfo, look_further
-from kvlitmus.conformance.ports import Config, Unsupported, capabilities_in, capabilities_of
+from kvlitmus.conformance.ports import PORTS, Config, Unsupported, capabilities_in, capabilities_of, unasked
 from kvlitmus.conformance.run import plan
-from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.engine import fresh_checker, run_item
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import component_target, target
+from kvlitmus.spec.interface.cache import CACHE_PORTS
+from kvlitmus.spec.interface.tiers import TIER_PORTS
 
 
 class Choosy:
@@ -29,7 +33,9 @@ class Choosy:
         try:
             if not self.accepts(config):
                 raise Unsupported("not that one")
-            return {"capabilities": sorted(capabilities_of(self.inner.make(config)))}
+            return {"capabilities": sorted(fresh_checker(self.inner, config, Options(), CurrentRun()).capabilities)}
+        except LeftOut as why:
+            return {"left_out": str(why)}
         except Unsupported as declined:
             return {"unsupported": str(declined)}
 
@@ -39,10 +45,13 @@ def found(choosy: Choosy) -> tuple[Config, ...]:
     families = list(plan.families_of(choosy).values())
     info = TargetInfo(name="", profile=target.profile, configs=plan.configs_of(choosy))
     for config in info.configs:
-        if choosy.accepts(config):
+        if unasked(capabilities_of(choosy.inner.make(config)), config):
+            info.left_out[config.label] = "no port"
+        elif choosy.accepts(config):
             info.capabilities[config.label] = frozenset()
     look_further(cast("Maker", choosy), info, families)
-    assert info.capabilities.keys() == {config.label for config in info.configs if choosy.accepts(config)}
+    accepted = {config.label for config in info.configs if choosy.accepts(config)}
+    assert info.capabilities.keys() == accepted - info.left_out.keys()
     return info.configs[len(plan.configs_of(choosy)) :]
 
 
@@ -75,6 +84,59 @@ def found(choosy: Choosy) -> tuple[Config, ...]:
 def test_what_is_accepted_is_found(inner: Any, accepts: Callable[[Config], bool], labels: list[str]) -> None:
     """A hierarchy, one without storage, a sparse pool, components, each accepted in sizes that the plan has not."""
     assert [config.label for config in found(Choosy(inner, accepts))] == labels
+
+
+class Lacking:
+    """Makes what another target makes, without some of the methods."""
+
+    def __init__(self, inner: Any, *ports: str) -> None:
+        self.inner, self.pools, self.profile = inner, inner.pools, inner.profile
+        self.methods = frozenset(method for port in ports for method in PORTS[port])
+
+    def make(self, config: Config) -> Any:
+        return MethodMask(self.inner.make(config), self.methods)
+
+
+HOSTED = [
+    "page=1 lru pages=24 host=20 write_through",
+    "page=4 lru pages=20 host=16 write_through_selective",
+    "page=4 lru pages=20 host=6 write_back",
+    "page=1 lru pages=16 host=8 write_back",
+    "page=4 lru pages=20 bigram host=10 write_through",
+    "page=2 lru pages=20 host=8 write_through",
+]
+"""The hierarchies of the plan that have storage, without it, but for the one that the plan has so too."""
+
+
+def test_where_no_storage_can_be_attached_hierarchies_are_judged_without() -> None:
+    """No more is made than these: a port is missing, and no configuration has it."""
+    choosy = Choosy(Lacking(target, "lifecycle"), lambda config: True)
+    assert [config.label for config in found(choosy)] == HOSTED
+    assert choosy.asked == len(HOSTED)
+
+
+def test_where_storage_is_declined_hierarchies_are_judged_without() -> None:
+    choosy = Choosy(target, lambda config: config.storage == "none" and config.write == "write_through")
+    assert [config.label for config in found(choosy)] == [one for one in HOSTED if one.endswith("write_through")]
+
+
+@pytest.mark.parametrize(
+    "port", [one for one in (*TIER_PORTS, *CACHE_PORTS) if one != "steps"]
+)  # its copies are under way
+def test_nothing_is_asked_for_that_there_is_no_port_for(port: str) -> None:
+    """Flat, with storage, and with a host alone; one that can't attach storage is left out where there is some."""
+    for config in (Config(page_size=4), plan.TIER_CONFIGS[0], plan.HOST_CONFIGS[1]):
+        item = Item(kind="random", config=config, seed=2, ops=30)
+        result = run_item(Lacking(target, port), item, Options(reruns=0, shrink_trials=0))
+        assert not result.findings and not result.error, (config.label, result)
+        assert result.left_out == (port == "lifecycle" and config.storage != "none")
+        assert bool(result.steps) != result.left_out
+
+
+def test_a_flat_cache_is_not_asked_for_a_host_tier() -> None:
+    item = Item(kind="random", config=plan.HOST_CONFIGS[0], seed=1, ops=40)
+    result = run_item(Lacking(target, *TIER_PORTS), item, Options())
+    assert result.left_out and "the port host (host_available, evict_host, load_back)" in result.unsupported
 
 
 def test_nothing_is_looked_for_where_something_is_accepted() -> None:

@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.checker.guard import SPARE, Guard, Violation
+from kvlitmus.conformance.checker.guard import SPARE, Guard, LeftOut, Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import LED, TierObserver
-from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, Unsupported, capabilities_in
+from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, capabilities_in
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec.components.state import components_at_first
@@ -171,7 +171,7 @@ class Checker(Guard):
 
     def attach_at_first(self) -> None:
         """Attach the suite's storage, where there is some from the beginning."""
-        if self.store is not None and self.config.storage == "attached":
+        if self.store is not None and self.config.storage == "attached" and "lifecycle" in self.capabilities:
             answer = self.call("attach(the suite's storage)", "attach", self.store)
             attached = self.flag(answer, "whether that was done")
             self.state = self.state._replace(tiers=self.below._replace(attached=attached))
@@ -191,7 +191,7 @@ class Checker(Guard):
     def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
         """Make one port call; of one that the suite composes the history says what it was made of.
 
-        Raises :class:`Unsupported` where a key is beyond the limits of the profile: drawn keys never are.
+        Raises :class:`LeftOut` where a key is beyond the limits of the profile: drawn keys never are.
         """
         if self.limited:
             for arg in args:
@@ -206,9 +206,9 @@ class Checker(Guard):
                 self.history[-1] += f" ({', '.join(made)})"
 
     def within(self, key: Key) -> None:
-        """Raise :class:`Unsupported` for a key that this cache doesn't take."""
+        """Raise :class:`LeftOut` for a key that this cache doesn't take."""
         if self.limited and (why := beyond_limits(self.profile, key)):
-            raise Unsupported(why)
+            raise LeftOut(why)
 
     def storage(self, number: int) -> HarnessStore:
         """One of the suite's storages, empty until something is put there."""

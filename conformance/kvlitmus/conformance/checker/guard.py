@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, cast
 
-from kvlitmus.conformance.ports import Begun, Hit, Stored
+from kvlitmus.conformance.ports import Begun, Hit, Stored, Unsupported
 from kvlitmus.conformance.support.bounds import MAX_COUNT, MAX_SLOT, UNORDERED
 from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer, whether
 from kvlitmus.conformance.support.text import raised_text, shown, type_name
@@ -48,6 +48,10 @@ class Violation(Exception):
         self.call = call
         self.facts = facts
         self.detail = detail
+
+
+class LeftOut(Unsupported):
+    """What the suite doesn't ask of a target that declined nothing: for want of a port, or by its profile."""
 
 
 class OutOfMemory(Exception):

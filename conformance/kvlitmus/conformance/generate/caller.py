@@ -124,7 +124,8 @@ class Caller:
             tree.evict(checker, checker.capacity)
         if checker.store is not None and checker.setting.steps:
             tiers.settle(checker)
-            tiers.evict_host(checker, checker.config.host_pages * checker.size)
+            if "host" in checker.capabilities:
+                tiers.evict_host(checker, checker.config.host_pages * checker.size)
 
     def settle_components(self) -> None:
         """The same of a cache of components: all is given back, then all is evicted and the pools are whole."""

@@ -29,7 +29,7 @@ from time import monotonic
 from typing import Any, NoReturn
 
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.checker.guard import short_of_memory
+from kvlitmus.conformance.checker.guard import LeftOut, short_of_memory
 from kvlitmus.conformance.generate.schedule import Op, describe
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.isolation.integrity import Fingerprint
@@ -231,6 +231,8 @@ class Worker:
         """Make one cache, to see what it can do."""
         try:
             checker = engine.fresh_checker(self.target, config_from_json(command["config"]), Options(), self.run)
+        except LeftOut as why:
+            return {"left_out": harmless(why)}
         except Unsupported as declined:
             return {"unsupported": harmless(declined) or "the target gave no reason"}
         except engine.HarnessError as error:

@@ -56,6 +56,7 @@ class TargetInfo:
 
     capabilities: by the label of the configuration.  unsupported: labels of configurations that
     the target declined, with its reason; errors: those that it failed to make, likewise.
+    left_out: those of its configurations that it isn't judged in for want of a port, likewise.
     versions: of python, kvlitmus, and what the target states.
     """
 
@@ -64,6 +65,7 @@ class TargetInfo:
     configs: tuple[Config, ...]
     capabilities: dict[str, frozenset[str]] = field(default_factory=dict)
     unsupported: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -276,12 +278,18 @@ def probe(
                 info.capabilities[config.label] = frozenset(map(str, came["capabilities"]))
             elif "unsupported" in came:
                 info.unsupported[config.label] = harmless(came["unsupported"])
+            elif "left_out" in came:
+                info.left_out[config.label] = harmless(came["left_out"])
             else:
                 info.errors[config.label] = harmless(came.get("failed", "the worker's answer can't be read"), 1_000)
             if maker.deaths >= MAKE_DEATHS and not info.capabilities:
                 break
-        if configs is None and info.unsupported:
+        if configs is None:
             look_further(maker, info, families)
+            info.configs = tuple(config for config in info.configs if config.label not in info.left_out)
+    if not info.configs:
+        label, reason = next(iter(info.left_out.items()))
+        raise TargetError(f"none of its configurations is left to judge; [{label}]: {reason}")
     if info.errors and not info.capabilities and not info.unsupported:
         label, reason = next(iter(info.errors.items()))
         raise TargetError(f"no cache could be made; [{label}]: {reason}")
@@ -297,7 +305,7 @@ class Maker:
         self.deaths = 0
 
     def make(self, config: Config) -> Mapping[str, Any]:
-        """The ``capabilities`` of the cache, why the configuration is ``unsupported``, or what ``failed``."""
+        """The ``capabilities`` of the cache, why it is ``unsupported`` or ``left_out``, or what ``failed``."""
         self.worker = self.worker or self.pool.ready()
         came = self.worker.ask(self.pool.limits.call_seconds, do="make", config=to_json(config))
         if not isinstance(came, Death):
@@ -308,14 +316,28 @@ class Maker:
 
 
 def look_further(maker: Maker, info: TargetInfo, families: Sequence[Sequence[Config]]) -> None:
-    """Where a target has declined all that the plan has of something, add the nearest configuration that it accepts."""
-    accepted = {config for config in info.configs if config.label in info.capabilities}
+    """Where a target accepts nothing that the plan has of something, add the nearest configurations that it accepts.
+
+    Of a hierarchy without storage they are those of the plan, each without its storage.
+    """
+
+    def accepted() -> list[Config]:
+        return [config for config in info.configs if config.label in info.capabilities]
+
+    def asked(config: Config) -> Mapping[str, Any]:
+        came = maker.make(config)
+        if "capabilities" in came:
+            info.configs += (config,)
+            info.capabilities[config.label] = frozenset(map(str, came["capabilities"]))
+        return came
+
     for family in families:
-        for values in plan.lacking(family, accepted):
+        beyond = [config for config in plan.without_storage(family, accepted()) if config not in info.configs]
+        for config in beyond:
+            asked(config)
+        for values in plan.lacking([*family, *beyond], accepted()):
+            if values.get("storage", "none") != "none" and any(one.label in info.left_out for one in family):
+                continue  # no storage can be attached
             for config in plan.nearby(family, values):
-                came = maker.make(config)
-                if "capabilities" in came:
-                    info.configs += (config,)
-                    info.capabilities[config.label] = frozenset(map(str, came["capabilities"]))
-                if "unsupported" not in came:
+                if "unsupported" not in asked(config):
                     break

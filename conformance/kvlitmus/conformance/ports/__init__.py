@@ -60,6 +60,7 @@ from kvlitmus.spec.interface.ports import (
     STORAGE_OF_COMPONENTS,
     capabilities_in,
     capabilities_of,
+    unasked,
 )
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
@@ -96,6 +97,7 @@ __all__ = [
     "View",
     "capabilities_in",
     "capabilities_of",
+    "unasked",
 ]
 
 

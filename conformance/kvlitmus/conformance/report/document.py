@@ -39,7 +39,10 @@ MAX_ITEMS = 10
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """Everything there is to say about one run; ``build`` and ``items`` are digests (``build.py``), where wanted."""
+    """Everything there is to say about one run; ``build`` and ``items`` are digests (``build.py``), where wanted.
+
+    ``unasked``: the configurations that are no part of it for want of a port, by label, each with its reason.
+    """
 
     target: str
     target_name: str
@@ -54,6 +57,7 @@ class Run:
     version: str
     date: str
     planned: int
+    unasked: Mapping[str, str] = field(default_factory=dict)
     build: str = ""
     items: str = ""
     seconds: float = 0.0
@@ -73,12 +77,29 @@ class Run:
     def declined(self) -> dict[str, str]:
         """The configurations that the target can't build, by label, each with its reason.
 
-        One whose litmus tests alone were left out, for want of a capability, is not among them.
+        One in which the suite left everything out that was played so far, for want of a port, is not among them.
         """
-        reasons: dict[str, list[str]] = {}
+        return {
+            label: harmless(results[0].unsupported)
+            for label, results in self.by_config().items()
+            if all(one.unsupported and not one.left_out for one in results)
+        }
+
+    def left_out(self) -> dict[str, str]:
+        """The configurations that the target isn't judged in for want of a port, by label, each with its reason."""
+        nothing = {
+            label: harmless(results[0].unsupported)
+            for label, results in self.by_config().items()
+            if not self.scope.stopped and all(one.unsupported and one.left_out for one in results)
+        }
+        return {**self.unasked, **nothing}
+
+    def by_config(self) -> dict[str, list[ItemResult]]:
+        """The results by the label of their configuration."""
+        found: dict[str, list[ItemResult]] = {}
         for result in self.results:
-            reasons.setdefault(result.config, []).append(result.unsupported)
-        return {label: harmless(texts[-1]) for label, texts in reasons.items() if all(texts)}
+            found.setdefault(result.config, []).append(result)
+        return found
 
     @property
     def known(self) -> dict[str, baselines.Entry]:

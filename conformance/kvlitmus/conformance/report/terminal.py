@@ -346,12 +346,8 @@ def notes(run: Run, style: Style) -> Iterator[str]:
     lines: list[tuple[str, str]] = []
     errors = Counter(result.error for result in run.results if result.error)
     lines += [(f"{times} item{'s' * (times != 1)} failed: {error}", "red") for error, times in errors.most_common(5)]
-    declined: dict[str, list[str]] = {}
-    for config, reason in run.declined().items():
-        declined.setdefault(reason, []).append(config)
-    lines += [
-        (f"declined by the target: {', '.join(configs)}: {reason}", "dim") for reason, configs in declined.items()
-    ]
+    lines += [(line, "dim") for line in unplayed("declined by the target", run.declined())]
+    lines += [(line, "dim") for line in unplayed("not asked for", run.left_out())]
     if run.baseline:
         lines += [
             (f"baseline: {entry.cause} ({entry.rule}) is listed, but was not met: take the entry out", "red")
@@ -369,6 +365,12 @@ def notes(run: Run, style: Style) -> Iterator[str]:
         yield from (style.paint(line, color) for line in style.wrap(text, "    ", "  "))
     if lines:
         yield ""
+
+
+def unplayed(how: str, reasons: Mapping[str, str]) -> Iterator[str]:
+    """A line for each reason why configurations were not played."""
+    for reason in dict.fromkeys(reasons.values()):
+        yield f"{how}: {', '.join(label for label, why in reasons.items() if why == reason)}: {reason}"
 
 
 def summary(run: Run, style: Style) -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
-from kvlitmus.conformance.checker.guard import Violation, short_of_memory
+from kvlitmus.conformance.checker.guard import LeftOut, Violation, short_of_memory
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.naming import Naming
 from kvlitmus.conformance.generate.schedule import Op, draw, table
@@ -27,7 +27,7 @@ from kvlitmus.conformance.generate.transcript import COMPOSITE, Transcript
 from kvlitmus.conformance.history import steps
 from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
 from kvlitmus.conformance.litmus.registry import litmus_of
-from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
+from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of, unasked
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.text import harmless, raised_text, type_name
 from kvlitmus.conformance.vectors import needs_of
@@ -64,7 +64,8 @@ class Scheduled:
 def make_checker(target: Any, config: Config, options: Options, run: CurrentRun | None = None) -> Checker:
     """A checker over a fresh cache; ``run`` is told.
 
-    Raises :class:`Unsupported` when the target declines the configuration, :class:`HarnessError` when it can't be made,
+    Raises :class:`Unsupported` when the target declines the configuration, :class:`LeftOut` where it has no port,
+    :class:`HarnessError` when it can't be made,
     and :class:`Violation` when what it shows while it is fresh has not the promised form.
     """
     run = run or CurrentRun()
@@ -138,6 +139,8 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
     if lacking:
         ports = "; ".join(f"{port} ({', '.join(PORTS.get(port, ('no such port',)))})" for port in sorted(lacking))
         raise HarnessError(harmless(f"the target declares ports whose methods its adapter lacks: {ports}"))
+    if port := unasked(offered, config):
+        raise LeftOut(f"it takes the port {port} ({', '.join(PORTS[port])}), which the target lacks")
     if not issubclass(type(profile), Profile):
         raise HarnessError(f"the target's profile must be a Profile (got {type_name(profile)})")
     return (MethodMask(adapter, run.fenced) if run.fenced else adapter), profile
@@ -216,6 +219,7 @@ def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None =
             _run(target, item, options, result, run)
     except Unsupported as declined:
         result.unsupported = harmless(declined) or "the target gave no reason"
+        result.left_out = isinstance(declined, LeftOut)
     except HarnessError as error:
         result.error = harmless(error, 2_000)
     result.seconds = monotonic() - started
@@ -259,7 +263,7 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> Prog
     test = litmus_of(item.name) if item.kind in ("litmus", "transcript") else None
     missing = (test.needs if test is not None else needs_of(item.schedule)) - has
     if missing:
-        raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
+        raise LeftOut(f"{item.name} needs {', '.join(sorted(missing))}")
     if test is not None and item.kind == "transcript":
         return Scheduled(transcribed(target, item.config, options, test.program, run))
     if test is not None:
@@ -268,7 +272,7 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> Prog
         return Scheduled(item.schedule)
     kinds = table(has, item.generation)
     if not kinds:
-        raise Unsupported("the target has no port that a schedule could use")
+        raise LeftOut("the target has no port that a schedule could use")
     misuse = fresh.profile.misuse != "undefined" and "pool" in has
     return Scheduled(draw(item.seed, item.ops, kinds, misuse=misuse, generation=item.generation))
 

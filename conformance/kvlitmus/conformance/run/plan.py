@@ -210,6 +210,18 @@ def lacking(family: Sequence[Config], accepted: Container[Config]) -> list[dict[
     return [one for one in ([{}, *values] if having else [{}]) if not any(like(config, one) for config in having)]
 
 
+def without_storage(family: Sequence[Config], accepted: Container[Config]) -> list[Config]:
+    """What a family has with storage, each without it; nothing where a target accepts one with storage."""
+    stored = [config for config in family if config.storage != "none"]
+    if any(config in accepted for config in stored):
+        return []
+    usual = Config()
+    return [
+        replace(one, storage=usual.storage, threshold=usual.threshold, rate_limit=usual.rate_limit, stop=usual.stop)
+        for one in stored
+    ]
+
+
 def nearby(family: Sequence[Config], fixed: Mapping[str, object]) -> Iterator[Config]:
     """At most :data:`NEARBY` configurations with these values, which differ little from the first of a family."""
     base, tried = family[0], set(family)

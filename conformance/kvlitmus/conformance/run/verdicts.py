@@ -383,7 +383,8 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
     played = [result for result in results if not result.unsupported and not result.error]
     capabilities = scope.capabilities.union(*(result.capabilities for result in results))
     if results and all(result.unsupported for result in results):
-        return f"configuration declined: {results[0].unsupported}"
+        first = results[0]
+        return f"configuration {'not asked for' if first.left_out else 'declined'}: {first.unsupported}"
     if capabilities or played:
         lacking = missing(rule, capabilities)
         if lacking == {"scheme"}:

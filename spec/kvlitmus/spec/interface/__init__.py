@@ -54,6 +54,7 @@ from kvlitmus.spec.interface.ports import (
     PORTS,
     capabilities_in,
     capabilities_of,
+    unasked,
 )
 from kvlitmus.spec.interface.ranks import (
     ASKS,
@@ -268,5 +269,6 @@ __all__ = [
     "World",
     "capabilities_in",
     "capabilities_of",
+    "unasked",
     "worlds",
 ]

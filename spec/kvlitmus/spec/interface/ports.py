@@ -63,3 +63,15 @@ def capabilities_in(adapter: object, config: Config) -> frozenset[str]:
     if config.storage == "none":
         has -= STORAGE_OF_TIERS
     return has
+
+
+def unasked(has: frozenset[str], config: Config) -> str:
+    """The port for want of which an adapter with these capabilities is not asked for a configuration; empty if it is.
+
+    A hierarchy is asked for where there is a host tier, and for storage below it where storage can be attached.
+    """
+    if not config.tiered or config.components:
+        return ""
+    if has.isdisjoint(("tiers", "host")):
+        return "host"
+    return "lifecycle" if config.storage != "none" and "lifecycle" not in has else ""

@@ -131,7 +131,9 @@ def told(failure: Failure, rules: dict[str, Rule], result: ItemResult, style: St
         for number, call in enumerate(failure.calls, 1):
             yield from style.wrap(brief(harmless(call)), " " * 8, f"    {number:>3} ")
         if result.unsupported:
-            yield style.paint(f"declined by the target: {result.unsupported}", "yellow")
+            yield style.paint(
+                f"{'not asked for' if result.left_out else 'declined by the target'}: {result.unsupported}", "yellow"
+            )
         elif not result.error:
             yield ""
             many = f"{result.steps} call{'s' * (result.steps != 1)}"

@@ -184,6 +184,7 @@ def prepare(
         version=version(),
         date=now(),
         planned=planned,
+        unasked=found.info.left_out,
     )
 
 

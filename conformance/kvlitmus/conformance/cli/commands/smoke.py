@@ -14,7 +14,7 @@ from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import PORTS, SNAPSHOTS, Config, Profile
 from kvlitmus.conformance.ports.template import APART, all_ports
 from kvlitmus.conformance.report.style import Style, style_of
-from kvlitmus.conformance.report.terminal import labelled
+from kvlitmus.conformance.report.terminal import labelled, unplayed
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, Verdict
 from kvlitmus.conformance.run.verdicts import Scope, conclude
 from kvlitmus.conformance.support.brief import brief
@@ -44,6 +44,9 @@ def main(args: argparse.Namespace) -> int:
         results.append(result)
         for line in tried(config, result, style):
             print(line, flush=True)
+    for line in unplayed("not asked for", found.info.left_out):
+        for part in style.wrap(line, "      ", f"  {style.symbol('none')} "):
+            print(style.paint(part, "dim"))
     print()
     for line in hints(found, results):
         for part in style.wrap(line, "  ", "hint: "):
@@ -96,7 +99,8 @@ def tried(config: Config, result: ItemResult, style: Style) -> Iterator[str]:
     """What came of a small schedule in one configuration."""
     label = f"{config.label:<24}"
     if result.unsupported:
-        yield style.paint(f"  {style.symbol('none')} {label} declined: {result.unsupported}", "dim")
+        how = "not asked for" if result.left_out else "declined"
+        yield style.paint(f"  {style.symbol('none')} {label} {how}: {result.unsupported}", "dim")
     elif result.error:
         yield from style.wrap(f"{label} {result.error}", "      ", f"  {style.paint(style.symbol('bad'), 'red')} ")
     elif result.findings:
