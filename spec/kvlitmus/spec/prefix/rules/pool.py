@@ -123,6 +123,14 @@ def claimable(unlocked_count: Tokens, may_evict: bool) -> Tokens:
     return unlocked_count if may_evict else Tokens(0)
 
 
+@fact(0)
+def numbered(setting: Setting) -> str:
+    """Why the pages of the pool have the numbers that they have."""
+    if setting.config.pool == "host":
+        return "this configuration is a host pool, pages from 0"
+    return "by the profile's reserved"
+
+
 # Rules
 
 
@@ -203,10 +211,10 @@ def an_allocation_comes_from_the_free_list(
     on=ALLOCATIONS,
     source="R-DEV-02",
     reference="prefix.perform.free_pages",
-    allowed="pages {usable}, by the profile's reserved",
+    allowed="pages {usable}: {numbered}",
     premise="granted_pages",
 )
-def the_reserved_page_is_never_handed_out(granted_pages: frozenset[PageNo], usable: frozenset[PageNo]) -> bool:
+def an_allocation_stays_within_the_usable_pages(granted_pages: frozenset[PageNo], usable: frozenset[PageNo]) -> bool:
     """An allocation MUST stay within the usable pages: never the reserved page, never beyond the pool's end."""
     return granted_pages <= usable
 
