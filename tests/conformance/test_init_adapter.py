@@ -12,15 +12,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.ports import PORTS, Config, Profile, capabilities_of
+from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.ports.template import READ_BY, Port, all_ports, generate
 from kvlitmus.conformance.report.form import rows
+from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import configs_of
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.spec.interface import cache
 from tests.test_layout import ROOT
@@ -45,6 +47,11 @@ def methods(source: str) -> dict[str, ast.FunctionDef]:
 
 class Fill(ast.NodeTransformer):
     """Fills an adapter in: each method that isn't hands its own arguments on to a specimen."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        if isinstance(node.target, ast.Name) and node.target.id == "DOES":
+            node.value = ast.Dict([], [])  # it does everything
+        return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         if node.name == "__init__":
@@ -179,9 +186,70 @@ def test_every_choice_is_written_where_a_port_reads_it() -> None:
 
 
 def test_an_adapter_of_four_ports_is_short() -> None:
-    """What a newcomer reads at once: at most 120 lines for a flat cache."""
+    """What a newcomer reads at once: at most 130 lines for a flat cache."""
     assert main(["init-adapter", "short.py"]) == 0
-    assert len(Path("short.py").read_text().splitlines()) <= 120
+    assert len(Path("short.py").read_text().splitlines()) <= 130
+
+
+POOL = """
+def _init(self, config):
+    self.config, self.pages = config, list(range(1, config.pages + 1))
+def _alloc(self, n):
+    size = self.config.page_size
+    if n > len(self.pages) * size:
+        return None
+    return [page * size + at for page in [self.pages.pop() for _ in range(n // size)] for at in range(size)]
+def _free(self, slots):
+    self.pages += [slot // self.config.page_size for slot in slots[:: self.config.page_size]]
+def _available(self):
+    return len(self.pages) * self.config.page_size
+for name in ("alloc", "free", "available"):
+    setattr(AllocatorAdapter, name, globals()[f"_{name}"])
+AllocatorAdapter.__init__ = _init
+"""
+
+
+def written_target(name: str, ports: str, more: str = "") -> Any:
+    """The target of a file that was written for these ports, with more behind it."""
+    text = generate(name, name, [all_ports()[port] for port in ports.split(",")])
+    space: dict[str, Any] = {}
+    exec(compile(text + more, f"{name}.py", "exec", dont_inherit=True), space)
+    return space["target"]
+
+
+def test_a_correct_pool_of_the_usual_choices_is_not_accused() -> None:
+    """It has pages from 1 on, as the profile says; a host pool, which has them from 0, it doesn't do."""
+    target = written_target("allocator", "pool", POOL)
+    played = 0
+    for config in configs_of(target):
+        result = run_item(target, Item(kind="random", config=config, seed=1, ops=30), Options())
+        assert not result.findings and not result.error, (config.label, result.findings)
+        assert bool(result.unsupported) == (config.policy != "lru" or config.bigram or config.pool == "host")
+        played += result.steps
+    assert played > 80
+
+
+def test_a_pool_that_takes_a_host_pool_for_a_device_is_told_so() -> None:
+    """Its pages begin at 1 there, too: the accusation says that the configuration is another one."""
+    text = POOL + 'DOES = {**DOES, "pool": ("device", "host")}\n'
+    item = Item(kind="random", config=Config(page_size=4, pool="host"), seed=1, ops=30)
+    found = run_item(written_target("allocator", "pool", text), item, Options()).findings[0]
+    assert found.rules[0] == "POOL-06"
+    assert found.allowed.endswith(", 31}: this configuration is a host pool, pages from 0")
+
+
+@pytest.mark.parametrize("ports", ["pool", "pool,tree,locks,evict,tiers,host,data", "tiers,host", "pool,store,tiers"])
+def test_what_a_written_adapter_does_not_say_that_it_does_is_declined(ports: str) -> None:
+    """Each of the usual values alone is accepted; any other one is declined, and its reason names it."""
+    target = written_target("anything", ports)
+    usual = Config(pages=12, host_pages=8 if "tiers" in ports else 0)
+    assert target.make(usual)
+    others: list[tuple[str, object]] = [("policy", "lfu"), ("bigram", True), ("pool", "host"), ("pool", "ranks")]
+    if "tiers" in ports:
+        others += [("write", "write_back"), ("write", "write_through_selective"), ("storage", "attached")]
+    for name, value in others:
+        with pytest.raises(Unsupported, match=f"{name}='?{value}"):
+            target.make(dataclasses.replace(usual, **{name: value}))  # type: ignore[arg-type]
 
 
 def test_a_port_that_is_added_later_is_written_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +268,7 @@ def test_a_port_that_is_added_later_is_written_too(monkeypatch: pytest.MonkeyPat
     joined = " ".join(text.split())
     assert """def entries( self, since: float = 0.5, *, kind: str = "it's", most: tuple[int, ...] = (1,),""" in joined
     assert "All of them, from since on; see Config." in joined
-    assert "from collections.abc import Sequence" in text
+    assert "from collections.abc import Container, Mapping, Sequence" in text
     assert ast.unparse(methods(text)["entries"].returns or ast.Pass()) == "Sequence[Config] | None"
 
 

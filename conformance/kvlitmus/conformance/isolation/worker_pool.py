@@ -290,7 +290,7 @@ def probe(
     if not info.configs:
         label, reason = next(iter(info.left_out.items()))
         raise TargetError(f"none of its configurations is left to judge; [{label}]: {reason}")
-    if info.errors and not info.capabilities and not info.unsupported:
+    if info.errors and not info.capabilities:
         label, reason = next(iter(info.errors.items()))
         raise TargetError(f"no cache could be made; [{label}]: {reason}")
     return info

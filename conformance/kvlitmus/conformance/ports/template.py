@@ -31,13 +31,27 @@ CHOICES = "docs/implement.md"
 """The page that says what each method owes, and what each choice means."""
 
 STEPS = (
-    f"Fill in the methods ({CHOICES} says what each owes; a page is page_size slots).",
+    f"Fill in the methods; {CHOICES} says what each owes.",
     "Delete ports that the cache doesn't have; 'kvlitmus init-adapter --list' has more.",
+    "Add to what it DOES; all else is declined, and reported as not applicable.",
     "Declare the legal choices that it makes in the profile, at the end.",
 )
 """What to do with the file."""
 
-BUILD = "Build a fresh cache here, and import it here; a reserved page comes on top."
+BUILD = "Build, and import, a fresh cache here; what is reserved is beside config.pages."
+
+DOES: Mapping[str, tuple[str, str]] = {
+    "page_size": ("range(1, 1025)", "slots in a page"),
+    "policy": ('("lru",)', f"or {', '.join(one for one in POLICIES if one != 'lru')}"),
+    "bigram": ("(False,)", "or True: a page's last pair of tokens reaches into the next"),
+    "pool": ('("device",)', "or host: no tree, and pages from 0 whatever is reserved"),
+    "write": ('("write_through",)', "or write_through_selective, write_back"),
+    "storage": ('("none",)', "or attached, later: below the host, by attach"),
+}
+"""What a cache is taken to do until its adapter says more, by the fields of ``Config``, and what else there is."""
+
+OF_TIERS = ("write", "storage")
+"""Those of a hierarchy."""
 
 READ_BY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("reserved", "align", "release_delay", "misuse"), ("pool",)),
@@ -54,7 +68,7 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
 
 KINDS = {
     "": ("Adapter", "behind the ports"),
-    "tier": ("Hierarchy", "with a host tier and storage behind the ports"),
+    "tier": ("Hierarchy", "with a host tier behind the ports"),
     "store": ("Store", "as a page store alone"),
     "sparse": ("Sparse", "as a sparse host pool alone"),
     "ranks": ("Ranks", "as several ranks"),
@@ -145,6 +159,8 @@ def generate(name: str, module: str, chosen: Sequence[Port], *, folder: str = ""
             if port.family == family:
                 classes += port_lines(port, name, imports, told)
         classes += ["", ""]
+    if not set(families) <= APART.keys():
+        imports.setdefault("collections.abc", set()).update({"Container", "Mapping"})
     lines = [
         *heading(name, module, folder),
         "",
@@ -152,18 +168,21 @@ def generate(name: str, module: str, chosen: Sequence[Port], *, folder: str = ""
         "",
         *import_lines(imports),
         "",
-        *policy_lines(families),
+        *does_lines(families),
         *classes,
         *target_lines(name, cache, module, families, chosen),
     ]
     return "\n".join(lines) + "\n"
 
 
-def policy_lines(families: dict[str, str]) -> Iterator[str]:
-    """The policies that the cache has; what is judged by itself has none."""
+def does_lines(families: dict[str, str]) -> Iterator[str]:
+    """What the cache does; what is judged by itself is asked for by a pool of its own."""
     if not set(families) <= APART.keys():
-        yield f"POLICIES = ({', '.join(quoted(one) for one in POLICIES)})"
-        yield '"""Keep the eviction policies that the cache has."""'
+        yield "DOES: Mapping[str, Container[object]] = {"
+        for field, (values, more) in DOES.items():
+            if field not in OF_TIERS or "tier" in families:
+                yield f"    {quoted(field)}: {values},  # {more}"
+        yield "}"
         yield ""
     yield ""
 
@@ -334,7 +353,7 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     yield ""
     yield f"    version = {quoted(f'{name} (unknown version)')}  # a line that reports show"
     yield from comment(
-        f"What the rules on these ports read, here the usual choices; {CHOICES} has the meaning of each, and others.",
+        f"The usual choices of those that rules on these ports read; see {CHOICES}.",
         4,
     )
     yield "    profile = Profile("
@@ -349,24 +368,35 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     yield from judged_as(families, chosen)
     yield "    def make(self, config: Config) -> object:"
     yield '        """A fresh cache; raises Unsupported, with the reason, for what can\'t be built."""'
-    tests = {**{one: ASKED_FOR[one][0] for one in APART}, "tier": "config.tiered", "": ""}
-    for family, test in tests.items():
-        if family in families and test and len(families) > 1:
-            yield f"        if {test}:"
+    for family, what in APART.items():
+        if family in families and len(families) > 1:
+            yield f"        if {ASKED_FOR[family][0]}:"
             yield f"            return {families[family]}(config)"
-        elif family in APART and family in families:
-            yield f"        if {ASKED_FOR[family][1]}:"
-            yield f'            raise Unsupported("{name} is {APART[family]} alone")'
-            yield f"        return {families[family]}(config)"
         elif family in families:
-            yield "        if config.policy not in POLICIES:"
-            yield f'            raise Unsupported(f"{name} has no policy {{config.policy!r}}")'
+            yield f"        if {ASKED_FOR[family][1]}:"
+            yield f'            raise Unsupported("{name} is {what} alone")'
             yield f"        return {families[family]}(config)"
-    if len(families) > 1 and "" not in families:
-        yield f'        raise Unsupported("{name} has no such pool, or no host tier")'
+    yield from declining(families)
+    if "tier" in families and "" in families:
+        yield f"        return {families['tier']}(config) if config.tiered else {families['']}(config)"
+    elif "" in families or "tier" in families:
+        yield f"        return {families.get('') or families['tier']}(config)"
+    elif len(families) > 1:
+        yield f'        raise Unsupported("{name} has no such pool")'
     yield ""
     yield ""
     yield f"target: Target = {cache}Target()"
+
+
+def declining(families: dict[str, str]) -> Iterator[str]:
+    """What declines all that the cache doesn't do, and a cache that the adapter doesn't stand for."""
+    if not set(families) <= APART.keys():
+        yield "        for name, values in DOES.items():"
+        yield "            if getattr(config, name) not in values:"
+        yield '                raise Unsupported(f"it has no {name}={getattr(config, name)!r}")'
+        if "" not in families:
+            yield "        if not config.tiered:"
+            yield '            raise Unsupported("it is a hierarchy alone")'
 
 
 def is_read(choice: str, chosen: Sequence[Port]) -> bool:
@@ -397,5 +427,5 @@ def judged_as(families: dict[str, str], chosen: Sequence[Port]) -> Iterator[str]
     elif set(families) != {""}:
         yield from comment("Judged as a cache, and beyond that as a hierarchy, or what is named here by itself.", 4)
         more = [kind for family, kind in (("tier", "tiers"), *zip(APART, APART, strict=True)) if family in families]
-        yield f"    pools = ({', '.join(map(quoted, ['device', 'host', *more]))})"
+        yield f"    pools = ({', '.join(map(quoted, ['device', *more]))})"
         yield ""
