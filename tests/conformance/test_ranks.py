@@ -18,6 +18,9 @@ from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import plan
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.results import Options, Verdict
+from kvlitmus.conformance.run.verdicts import Scope, conclude
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.ranks import Deciding, RankCache, RankedSpecimen
 from kvlitmus.spec.interface.ranks import (
@@ -471,3 +474,87 @@ def test_a_legal_cache_of_another_design_is_not_accused(config: Config) -> None:
         if plan.suits(test, config, specimen.profile, force_misuse=False):
             test.program(Checker(GatheringRanks(), config, specimen.profile))
     assert all(counted[rule] for rule in ("RANKS-05", "RANKS-19", "RANKS-23", "RANKS-26", "RANKS-27", "RANKS-28"))
+
+
+class Few(RankedSpecimen):
+    """It hasn't some of the calls, and some things can't happen to its ranks."""
+
+    def __init__(self, *lacks: str, since: int = 0) -> None:
+        super().__init__()
+        self.lacks, self.since = lacks, since
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Any:
+        self.since -= ask.what in self.lacks
+        if ask.what in self.lacks and self.since < 0:
+            raise NotImplementedError
+        return super().ranks_ask(rank, ask)
+
+    def ranks_local(self, event: Local) -> Any:
+        if event.what in self.lacks:
+            raise NotImplementedError
+        return super().ranks_local(event)
+
+
+class FewTarget:
+    """A target of such caches."""
+
+    profile, capabilities = specimen.profile, ("ranks", "ranks_view")
+
+    def __init__(self, *lacks: str) -> None:
+        self.lacks = lacks
+
+    def make(self, config: Config) -> Few:
+        return Few(*self.lacks)
+
+
+READS = ("prefetch", "hit", "poll", "abort")
+
+
+@pytest.mark.parametrize(
+    ("lacks", "ids"),
+    [
+        (READS, [f"RANKS-{number}" for number in (*range(12, 20), 26, 27, 28, 32)]),
+        (("load",), ["RANKS-20"]),
+        (("die",), ["RANKS-24", "RANKS-25"]),
+        (("attach",), ["RANKS-18"]),
+        ((), []),
+    ],
+)
+def test_what_ranks_say_that_they_have_not_is_not_applicable(lacks: tuple[str, ...], ids: list[str]) -> None:
+    """And nothing else of them is: all the rest is judged, and holds."""
+    config = plan.RANK_CONFIGS[0]
+    chosen = plan.items([config], specimen.profile, steps=0)
+    results = [run_item(FewTarget(*lacks), item, Options()) for item in chosen]
+    assert not any(result.findings or result.error for result in results)
+    told = {one.rule: one for one in conclude({one.id: one for one in rules_of("ranks")}, results, [], Scope())}
+    assert [id for id, one in told.items() if one.verdict is not Verdict.PASSED] == ids
+    assert {one.verdict for one in told.values()} <= {Verdict.PASSED, Verdict.NOT_APPLICABLE}
+    assert {told[id].reason.partition("has no ")[0] for id in ids} <= {"the target says that it "}
+
+
+@pytest.mark.parametrize(("what", "since"), [("load", 2), ("match", 0)])
+def test_what_was_answered_before_or_is_owed_is_no_call_that_ranks_have_not(what: str, since: int) -> None:
+    checker = Checker(Few(what, since=since), plan.RANKS, specimen.profile)
+    ranks.start(checker, "tp2")
+    if since:
+        ranks.ask(checker, what, (1,))
+        with pytest.raises(Violation) as found:
+            ranks.ask(checker, what, (1,))
+        assert found.value.rules == ("PORT-01",)
+    else:
+        with pytest.raises(NotImplementedError):
+            ranks.ask(checker, what, (1,))
+
+
+def test_one_rank_alone_can_not_lack_a_call() -> None:
+    class One(RankedSpecimen):
+        def ranks_ask(self, rank: int, ask: Ask) -> Any:
+            if rank and ask.what == "load":
+                raise NotImplementedError
+            return (yield from super().ranks_ask(rank, ask))
+
+    checker = Checker(One(), plan.RANKS, specimen.profile)
+    ranks.start(checker, "tp2")
+    with pytest.raises(Violation) as found:
+        ranks.ask(checker, "load", (1,))
+    assert found.value.rules == ("PORT-01",)

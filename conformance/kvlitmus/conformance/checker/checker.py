@@ -141,6 +141,7 @@ class Checker(Guard):
         self.force_misuse = force_misuse
         self.passed_over: dict[str, None] = {}
         self.parted: list[tuple[int, str]] = []
+        self.declined, self.answered_asks = set[str](), set[str]()
         self.ledger: HashLedger = EMPTY_LEDGER
         self.rules = all_rules()
         self.predicates = tuple([one.predicate for one in self.rules.values()])

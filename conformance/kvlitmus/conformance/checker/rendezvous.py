@@ -42,7 +42,7 @@ class OddAnswer(Exception):
 
 @dataclass(slots=True)
 class Turn:
-    """One rank in a call: where it stands."""
+    """One rank in a call: where it stands; ``lacking``: before it entered anything it said that it has no such call."""
 
     rank: int
     turns: Turns | None
@@ -52,6 +52,7 @@ class Turn:
     ended: str = ""
     why: str = ""
     told: bool = False
+    lacking: bool = False
 
     def go_on(self, values: tuple[int, ...] | None, lost: bool = False) -> None:
         """Go on until the rank enters the next thing, or ends; ``values``: what came out of the last one."""
@@ -77,6 +78,7 @@ class Turn:
         except Exception as error:  # noqa: BLE001 - what would end the process is for the caller
             self.end(RAISED)
             self.why = raised_text(error)
+            self.lacking = isinstance(error, NotImplementedError) and not self.entered
 
     def end(self, how: str) -> None:
         """The call is over on this rank."""
@@ -174,13 +176,16 @@ def collective_of(group: Any, op: Any, layout: Any, values: Any) -> Collective:
 def together(calls: Mapping[int, Turns], gone: Sequence[int] = ()) -> tuple[list[Trace], list[tuple[int, int]]]:
     """Run a call on all ranks; what each did, and the messages that nobody received.
 
-    ``gone``: the ranks that are not there; whoever needs them is told.  Raises :class:`OddAnswer`.
+    ``gone``: the ranks that are not there; whoever needs them is told.  Raises :class:`OddAnswer`, and
+    ``NotImplementedError`` where all ranks have no such call.
     """
     turns = {rank: Turn(rank, call) for rank, call in calls.items()}
     turns |= {rank: Turn(rank, None, ended=ABSENT) for rank in gone}
     mail: dict[tuple[int, int], deque[tuple[int, ...]]] = {}
     for rank in sorted(calls):
         turns[rank].go_on(None)
+    if all(turns[rank].lacking for rank in calls):
+        raise NotImplementedError
     while any(one_step(turns, rank, mail) for rank in sorted(calls)):
         pass
     for one in turns.values():

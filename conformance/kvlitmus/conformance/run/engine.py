@@ -298,6 +298,7 @@ def count(checker: Checker, result: ItemResult) -> None:
         result.evaluated[rule] += checker.steps
     result.reached += checker.reached
     result.capabilities = sorted(checker.capabilities)
+    result.declined = sorted({*result.declined, *checker.declined})
 
 
 def shrunk(target: Any, case: Case, rule: str, options: Options, run: CurrentRun) -> Shrunk:

@@ -115,7 +115,8 @@ class ItemResult:
     ``evaluated`` counts evaluations per rule, ``unknown`` how often one was not judged since a fact could not be known,
     ``idle`` how often its premise was not true, ``reached`` calls per kind and outcome.  ``error`` says
     what stopped the item from being judged at all; ``unsupported`` why it was not played: the target declined it, or,
-    where it is ``left_out``, says by its ports or its profile that it has nothing of the kind.
+    where it is ``left_out``, says by its ports or its profile that it has nothing of the kind.  ``declined``: what it
+    said of its ranks that it hasn't (:data:`~kvlitmus.spec.interface.ranks.ASKS`), or that it can't happen there.
     """
 
     item: str
@@ -130,6 +131,7 @@ class ItemResult:
     unsupported: str = ""
     left_out: bool = False
     capabilities: list[str] = field(default_factory=list)
+    declined: list[str] = field(default_factory=list)
     seconds: float = 0.0
     unexercised: list[str] = field(default_factory=list)
 

@@ -136,6 +136,17 @@ OWNING = frozenset({"owned_after", "owned_twice"})
 SITUATIONS = {"held_sources": "steps", "sparse_promise": "sparse_admission"}
 """Facts that say nothing without a port: no copy is under way, and no row was promised anything."""
 
+OF_RANKS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        (On.RANKS_PREFETCH, On.RANKS_HIT, On.RANKS_POLL, "ranks_fetching", "ranks_stated"),
+        ("prefetch", "no prefetches"),
+    ),
+    On.RANKS_LOAD: ("load", "no loads back"),
+    On.RANKS_LOST: ("die", "no ranks that can be lost"),
+    "ranks_detached": ("attach", "no storage that comes and goes"),
+}
+"""Calls on ranks, and premises, to which nothing leads where a cache says that it hasn't what is named here."""
+
 MATCH_SLOTS = frozenset({"match_slots", "found_names"})
 """Facts that a target keeps to itself when its match names no slots."""
 
@@ -401,6 +412,11 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         return "the profile says that pages are cached when they are allocated, so nothing is missing at the end"
     if set(rule.on) == {On.AGAIN} and played and all(" host=" in result.config for result in played):
         return "a second cache is played beside flat caches alone"
+    said = frozenset[str]().union(*(result.declined for result in played))
+    ways = [OF_RANKS.get(on, ("", "")) for on in rule.on], [OF_RANKS.get(rule.premise_fact, ("", ""))]
+    for way in ways:
+        if way and all(what in said for what, _ in way):
+            return f"the target says that it has {' and '.join(dict.fromkeys(text for _, text in way))}"
     # Where nothing is there yet, what is left out elsewhere may be known, and have nothing to say.
     unknown = sum(result.unknown[rule.id] for result in played)
     if MATCH_SLOTS & set(rule.facts) and unknown:

@@ -243,13 +243,18 @@ class Ranks(Protocol):
         """
 
     def ranks_ask(self, rank: int, ask: Ask) -> Turns:
-        """Make a call on one rank: a generator that yields what the rank enters, and returns what it decided."""
+        """Make a call on one rank: a generator that yields what the rank enters, and returns what it decided.
+
+        Every rank raises ``NotImplementedError``, before it enters anything and always, for a call that this cache doesn't
+        have: one without prefetches for ``prefetch``, ``hit``, ``poll`` and ``abort``, one without loads back for ``load``.
+        """
 
     def ranks_local(self, event: Local) -> Sequence[Prefix] | None:
         """Have something happen to one rank.
 
         Of ``wrote`` and ``loaded`` the answer is which pages' copies have ended, where one operation copies several; else
-        ``None``.  Raises ``NotImplementedError`` for what can't happen there: ``die`` where ranks can't be lost, an
+        ``None``.  Raises ``NotImplementedError`` for what can't happen there: ``die`` where ranks can't be lost, ``attach``
+        where storage doesn't come and go, an
         answer of storage with gaps where any prefix of what can be restored can be restored too, a copy or a read that
         ends before those that began earlier where one queue has them all.
         """

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SHAPES = tuple(worlds())
 """The shapes of ranks, by name."""
 
+OWED = ("match", "insert", "evict", "acks", "rejoin")
+"""What every cache has, the last one where ranks can be lost; whether it has the rest it says itself."""
+
 
 def start(checker: Checker, shape: str, **sizes: int | str) -> bool:
     """Begin anew with ranks of this shape; ``False`` where the cache has no such shape."""
@@ -52,6 +55,7 @@ def local(checker: Checker, event: Local) -> bool:
         answer = checker.call(text, "ranks_local", event)
     except NotImplementedError:
         checker.history[-1] += " → can't happen there"
+        checker.declined.add(event.what)
         return False
     if event.what == "die":
         before = checker.ranks_state
@@ -76,7 +80,7 @@ def ended(checker: Checker, event: Local, answer: object) -> list[Prefix]:
 
 
 def ask(checker: Checker, what: str, key: Prefix = (), *, rid: int = 0, pages: int = 0, tree: int = 0) -> Together:
-    """Ask all ranks of a tree the same."""
+    """Ask all ranks of a tree the same; no rank did anything where the cache has no such call."""
     state = checker.ranks_state
     ranks, asked = state.world.tree(tree), Ask(what, tuple(key), rid, pages)
     living = state.living(ranks)
@@ -91,8 +95,14 @@ def ask(checker: Checker, what: str, key: Prefix = (), *, rid: int = 0, pages: i
         traces, unread = together(calls, [rank for rank in ranks if rank not in living])
     except OddAnswer as error:
         raise checker.broken("PORT-03", str(error)) from error
-    except NotImplementedError:
-        raise  # a method without a body: said of the adapter, not of the cache
+    except NotImplementedError as error:
+        if what in checker.answered_asks:
+            raise checker.raised(error, "the call, which it has answered before,") from error
+        if what in OWED:
+            raise  # a method without a body: said of the adapter, not of the cache
+        checker.history[-1] += " → no such call"
+        checker.declined.add(what)
+        return Together((), _views(checker), ())
     except BaseException as error:
         raise checker.raised(error, "the call") from error
     raised = next((one for one in traces if one.ended == RAISED), None)
@@ -102,6 +112,7 @@ def ask(checker: Checker, what: str, key: Prefix = (), *, rid: int = 0, pages: i
         for one in traces:
             if one.ended == RETURNED and len(decided(one.decisions, "match", "device") or ()) != 1:
                 raise checker.broken("PORT-03", f"rank {one.rank} named more than one prefix, or none, that was found")
+    checker.answered_asks.add(what)
     answer = Together(tuple(traces), _views(checker), tuple(unread))
     checker.history[-1] += f" → {told(answer)}"
     _judge(checker, RankAsk(asked, ranks), answer)
