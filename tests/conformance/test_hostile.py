@@ -89,6 +89,8 @@ def test_what_a_call_raises_is_a_violation_by_the_cache(name: str, rule: str) ->
     if name.removeprefix("raises_") in hostile.PORT_METHODS:
         said = finding.call if finding.detail.startswith("the call") else finding.detail
         assert said.startswith(name.removeprefix("raises_") + "(")
+        assert re.search(r" \(hostile\.py, line \d+ in \w+\)$", finding.detail), "the line that raised"
+        assert "→" not in said, "it answered nothing"
 
 
 def test_integers_of_a_class_of_its_own_are_integers() -> None:
@@ -190,6 +192,10 @@ def test_what_cannot_be_judged_is_an_error_and_no_verdict(name: str, text: str) 
     result = judged(name)
     assert text in result.error
     assert not result.findings
+
+
+def test_an_error_of_making_says_its_line() -> None:
+    assert re.search(r" \(hostile\.py, line \d+ in act\)$", judged("make_raises").error)
 
 
 @pytest.mark.parametrize("name", ["slots_exiting_class", "hashes_exiting_class"])

@@ -437,3 +437,8 @@ Thread 0x2 (most recent call first):
 """
     assert innermost(dump) == "cache.py, line 12 in evict"
     assert innermost("") == innermost("File") == ""
+    # A lock that is waited for in Python's library: the line of the cache is what helps.
+    waiting = dump.replace(
+        '  File "/home', '  File "/usr/lib/python3.11/threading.py", line 320 in wait\n  File "/home'
+    )
+    assert innermost(waiting) == "cache.py, line 12 in evict"

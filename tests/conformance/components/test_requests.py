@@ -16,6 +16,7 @@ from kvlitmus.conformance.adapters.vllm.v0_33 import PLAN, target
 from kvlitmus.conformance.checker.calls.components import requests
 from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import items
@@ -199,6 +200,18 @@ def test_without_vllm_it_says_what_to_run() -> None:
 def test_what_vllm_does_not_have_is_refused(config: Config) -> None:
     with pytest.raises(Unsupported, match="share one pool"):
         target.make(config)
+
+
+def test_a_start_that_raises_gives_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    def component_start(key: Key, chunk: int) -> None:
+        raise KeyError("no such block")
+
+    checker = listener("specimen", ONE_EACH)
+    monkeypatch.setattr(checker.adapter, "component_start", component_start)
+    with pytest.raises(Violation) as raised:
+        requests.start(checker, Key(None, (1, 2, 3, 4)), 4, 1)
+    assert "→" not in raised.value.call
+    assert raised.value.detail.endswith(" in component_start)")
 
 
 JUDGE = """

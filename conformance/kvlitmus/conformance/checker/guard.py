@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from kvlitmus.conformance.ports import Begun, Hit, Stored, Unsupported
 from kvlitmus.conformance.support.bounds import MAX_COUNT, MAX_SLOT, UNORDERED
+from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer, whether
-from kvlitmus.conformance.support.text import raised_text, shown, type_name
+from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface.tiers import COPY_FAILURES
 from kvlitmus.spec.law.facts import Facts
 from kvlitmus.spec.words.units import Slot
@@ -201,10 +202,10 @@ class Guard:
         """What it means that a call raised: PORT-01, or PORT-02 for what ends a process."""
         kind = type(error)  # not isinstance: what the error says of its class may be anything
         if issubclass(kind, Exception):
-            return self.broken("PORT-01", f"{what} raised {raised_text(error)}{short_of_memory(error, self.memory_mb)}")
+            return self.broken("PORT-01", f"{what} raised {raised_at(error)}{short_of_memory(error, self.memory_mb)}")
         if self.interruptible and issubclass(kind, KeyboardInterrupt):
             return KeyboardInterrupt()
-        return self.broken("PORT-02", f"{what} tried to end the process: it raised {raised_text(error)}")
+        return self.broken("PORT-02", f"{what} tried to end the process: it raised {raised_at(error)}")
 
     def slots(self, answer: object) -> tuple[Slot, ...]:
         """The answer as slots; anything but a sequence of non-negative integers breaks PORT-03."""
@@ -267,7 +268,7 @@ class Guard:
         except BaseException as error:
             if not issubclass(type(error), Exception):
                 raise self.raised(error, "looking at the answer") from error
-            raise self.broken("PORT-03", f"expected {what}, got what raised {raised_text(error)}") from error
+            raise self.broken("PORT-03", f"expected {what}, got what raised {raised_at(error)}") from error
 
     def fields(self, answer: object, many: int, form: str) -> tuple[Any, ...]:
         """The answer as a tuple of so many fields; anything else breaks PORT-03."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvlitmus.conformance.support.bounds import MAX_SLOT, UNORDERED
+from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.integers import integer
-from kvlitmus.conformance.support.text import harmless, raised_text, shown, type_name
+from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec.interface.ranks import (
     Await,
     Collective,
@@ -77,7 +78,7 @@ class Turn:
             raise
         except Exception as error:  # noqa: BLE001 - what would end the process is for the caller
             self.end(RAISED)
-            self.why = raised_text(error)
+            self.why = raised_at(error)
             self.lacking = isinstance(error, NotImplementedError) and not self.entered
 
     def end(self, how: str) -> None:

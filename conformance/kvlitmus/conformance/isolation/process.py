@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from typing import IO, Any
 from kvlitmus.conformance.isolation import parent
 from kvlitmus.conformance.isolation.watchdog import Watchdog
 from kvlitmus.conformance.run.targets import TargetRef
+from kvlitmus.conformance.support.frames import Frame, theirs
 from kvlitmus.conformance.support.text import harmless
 
 LINE_BYTES = 16 << 20
@@ -313,18 +315,17 @@ class Process:
         return ""
 
 
+FRAME = re.compile(r'^ *File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+"""A frame as :mod:`faulthandler` tells it."""
+
+
 def innermost(dump: str) -> str:
     """The innermost place of a dump by :mod:`faulthandler` in the thread that calls the cache."""
     for stack in dump.split("\n\n"):
-        frames = [line.strip() for line in stack.splitlines() if line.strip().startswith("File ")]
-        if any("kvlitmus/conformance/isolation/worker.py" in frame and " in beat" in frame for frame in frames):
-            continue
-        if not any("kvlitmus/conformance/isolation/worker.py" in frame for frame in frames):
-            continue
-        for frame in frames:
-            name, _, rest = frame.removeprefix("File ").partition(", ")
-            if rest and "<frozen" not in name:
-                return harmless(f"{Path(name.strip(chr(34))).name}, {rest}", 120)
+        frames = [Frame(file, int(line), function) for file, line, function in FRAME.findall(stack)]
+        serving = {one.function for one in frames if one.file.endswith("kvlitmus/conformance/isolation/worker.py")}
+        if serving and "beat" not in serving:
+            return theirs(frames)
     return ""
 
 

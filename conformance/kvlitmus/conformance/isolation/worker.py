@@ -49,6 +49,7 @@ from kvlitmus.conformance.run.results import (
     to_json,
 )
 from kvlitmus.conformance.run.targets import TargetRef, UnknownTarget, _targets_in, load_target
+from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import harmless, raised_text, type_name
 from kvlitmus.mutants.registry import mutant_of
 from kvlitmus.spec.words.choices import verify
@@ -224,7 +225,7 @@ class Worker:
         except UnknownTarget as error:
             return {"unknown": harmless(error)}
         except BaseException as error:  # noqa: BLE001 - a module may raise SystemExit when it is imported
-            why = raised_text(error) + short_of_memory(error, self.run.memory_mb)
+            why = raised_at(error) + short_of_memory(error, self.run.memory_mb)
             return {"failed": f"{ref.module}:{ref.attribute} can't be loaded: {why}"}
 
     def do_make(self, command: dict[str, Any]) -> dict[str, Any]:

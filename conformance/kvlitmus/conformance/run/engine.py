@@ -29,7 +29,8 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
 from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of, unasked
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
-from kvlitmus.conformance.support.text import harmless, raised_text, type_name
+from kvlitmus.conformance.support.frames import raised_at
+from kvlitmus.conformance.support.text import harmless, type_name
 from kvlitmus.conformance.vectors import needs_of
 
 Program = Callable[[Checker], None]
@@ -103,7 +104,7 @@ def build_checker(target: Any, config: Config, options: Options, run: CurrentRun
             memory_mb=run.memory_mb,
         )
     except NotImplementedError as error:
-        raise HarnessError(f"a fresh cache could not be observed: {raised_text(error)}") from error
+        raise HarnessError(f"a fresh cache could not be observed: {raised_at(error)}") from error
     if run.met is not None:
         checker.met, checker.on_first = run.met.setdefault(config.label, set()), run.on_first
     checker.again = lambda: build_checker(target, config, options, run)
@@ -124,7 +125,7 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
         raise
     except BaseException as error:
         raise HarnessError(
-            f"making the cache raised {raised_text(error)}{short_of_memory(error, run.memory_mb)}"
+            f"making the cache raised {raised_at(error)}{short_of_memory(error, run.memory_mb)}"
         ) from error
     if adapter is None:
         raise HarnessError("make() returned None, which implements no port")

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import LONGEST, harmless, page_text, raised_text, shown, type_name
 from kvlitmus.spec.prefix.calls import Raised
 from kvlitmus.spec.stores.calls import (
@@ -254,7 +255,7 @@ def _ask_plainly(checker: Checker, what: str, text: str, method: str, *args: Any
     """Make a call that has no reason to raise (PORT-01), and say its answer; ``what`` it was, in words."""
     answer, error = _ask(checker, text, method, *args)
     if error is not None:
-        raise checker.broken("PORT-01", f"{what} raised {raised_text(error)}")
+        raise checker.broken("PORT-01", f"{what} raised {raised_at(error)}")
     return answer
 
 
@@ -289,7 +290,7 @@ def _failed(checker: Checker, call: StoreBatch, answer: object, error: Exception
     _follow(checker, call, answer)
     whole = all(checker.store_state.entry(key).there is not None for key in call.keys)
     if whole and all(map(ordinary, call.keys)):
-        raise checker.broken("PORT-01", f"the call raised {raised_text(error)}")
+        raise checker.broken("PORT-01", f"the call raised {raised_at(error)}")
     checker.answered(call, answer, before)
 
 

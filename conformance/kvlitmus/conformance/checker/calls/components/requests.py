@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def start(checker: Checker, key: Key, chunk: int, receipt: int) -> Holding | None:
     """Begin a request that computes so many units behind its hit; ``receipt`` is the suite's number for it."""
     path = checker.path(key)
-    answer = checker.call(f"start({key_text(key)}, {chunk} units) → request {receipt}", "component_start", key, chunk)
+    answer = checker.call(f"start({key_text(key)}, {chunk} units)", "component_start", key, chunk)
+    checker.history[-1] += f" → request {receipt}"
     if answer is None:
         checker.history[-1] += " refused"
         judge(checker, ComponentStart(path, chunk, receipt), None)

@@ -72,7 +72,8 @@ def insert(checker: Checker, key: Key, entries: Mapping[str, Mapping[int, int]])
 
 def lock(checker: Checker, key: Key, length: int, handle: object, receipt: int) -> None:
     """Lock what a match of this length found; ``receipt`` is the suite's number for it."""
-    answer = checker.call(f"lock(match of {length} units) → receipt {receipt}", "component_lock", handle)
+    answer = checker.call(f"lock(match of {length} units)", "component_lock", handle)
+    checker.history[-1] += f" → receipt {receipt}"
     token, cover = checker.fields(answer, 2, "(receipt, ends by component)")
     covered = read_entries(checker, cover)
     checker.history[-1] += f" covers {entries_text(covered)}"

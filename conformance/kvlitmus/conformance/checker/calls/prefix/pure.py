@@ -13,8 +13,9 @@ from kvlitmus.conformance.checker.calls.prefix.hashing import Noting, run_hashes
 from kvlitmus.conformance.checker.calls.prefix.prefetch import run_plan
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.scripted_host import HostScript
+from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.integers import OddForm
-from kvlitmus.conformance.support.text import harmless, raised_text
+from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.prefix.hash_calls import (
     CompareHashes,
@@ -129,7 +130,7 @@ def _raise(checker: Checker, error: Exception) -> NoReturn:
         raise error
     if isinstance(error, OddForm):
         raise checker.broken("PORT-03", harmless(error))
-    raise checker.broken("PORT-01", f"the call raised {raised_text(error)}")
+    raise checker.broken("PORT-01", f"the call raised {raised_at(error)}")
 
 
 def _plain(values: PrefetchAsk | HostScript) -> str:
