@@ -14,15 +14,20 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.conformance.fuzz.job_runner import Done, Job, JobRunner
+from kvlitmus.conformance.generate.schedule import Op
+from kvlitmus.conformance.isolation import process
+from kvlitmus.conformance.isolation.crash_triage import CrashTriage, Trial
+from kvlitmus.conformance.isolation.process import Process
 from kvlitmus.conformance.isolation.supervisor import Event, run_items
 from kvlitmus.conformance.isolation.watchdog import LOOK_SECONDS, SHARE, Thread, Watchdog, held_up, threads_of
-from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
+from kvlitmus.conformance.isolation.worker_pool import Limits, Maker, WorkerPool
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import STORE_CONFIGS
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
 from kvlitmus.conformance.run.targets import resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.support.frames import frames_now, theirs
 from tests.support.processes import eventually
 
 HERE = Path(__file__).parent / "support"
@@ -344,3 +349,58 @@ def test_time_that_a_thread_was_held_up(before: Thread, now: Thread, held: float
 def test_a_share_of_the_time_always_counts() -> None:
     assert 0 < SHARE < 1
     assert threads_of(2**30) == {}
+
+
+# -- who waits is told -------------------------------------------------------------------------------
+
+
+def test_a_hang_is_told_while_it_lasts_and_who_wants_one_cause_does_not_wait_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call, and the making of a cache: both are told now and then, and the second wait is a short one."""
+    told: list[tuple[str, str]] = []
+    monkeypatch.chdir(HERE)
+    monkeypatch.setattr(process, "WAIT_SECONDS", 0.1)
+    limits = replace(LIMITS, again_seconds=0.25, on_wait=lambda *words: told.append(words))
+    waits: list[float] = []
+    play = CrashTriage.play
+
+    def noted(self: CrashTriage, item: Item, options: Options, ops: Sequence[Op], seconds: float) -> Trial:
+        waits.append(seconds)
+        return play(self, item, options, ops, seconds)
+
+    monkeypatch.setattr(CrashTriage, "play", noted)
+    ref = resolve_target("hostile:hangs_asleep")
+    (result,) = run_items(ref, [LONG], OPTIONS, limits=limits, state=tmp_path / "state")
+    assert [one.rules for one in result.findings] == [["PORT-02"]]
+    assert waits and max(waits) <= 0.25 < LIMITS.call_seconds
+    assert any(option == "--timeout" and text.endswith(", limit 0.5 s") for text, option in told)
+
+    limits = replace(limits, call_seconds=0.25, start_seconds=1.0)
+    with WorkerPool(
+        resolve_target("hostile:make_hangs"), replace(limits, start_seconds=60.0), tmp_path / "state"
+    ) as pool:
+        maker = Maker(pool)
+        assert maker.worker is not None
+        maker.worker.start_seconds = 1.0
+        told.clear()
+        first, second = maker.make(PAGE4), maker.make(PAGE4)
+    assert "within 1 s" in first["failed"] and "within 0.25 s" in second["failed"]
+    assert told[0][0].startswith("waiting for the first cache: ") and told[0][1] == "--start-timeout"
+
+
+def test_what_is_waited_for_is_told_seldom() -> None:
+    told: list[tuple[str, str]] = []
+    worker = Process.__new__(Process)
+    worker.watchdog, worker.on_wait, worker.told_waiting = Watchdog(os.getpid()), lambda *words: told.append(words), 0.0
+    worker.place, worker.made = "cache.py, line 12 in evict", True
+    for second in (*range(90), *range(6)):  # then there is progress, and the next call hangs, too
+        worker.watchdog.spent = float(second)
+        worker.tell_waiting(90.0, "--start-timeout")
+    assert [int(text.split(": ")[1].split(" s")[0]) for text, _ in told] == [5, 10, 20, 40, 80, 5]
+    assert told[0] == ("waiting for cache.py, line 12 in evict: 5 s so far, limit 90 s", "--start-timeout")
+
+
+def test_where_a_thread_is_now() -> None:
+    assert theirs(frames_now(threading.get_ident())).startswith("test_stalls.py, line ")
+    assert theirs(frames_now(None)) == ""

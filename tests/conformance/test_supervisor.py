@@ -166,6 +166,20 @@ def test_a_target_that_can_make_no_cache_is_one_error(name: str) -> None:
         probe(resolve_target(f"hostile:{name}"), limits=replace(LIMITS, start_seconds=START_SECONDS))
 
 
+@pytest.mark.parametrize("how", ["raise TypeError('no')", "import os; os._exit(3)"])
+def test_where_some_configurations_are_declined_and_none_can_be_made_that_is_one_error(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "    if config.page_size > 1:\n        raise Unsupported('pages of one')\n    " + how
+    (tmp_path / "picky.py").write_text(
+        "from kvlitmus.conformance.ports import Profile, Unsupported\nprofile = Profile()\n"
+        f"def make(config):\n{lines}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TargetError, match=r"no cache could be made; \[page=1.*the target declines \d+ other"):
+        probe(resolve_target("picky"), limits=LIMITS)
+
+
 def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="can't be started"):
         probe(resolve_target("specimen", python=str(tmp_path / "python")))

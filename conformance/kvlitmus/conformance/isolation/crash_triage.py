@@ -32,7 +32,7 @@ CALLS = 2_000
 """Maximum number of calls of a counterexample that are kept."""
 
 AGAIN = 2
-"""When it is played again, a call has so many times the limit."""
+"""When it is played again, a call has so many times the limit, unless somebody waits for the first cause alone."""
 
 FENCED_AFTER = 2
 """A method that killed so many workers is not called any more."""
@@ -95,6 +95,7 @@ class CrashTriage:
         folder: Path,
         *,
         call_seconds: float,
+        again_seconds: float | None,
         shrink_seconds: float,
         fenced: frozenset[str],
         shrunk: set[tuple[str, int, str]],
@@ -103,6 +104,7 @@ class CrashTriage:
         self.folder = folder
         self.call_seconds = call_seconds
         self.shrink_seconds = shrink_seconds
+        self.again_seconds = AGAIN * call_seconds if again_seconds is None else again_seconds
         self.patience = min(call_seconds, max(0.2, min(2.0, call_seconds / 5)))
         self.fenced = fenced
         self.shrunk = shrunk
@@ -114,7 +116,7 @@ class CrashTriage:
         """The finding, and the method that was called last; none if it isn't ``certain`` and no worker dies again."""
         judged = replace(options, muted=played.muted, force_misuse=played.force)
         try:
-            first = self.play(item, judged, played.schedule, AGAIN * self.call_seconds)
+            first = self.play(item, judged, played.schedule, self.again_seconds)
             if first.death is None and not certain:
                 return None, ""
             return self.examine(item, judged, played, death, first)
@@ -176,7 +178,9 @@ class CrashTriage:
         tails = [Case(item.config, tuple(ops[-tail:])) for tail in (1, 2, 4, 8) if tail < len(ops)]
         start = next((one for one in tails if kills(one) is not None), Case(item.config, tuple(ops)))
         best = shrink(start, kills, trials=TRIALS, seconds=self.shrink_seconds)
-        final = self.play(replace(item, config=best.case.config), options, best.case.ops, self.call_seconds)
+        final = self.play(
+            replace(item, config=best.case.config), options, best.case.ops, min(self.call_seconds, self.again_seconds)
+        )
         if alike(final):
             return best, final
         return Shrunk(Case(item.config, tuple(ops)), NOT_AGAIN), found
@@ -264,6 +268,7 @@ class Deaths:
             self.pool.ready_or_dead,
             self.pool.folder.path,
             call_seconds=limits.call_seconds,
+            again_seconds=limits.again_seconds,
             shrink_seconds=limits.shrink_seconds,
             fenced=fenced,
             shrunk=self.shrunk,

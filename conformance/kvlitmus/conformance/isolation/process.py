@@ -15,7 +15,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,9 @@ LINE_CLOSED = 119
 
 MARK = "KVLITMUS_RUN"
 """The environment variable by which the processes of a run are known."""
+
+WAIT_SECONDS = 5.0
+"""After so long without progress it is told for the first time what is waited for."""
 
 GRACE_SECONDS = 10.0
 """How long a dying process has for its last words; on a busy machine it needs a while to get to speak."""
@@ -96,10 +99,23 @@ class Process:
 
     start_seconds: how long it may take to load the target and to make the first cache, for which an
     adapter may import half a framework, and each first call of a method, which may compile what it runs.
+    on_wait: who is told, now and then, that a call takes long: for what and for how long, and by which option.
     made: whether there is a first cache.
     """
 
-    def __init__(self, ref: TargetRef, folder: Path, number: int, *, start_seconds: float, memory_mb: int = 0) -> None:
+    def __init__(
+        self,
+        ref: TargetRef,
+        folder: Path,
+        number: int,
+        *,
+        start_seconds: float,
+        memory_mb: int = 0,
+        on_wait: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self.on_wait = on_wait
+        self.told_waiting = 0.0
+        self.place = ""
         self.start_seconds = start_seconds
         self.memory_mb = memory_mb
         self.made = False
@@ -190,6 +206,7 @@ class Process:
             try:
                 message = json.loads(line)
                 beat, answer = message.get("beat"), message.get("answer")
+                self.place = harmless(message.get("place", ""), 120)
                 if beat is not None and not (type(beat) is list and all(type(one) is int for one in beat)):
                     raise ValueError("a beat is a list of numbers")
             except (ValueError, AttributeError, RecursionError):
@@ -251,8 +268,10 @@ class Process:
                 output=self.printed_end(),
                 memory_mb=self.memory_mb,
             )
-        seconds = seconds if self.made and not self.warming else max(seconds, self.start_seconds)
+        first = (not self.made or self.warming) and self.start_seconds >= seconds
+        seconds = self.start_seconds if first else seconds
         if self.watchdog.look() < seconds:
+            self.tell_waiting(seconds, "--start-timeout" if first else "--timeout")
             return None
         with suppress(OSError):
             os.kill(self.pid, signal.SIGUSR1)  # the worker writes down where it is, whatever holds it up, and ends
@@ -262,6 +281,16 @@ class Process:
             sleep(0.005)
         self.stop(0)
         return Death(kind="hang", place=self.last_stack(), output=self.printed_end(), seconds=seconds)
+
+    def tell_waiting(self, limit: float, option: str) -> None:
+        """Tell that nothing has come back for a while, and again when twice as much time has passed."""
+        spent = self.watchdog.spent
+        if spent < WAIT_SECONDS:
+            self.told_waiting = 0.0
+        elif spent >= 2 * self.told_waiting and self.on_wait is not None:
+            self.told_waiting = spent
+            what = self.place or ("the cache" if self.made else "the first cache")
+            self.on_wait(f"waiting for {what}: {spent:.0f} s so far, limit {limit:g} s", option)
 
     def stop(self, grace: float) -> int | None:
         """End the worker and its whole group; returns its exit status if it ended by itself in time."""

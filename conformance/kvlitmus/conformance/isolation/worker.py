@@ -49,7 +49,7 @@ from kvlitmus.conformance.run.results import (
     to_json,
 )
 from kvlitmus.conformance.run.targets import TargetRef, UnknownTarget, _targets_in, load_target
-from kvlitmus.conformance.support.frames import raised_at
+from kvlitmus.conformance.support.frames import frames_now, raised_at, theirs
 from kvlitmus.conformance.support.text import harmless, raised_text, type_name
 from kvlitmus.mutants.registry import mutant_of
 from kvlitmus.spec.words.choices import verify
@@ -57,6 +57,9 @@ from kvlitmus.spec.words.profile import PROFILE_VALUES
 
 BEAT_SECONDS = 0.1
 """How often progress is reported."""
+
+STUCK_SECONDS = 3.0
+"""After so long without a call it is reported, too, where the cache is."""
 
 LINE_BYTES = 16 << 20
 """The longest line that is read or written."""
@@ -176,11 +179,16 @@ class Worker:
 
     def beat(self) -> None:
         """Report progress for ever, and look whether anybody is there; the second thread."""
-        pause = threading.Event()
+        pause, since, before = threading.Event(), monotonic(), self.run.progress
         while True:
             self.parent.check()
-            if self.busy:
-                self.channel.say(beat=self.run.progress)
+            now = self.run.progress
+            if now != before:
+                before, since = now, monotonic()
+            if self.busy and monotonic() - since > STUCK_SECONDS:
+                self.channel.say(beat=now, place=theirs(frames_now(threading.main_thread().ident)))
+            elif self.busy:
+                self.channel.say(beat=now)
             pause.wait(BEAT_SECONDS)
 
     def note(self, data: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,9 @@ class Limits:
     starting a worker, importing the target and making its first cache may take, and a method's first call in a
     configuration, which may compile what it runs.  memory_mb: address
     space of one worker, ``None`` for no bound.  shrink_seconds: time to shrink one schedule that kills its worker.
-    deaths: after so many dead workers the remaining items are not run.
+    deaths: after so many dead workers the remaining items are not run.  again_seconds: how long a call may take that
+    hung and is played again, and the second cache where the first hung when it was made; ``None`` for twice
+    call_seconds, and start_seconds.  on_wait: who is told that a call takes long (:class:`.process.Process`).
     """
 
     call_seconds: float = 10.0
@@ -48,6 +50,8 @@ class Limits:
     memory_mb: int | None = None
     shrink_seconds: float = 10.0
     deaths: int = 12
+    again_seconds: float | None = None
+    on_wait: Callable[[str, str], None] | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,6 +197,7 @@ class WorkerPool:
                 number,
                 start_seconds=self.limits.start_seconds,
                 memory_mb=self.limits.memory_mb or 0,
+                on_wait=self.limits.on_wait,
             )
         except OSError as error:
             raise TargetError(f"the interpreter {self.ref.python} can't be started: {error.strerror}") from error
@@ -292,7 +297,8 @@ def probe(
         raise TargetError(f"none of its configurations is left to judge; [{label}]: {reason}")
     if info.errors and not info.capabilities:
         label, reason = next(iter(info.errors.items()))
-        raise TargetError(f"no cache could be made; [{label}]: {reason}")
+        declined = f"; the target declines {len(info.unsupported)} other configurations" if info.unsupported else ""
+        raise TargetError(f"no cache could be made; [{label}]: {reason}{declined}")
     return info
 
 
@@ -307,11 +313,15 @@ class Maker:
     def make(self, config: Config) -> Mapping[str, Any]:
         """The ``capabilities`` of the cache, why it is ``unsupported`` or ``left_out``, or what ``failed``."""
         self.worker = self.worker or self.pool.ready()
-        came = self.worker.ask(self.pool.limits.call_seconds, do="make", config=to_json(config))
+        limit = min(self.pool.limits.call_seconds, self.worker.start_seconds)
+        came = self.worker.ask(limit, do="make", config=to_json(config))
         if not isinstance(came, Death):
             return came
         self.worker = None
         self.deaths += 1
+        if came.kind == "hang" and self.pool.limits.again_seconds is not None:
+            self.worker = self.pool.ready()
+            self.worker.start_seconds = self.pool.limits.again_seconds
         return {"failed": f"making the cache {came.text}"}
 
 

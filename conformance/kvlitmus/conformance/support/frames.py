@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import PurePath
 from types import TracebackType
@@ -45,6 +46,16 @@ def frames_of(error: BaseException) -> list[Frame]:
         found.append(Frame(code.co_filename, step.tb_lineno, code.co_name))
         step = step.tb_next
     return found[::-1]
+
+
+def frames_now(thread: int | None) -> list[Frame]:
+    """The frames that a thread of this process is in, the innermost first."""
+    found: list[Frame] = []
+    frame = None if thread is None else sys._current_frames().get(thread)  # noqa: SLF001 - there is no other way to ask
+    while frame is not None:
+        found.append(Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return found
 
 
 def raised_at(error: BaseException) -> str:

@@ -7,6 +7,7 @@ are judged.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,9 @@ from kvlitmus.conformance.isolation.supervisor import Event, TargetInfo
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run import targets
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
+
+TOLD: list[str] = []
+"""What was said last to be waited for."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,8 +78,20 @@ def find(word: str, python: str | None) -> targets.TargetRef:
 def limits_of(args: argparse.Namespace) -> supervisor.Limits:
     """The limits that a command line asks for."""
     return supervisor.Limits(
-        call_seconds=args.timeout, start_seconds=max(args.start_timeout, args.timeout), memory_mb=args.memory
+        call_seconds=args.timeout,
+        start_seconds=max(args.start_timeout, args.timeout),
+        memory_mb=args.memory,
+        again_seconds=args.timeout / 2 if getattr(args, "first", False) else None,
+        on_wait=lambda text, option: waiting(f"{text} ({option})"),
     )
+
+
+def waiting(text: str, _: str = "") -> None:
+    """Say that a call takes long, in a line that stays, beside whatever moves; what two workers wait for, once."""
+    if text in TOLD:
+        return
+    TOLD[:] = [text]
+    print(f"{chr(13) + chr(27) + '[K' if sys.stderr.isatty() else ''}  {text}", file=sys.stderr, flush=True)
 
 
 def ask(ref: targets.TargetRef, limits: supervisor.Limits | None = None) -> Session:
@@ -83,7 +99,7 @@ def ask(ref: targets.TargetRef, limits: supervisor.Limits | None = None) -> Sess
 
     Raises :class:`UsageError` for one that isn't there, :class:`TargetFailed` for one that can't be imported or made.
     """
-    limits = limits or supervisor.Limits()
+    limits = limits or supervisor.Limits(on_wait=waiting)
     try:
         return Session(ref=ref, info=supervisor.probe(ref, limits=limits), limits=limits)
     except targets.UnknownTarget as error:
