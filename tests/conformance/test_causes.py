@@ -39,6 +39,7 @@ from tests.conformance.test_verdicts import finding
         ("begin(1, [1]) (match, lock, alloc(1)) → [0], 0 cached", "alloc", ""),
         ("end(1, keep=True) (insert of 4, protected=0, free([0…3]), unlock)", "unlock", ""),
         ("end(1, keep=False) (free([0…3]), unlock)", "unlock", ""),
+        ("end(1, keep=True) (insert of 4, protected=0, unlock), begins backup 1", "unlock", ""),
         ("copy 0: back up [1, 1] up to 4 units → kv {4: 15} for 4 units", "copy back up", "kv"),
         ("copy 12 has failed → gave back nothing", "copy has failed", "gave"),
         ("tick()", "tick", ""),

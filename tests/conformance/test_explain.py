@@ -16,8 +16,13 @@ from kvlitmus.conformance.checker.explain import (
     seen_texts,
 )
 from kvlitmus.conformance.cli.commands.smoke import about_page_0
+from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.results import Finding
+from kvlitmus.conformance.run.engine import make_checker, run_item
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
+from kvlitmus.conformance.run.results import Finding, Item, Options
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law.facts import FACTS, Facts
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.words.names import Names
@@ -111,3 +116,16 @@ def test_page_0_is_hinted_at_where_pool_and_profile_part_there() -> None:
     assert not about_page_0(found("{1, 2}", "{1}"), 1)
     assert about_page_0(found("{0, 1, 2}", "{1, 2}"), 0)
     assert not about_page_0(found("{0, 1, 2}", "{0, 2}"), 0)
+
+
+def test_a_copy_under_way_is_told_with_the_call_that_began_it() -> None:
+    """Nobody holds a receipt, and no request runs: without it a reader searches for what protects the page."""
+    name = "backup/a-backup-holds-its-source-until-it-has-landed"
+    mutant = all_mutants()["backup-takes-no-lock"].target
+    (first, *_) = run_item(mutant, Item(kind="litmus", config=TIER_CONFIGS[0], name=name), Options(reruns=0)).findings
+    begun = [call for call in first.calls if re.search(r", begins backup \d+$", call)]
+    assert begun and "copy under way" in all_rules()["LOCK-01"].text
+    # The same of loads, of which the calls say as little.
+    checker = make_checker(specimen, TIER_CONFIGS[0], Options())
+    litmus_of("load/a-load-arrives-layer-by-layer").program(checker)
+    assert any(", begins load " in text for text in checker.begun.values())

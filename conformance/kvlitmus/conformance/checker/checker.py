@@ -22,7 +22,7 @@ from kvlitmus.conformance.checker.guard import SPARE, Guard, LeftOut, Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.selection import plan_for
-from kvlitmus.conformance.checker.tier_observation import LED, TierObserver
+from kvlitmus.conformance.checker.tier_observation import LED, TierObserver, begun
 from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, capabilities_in
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.text import harmless, shown, type_name
@@ -142,6 +142,7 @@ class Checker(Guard):
         self.passed_over: dict[str, None] = {}
         self.parted: list[tuple[int, str]] = []
         self.declined, self.answered_asks = set[str](), set[str]()
+        self.begun: dict[int, str] = {}
         self.ledger: HashLedger = EMPTY_LEDGER
         self.rules = all_rules()
         self.predicates = tuple([one.predicate for one in self.rules.values()])
@@ -346,14 +347,7 @@ class Checker(Guard):
         self.poke(call, None)
         self.state = self.expect(call, None)
 
-    def _observe(
-        self,
-        call: Any,
-        answer: Any,
-        expected: State,
-        found: Any,
-        row_found: Any,
-    ) -> None:
+    def _observe(self, call: Any, answer: Any, expected: State, found: Any, row_found: Any) -> None:
         """Look at the cache, follow what is seen, and judge."""
         state, before, after = self.state, self.before, self.observe_now()
         self.watch_kept()
@@ -366,6 +360,7 @@ class Checker(Guard):
             expected, then = fold(state, expected, self.setting, call, answer, before, after)
             if not after.seen:
                 then = counted(state, then, self.setting, before, after)
+            self.begun |= begun(len(self.history), state.tiers, then.tiers)
         elif after.seen:
             then = follow(expected, self.setting, after)
         else:

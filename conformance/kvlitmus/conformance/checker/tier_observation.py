@@ -17,6 +17,7 @@ from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
 from kvlitmus.spec.interface.tiers import JOB_KINDS, Job, TierNode
 from kvlitmus.spec.prefix.seen import Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
+from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.units import Key, Name, PageNo
 
@@ -246,3 +247,11 @@ class TierObserver(Observer):
         return Key(
             namespace, tuple(self.plain(self.bounded(tokens, "a key"), "tokens must be integers")), whether(bigram)
         )
+
+
+def begun(at: int, before: Tiers | None, then: Tiers | None) -> dict[int, str]:
+    """Which copies a call has begun, by its number, for its text: under way they protect what they copy."""
+    if before is None or then is None or before.work.keys() >= then.work.keys():
+        return {}
+    new = [one.job for id, one in then.work.items() if id not in before.work]
+    return {at: ", begins " + " and ".join(f"{job.kind} {job.id}" for job in new)}

@@ -309,19 +309,19 @@ class Maker:
         self.pool = pool
         self.worker: Process | None = pool.ready()
         self.deaths = 0
+        self.seconds = pool.limits.call_seconds
 
     def make(self, config: Config) -> Mapping[str, Any]:
         """The ``capabilities`` of the cache, why it is ``unsupported`` or ``left_out``, or what ``failed``."""
         self.worker = self.worker or self.pool.ready()
-        limit = min(self.pool.limits.call_seconds, self.worker.start_seconds)
-        came = self.worker.ask(limit, do="make", config=to_json(config))
+        came = self.worker.ask(self.seconds, do="make", config=to_json(config))
         if not isinstance(came, Death):
             return came
         self.worker = None
         self.deaths += 1
         if came.kind == "hang" and self.pool.limits.again_seconds is not None:
             self.worker = self.pool.ready()
-            self.worker.start_seconds = self.pool.limits.again_seconds
+            self.worker.start_seconds = self.seconds = self.pool.limits.again_seconds
         return {"failed": f"making the cache {came.text}"}
 
 

@@ -76,7 +76,7 @@ def parting(finding: Finding) -> str:
     return method_of(finding.calls[at - 1]) if 0 < at < len(finding.calls) else ""
 
 
-COMPOSED = re.compile(r"\) \(((?:match|lock|alloc|insert|free|unlock|evict).*?)\)(?: →|$)")
+COMPOSED = re.compile(r"\) \(((?:match|lock|alloc|insert|free|unlock|evict).*?)\)(?: →|, begins|$)")
 """The calls of which one is composed, as its text tells them."""
 
 PARTED = re.compile(r"call (\d+): ")

@@ -395,7 +395,7 @@ def finding(
         item=item.id,
         config=best.case.config,
         call=harmless(violation.call),
-        calls=[harmless(call) for call in checker.history],
+        calls=[harmless(call) + checker.begun.get(at, "") for at, call in enumerate(checker.history, 1)],
         allowed=allowed_text(rule, checker.names, violation.facts),
         seen=seen_texts(rule, checker.names, violation.facts),
         detail=harmless(violation.detail),

@@ -225,7 +225,7 @@ def an_eviction_reports_what_it_freed(
     premise="locked_names",
 )
 def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: frozenset[Name]) -> bool:
-    """An eviction MUST NOT take a page that a receipt or a running request protects."""
+    """An eviction MUST NOT take a page that a receipt, a running request or a copy under way protects."""
     return vanished.isdisjoint(locked_names)
 
 

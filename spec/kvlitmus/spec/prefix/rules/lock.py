@@ -30,7 +30,7 @@ from kvlitmus.spec.words.units import Name, PageNo, Tokens
 def what_is_locked_stays_where_it_is(
     locked_pages: AbstractSet[tuple[Name, PageNo]], cached_places: AbstractSet[tuple[Name, PageNo]]
 ) -> bool:
-    """A page that a receipt or a running request protects MUST stay cached in the same place."""
+    """A page that a receipt, a running request or a copy under way protects MUST stay cached in the same place."""
     return locked_pages <= cached_places
 
 
