@@ -10,6 +10,7 @@ from kvlitmus.conformance.checker.explain import (
     LONG,
     PAGES,
     STRUCTURED,
+    allowed_text,
     elided,
     fact_text,
     named,
@@ -23,9 +24,14 @@ from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.law.facts import FACTS, Facts
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.replay import replay
+from kvlitmus.spec.prefix.rules.pool import misplaced
+from kvlitmus.spec.prefix.state import EventMirror
 from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.units import PageNo
 
 
 def names_of(*keys: tuple[int, ...]) -> tuple[Names, list[int]]:
@@ -129,3 +135,43 @@ def test_a_copy_under_way_is_told_with_the_call_that_began_it() -> None:
     checker = make_checker(specimen, TIER_CONFIGS[0], Options())
     litmus_of("load/a-load-arrives-layer-by-layer").program(checker)
     assert any(", begins load " in text for text in checker.begun.values())
+
+
+def test_a_page_that_is_gone_is_unknown_and_no_number() -> None:
+    names = Names()
+    lost = names.lost("tenant")
+    assert fact_text(names, "anchors", [lost]) == "[‹unknown page @tenant›]"
+    assert fact_text(names, "anchors", names.extend(lost, (7,))) == "[‹unknown page 7 @tenant›]"
+
+
+def test_an_event_names_the_page_that_its_id_stands_for() -> None:
+    setting = make_checker(specimen, Config(), Options()).setting
+    first = Event("stored", "device", 8579320195160610452, None, (4,), None)
+    again = Event("stored", "device", 8579320195160610452, None, (5,), "tenant")
+    removed = Event("removed", "device", 8579320195160610452, None, (), None)
+    unknown = removed._replace(page=13)
+    heard = replay(EventMirror(), setting, [first, removed, removed, unknown])
+    assert heard.odd == (
+        "removed from the device without being there: the page at the end of [4], with id 8579320195160610452",
+        "removed from the device without being there: an unknown page, with id 13",
+    )
+    (renamed,) = replay(EventMirror(), setting, [first, again]).renamed
+    assert "which is there, the page at the end of [4], with id 8579320195160610452: " in renamed
+
+
+def test_which_pages_have_no_home_or_two_is_said_of_both_tiers() -> None:
+    """Nobody has to subtract sets: what is left over is named."""
+    pool, host = all_rules()["POOL-12"], all_rules()["TIER-01"]
+    one, two, three, four, nine = map(PageNo, (1, 2, 3, 4, 9))
+    homes = {"free": [two, two], "cached": [three, nine], "owned": [three]}
+    assert misplaced({one, two, three, four}, homes, excused={four}).split(", ") == [
+        *("page 1 has no home", "page 2 is free and free", "page 3 is cached and owned"),
+        *("page 9 is cached", "and no page of the pool"),
+    ]
+    for rule, fact in ((pool, "odd_homes"), (host, "odd_host_homes")):
+        assert "page 1 has no home" in allowed_text(rule, Names(), {fact: "page 1 has no home"})
+        assert FACTS[fact].compute.__annotations__["return"] == "str"
+    held = FACTS["odd_homes"].compute(*(frozenset(map(PageNo, one)) for one in ([0, 1, 2], [], [2], [0], [])))
+    assert held == "page 1 has no home"
+    page = PageNo(0)
+    assert FACTS["odd_host_homes"].compute(frozenset({page}), [page], [page], []) == "page 0 is free and in the tree"

@@ -23,7 +23,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.frame.explain import Effect
 from kvlitmus.spec.prefix.seen import Held
 from kvlitmus.spec.prefix.tier_state import Misnamed
-from kvlitmus.spec.words.names import NO_NAME, Names
+from kvlitmus.spec.words.names import NO_NAME, NOBODYS, Names
 
 __all__ = ["allowed_text", "fact_text", "harmless", "name_text", "seen_texts"]
 
@@ -88,7 +88,8 @@ def name_text(names: Names, name: int) -> str:
         namespace, units = names.prefix(name)  # type: ignore[arg-type]
     except IndexError:
         return f"‹{name}›"
-    text = " ".join(str(unit[0]) if isinstance(unit, tuple) else str(unit) for unit in units)
+    plain = [unit[0] if isinstance(unit, tuple) else unit for unit in units]
+    text = " ".join("unknown page" if unit == NOBODYS else str(unit) for unit in plain)
     if len(units) > LONGEST_PREFIX:
         text = f"{text[:20]} … {len(units)} units"
     return f"‹{text}›" if namespace is None else f"‹{text} @{namespace}›"

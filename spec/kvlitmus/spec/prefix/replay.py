@@ -53,11 +53,19 @@ class Replica:
         """Whether this page is on any tier."""
         return any(name in there for there in self.heard.tiers.values())
 
+    def page(self, id: object) -> str:
+        """A page by its prefix, as the events told it, and by the id that the cache chose."""
+        if id not in self.pages:
+            return f"an unknown page, with id {self.shown(id)}"
+        namespace, units = self.setting.names.prefix(self.pages[id])
+        where = "" if namespace is None else f" of {self.shown(namespace)}"
+        return f"the page at the end of {self.shown(list(units))}{where}, with id {self.shown(id)}"
+
     def removed(self, event: Event) -> None:
         """A page has left a tier."""
         name = self.pages.get(event.page)
         if name is None or not self.heard.removed(event.tier, name):
-            self.odd.append(f"removed from the {event.tier} without being there: {self.shown(event.page)}")
+            self.odd.append(f"removed from the {event.tier} without being there: {self.page(event.page)}")
 
     def stored(self, event: Event) -> None:
         """A page is on a tier."""
@@ -78,7 +86,9 @@ class Replica:
                 self.orphans.append(f"stored below a page that is on no tier: {self.shown(event)}")
         old = self.pages.get(event.page)
         if old is not None and old != name and self.somewhere(old):
-            self.renamed.append(f"this id stands for another page, which is there: {self.shown(event)}")
+            self.renamed.append(
+                f"this id stands for another page, which is there, {self.page(event.page)}: {self.shown(event)}"
+            )
         self.pages[event.page] = name
         self.roots[name] = root if event.parent is None else self.roots[start]
         if self.heard.stored(event.tier, name):

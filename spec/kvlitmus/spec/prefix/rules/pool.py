@@ -12,7 +12,7 @@ nobody cancel out.  So the rules compare *sets*.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kvlitmus.spec.law.facts import fact
@@ -129,6 +129,37 @@ def numbered(setting: Setting) -> str:
     if setting.config.pool == "host":
         return "this configuration is a host pool, pages from 0"
     return "by the profile's reserved"
+
+
+def misplaced(
+    usable: Collection[PageNo], homes: Mapping[str, Collection[PageNo]], excused: Collection[PageNo] = ()
+) -> str:
+    """In words which pages have no home, or two, or are no pages of the pool; ``excused``: those that need none."""
+    where: dict[PageNo, list[str]] = {page: [] for page in usable}
+    for home, pages in homes.items():
+        for page in pages:
+            where.setdefault(page, []).append(home)
+    told = [
+        f"page {page} is {' and '.join(found)}{'' if page in usable else ', and no page of the pool'}"
+        if found
+        else f"page {page} has no home"
+        for page, found in sorted(where.items())
+        if len(found) > 1 or page not in usable or not (found or page in excused)
+    ]
+    return ", ".join(told)
+
+
+@fact(3)
+def odd_homes(
+    usable: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    cached_homes: Sequence[PageNo],
+    owned_after: frozenset[PageNo],
+    waiting_after: frozenset[PageNo],
+) -> str:
+    """In words which pages have no home or two, for whoever reads of them."""
+    homes = {"free": free_after, "cached": cached_homes, "owned": owned_after}
+    return misplaced(usable, homes, waiting_after)
 
 
 # Rules
@@ -295,7 +326,7 @@ def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: fro
     kind=Kind.STATE,
     source="R-DEV-04, R-HOST-07, R-TR-09; sglang#27731",
     reference="prefix.perform.free_pages",
-    allowed="each of {usable} in exactly one of: free, cached, owned by a request or caller",
+    allowed="each of {usable} in exactly one of: free, cached, owned by a request or caller; here {odd_homes}",
 )
 def every_page_has_exactly_one_home(
     usable: frozenset[PageNo],

@@ -22,8 +22,8 @@ from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.host_known import certain_run, more_available
 from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.observed import Pairs, as_shown
+from kvlitmus.spec.prefix.rules.pool import misplaced
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost
@@ -265,6 +265,17 @@ def failed(below: Tiers, kind: str) -> frozenset[Name]:
     return frozenset(name for work in below.ended if work.failed and work.job.kind == kind for name in work.names)
 
 
+@fact(3)
+def odd_host_homes(
+    host_usable: frozenset[PageNo],
+    host_free: Sequence[PageNo],
+    host_listed: Sequence[PageNo],
+    host_moving: Sequence[PageNo],
+) -> str:
+    """In words which pages of the host have no home or two, for whoever reads of them."""
+    return misplaced(host_usable, {"free": host_free, "in the tree": host_listed, "in flight": host_moving})
+
+
 # Rules
 
 
@@ -274,7 +285,7 @@ def failed(below: Tiers, kind: str) -> frozenset[Name]:
     needs=("tiers",),
     source="map §2.2, I1, R-PFC-02, R-WB-06",
     reference="prefix.hierarchy.host_homes",
-    allowed="each host page in one of: free, the tree, work in flight",
+    allowed="each host page in one of: free, the tree, work in flight; here {odd_host_homes}",
     premise="host_taken",
 )
 def a_host_page_has_one_home(
@@ -291,7 +302,7 @@ def a_host_page_has_one_home(
     needs=("tiers",),
     source="map §2.2, I1, R-PFC-02, R-LIFE-04",
     reference="prefix.hierarchy.host_homes",
-    allowed="all of {host_usable} accounted for",
+    allowed="all of {host_usable} accounted for; here {odd_host_homes}",
     premise="host_taken",
 )
 def no_host_page_is_lost(
