@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from kvlitmus.conformance.generate.schedule import Op
+from kvlitmus.conformance.isolation.current_run import MethodMask
 from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run.cause import cause_of
+from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.minimise import Short, choose, minimise
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import (
@@ -24,8 +26,10 @@ from kvlitmus.conformance.run.verdicts import (
     missing,
     shortest,
 )
+from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.spec.law.rule import Rule, Strength
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.words.policies import WRITES
 
 ALL = frozenset(PORTS) | {"lookup", "reattach", "scheme"}
 RULES = all_rules()
@@ -177,6 +181,52 @@ def test_undefined_misuse_is_not_applicable_unless_forced(misuse: str, force: bo
 def test_a_target_that_declines_everything_is_not_applicable() -> None:
     said = verdict_on("POOL-01", [result(unsupported="only page 64")], Scope(capabilities=ALL))
     assert (said.verdict, said.reason) == (Verdict.NOT_APPLICABLE, "configuration declined: only page 64")
+
+
+def test_what_a_run_that_stopped_happened_to_leave_out_is_no_ground() -> None:
+    """The reason is the port that lacks, whichever items were played before the run stopped."""
+    alone = Scope(capabilities=frozenset({"pool"}), stopped=True)
+    for needs in ("reset", "group", "steps"):
+        said = verdict_on("POOL-13", [result(unsupported=f"a/b needs {needs}", left_out=True, capabilities=[])], alone)
+        assert (said.verdict, said.reason) == (Verdict.NOT_APPLICABLE, verdict_on("POOL-13", [], alone).reason)
+    asked = verdict_on("POOL-01", [result(unsupported="no attach", left_out=True)], Scope(capabilities=ALL))
+    assert (asked.verdict, asked.reason) == (Verdict.NOT_APPLICABLE, "configuration not asked for: no attach")
+
+
+class PoolAlone:
+    """The pool of the specimen, and nothing else of it."""
+
+    profile = specimen.profile
+
+    def make(self, config: Config) -> object:
+        others = (method for port, methods in PORTS.items() if port != "pool" for method in methods)
+        return MethodMask(specimen.make(config), frozenset(others))
+
+
+def test_nothing_is_found_in_a_pool_alone() -> None:
+    """What goes by what is found has nothing to judge there; EVICT-24 says what an allocation takes, of any pool."""
+    play = run_item(PoolAlone(), Item(kind="random", config=Config(), seed=1, ops=60), Options())
+    assert play.steps > 40
+    found = conclude(all_rules(), [play], [], Scope(capabilities=frozenset({"pool"})))
+    idle = {one.rule for one in found if one.verdict is Verdict.PASSED}
+    assert {rule for rule in idle if not rule.startswith(("POOL-", "PORT-", "MISUSE-"))} == {"EVICT-24"}
+    evict = next(one for one in found if one.rule == "EVICT-20")
+    assert evict.reason == "the target offers no lookup"
+
+
+def test_a_rule_that_breaks_under_one_write_policy_alone_says_so() -> None:
+    labels = [f"page=4 lru host=8 {write}" for write in WRITES]
+    broken = [finding("BACKUP-01", item=f"i {label}") for label in labels]
+
+    def only(*under: int, played: int = 3) -> str:
+        many = [
+            ItemResult(item=f"i {label}", config=label, steps=1, findings=[broken[at]] if at in under else [])
+            for at, label in enumerate(labels[:played])
+        ]
+        return group(many)[0].only
+
+    assert only(2) == WRITES[2]
+    assert only(0, 2) == "" and only(0, played=1) == ""
 
 
 def test_matches_without_slots_leave_their_rule_out() -> None:

@@ -217,7 +217,7 @@ def told(
     """
     finding = group.finding
     rules = rules or [main_rule(finding.rules)]
-    yield caused(group.cause, style)
+    yield caused(group.cause, style, group.only)
     for id in rules:
         yield from stated(texts[id], style, "red" if texts[id].must else "yellow")
     yield ""
@@ -242,9 +242,9 @@ def told(
         yield from labelled("replay", style.paint(replay, "blue"), style, wrap=False)
 
 
-def caused(cause: Cause, style: Style) -> str:
-    """What a finding is known by, as it begins each counterexample."""
-    return style.paint(f"cause {cause.id}", "bold") + f" ({cause.about})"
+def caused(cause: Cause, style: Style, only: str = "") -> str:
+    """What a finding is known by, as it begins each counterexample; ``only``: the one write policy that shows it."""
+    return style.paint(f"cause {cause.id}", "bold") + f" ({cause.about}{f', only under {only}' if only else ''})"
 
 
 def parted(finding: Finding, style: Style) -> Iterator[str]:

@@ -29,6 +29,7 @@ from kvlitmus.spec.law.facts import FACTS
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Rule, Strength
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.words.policies import WRITES
 
 FLAT = "a cache without a host tier"
 """What the rules on calls to flat caches need; no adapter declares it."""
@@ -185,13 +186,15 @@ class Scope:
 class Group:
     """Findings that say the same: the shortest of them, and all items in which its first rule was broken.
 
-    ``leads``: it broke without another rule having been muted before.  ``cause``: what it is known by.
+    ``leads``: it broke without another rule having been muted before.  ``cause``: what it is known by.  ``only``: the
+    write policy under which alone the rule was broken, where more than one was played.
     """
 
     finding: Finding
     cause: Cause
     items: list[str] = field(default_factory=list)
     leads: bool = True
+    only: str = ""
 
 
 def explanation(finding: Finding) -> str:
@@ -225,7 +228,18 @@ def group(results: Sequence[ItemResult], minimal: Sequence[Short] = ()) -> list[
         known.items = items.get(known.finding.rules[0], [finding.item])
         if (not short.leads, len(finding.calls)) < (not known.leads, len(known.finding.calls)):
             known.finding, known.leads = finding, short.leads
+    written = {write_of(result) for result in results if result.steps} - {""}
+    by_item = {result.item: result for result in results}
+    for each in groups.values():
+        under = {write_of(by_item[item]) for item in each.items if item in by_item}
+        each.only = under.pop() if len(under) == 1 and len(written) > 1 else ""
     return list(groups.values())
+
+
+def write_of(result: ItemResult) -> str:
+    """The write policy of the configuration that an item was played in; empty where there is none."""
+    words = result.config.split()
+    return next((one for one in WRITES if one in words), "")
 
 
 def shortest(groups: Sequence[Group], rule: str) -> int | None:
@@ -394,8 +408,11 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
     played = [result for result in results if not result.unsupported and not result.error]
     capabilities = scope.capabilities.union(*(result.capabilities for result in results))
     if results and all(result.unsupported for result in results):
-        first = results[0]
-        return f"configuration {'not asked for' if first.left_out else 'declined'}: {first.unsupported}"
+        declined = next((result for result in results if not result.left_out), None)
+        if declined is not None:
+            return f"configuration declined: {declined.unsupported}"
+        if not scope.stopped:  # else it is what happened to be played first
+            return f"configuration not asked for: {results[0].unsupported}"
     if capabilities or played:
         lacking = missing(rule, capabilities)
         if lacking == {"scheme"}:
@@ -449,6 +466,8 @@ def missing(rule: Rule, capabilities: frozenset[str]) -> frozenset[str]:
             lacking.add("inspect")
         elif name in SITUATIONS and SITUATIONS[name] not in capabilities:
             lacking.add(SITUATIONS[name])
+        elif name == "unexplained" and capabilities.isdisjoint(("lookup", "requests")):
+            lacking.add("lookup")
         elif name in OWNING and capabilities.isdisjoint(("pool", "requests")):
             lacking.add("pool")
         elif depth == 1 and FACT_NEEDS.get(name, "pool") not in capabilities:

@@ -66,6 +66,11 @@ class Setting:
         return layout_of(config.components, config.page_size, config.pages, config.host_pages)
 
     @property
+    def bare(self) -> bool:
+        """Whether it is a pool alone, in which nothing can be found."""
+        return "pool" in self.capabilities and self.capabilities.isdisjoint(("lookup", "requests"))
+
+    @property
     def steps(self) -> bool:
         """Whether the jobs can be seen, and go on one by one."""
         return "steps" in self.capabilities

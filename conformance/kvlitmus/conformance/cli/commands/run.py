@@ -265,6 +265,8 @@ def finish(
 ) -> None:
     """Conclude: verdicts, baseline, saved failures, exit code."""
     run.groups = [] if run.scope.changed else group(run.results, minimal)
+    for one in run.groups if run.scope.stopped else ():
+        one.only = ""  # under the other policies it may not have been played yet
     run.verdicts = conclude(run.rules, run.results, run.groups, run.scope)
     if known is not None:
         run.baseline = baselines.compare(known, run.verdicts, run.groups, run.version, partial=run.scope.partial)

@@ -31,9 +31,9 @@ HANDED_OUT = (On.GROW, On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BAT
 
 
 @fact(0, unseen=True)
-def unexplained(then: State) -> Sequence[Name]:
+def unexplained(setting: Setting, then: State) -> Sequence[Name] | Unknown:
     """Pages that the call showed to be there, or gone, as no eviction in the policy's order can have left them."""
-    return then.doubt.odd
+    return UNKNOWN if setting.bare else then.doubt.odd
 
 
 @fact(0, unseen=True)
