@@ -185,10 +185,11 @@ def test_every_choice_is_written_where_a_port_reads_it() -> None:
         assert profile == Profile() and read <= set(named) and unread.isdisjoint(named)
 
 
-def test_an_adapter_of_four_ports_is_short() -> None:
-    """What a newcomer reads at once: at most 130 lines for a flat cache."""
+def test_an_adapter_of_the_usual_ports_is_short() -> None:
+    """What a newcomer reads at once: at most 130 lines for a flat cache that can be looked at."""
     assert main(["init-adapter", "short.py"]) == 0
     assert len(Path("short.py").read_text().splitlines()) <= 130
+    assert "view" in methods(Path("short.py").read_text()), "without it one bug is a dozen broken rules"
 
 
 POOL = """

@@ -24,8 +24,8 @@ from kvlitmus.spec.interface import PORTS, cache, components, plans, ranks, spar
 from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.profile import PROFILE_VALUES, Profile
 
-USUAL = ("pool", "tree", "locks", "evict")
-"""The ports of a prefix cache, when none are named."""
+USUAL = ("pool", "tree", "locks", "evict", "inspect")
+"""The ports of a prefix cache, when none are named: without a snapshot one bug shows as many, and far from its call."""
 
 CHOICES = "docs/implement.md"
 """The page that says what each method owes, and what each choice means."""
@@ -38,7 +38,7 @@ STEPS = (
 )
 """What to do with the file."""
 
-BUILD = "Build, and import, a fresh cache here; what is reserved is beside config.pages."
+BUILD = "Build, and import, a fresh cache here; reserved pages are extra."
 
 DOES: Mapping[str, tuple[str, str]] = {
     "page_size": ("range(1, 1025)", "slots in a page"),

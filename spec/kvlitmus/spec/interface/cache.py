@@ -76,7 +76,7 @@ class NodeView(NamedTuple):
 
 
 class View(NamedTuple):
-    """A full snapshot: the numbers of the pages on the free list, as they stand, and the nodes of the tree."""
+    """The free list as it stands (page numbers), and the nodes."""
 
     free: Sequence[int]
     nodes: Sequence[NodeView] = ()

@@ -184,7 +184,7 @@ def add_mutants(parser: argparse.ArgumentParser) -> None:
 
 INIT_EXAMPLES = """\
 examples:
-  kvlitmus init-adapter my_cache.py                        pool, tree, locks, evict
+  kvlitmus init-adapter my_cache.py                        pool, tree, locks, evict, inspect
   kvlitmus init-adapter my_cache.py --ports pool,counters  what the cache really has
   kvlitmus init-adapter my_cache.py --ports all            everything, to delete what doesn't apply
   kvlitmus init-adapter --list                             the ports, and what each is about
