@@ -7,7 +7,8 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -18,7 +19,7 @@ from kvlitmus.conformance.report.form import rows, spans
 from kvlitmus.conformance.report.progress import Progress, left
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.run import baseline
-from kvlitmus.conformance.run.cause import cause_of
+from kvlitmus.conformance.run.cause import Cause, cause_of
 from kvlitmus.conformance.run.results import Finding, ItemResult
 from kvlitmus.conformance.run.verdicts import Scope, conclude, exit_code, group
 from kvlitmus.conformance.support.brief import brief
@@ -342,3 +343,25 @@ def test_an_estimate_of_what_is_left_is_given_once_it_is_one() -> None:
     assert left(60.0, 100, 100) == ""
     assert left(60.0, 50, 100) == "about 60 s left"
     assert left(60.0, 10, 100) == "about 9 min left"
+
+
+def test_a_target_is_named_once_and_a_baseline_says_what_its_cause_breaks_now() -> None:
+    named = SimpleNamespace(
+        target_name="mine:target",
+        target_version="target mine 3",
+        configs=[1],
+        rules={},
+        planned=2,
+        scope=Scope(depth=3),
+    )
+    assert terminal.heading(cast("Any", named), Style()).startswith("judging mine:target mine 3: ")
+    group = SimpleNamespace(cause=Cause("evict-00000000", ""), finding=SimpleNamespace(rules=["EVICT-21"]))
+    entry = cast("Any", SimpleNamespace(cause="evict-00000000"))
+    assert "breaks now is EVICT-21" in terminal.met_otherwise(cast("Any", SimpleNamespace(groups=[group])), entry)
+    assert terminal.met_otherwise(cast("Any", SimpleNamespace(groups=[])), entry) == ": take the entry out"
+
+
+def test_what_was_skipped_is_folded_away_in_a_summary() -> None:
+    page = summary.render(document.document(make_run()))
+    _, _, folded = page.partition("<details><summary>")
+    assert re.match(r"\d+ rules skipped, and why</summary>\n\n- ⏭️", folded) and folded.endswith("</details>\n")

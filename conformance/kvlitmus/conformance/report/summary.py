@@ -119,16 +119,19 @@ def _noteworthy(outcomes: list[tuple[RuleRow, CaseOutcome]]) -> Iterator[str]:
 
 
 def _skipped(outcomes: list[tuple[RuleRow, CaseOutcome]]) -> Iterator[str]:
-    """Why rules were skipped: what was not judged must not read as passed."""
+    """Why rules were skipped, folded away: what was not judged must not read as passed, nor hide what was."""
     reasons: dict[str, list[str]] = {}
     for rule, one in outcomes:
         if one.kind == "skipped":
             reasons.setdefault(one.message, []).append(escape(rule["id"], 40))
+    if reasons:
+        yield f"<details><summary>{counted(sum(map(len, reasons.values())), 'rule')} skipped, and why</summary>"
+        yield ""
     for reason, ids in sorted(reasons.items(), key=lambda row: -len(row[1])):
         more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
         yield f"- {MARKS['skipped']} {escape(reason, 300)}: {', '.join(ids[:MOST_NAMED])}{more}"
     if reasons:
-        yield ""
+        yield from ("", "</details>", "")
 
 
 def cut(lines: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.form import spans
 from kvlitmus.conformance.report.style import Style
+from kvlitmus.conformance.run.baseline import Entry
 from kvlitmus.conformance.run.cause import Cause
 from kvlitmus.conformance.run.results import Finding, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, main_rule, shortest
@@ -57,11 +58,22 @@ def words(verdict: str) -> str:
 
 def heading(run: Run, style: Style) -> str:
     """The first line."""
-    target = harmless(" ".join(part for part in (run.target_name, run.target_version) if part))
+    stated = run.target_version.removeprefix("target ")  # it stands behind the name of the target
+    target = harmless(" ".join(part for part in (run.target_name, stated) if part))
     configs, rules = len(run.configs), len(run.rules)
     return (
         f"judging {style.paint(target, 'bold')}: {rules} rule{'s' * (rules != 1)}, "
         f"{configs} configuration{'s' * (configs != 1)}, {run.planned} items, depth {run.scope.depth}"
+    )
+
+
+def met_otherwise(run: Run, entry: Entry) -> str:
+    """What to do about an entry that was not met; a cause of that id may break another rule."""
+    others = {rule for one in run.groups if one.cause.id == entry.cause for rule in one.finding.rules}
+    if not others:
+        return ": take the entry out"
+    return (
+        f" with this rule: what {entry.cause} breaks now is {', '.join(sorted(others))}, and an entry is for one rule"
     )
 
 
@@ -350,7 +362,7 @@ def notes(run: Run, style: Style) -> Iterator[str]:
     lines += [(line, "dim") for line in unplayed("not asked for", run.left_out())]
     if run.baseline:
         lines += [
-            (f"baseline: {entry.cause} ({entry.rule}) is listed, but was not met: take the entry out", "red")
+            (f"baseline: {entry.cause} ({entry.rule}) is listed, but was not met{met_otherwise(run, entry)}", "red")
             for entry in run.baseline.stale
         ]
         lines += [
