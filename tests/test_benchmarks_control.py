@@ -262,6 +262,7 @@ def test_the_page_is_written_from_results_and_says_which_core_ran(
     rows = {"comb": {"cells": {"10 turns, match": {"ours": stat(1), "ours, in Python": stat(2, 5)}}, "facts": {}}}
     data = {
         "date": "now",
+        "commit": "a1b2c3d",
         "machine": {"cpu": "a processor", "cores": 2},
         "load_before": [0.5],
         "goals": [],
@@ -272,7 +273,7 @@ def test_the_page_is_written_from_results_and_says_which_core_ran(
     control_page.write(result)
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old figures" not in text
-    assert "runs on its core `native`" in text
+    assert "runs on its core `native`" in text and "now, commit `a1b2c3d`, a processor" in text
     (not_run,) = [line for line in text.splitlines() if line.startswith("Not run: ")]
     assert TITLES["sha"] in not_run and TITLES["comb"] not in not_run
     assert "kvlitmus 1.00 (1.00) · kvlitmus, in Python 2.00 (5.00, *noisy*)" in text
