@@ -273,7 +273,7 @@ def test_the_page_is_written_from_results_and_says_which_core_ran(
     control_page.write(result)
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old figures" not in text
-    assert "runs on its core `native`" in text and "now, commit `a1b2c3d`, a processor" in text
+    assert "runs on its core `native`" in text and "now, commit `a1b2c3d`,\na processor" in text
     (not_run,) = [line for line in text.splitlines() if line.startswith("Not run: ")]
     assert TITLES["sha"] in not_run and TITLES["comb"] not in not_run
     assert "kvlitmus 1.00 (1.00) · kvlitmus, in Python 2.00 (5.00, *noisy*)" in text

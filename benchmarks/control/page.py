@@ -34,7 +34,8 @@ def rendered(data: Mapping[str, Any], name: str) -> str:
     cores = {run["versions"].get("core") for run in data["runs"].values()} - {None}
     met = sum(goal["met"] is True for goal in data["goals"])
     lines = [
-        f"`benchmarks/results/{name}`: {data['date']}, commit `{data['commit']}`, {machine['cpu']}, {machine['cores']} cores,",
+        f"`benchmarks/results/{name}`: {data['date']}, commit `{data['commit']}`,",
+        f"{machine['cpu']}, {machine['cores']} cores,",
         f"load average {data['load_before'][0]:.1f} when it began. {met} of {len(data['goals'])} goals are met.",
         f"*kvlitmus* runs on its core `{'` or `'.join(sorted(cores)) or 'python'}`.",
         *lacking(data),
