@@ -236,7 +236,7 @@ def test_a_pool_that_takes_a_host_pool_for_a_device_is_told_so() -> None:
     item = Item(kind="random", config=Config(page_size=4, pool="host"), seed=1, ops=30)
     found = run_item(written_target("allocator", "pool", text), item, Options()).findings[0]
     assert found.rules[0] == "POOL-06"
-    assert found.allowed.endswith(", 31}: this configuration is a host pool, pages from 0")
+    assert found.allowed.endswith("this configuration is a host pool, pages from 0")
 
 
 @pytest.mark.parametrize("ports", ["pool", "pool,tree,locks,evict,tiers,host,data", "tiers,host", "pool,store,tiers"])

@@ -238,7 +238,8 @@ def test_a_target_that_can_not_be_judged_says_why_in_a_line(pytester: pytest.Pyt
     pytester.makepyfile(target_of_mine="raise RuntimeError('no GPU here')")
     result = pytester.runpytest_subprocess(*PLUGIN, "--kvlitmus", "target_of_mine:target", "-k", "LOCK-01 or LOCK-02")
     result.assert_outcomes(errors=2, deselected=len(all_rules()) - 1)
-    assert [line for line in result.outlines if line.endswith("can't be loaded: RuntimeError: no GPU here")]
+    why = "can't be loaded: RuntimeError: no GPU here (target_of_mine.py, line 1 in <module>)"
+    assert [line for line in result.outlines if line.endswith(why)]
     result.stdout.no_fnmatch_line("*Traceback*")
 
 

@@ -19,9 +19,6 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run import targets
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 
-TOLD: list[str] = []
-"""What was said last to be waited for."""
-
 
 @dataclass(slots=True, kw_only=True)
 class Session:
@@ -82,16 +79,25 @@ def limits_of(args: argparse.Namespace) -> supervisor.Limits:
         start_seconds=max(args.start_timeout, args.timeout),
         memory_mb=args.memory,
         again_seconds=args.timeout / 2 if getattr(args, "first", False) else None,
-        on_wait=lambda text, option: waiting(f"{text} ({option})"),
+        on_wait=waiting(limited=True),
     )
 
 
-def waiting(text: str, _: str = "") -> None:
-    """Say that a call takes long, in a line that stays, beside whatever moves; what two workers wait for, once."""
-    if text in TOLD:
-        return
-    TOLD[:] = [text]
-    print(f"{chr(13) + chr(27) + '[K' if sys.stderr.isatty() else ''}  {text}", file=sys.stderr, flush=True)
+def waiting(*, limited: bool) -> Callable[[str, str], None]:
+    """What says that a call takes long, in a line that stays, beside whatever moves; what two workers wait for, once.
+
+    limited: whether the command has the options that change limits, which then are named.
+    """
+    told: set[str] = set()
+
+    def wait(text: str, option: str) -> None:
+        if text not in told:
+            told.clear()
+            told.add(text)
+            clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+            print(f"{clear}  {text} ({option})" if limited else f"{clear}  {text}", file=sys.stderr, flush=True)
+
+    return wait
 
 
 def ask(ref: targets.TargetRef, limits: supervisor.Limits | None = None) -> Session:
@@ -99,7 +105,7 @@ def ask(ref: targets.TargetRef, limits: supervisor.Limits | None = None) -> Sess
 
     Raises :class:`UsageError` for one that isn't there, :class:`TargetFailed` for one that can't be imported or made.
     """
-    limits = limits or supervisor.Limits(on_wait=waiting)
+    limits = limits or supervisor.Limits(on_wait=waiting(limited=False))
     try:
         return Session(ref=ref, info=supervisor.probe(ref, limits=limits), limits=limits)
     except targets.UnknownTarget as error:

@@ -125,10 +125,10 @@ def claimable(unlocked_count: Tokens, may_evict: bool) -> Tokens:
 
 @fact(0)
 def numbered(setting: Setting) -> str:
-    """Why the pages of the pool have the numbers that they have."""
+    """Why the pages of the pool have the numbers that they have: what is reserved there."""
     if setting.config.pool == "host":
-        return "this configuration is a host pool, pages from 0"
-    return "by the profile's reserved"
+        return "nothing is, this configuration is a host pool, pages from 0"
+    return "as the profile says"
 
 
 def misplaced(
@@ -242,7 +242,7 @@ def an_allocation_comes_from_the_free_list(
     on=ALLOCATIONS,
     source="R-DEV-02",
     reference="prefix.perform.free_pages",
-    allowed="pages {usable}: {numbered}",
+    allowed="pages {usable}; reserved: {numbered}",
     premise="granted_pages",
 )
 def an_allocation_stays_within_the_usable_pages(granted_pages: frozenset[PageNo], usable: frozenset[PageNo]) -> bool:
