@@ -283,6 +283,9 @@ def test_the_committed_reports_are_whole_and_say_what_was_judged() -> None:
 OF_EACH_KIND = {f"sglang-0.5.13.post1-{kind}" for kind in ("device-pool", "file", "hi-mamba", "hisparse")}
 """Targets whose steps are judged again by day; all others are at night."""
 
+FEW = {"vllm-0.33.0-flat", "sglang-0.5.13.post1-swa-mamba", "sglang-0.5.23-swa-mamba", "sglang-0.5.23-swa-mamba-rust"}
+"""Targets of which ten items and more are on record, since few litmus tests are for what they have; of others 20."""
+
 
 @pytest.mark.parametrize(
     "target",
@@ -291,7 +294,7 @@ OF_EACH_KIND = {f"sglang-0.5.13.post1-{kind}" for kind in ("device-pool", "file"
 def test_recorded_steps_are_judged_again_without_the_release(target: str) -> None:
     """By the rules of its build they give what its report says."""
     outcome = again.judge(corpus.PEERS / f"{target}.steps.xz")
-    assert outcome.header["target"] == target and outcome.items >= 10 and outcome.steps > 500
+    assert outcome.header["target"] == target and outcome.items > (9 if target in FEW else 20) and outcome.steps > 500
     data = results.reports()[target]
     if not results.stale(data):
         broken = {rule for name, rule in broken_rules({target: data}) if name == target}

@@ -168,7 +168,7 @@ def document(run: Run) -> Report:
 
 
 def _config(run: Run, config: Config) -> ConfigRow:
-    results = [result for result in run.results if result.config == config.label]
+    results = run.by_config().get(config.label, [])
     return {
         "label": config.label,
         **to_json(config),

@@ -112,11 +112,12 @@ def choice_of_jobs(
     late = isinstance(call, calls.INSERTS) and not any(job.kind == PUT for job in fresh)
     # What could not begin shows in no job; what could not begin again stays listed, behind the others.
     tried = before.failing - after.failing
+    unknown = uncounted(call, setting)
     choice = choice._replace(
         late=late,
         copies=runs(BACKUP),
-        uncounted=uncounted(call, setting),
-        filtered=(setting.profile.backup_filter == "own" or uncounted(call, setting)) and BACKUP not in tried,
+        uncounted=unknown,
+        filtered=(setting.profile.backup_filter == "own" or unknown) and BACKUP not in tried,
         postponed=setting.profile.backup_moment == "tick" and isinstance(call, calls.INSERTS) and BACKUP not in tried,
         landed=any(job.landed for job in fresh if job.kind in COPIES),
     )

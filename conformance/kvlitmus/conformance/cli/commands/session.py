@@ -88,14 +88,14 @@ def waiting(*, limited: bool) -> Callable[[str, str], None]:
 
     limited: whether the command has the options that change limits, which then are named.
     """
-    told: set[str] = set()
+    told = ""
 
     def wait(text: str, option: str) -> None:
-        if text not in told:
-            told.clear()
-            told.add(text)
-            clear = "\r\x1b[K" if sys.stderr.isatty() else ""
-            print(f"{clear}  {text} ({option})" if limited else f"{clear}  {text}", file=sys.stderr, flush=True)
+        nonlocal told
+        if text != told:
+            told = text
+            clear, more = "\r\x1b[K" if sys.stderr.isatty() else "", f" ({option})" if limited else ""
+            print(f"{clear}  {text}{more}", file=sys.stderr, flush=True)
 
     return wait
 
