@@ -221,6 +221,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         patience = 0.0 if item.stash.get(_FAILED, False) else ENDING
         left = _watch.left(patience, shared=nextitem is not None)
         processes.end(left)
+        if nextitem is None or nextitem.path != item.path:
+            gc.freeze()  # what the tests of a file have left is looked through by no collection of a later one
     if left:
         pytest.fail("the test left processes behind: " + "; ".join(left.values()), pytrace=False)
 

@@ -95,14 +95,15 @@ def test_rendered_parts_are_renewed_and_the_rest_is_left_alone() -> None:
         implement_page.filled("<!-- nowhere -->\n<!-- end -->\n")
 
 
-@pytest.mark.slow
-def test_the_cache_that_was_written_from_the_page_passes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kvlitmus", "run", "examples.flat_cache:target", "--report", "report.json"]
+@pytest.mark.parametrize("steps", [250, pytest.param(4_000, marks=pytest.mark.nightly)])
+def test_the_cache_that_was_written_from_the_page_passes(steps: int, tmp_path: Path) -> None:
+    words = ["examples.flat_cache:target", "--report", "report.json", "--steps", str(steps)]
+    command = [sys.executable, "-m", "kvlitmus", "run", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     report: Any = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    assert report["options"]["full"] and report["options"]["depth"] == 3
+    assert report["options"]["full"] is (steps == 4_000) and report["options"]["depth"] == 3
     verdicts = {rule["id"]: rule["verdict"] for rule in rows(report)}
     assert set(verdicts.values()) == {"passed", "not_applicable"}
     unseen = {

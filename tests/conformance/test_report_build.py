@@ -63,7 +63,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for room in ("spec", "reference", "conformance"):
-            shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / room, folder / room)  # with bytecode, which is compiled anew where a file changes
 
     def change(self, old: str, new: str, file: str = "*.py", *, optional: bool = False) -> None:
         """Replace whatever matches, everywhere or in files of one name; something must, unless it is optional."""

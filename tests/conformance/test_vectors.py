@@ -50,7 +50,7 @@ def test_reference_and_specimen_pass_a_vector_and_it_leads_to_its_rules(id: str)
 def test_a_mutant_is_killed_by_its_vector_alone(id: str) -> None:
     vector = all_vectors()[id]
     mutant = all_mutants()[mutant_of(vector)]
-    (found, *_) = run_item(mutant.target, item_of(vector), Options()).findings
+    (found, *_) = run_item(mutant.target, item_of(vector), Options(reruns=0, shrink_trials=0)).findings
     assert set(found.rules) & set(mutant.kills), "by a rule that it names"
     assert set(vector.rules) <= set(found.rules)
 
@@ -91,7 +91,7 @@ def test_a_target_without_the_ports_declines_a_vector() -> None:
 def test_a_vector_that_is_broken_on_a_target_is_shrunk_like_any_schedule() -> None:
     vector = next(one for one in all_vectors().values() if mutant_of(one) == "memo-of-matches")
     long = replace(vector, schedule=(Op("match"), *vector.schedule, Op("match")))
-    (found, *_) = run_item(all_mutants()["memo-of-matches"].target, item_of(long), Options()).findings
+    (found, *_) = run_item(all_mutants()["memo-of-matches"].target, item_of(long), Options(reruns=0)).findings
     assert len(found.schedule) <= len(vector.schedule)
 
 

@@ -26,13 +26,13 @@ from kvlitmus.zoo.block_requests import BlockRequests, BlockRequestsTarget
 from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, BlockTable, namespace_of
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
 
-STEPS = 1_200
+STEPS = 900
 """Of each cache at the full depth; the nightly command plays more."""
 
 STEPS_BELOW = 400
 """Of each cache at each other depth."""
 
-NULL_STEPS = 1_000
+NULL_STEPS = 700
 """Of each null mutant at each depth below the full one: there are so many that more of each would take minutes."""
 
 NULL = [one for one in all_mutants().values() if one.null]

@@ -120,11 +120,9 @@ def test_a_namespace_may_cache_something_when_it_goes() -> None:
 def collected() -> Iterator[Callable[[int], None]]:
     """Lets the next collection be when so many more objects have been made."""
     before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()  # what else there is takes no part
+    gc.freeze()  # what else there is takes no part, now or later
     yield lambda objects: gc.set_threshold(gc.get_count()[0] + objects, *before[1:])
     gc.set_threshold(*before)
-    gc.unfreeze()
 
 
 class Loop:

@@ -45,7 +45,7 @@ FLAT = (
 )
 TIERED = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)
 CONFIGS = (*FLAT, *TIERED)
-SEEDS = range(4)
+SEEDS = range(3)
 OPERATIONS = 150
 LEGAL = {
     f"{one.id}-{config.label}": (one, config)

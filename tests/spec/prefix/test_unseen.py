@@ -181,8 +181,14 @@ def test_every_optional_field_is_left_out_once_or_means_something() -> None:
     assert OPTIONAL.keys().isdisjoint(MEANS_SOMETHING)
 
 
+AT_NIGHT = {"TierNode.hits", "TierNode.locks"}
+"""Fields that are left out of a flat cache by day."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("what", OPTIONAL)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[pytest.mark.nightly] * (what in AT_NIGHT)) for what in OPTIONAL]
+)
 def test_what_is_left_out_no_rule_says_was_right(what: str) -> None:
     results = played(what, nothing)
     assert [finding.rules for result in results for finding in result.findings] == []
