@@ -1,0 +1,197 @@
+"""Every call of the ports on a tape: its arguments and its answer as JSON, and back.
+
+``CALLS["match"].arguments((key,), {}, operands)`` is what stands under ``"args"`` and ``"kwargs"``, ``.answered(hit,
+operands)`` what stands under ``"answer"``; ``.given`` and ``.told`` read them.  ``operands``
+(:class:`~kvlitmus.conformance.tape.operands.Operands`) is one for each play and way; its ``step`` is set before.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, get_args, get_type_hints
+
+from kvlitmus.conformance.tape.forms import ANYTHING, Form, FormError, Json, Named, form_of
+from kvlitmus.conformance.tape.operands import TAKES, Operands
+from kvlitmus.spec.interface import PORTS, cache, components, plans, ranks, sparse, stores, tiers
+from kvlitmus.spec.words.units import Key
+
+LENT: Mapping[str, int] = {"attach": 0, "plan_prefetch": 1}
+"""Calls that are handed something of the suite's, and which argument that is."""
+
+FILLED: Mapping[str, int] = {"store_get_into": 1}
+"""Calls that are handed buffers, and which argument these are."""
+
+TURNS, OTHER = "ranks_ask", "store_other"
+"""The call whose answer goes on, step by step, and the one whose answer another thread asks."""
+
+TOLD_ONCE = frozenset({"events", "component_events", "component_begun"})
+"""The looks that take what they see away."""
+
+LOOKS = (
+    frozenset({"available", "sizes", "view", "tiers", "jobs", "peek", "layers", "layers_ready", "occupied"})
+    | {"host_available", "failing", "component_available", "component_available_host", "component_free_places"}
+    | {"component_entries", "component_free_host", "component_host_entries", "ranks_view", "ranks_states"}
+    | {"sparse_shape", "sparse_available", "sparse_view", "sparse_copying", "sparse_transferring", "sparse_buffer"}
+    | {"sparse_prefills", "sparse_receives", "sparse_destinations", "sparse_device_available"}
+    | {"sparse_device_buffer", "store_yard", "store_strays"}
+    | TOLD_ONCE
+)
+"""The methods that only look."""
+
+
+class Beside(Protocol):
+    """Calls of no port: what an adapter may offer besides, and what an engine did by itself."""
+
+    def scribble(self) -> object:
+        """Overwrite the free list that the cache has handed out."""
+
+    def shares_free_list(self) -> bool:
+        """Whether that list lies in the memory of the cache's own."""
+
+    def write(self, slots: Sequence[int], key: Key, start: int = 0) -> None:
+        """An engine wrote the KV of a key's tokens, from ``start`` on, into these slots."""
+
+
+class Lent(NamedTuple):
+    """Stands for something of the suite's where steps are read."""
+
+    what: str
+
+
+class Call:
+    """The forms of one call."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        hints = get_type_hints(function)
+        parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
+        self.method = function.__name__
+        self.parameters: dict[str, Form] = {one.name: form_of(hints[one.name]) for one in parameters}
+        self.optional: dict[str, object] = {
+            one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty
+        }
+        self.answer = form_of(hints["return"])
+        self.turns: tuple[Form, ...] = tuple(map(form_of, get_args(hints["return"]))) if self.method == TURNS else ()
+
+    def __repr__(self) -> str:
+        return f"{self.method}({', '.join(self.parameters)})"
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def arguments(
+        self, args: Sequence[object], kwargs: Mapping[str, object], operands: Operands
+    ) -> tuple[list[Json], dict[str, Json]]:
+        """What stands under ``"args"`` and ``"kwargs"``."""
+        forms = list(self.parameters.values())
+        told: list[Json] = []
+        for at, value in enumerate(args):
+            if LENT.get(self.method) == at:
+                told.append({"lent": self.method})
+                continue
+            if FILLED.get(self.method) == at:
+                told.append({"lent": "buffers"})
+                continue
+            name = operands.name_of(value) if at in TAKES.get(self.method, ()) else None
+            form = forms[at] if at < len(forms) else ANYTHING
+            told.append(form.write(value if name is None else Named(name), operands))
+        return told, {
+            name: self.parameters.get(name, ANYTHING).write(value, operands) for name, value in kwargs.items()
+        }
+
+    def answered(self, answer: object, operands: Operands) -> Json:
+        """What stands under ``"answer"``; from now on the step's number names what it gave."""
+        return self.answer.write(operands.marked(self.method, answer), operands)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def given(
+        self, args: Sequence[Json], kwargs: Mapping[str, Json], operands: Operands
+    ) -> tuple[list[object], dict[str, object]]:
+        """The arguments again; raises :class:`FormError` that names the parameter."""
+        names = list(self.parameters)
+        if operands.strict:
+            self.check(args, kwargs)
+        positional = [self._read(names[at] if at < len(names) else "", one, operands) for at, one in enumerate(args)]
+        return positional, {name: self._read(name, one, operands) for name, one in kwargs.items()}
+
+    def check(self, args: Sequence[Json], kwargs: Mapping[str, Json]) -> None:
+        """Raise :class:`FormError` unless each parameter is given once, but for those that may be left out."""
+        by_place = list(self.parameters)[: len(args)]
+        names = [*by_place, *kwargs]
+        if (
+            len(args) > len(self.parameters)
+            or len(set(names)) < len(names)
+            or not self.parameters.keys() - self.optional.keys() <= set(names) <= self.parameters.keys()
+        ):
+            raise FormError(repr(self), {"args": list(args), "kwargs": dict(kwargs)})
+
+    def _read(self, name: str, told: Json, operands: Operands) -> object:
+        if type(told) is dict and told.keys() == {"lent"}:
+            return Lent(str(told["lent"]))
+        try:
+            return self.parameters.get(name, ANYTHING).read(told, operands)
+        except FormError as error:
+            raise FormError(f"the {name} of {self.method} to be {error.expected}", error.got) from None
+
+    def told(self, answer: Json, operands: Operands) -> object:
+        """The answer again, as it stands where it isn't as promised; raises :class:`FormError` for a bad tag."""
+        strict, operands.strict = operands.strict, False
+        try:
+            found = self.answer.read(answer, operands)
+        except FormError as error:
+            raise FormError(f"the answer of {self.method} to be {error.expected}", error.got) from None
+        finally:
+            operands.strict = strict
+        operands.noted(self.method, found)
+        return found
+
+
+def calls_of(*protocols: type) -> dict[str, Call]:
+    """The calls of these protocols, by method."""
+    return {
+        name: Call(function)
+        for protocol in protocols
+        for name, function in vars(protocol).items()
+        if inspect.isfunction(function) and not name.startswith("_")
+    }
+
+
+_METHODS = frozenset(name for names in PORTS.values() for name in names)
+
+CALLS: Mapping[str, Call] = {
+    name: call
+    for module in (cache, tiers, components, ranks, sparse, stores)
+    for protocol in vars(module).values()
+    if isinstance(protocol, type)
+    and protocol.__module__ == module.__name__
+    and getattr(protocol, "_is_protocol", False)
+    for name, call in calls_of(protocol).items()
+    if name in _METHODS
+} | calls_of(Beside)
+"""Every call, by its method."""
+
+DOES: Mapping[str, Call] = calls_of(tiers.PageStore, plans.HostPool)
+"""What a cache may do with what it is lent."""
+
+READS = CALLS["store_get"]
+"""What another thread asks the handle that ``store_other`` gave."""
+
+
+def look_key(method: str, args: Sequence[Json] = ()) -> str:
+    """The key of a look: the method, with its arguments in parentheses where it has some."""
+    return f"{method}({json.dumps(args, separators=(',', ':'))[1:-1]})" if args else method
+
+
+def look_of(key: str) -> tuple[str, list[Json]]:
+    """The method and arguments of a look's key; raises :class:`FormError`."""
+    method, bracket, rest = key.partition("(")
+    if not bracket:
+        return method, []
+    try:
+        if rest[-1:] != ")":
+            raise ValueError
+        args: list[Json] = json.loads(f"[{rest[:-1]}]")
+    except (ValueError, RecursionError):
+        raise FormError('the key of a look, such as available or peek("host",[4,5])', key) from None
+    return method, args

@@ -1,0 +1,551 @@
+"""The forms of values on a tape: plain JSON, made and read by the types that the ports promise.
+
+A value of the promised type is plain: a form with fields is an object (fields at their default left out), a sequence or
+tuple an array, a mapping from texts an object and any other a list of pairs, bytes are base64.  Null, truth values,
+numbers and texts are themselves wherever they stand.  Everything else that is not as promised has a **tag**, so that it
+is told from what is:
+
+==================================================  ==================================================================
+``{"$": "tuple", "of": […]}``, ``"list"``           a tuple or a list where something else is promised
+``{"$": "array", "of": […]}``                       whole numbers that are neither, numpy's for instance
+``{"$": "map", "of": [[key, value], …]}``           a mapping
+``{"$": "Hit", "of": {…}}``                         a form of the ports, by its name
+``{"$": "bytes", "of": base64}``                    bytes
+``{"$": "text", "of": text}``                       a text where bytes are promised
+``{"$": "float", "of": "nan"}``                     a number that JSON hasn't; ``"inf"``, ``"-inf"``
+``{"$": "int", "of": "0x1f…"}``                     a whole number of more than a thousand bits
+``{"$": "object", "of": n}``                        anything else, known by its number in the play
+==================================================  ==================================================================
+
+``{"@": …}`` stands for what a step gave (:mod:`~kvlitmus.conformance.tape.operands`).
+"""
+
+# ruff: noqa: SLF001 - forms are made of forms
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple, Protocol, TypeAlias, cast, get_type_hints
+
+from kvlitmus.spec.interface import cache as flat
+from kvlitmus.spec.interface import components, plans, ranks, sparse, stores, tiers
+from kvlitmus.spec.words.units import Key
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+"""A value as it stands in a file."""
+
+RECORDS: Mapping[str, type[tuple[object, ...]]] = {
+    form.__name__: form
+    for module in (flat, tiers, components, ranks, sparse, stores, plans)
+    for form in vars(module).values()
+    if isinstance(form, type) and issubclass(form, tuple) and hasattr(form, "_fields")
+} | {"Key": Key}
+"""What ports take and answer that has fields, by the name of its form."""
+
+TAGS = ("$", "@")
+"""The keys that tell an object apart from a mapping."""
+
+RESERVED = frozenset((*TAGS, "~", "several", "raised"))
+"""A mapping with one of these keys is written as pairs."""
+
+LONG_INT = 1_000
+"""Whole numbers of more bits are written as text: readers have limits of their own."""
+
+DEEPEST = 20
+"""What lies in more tagged values than that is an object."""
+
+
+class FormError(ValueError):
+    """JSON that has not the promised form; ``expected`` in words."""
+
+    def __init__(self, expected: str, got: object) -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.got = got
+
+
+class Things(Protocol):
+    """What is no plain data in one play.
+
+    strict: whether JSON of another form than promised is an error; else it is taken as it stands, as what a cache
+    answered must be.  depth: how many tagged values the one that is written lies in.
+    """
+
+    strict: bool
+    depth: int
+
+    def told(self, value: object) -> Json:
+        """How an object is written."""
+
+    def meant(self, told: dict[str, Json]) -> object:
+        """What ``{"@": …}`` or ``{"$": "object", …}`` stands for; raises :class:`FormError`."""
+
+
+class Named(NamedTuple):
+    """Stands for a handle or receipt where it is written: ``json`` is its name."""
+
+    json: Json
+
+
+class Form:
+    """A promised type: ``words`` say it to people."""
+
+    words = "anything"
+
+    def write(self, value: object, things: Things) -> Json:
+        """A value as JSON, tagged where it is not of this type."""
+        return self._plain(value, things) if self._takes(value) else odd(value, things)
+
+    def read(self, told: Json, things: Things) -> object:
+        """The value again; raises :class:`FormError` for a tag that can't be read, and for any other form if strict."""
+        if type(told) is dict and not told.keys().isdisjoint(TAGS):
+            return untagged(told, things)
+        if self._fits(told):
+            return self._made(told, things)
+        if things.strict:
+            raise FormError(self.words, told)
+        return told
+
+    def _takes(self, value: object) -> bool:
+        """Whether a value is of this type, as far as can be seen from outside."""
+        raise NotImplementedError
+
+    def _fits(self, told: Json) -> bool:
+        """Whether JSON is of this type, as far as can be seen from outside."""
+        raise NotImplementedError
+
+    def _plain(self, value: object, things: Things) -> Json:
+        """A value of this type as JSON."""
+        raise NotImplementedError
+
+    def _made(self, told: Json, things: Things) -> object:
+        """The value of this type."""
+        raise NotImplementedError
+
+    def _schema(self) -> dict[str, object]:
+        """The JSON Schema of a value of this type; tagged values come on top (:func:`schema_of`)."""
+        return {}
+
+
+class Anything(Form):
+    """``object``: scalars are themselves, a tuple is an array, all else is tagged."""
+
+    def _takes(self, value: object) -> bool:
+        return type(value) is tuple
+
+    def _fits(self, told: Json) -> bool:
+        return True
+
+    def _plain(self, value: object, things: Things) -> Json:
+        return [self.write(one, things) for one in cast("tuple[object, ...]", value)]
+
+    def _made(self, told: Json, things: Things) -> object:
+        return tuple([self.read(one, things) for one in told]) if type(told) is list else told
+
+
+class Scalar(Form):
+    """A number, a text, a truth value, null: one of these types."""
+
+    NAMES: Mapping[type, str] = {
+        int: "a whole number",
+        float: "a number",
+        str: "a text",
+        bool: "true or false",
+        type(None): "null",
+    }
+    SCHEMAS: Mapping[type, str] = {
+        int: "integer",
+        float: "number",
+        str: "string",
+        bool: "boolean",
+        type(None): "null",
+    }
+
+    def __init__(self, *kinds: type) -> None:
+        self.kinds = kinds
+        self.words = " or ".join(self.NAMES[kind] for kind in kinds)
+
+    def _takes(self, value: object) -> bool:
+        return False  # a scalar is itself anywhere: see odd()
+
+    def _fits(self, told: Json) -> bool:
+        return type(told) in self.kinds or (type(told) is int and float in self.kinds)
+
+    def _made(self, told: Json, things: Things) -> object:
+        return told
+
+    def _schema(self) -> dict[str, object]:
+        return {"type": [self.SCHEMAS[kind] for kind in self.kinds]}
+
+
+class Bytes(Form):
+    """Bytes, in base64."""
+
+    words = "bytes in base64"
+
+    def _takes(self, value: object) -> bool:
+        return type(value) in (bytes, str)
+
+    def _fits(self, told: Json) -> bool:
+        return type(told) is str
+
+    def _plain(self, value: object, things: Things) -> Json:
+        return base64.b64encode(value).decode() if isinstance(value, bytes) else {"$": "text", "of": cast("str", value)}
+
+    def _made(self, told: Json, things: Things) -> object:
+        return unpacked(told)
+
+    def _schema(self) -> dict[str, object]:
+        return {"type": "string", "contentEncoding": "base64"}
+
+
+class Array(Form):
+    """A sequence, or a tuple of any length (``kind``: what it becomes)."""
+
+    def __init__(self, of: Form, kind: type[list[object]] | type[tuple[object, ...]]) -> None:
+        self.of, self.kind = of, kind
+        self.numbers = isinstance(of, Scalar) and int in of.kinds
+        self.words = f"a list, each {of.words}"
+
+    def _takes(self, value: object) -> bool:
+        return type(value) in (list, tuple)
+
+    def _fits(self, told: Json) -> bool:
+        return type(told) is list
+
+    def _plain(self, value: object, things: Things) -> Json:
+        parts = cast("Sequence[object]", value)
+        if self.numbers and whole(parts):
+            return cast("list[Json]", list(parts))
+        return [self.of.write(one, things) for one in parts]
+
+    def _made(self, told: Json, things: Things) -> object:
+        parts = cast("list[Json]", told)
+        if self.numbers and whole(parts):
+            return self.kind(parts)
+        return self.kind([self.of.read(one, things) for one in parts])
+
+    def _schema(self) -> dict[str, object]:
+        return {"type": "array", "items": schema_of(self.of)}
+
+
+class Fixed(Form):
+    """A tuple of so many values, each of its own type."""
+
+    def __init__(self, of: Sequence[Form]) -> None:
+        self.of = of
+        self.words = f"a list of {len(of)}: {', '.join(one.words for one in of)}"
+
+    def _takes(self, value: object) -> bool:
+        return type(value) is tuple and len(cast("tuple[object, ...]", value)) == len(self.of)
+
+    def _fits(self, told: Json) -> bool:
+        return type(told) is list and len(told) == len(self.of)
+
+    def _plain(self, value: object, things: Things) -> Json:
+        return [form.write(one, things) for form, one in zip(self.of, cast("Sequence[object]", value), strict=True)]
+
+    def _made(self, told: Json, things: Things) -> object:
+        return tuple([form.read(one, things) for form, one in zip(self.of, cast("list[Json]", told), strict=True)])
+
+    def _schema(self) -> dict[str, object]:
+        items = [schema_of(one) for one in self.of]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+
+
+class Table(Form):
+    """A mapping: an object if its keys are texts, else a list of pairs."""
+
+    def __init__(self, key: Form, of: Form) -> None:
+        self.key, self.of = key, of
+        self.named = isinstance(key, Scalar) and key.kinds == (str,)
+        self.words = f"an object, each {of.words}" if self.named else f"a list of pairs: {key.words}, {of.words}"
+
+    def _takes(self, value: object) -> bool:
+        if type(value) is not dict and not isinstance(value, types.MappingProxyType):
+            return False
+        return not self.named or (all(type(one) is str for one in value) and RESERVED.isdisjoint(value))
+
+    def _fits(self, told: Json) -> bool:
+        if self.named:
+            return type(told) is dict
+        return type(told) is list and all(type(one) is list and len(one) == 2 for one in told)
+
+    def _plain(self, value: object, things: Things) -> Json:
+        items = cast("Mapping[object, object]", value).items()
+        if self.named:
+            return {cast("str", key): self.of.write(one, things) for key, one in items}
+        return [[self.key.write(key, things), self.of.write(one, things)] for key, one in items]
+
+    def _made(self, told: Json, things: Things) -> object:
+        if self.named:
+            return {key: self.of.read(one, things) for key, one in cast("dict[str, Json]", told).items()}
+        pairs = cast("list[list[Json]]", told)
+        return keyed([(self.key.read(key, things), self.of.read(one, things)) for key, one in pairs], told)
+
+    def _schema(self) -> dict[str, object]:
+        of = schema_of(self.of)
+        if self.named:
+            return {"type": "object", "additionalProperties": of}
+        pair = {"type": "array", "prefixItems": [schema_of(self.key), of], "minItems": 2, "maxItems": 2}
+        return {"type": "array", "items": pair}
+
+
+class Record(Form):
+    """A form with fields: an object; fields at their default are left out."""
+
+    def __init__(self, kind: type[tuple[object, ...]]) -> None:
+        self.kind = kind
+        self.fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+        self.defaults: dict[str, object] = kind._field_defaults  # type: ignore[attr-defined]
+        self.left_out: Mapping[str, object] = {} if kind is Key else self.defaults
+        self.of: dict[str, Form] = {}  # filled in by form_of: a form may hold itself
+        if kind is Key:
+            self.defaults = {"namespace": None, "bigram": False}
+        self.needed = frozenset(self.fields) - self.defaults.keys()
+        optional = [f"{one} (optional)" for one in self.fields if one in self.defaults]
+        self.words = f"an object ({kind.__name__}) with {', '.join([*sorted(self.needed), *optional])}"
+
+    def _takes(self, value: object) -> bool:
+        return type(value) is self.kind and len(value) == len(self.fields)
+
+    def _fits(self, told: Json) -> bool:
+        return type(told) is dict and self.needed <= told.keys() and told.keys() <= self.of.keys()
+
+    def _plain(self, value: object, things: Things) -> Json:
+        found: dict[str, Json] = {}
+        parts = dict(zip(self.fields, tuple.__iter__(cast("tuple[object, ...]", value)), strict=True))
+        for name, form in self.of.items():
+            one = parts[name]
+            if name in self.left_out:
+                default = self.left_out[name]
+                if one is default or (type(one) is type(default) and one == default):
+                    continue
+            found[name] = form.write(one, things)
+        return found
+
+    def _made(self, told: Json, things: Things) -> object:
+        given = cast("dict[str, Json]", told)
+        found = [
+            self.of[name].read(given[name], things) if name in given else self.defaults[name] for name in self.fields
+        ]
+        return cast("Callable[..., object]", self.kind)(*found)
+
+    def _schema(self) -> dict[str, object]:
+        return {"$ref": f"#/$defs/{self.kind.__name__}"}
+
+    def definition(self) -> dict[str, object]:
+        """What the schema refers to."""
+        return {
+            "type": "object",
+            "properties": {name: schema_of(form) for name, form in self.of.items()},
+            "required": sorted(self.needed),
+            "additionalProperties": False,
+        }
+
+
+class Either(Form):
+    """One of several types."""
+
+    def __init__(self, of: Sequence[Form]) -> None:
+        self.of = of
+        self.words = " or ".join(one.words for one in of)
+
+    def _takes(self, value: object) -> bool:
+        return any(one._takes(value) for one in self.of)
+
+    def _fits(self, told: Json) -> bool:
+        return any(one._fits(told) for one in self.of)
+
+    def _plain(self, value: object, things: Things) -> Json:
+        return next(one for one in self.of if one._takes(value))._plain(value, things)
+
+    def _made(self, told: Json, things: Things) -> object:
+        return next(one for one in self.of if one._fits(told))._made(told, things)
+
+    def _schema(self) -> dict[str, object]:
+        return {"anyOf": [one._schema() for one in self.of]}
+
+
+ANYTHING = Anything()
+
+
+def odd(value: object, things: Things) -> Json:
+    """A value that is not of the promised type, or a scalar: those are themselves."""
+    kind = type(value)
+    if value is None or kind is bool or kind is str:
+        return cast("Json", value)
+    if kind is int:
+        number = cast("int", value)
+        return number if number.bit_length() <= LONG_INT else {"$": "int", "of": hex(number)}
+    if kind is float:
+        return cast("float", value) if math.isfinite(cast("float", value)) else {"$": "float", "of": repr(value)}
+    if kind is Named:
+        return cast("Named", value).json
+    if things.depth >= DEEPEST:  # it may hold itself
+        return things.told(value)
+    things.depth += 1
+    try:
+        return tagged(value, things)
+    finally:
+        things.depth -= 1
+
+
+def tagged(value: object, things: Things) -> Json:
+    """What is no scalar, with its tag."""
+    kind = type(value)
+    record = form_of(kind) if RECORDS.get(kind.__name__) is kind else None
+    if record is not None and record._takes(value):
+        return {"$": kind.__name__, "of": record._plain(value, things)}
+    if issubclass(kind, tuple):
+        return {"$": "tuple", "of": [odd(one, things) for one in tuple.__iter__(cast("tuple[object, ...]", value))]}
+    if issubclass(kind, list):
+        return {"$": "list", "of": [odd(one, things) for one in list.__iter__(cast("list[object]", value))]}
+    if issubclass(kind, Mapping):
+        pairs = cast("Mapping[object, object]", value).items()
+        return {"$": "map", "of": [[odd(key, things), odd(one, things)] for key, one in pairs]}
+    if issubclass(kind, bytes):
+        return {"$": "bytes", "of": base64.b64encode(cast("bytes", value)).decode()}
+    listed: object = getattr(value, "tolist", lambda: None)()  # an array, or one number of such a class
+    if type(listed) in (bool, int, float):
+        return odd(listed, things)
+    if type(listed) is list and whole(listed):
+        return {"$": "array", "of": listed}
+    return things.told(value)
+
+
+def untagged(told: dict[str, Json], things: Things) -> object:
+    """The value of a tagged object; raises :class:`FormError`."""
+    tag, of = told.get("$"), told.get("of")
+    if "@" in told or tag == "object":
+        return things.meant(told)
+    if type(tag) is str and tag in RECORDS and told.keys() == {"$", "of"}:
+        form = form_of(RECORDS[tag])
+        if form._fits(of):
+            return form._made(of, things)
+        raise FormError(form.words, of)
+    read = UNTAG.get(tag) if type(tag) is str else None
+    if read is None or told.keys() != {"$", "of"}:
+        names = ", ".join([*UNTAG, "object"])
+        raise FormError(
+            f'a tagged value such as {{"$": "tuple", "of": [1, 2]}}, of {names} or a form of the ports', told
+        )
+    return read(of, things)
+
+
+def of_list(of: Json, things: Things) -> list[object]:
+    """The parts of a tagged list."""
+    if type(of) is not list:
+        raise FormError("a list", of)
+    return [ANYTHING.read(one, things) for one in of]
+
+
+def of_pairs(of: Json, things: Things) -> object:
+    """A tagged mapping."""
+    if type(of) is not list or not all(type(one) is list and len(one) == 2 for one in of):
+        raise FormError("a list of pairs", of)
+    pairs = cast("list[list[Json]]", of)
+    return keyed([(ANYTHING.read(key, things), ANYTHING.read(one, things)) for key, one in pairs], of)
+
+
+def keyed(pairs: Sequence[tuple[object, object]], told: Json) -> dict[object, object]:
+    """A mapping of these pairs; raises :class:`FormError` where one can't be a key."""
+    try:
+        return dict(pairs)
+    except TypeError:
+        raise FormError("pairs with a key that is a scalar or a tuple", told) from None
+
+
+def unpacked(of: Json) -> bytes:
+    """Bytes from base64; raises :class:`FormError`."""
+    try:
+        return base64.b64decode(cast("str", of), validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise FormError("bytes in base64", of) from None
+
+
+def number_of(of: Json, how: Callable[[str], object], words: str) -> object:
+    """A number that is written as a text; raises :class:`FormError`."""
+    try:
+        return how(cast("str", of))
+    except (ValueError, TypeError):
+        raise FormError(words, of) from None
+
+
+def of_text(of: Json) -> str:
+    """A tagged text."""
+    if type(of) is not str:
+        raise FormError("a text", of)
+    return of
+
+
+UNTAG: Mapping[str, Callable[[Json, Things], object]] = {
+    "tuple": lambda of, things: tuple(of_list(of, things)),
+    "list": of_list,
+    "array": of_list,
+    "map": of_pairs,
+    "bytes": lambda of, _: unpacked(of),
+    "text": lambda of, _: of_text(of),
+    "float": lambda of, _: number_of(of, float, '"nan", "inf" or "-inf"'),
+    "int": lambda of, _: number_of(of, lambda text: int(text, 16), "a whole number in hexadecimal"),
+}
+"""How tagged values are read."""
+
+
+def whole(values: Sequence[object]) -> bool:
+    """Whether these are integers of bearable size and nothing else."""
+    if not values:
+        return True
+    if set(map(type, values)) != {int}:
+        return False
+    numbers = cast("Sequence[int]", values)
+    most, least = max(numbers), min(numbers)
+    return most.bit_length() <= LONG_INT and least.bit_length() <= LONG_INT
+
+
+@cache
+def form_of(kind: object) -> Form:
+    """The form of an annotation, as :func:`typing.get_type_hints` gives it."""
+    if kind is object:
+        return ANYTHING
+    if kind is bytes or kind is bytearray:
+        return Bytes()
+    if kind in Scalar.NAMES:
+        return Scalar(cast("type", kind))
+    if isinstance(kind, type) and kind in RECORDS.values():
+        record = Record(kind)
+        hints = get_type_hints(kind)
+        order = ("tokens", "namespace", "bigram") if kind is Key else record.fields
+        record.of = {name: form_of(hints[name]) for name in order}
+        return record
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Sequence or (origin is tuple and inner[-1] is Ellipsis):
+        return Array(form_of(inner[0]), tuple if origin is tuple else list)
+    if origin is tuple:
+        return Fixed([form_of(one) for one in inner])
+    if origin is Mapping:
+        return Table(*map(form_of, inner))
+    if origin in (typing.Union, types.UnionType):
+        return either([form_of(one) for one in inner])
+    return ANYTHING  # a protocol: what the suite lends, or another handle
+
+
+def either(forms: Sequence[Form]) -> Form:
+    """One of these forms; scalars make one form."""
+    kinds = [kind for one in forms if isinstance(one, Scalar) for kind in one.kinds]
+    others = [one for one in forms if not isinstance(one, Scalar)]
+    found = [*others, *([Scalar(*kinds)] if kinds else [])]
+    return found[0] if len(found) == 1 else Either(found)
+
+
+def schema_of(form: Form) -> dict[str, object]:
+    """The JSON Schema of a value that should be of this form, and may be anything else with a tag."""
+    own = form._schema()
+    scalars: dict[str, object] = {"type": ["null", "boolean", "number", "string"]}
+    return {"anyOf": [own, {"$ref": "#/$defs/tagged"}, scalars]} if own else {}
