@@ -43,7 +43,9 @@ def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> Non
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (at % 2)) for at, name in enumerate(PLANTED)]
+)
 def test_the_planted_slip_is_found_and_real(crosshair: Ask, name: str) -> None:
     found_and_real(crosshair(target_of(name)), getattr(MODULES[name], name))
 

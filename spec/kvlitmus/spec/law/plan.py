@@ -78,11 +78,13 @@ def compile_plan(
     capabilities: frozenset[str],
     unknown: frozenset[str] = frozenset(),
     premises: bool = True,
+    inline: bool = True,
 ) -> Plan:
     """The plan for steps on these occasions.
 
     ``unknown``: facts that nobody knows.  ``premises``: whether to count where premises are not true, which proofs
-    don't need.
+    don't need.  ``inline``: short functions stand in the plan instead of being called, which takes longer to compile and
+    less to run.
 
     After misuse the rules of that pack are judged, and no others.
     """
@@ -108,9 +110,9 @@ def compile_plan(
         for name in worked_out_from((*one.facts, premise)):
             if name not in done:
                 done.add(name)
-                lines.append(assignment(name, names))
+                lines.append(assignment(name, names, inline=inline))
         keeps = f"keeps_{one.id.replace('-', '_')}"
-        call = worked_out(keeps, one.predicate, one.facts, names)
+        call = worked_out(keeps, one.predicate, one.facts, names, inline=inline)
         if premise:
             lines.append(f"if {idle(one)}: idle[{len(premised)}] += 1")
             premised.append(one.id)
@@ -145,19 +147,21 @@ def is_open(name: str) -> bool:
     return name in FACTS and (FACTS[name].open or any(is_open(need) for need in FACTS[name].needs))
 
 
-def assignment(name: str, names: dict[str, Any]) -> str:
+def assignment(name: str, names: dict[str, Any], *, inline: bool) -> str:
     """The line that works a fact out."""
     one = FACTS[name]
-    value = worked_out(f"fact_{name}", one.compute, one.needs, names)
+    value = worked_out(f"fact_{name}", one.compute, one.needs, names, inline=inline)
     open_ = [need for need in one.needs if is_open(need)]
     if not open_:
         return f"{name} = {value}"
     return f"{name} = {value} if {' and '.join(f'{need} is not UNKNOWN' for need in open_)} else UNKNOWN"
 
 
-def worked_out(name: str, function: Callable[..., Any], needs: Iterable[str], names: dict[str, Any]) -> str:
+def worked_out(
+    name: str, function: Callable[..., Any], needs: Iterable[str], names: dict[str, Any], *, inline: bool
+) -> str:
     """What a function says of these: the expression that it returns, or a call of it by a name that is noted."""
-    simple = expression(function)
+    simple = expression(function) if inline else None
     if simple is not None:
         names.update(simple.names)
         return f"({simple.text})"
