@@ -70,6 +70,7 @@ class On(enum.StrEnum):
     CLOCK = "clock"
     AGAIN = "again"
     FLAT_CALL = "flat_call"
+    BATCH = "batch"
     RAISED = "raised"
     PAGE_HASHES = "page_hashes"
     HASH_REFUSAL = "hash_refusal"

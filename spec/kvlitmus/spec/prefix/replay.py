@@ -19,10 +19,14 @@ Shown = Callable[[object], str]
 
 
 class Replica:
-    """What was told so far, while the events of a step are replayed."""
+    """What was told so far, while the events of a step are replayed.
+
+    Everything was heard here.  Who heard a part says so by what it ``may_have`` missed.
+    """
 
     def __init__(self, told: EventMirror, setting: Setting, shown: Shown) -> None:
         self.setting, self.shown = setting, shown
+        self.size = setting.size
         self.heard = Listener[Name](setting.profile, {DEVICE: told.device, HOST: told.host})
         self.pages, self.roots = dict(told.pages), dict(told.roots)
         self.odd: list[str] = []
@@ -49,6 +53,18 @@ class Replica:
         else:
             self.stored(event)
 
+    def may_have(self, page: object, tier: str = "") -> bool:
+        """Whether a page may be there, on this tier or on any, though nothing that was heard says so."""
+        return False
+
+    def missed(self, page: object) -> Name | None:
+        """What stands for a page that may have been told unheard; ``None`` where it can't have been."""
+        return None
+
+    def named(self, start: Name, event: Event) -> Name:
+        """The name of a page that is told behind this one."""
+        return self.setting.names.extend(start, tuple(event.units))[-1]
+
     def somewhere(self, name: Name | None) -> bool:
         """Whether this page is on any tier."""
         return any(name in there for there in self.heard.tiers.values())
@@ -64,25 +80,27 @@ class Replica:
     def removed(self, event: Event) -> None:
         """A page has left a tier."""
         name = self.pages.get(event.page)
-        if name is None or not self.heard.removed(event.tier, name):
+        there = name is not None and self.heard.removed(event.tier, name)
+        if not there and not self.may_have(event.page, event.tier):
             self.odd.append(f"removed from the {event.tier} without being there: {self.page(event.page)}")
 
     def stored(self, event: Event) -> None:
         """A page is on a tier."""
         root = self.setting.names.root(event.namespace)
         start = root if event.parent is None else self.pages.get(event.parent)
-        units = tuple(event.units)
+        if start is None:
+            start = self.missed(event.parent)
         if start is None:
             self.odd.append(f"stored below a page that was never told: {self.shown(event)}")
             return
-        if len(units) != self.setting.size:
-            self.odd.append(f"a page of {len(units)} units: {self.shown(event)}")
+        if len(event.units) != self.size:
+            self.odd.append(f"a page of {len(event.units)} units: {self.shown(event)}")
             return
-        name = self.setting.names.extend(start, units)[-1]
+        name = self.named(start, event)
         if event.parent is not None:
-            if self.roots[start] != root:
+            if self.roots.get(start, root) != root:
                 self.strays.append(f"in another namespace than the page before it: {self.shown(event)}")
-            if not self.somewhere(start):
+            if not self.somewhere(start) and not self.may_have(event.parent):
                 self.orphans.append(f"stored below a page that is on no tier: {self.shown(event)}")
         old = self.pages.get(event.page)
         if old is not None and old != name and self.somewhere(old):
@@ -90,7 +108,7 @@ class Replica:
                 f"this id stands for another page, which is there, {self.page(event.page)}: {self.shown(event)}"
             )
         self.pages[event.page] = name
-        self.roots[name] = root if event.parent is None else self.roots[start]
+        self.roots[name] = root if event.parent is None else self.roots.get(start, root)
         if self.heard.stored(event.tier, name):
             self.twice.append(f"stored on the {event.tier}, where it is already: {self.shown(event)}")
 

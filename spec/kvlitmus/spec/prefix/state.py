@@ -67,6 +67,8 @@ class EventMirror(NamedTuple):
     """Events in another namespace than their parent."""
     orphans: tuple[str, ...] = ()
     """Events of pages whose parent is on no tier."""
+    aliases: tuple[str, ...] = ()
+    """Events of pages that are there by another id, where that is followed: in streams of events."""
 
     @property
     def faultless(self) -> bool:

@@ -15,7 +15,8 @@ from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.prefix.batches import Batch
 from kvlitmus.spec.prefix.calls import Begin, Match, Reset
 from kvlitmus.spec.prefix.late_events import Late, followed
 from kvlitmus.spec.prefix.listener import copies_count, told_too_often
@@ -27,6 +28,9 @@ from kvlitmus.spec.prefix.state import EventMirror, State
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
+
+STREAM = ("events", "batches")
+"""What has a stream: events as they were published, in batches."""
 
 
 @fact(2, ports=("events",))
@@ -82,6 +86,24 @@ def told_strays(told: EventMirror) -> Sequence[str]:
 def told_orphans(told: EventMirror) -> Sequence[str]:
     """Events of pages below one that is on no tier by the events before."""
     return told.orphans
+
+
+@fact(2, ports=STREAM)
+def told_aliases(told: EventMirror) -> Sequence[str]:
+    """Events that give a page a second id, while it is on some tier by the first."""
+    return told.aliases
+
+
+@fact(2, ports=STREAM)
+def batch_number(call: Batch) -> int | Unknown:
+    """The number of the batch of events."""
+    return UNKNOWN if call.number is None else call.number
+
+
+@fact(2, ports=STREAM)
+def number_taken(call: Batch) -> bool | Unknown:
+    """Whether a batch with other events had the number of this one; unknown where batches have no numbers."""
+    return UNKNOWN if call.number is None else call.taken
 
 
 @fact(2, ports=("events",))
@@ -309,3 +331,30 @@ def what_was_told_is_matched(match_length: Tokens, told_least: Tokens) -> bool:
 def what_is_found_is_told_in_time(never_told: Collection[Name]) -> bool:
     """A page of a flat cache that was found cached MUST have been told as stored, as many calls after the one before as the profile lets events lag."""
     return not never_told
+
+
+@rule(
+    "EVENT-11",
+    on=(On.BATCH,),
+    needs=STREAM,
+    source="R-EVT-01; vllm EventPublisher: at least once, in monotonic order",
+    allowed="one batch with the number {batch_number}",
+)
+def a_number_stands_for_one_batch(number_taken: bool) -> bool:
+    """Two batches of events that a publisher sends MUST NOT have one number, as long as it isn't started again: who hears both takes one for the other sent again."""
+    return not number_taken
+
+
+@rule(
+    "EVENT-12",
+    kind=Kind.STATE,
+    strength=Strength.SHOULD,
+    needs=STREAM,
+    source="R-EVT-01; vllm#58119",
+    reference="prefix.event.changes",
+    allowed="one name for each page, and for what follows it",
+    premise="stored_events",
+)
+def a_page_has_one_id(told_aliases: Sequence[str]) -> bool:
+    """A published event SHOULD call a page what it was called before, as long as the page is on any tier by the events."""
+    return not told_aliases
