@@ -351,17 +351,23 @@ examples:
   kvlitmus check trace.jsonl                 judge what was recorded, up to the first broken rule
   kvlitmus check trace.jsonl.gz --keep-going all broken rules, each once
   zcat old.gz | kvlitmus check - --json      from a pipe, as JSON (the form of a report of 'run')
+  kvlitmus check events.msgpack              KV events as an engine published them: parents first, names, gaps
+  kvlitmus check events.jsonl --copies each  the same, read by somebody who counts copies
 
 exit codes:
   0 every rule that applies holds            1 a rule is violated, or the engine broke the contract
   2 wrong usage, or a line that is no call   3 the trace contradicts itself, or upsets the judge
-  4 what there is holds, but the trace breaks off, or has nothing to judge
+  4 what there is holds, but the file breaks off, has gaps, or has nothing to judge
   130 interrupted"""
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``check``."""
-    parser.add_argument("file", metavar="TRACE", help="a recorded trace: JSON Lines, also with gzip; - for stdin")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="a recorded trace (JSON Lines, also with gzip), or a captured stream of KV events; - for stdin",
+    )
     add_chosen(parser)
     add_depth(parser, "look no deeper than this (default: as deep as was recorded)")
     parser.add_argument(
@@ -376,6 +382,21 @@ def add_check(parser: argparse.ArgumentParser) -> None:
         type=common.whole_number(1, 10_000),
         default=20,
         help="how many calls to show before what was found (default: 20)",
+    )
+    events = parser.add_argument_group(
+        "KV events", "BlockStored, BlockRemoved, AllBlocksCleared as engines publish them"
+    )
+    events.add_argument(
+        "--events", action="store_true", help="FILE has KV events (seen by its beginning, without this)"
+    )
+    events.add_argument(
+        "--copies",
+        choices=("one", "each"),
+        default="one",
+        help="whether a block's name stands for all its copies, as for routers that keep a set, or each copy counts",
+    )
+    events.add_argument(
+        "--late", action="store_true", help="batches without numbers: the cache wasn't empty when they were captured"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
     common.add_verbose(parser)

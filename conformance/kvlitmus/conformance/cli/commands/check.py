@@ -1,4 +1,4 @@
-"""``kvlitmus check``: judges a recorded trace; nothing is driven."""
+"""``kvlitmus check``: judges a recorded trace, or a stream of KV events; nothing is driven."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TextIO
 
-from kvlitmus.conformance.cli.commands import common
+from kvlitmus.conformance.cli.commands import check_events, common
 from kvlitmus.conformance.cli.commands.common import UsageError
+from kvlitmus.conformance.cli.commands.located import STEP, Progress, explained, window
 from kvlitmus.conformance.cli.commands.run import now
 from kvlitmus.conformance.history import verdict
 from kvlitmus.conformance.history.checker import TraceChecker
@@ -18,7 +18,7 @@ from kvlitmus.conformance.history.lines import Header, Reader, TraceError
 from kvlitmus.conformance.history.state import JudgedTrace, Located, Misuse
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
-from kvlitmus.conformance.run.cause import cause_of
+from kvlitmus.conformance.streams.capture import is_stream, peeked
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version
@@ -27,12 +27,11 @@ from kvlitmus.spec.parts import all_rules
 MOST = 20
 """Maximum number of findings, and of breaches of the contract, that are shown in full."""
 
-STEP = 256
-"""Maximum number of lines that are judged between two looks at the clock."""
-
 
 def main(args: argparse.Namespace) -> int:
-    """Judge the trace and report; returns the exit code."""
+    """Judge the trace, or the stream of events, and report; returns the exit code."""
+    if args.events or has_events(args.file):
+        return check_events.main(args)
     started = time.monotonic()
     chosen = common.pick_rules(args.rule, args.pack)
     style = style_of(sys.stdout, args.color, verbose=args.verbose)
@@ -58,6 +57,14 @@ def main(args: argparse.Namespace) -> int:
     return run.exit_code
 
 
+def has_events(file: str) -> bool:
+    """Whether a file is a stream of KV events rather than a trace, by how it begins; one that can't be read isn't."""
+    try:
+        return is_stream(peeked(file))
+    except OSError:
+        return False
+
+
 def judged(reader: Reader, args: argparse.Namespace, rules: int, muted: frozenset[str], style: Style) -> TraceChecker:
     """The checker after the trace, as far as it goes; raises :class:`TraceError`."""
     trace_checker = TraceChecker(
@@ -68,7 +75,7 @@ def judged(reader: Reader, args: argparse.Namespace, rules: int, muted: frozense
         keep_going=args.keep_going,
         window=args.window,
     )
-    progress = Progress(sys.stderr, reader)
+    progress = Progress(sys.stderr, reader, "lines")
     try:
         if not args.json:
             print(heading(reader.header, trace_checker, args.file, rules, style), flush=True)
@@ -93,31 +100,6 @@ def heading(header: Header, trace_checker: TraceChecker, file: str, rules: int, 
     )
 
 
-class Progress:
-    """How far a long trace is judged, on stderr: a moving line on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, stream: TextIO, reader: Reader) -> None:
-        self.stream = stream
-        self.reader = reader
-        self.live = stream.isatty()
-        self.began = self.shown = time.monotonic()
-
-    def show(self, line: int) -> None:
-        """So many lines are judged."""
-        moment = time.monotonic()
-        if moment - self.shown < (0.2 if self.live else 5.0):
-            return
-        self.shown = moment
-        part = f" ({self.reader.done / self.reader.size:.0%})" if self.reader.size else ""
-        text = f"{line:,} lines{part}, {line / (moment - self.began):,.0f} lines/s"
-        print(f"\r\x1b[K{text}" if self.live else text, end="" if self.live else "\n", file=self.stream, flush=True)
-
-    def clear(self) -> None:
-        """Nothing more to show."""
-        if self.live:
-            print("\r\x1b[K", end="", file=self.stream, flush=True)
-
-
 def render(run: document.Run, outcome: JudgedTrace, header: Header, style: Style) -> Iterator[str]:
     """All lines of the report, after the heading."""
     for at, one in enumerate(outcome.findings[:MOST]):
@@ -134,23 +116,6 @@ def render(run: document.Run, outcome: JudgedTrace, header: Header, style: Style
     yield from summary(run, outcome, style)
 
 
-def explained(run: document.Run, one: Located, style: Style, *, leads: bool) -> Iterator[str]:
-    """A finding: the rules, what was allowed and seen, and the calls up to it with their lines."""
-    finding = one.finding
-    yield terminal.caused(cause_of(finding), style)
-    for id in finding.rules:
-        yield from terminal.stated(run.rules[id], style, "red" if run.rules[id].strength.value == "MUST" else "yellow")
-    yield ""
-    yield from terminal.explained(finding, finding.rules, run.rules, style)
-    yield ""
-    yield from window(one.lines, finding.calls, one.before, style)
-    yield ""
-    yield from terminal.labelled("found in", f"line {one.line}", style)
-    if not leads:
-        text = "only seen after other broken rules had been muted; it may follow from them"
-        yield from terminal.labelled("note", text, style)
-
-
 def misuse(one: Misuse, style: Style) -> Iterator[str]:
     """A breach of the contract by the engine, and the calls before it."""
     yield style.paint(f"the engine broke the contract: {one.kind}", "bold", "red")
@@ -161,18 +126,6 @@ def misuse(one: Misuse, style: Style) -> Iterator[str]:
     yield from window([*one.lines, one.line], [*one.calls, one.call], 0, style)
     yield ""
     yield from terminal.labelled("found in", f"line {one.line}", style)
-
-
-def window(lines: list[int], calls: list[str], before: int, style: Style) -> Iterator[str]:
-    """The last calls, each with its line; the last one is the one that matters."""
-    if before > 0:
-        yield style.paint(f"  {style.symbol('ellipsis')} {before:,} call{'s' * (before != 1)} before", "dim")
-    digits = len(str(max(lines, default=0)))
-    for at, (line, call) in enumerate(zip(lines, calls, strict=True), 1):
-        here = at == len(calls)
-        head = f"  {style.symbol('here') if here else ' '} line {line:>{digits}}: "
-        rows = style.wrap(brief(call), " " * (len(head) + 2), head)
-        yield from (style.paint(row, "bold") if here else row for row in rows)
 
 
 def notes(outcome: JudgedTrace, header: Header) -> Iterator[tuple[str, str]]:
