@@ -475,6 +475,7 @@ ELSEWHERE: Mapping[On, str] = {
     **dict.fromkeys(_calls_on("sparse"), _SPARSE),
     **dict.fromkeys(_calls_on("component"), _COMPONENTS),
     On.RAISED: "it says of a call without a cache that it raised",
+    On.BATCH: "nobody is called: somebody listens",
     **dict.fromkeys(
         (
             On.PAGE_HASHES,

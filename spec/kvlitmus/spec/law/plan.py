@@ -116,22 +116,23 @@ def compile_plan(
         if premise:
             lines.append(f"if {idle(one)}: idle[{len(premised)}] += 1")
             premised.append(one.id)
-        open_ = [name for name in one.facts if is_open(name)]
-        if open_:
-            known = " and ".join(f"{name} is not UNKNOWN" for name in open_)
-            lines += [
-                f"if {known}:",
-                f"    if not {call}: broken.append({one.id!r})",
-                f"else: unknown.append({one.id!r})",
-            ]
-        else:
-            lines.append(f"if not {call}: broken.append({one.id!r})")
+        lines += judgement(one, call)
     facts = ", ".join(f"{name!r}: {name}" for name in sorted(done - INPUTS.keys()))
     lines.append(f"if broken or told: return Judged(tuple(broken), tuple(unknown), {{{facts}}})")
     lines.append("if unknown: return Judged((), tuple(unknown), {})")
     source = f"def run({', '.join(INPUTS)}, told, idle=()):\n" + "".join(f"    {line}\n" for line in lines)
     exec(compile(source, f"<plan {'+'.join(sorted(occasions))}>", "exec"), names)  # noqa: S102 - of this tree's own names
     return Plan(tuple(one.id for one in judged), source, names["run"], tuple(premised), never)
+
+
+def judgement(one: Rule, call: str) -> list[str]:
+    """The lines that judge a rule by this call of its predicate, where its facts are known."""
+    judged = f"if not {call}: broken.append({one.id!r})"
+    open_ = [name for name in one.facts if is_open(name)]
+    if not open_:
+        return [judged]
+    known = " and ".join(f"{name} is not UNKNOWN" for name in open_)
+    return [f"if {known}:", f"    {judged}", f"else: unknown.append({one.id!r})"]
 
 
 def idle(one: Rule) -> str:

@@ -20,6 +20,7 @@
 - :mod:`~kvlitmus.spec.prefix.replay`: what events tell.
 - :mod:`~kvlitmus.spec.prefix.listener`: what somebody knows who hears all events, of any kind of cache.
 - :mod:`~kvlitmus.spec.prefix.late_events`: what they may tell late.
+- :mod:`~kvlitmus.spec.prefix.batches`: batches in which an engine publishes them.
 - :mod:`~kvlitmus.spec.prefix.partial`: what remains known where evictions aren't seen.
 - :mod:`~kvlitmus.spec.prefix.windows`: what evictions may have taken that nobody saw.
 - :mod:`~kvlitmus.spec.prefix.tier_unseen`: what is known below the device without a snapshot.

@@ -15,7 +15,7 @@ from kvlitmus.conformance.cli.commands.run import now
 from kvlitmus.conformance.history import verdict
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.lines import Header, Reader, TraceError
-from kvlitmus.conformance.history.state import JudgedTrace, Located, Misuse
+from kvlitmus.conformance.history.state import JudgedTrace, Misuse
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.streams.capture import is_stream, peeked
