@@ -25,6 +25,7 @@ from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import LED, TierObserver, begun
 from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, capabilities_in
 from kvlitmus.conformance.ports.compose import Composed, with_requests
+from kvlitmus.conformance.remote.apart import PIPED
 from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec.components.state import components_at_first
 from kvlitmus.spec.interface import Begun, Hit
@@ -188,6 +189,8 @@ class Checker(Guard):
             capabilities |= {"composed"}
         if "hashes" in capabilities and self.scheme is not None:
             capabilities |= {"scheme"}
+        if getattr(self.adapter, PIPED, None) is True:
+            capabilities |= {PIPED}
         return capabilities
 
     def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, cast
 
 from kvlitmus.conformance.ports import Begun, Hit, Stored, Unsupported
+from kvlitmus.conformance.remote.fault import RemoteFault
 from kvlitmus.conformance.support.bounds import MAX_COUNT, MAX_SLOT, UNORDERED
 from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer, whether
@@ -201,6 +202,8 @@ class Guard:
     def raised(self, error: BaseException, what: str) -> BaseException:
         """What it means that a call raised: PORT-01, or PORT-02 for what ends a process."""
         kind = type(error)  # not isinstance: what the error says of its class may be anything
+        if issubclass(kind, RemoteFault):
+            return self.broken(cast("RemoteFault", error).rule, f"{what} {error}")
         if issubclass(kind, Exception):
             return self.broken("PORT-01", f"{what} raised {raised_at(error)}{short_of_memory(error, self.memory_mb)}")
         if self.interruptible and issubclass(kind, KeyboardInterrupt):

@@ -315,17 +315,8 @@ class Process:
         return status
 
     def ended(self) -> int | None:
-        """The exit status of a worker that has ended by itself, negative for a signal.
-
-        The process is left waiting until its group is killed: as long, its number isn't used again.
-        """
-        try:
-            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        except ChildProcessError:  # somebody else has waited for it
-            return 0
-        if found is None:
-            return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        """The exit status of a worker that has ended by itself, negative for a signal."""
+        return status_of(self.pid)
 
     def receive_rest(self) -> None:
         """What was printed last."""
@@ -356,6 +347,20 @@ def innermost(dump: str) -> str:
         if serving and "beat" not in serving:
             return theirs(frames)
     return ""
+
+
+def status_of(pid: int) -> int | None:
+    """The exit status of a child that has ended by itself, negative for a signal.
+
+    The process is left waiting until its group is killed: as long, its number isn't used again.
+    """
+    try:
+        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:  # somebody else has waited for it
+        return 0
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
 
 def kill_group(pid: int) -> None:
@@ -415,9 +420,9 @@ def environment(ref: TargetRef, folder: Path) -> dict[str, str]:
     return {"PYTHONHASHSEED": "0", **os.environ, **settings}
 
 
-def kill_marked(mark: str) -> None:
+def kill_marked(mark: str, variable: str = MARK) -> None:
     """Kill what the workers of a run have started and left behind, whatever group it is in (Linux)."""
-    wanted = f"{MARK}={mark}".encode()
+    wanted = f"{variable}={mark}".encode()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if int(entry.name) != os.getpid() and wanted in (entry / "environ").read_bytes().split(b"\0"):

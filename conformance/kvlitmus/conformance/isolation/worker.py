@@ -48,7 +48,7 @@ from kvlitmus.conformance.run.results import (
     schedule_from_json,
     to_json,
 )
-from kvlitmus.conformance.run.targets import TargetRef, UnknownTarget, _targets_in, load_target
+from kvlitmus.conformance.run.targets import TargetError, TargetRef, UnknownTarget, _targets_in, load_target
 from kvlitmus.conformance.support.frames import frames_now, raised_at, theirs
 from kvlitmus.conformance.support.text import harmless, raised_text, type_name
 from kvlitmus.mutants.registry import mutant_of
@@ -224,7 +224,14 @@ class Worker:
     def do_load(self, command: dict[str, Any]) -> dict[str, Any]:
         """Import the target and say what it is."""
         sys.path[:0] = [folder for folder in command["folders"] if folder not in sys.path]
-        ref = TargetRef(name="", module=command["module"], attribute=command["attribute"], python="", roots=())
+        ref = TargetRef(
+            name="",
+            module=command["module"],
+            attribute=command["attribute"],
+            python="",
+            roots=(),
+            command=tuple(command["command"]),
+        )
         started = monotonic()
         self.fingerprint = Fingerprint() if command["judging"] else None
         try:
@@ -232,6 +239,8 @@ class Worker:
             return {"loaded": described(self.target), "seconds": monotonic() - started}
         except UnknownTarget as error:
             return {"unknown": harmless(error)}
+        except TargetError as error:
+            return {"failed": harmless(error, 1_000)}
         except BaseException as error:  # noqa: BLE001 - a module may raise SystemExit when it is imported
             why = raised_at(error) + short_of_memory(error, self.run.memory_mb)
             return {"failed": f"{ref.module}:{ref.attribute} can't be loaded: {why}"}

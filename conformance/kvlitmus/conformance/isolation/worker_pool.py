@@ -203,7 +203,14 @@ class WorkerPool:
             raise TargetError(f"the interpreter {self.ref.python} can't be started: {error.strerror}") from error
         self.started.append(worker)
         ref = self.ref
-        worker.send(do="load", judging=judging, module=ref.module, attribute=ref.attribute, folders=ref.folders)
+        worker.send(
+            do="load",
+            judging=judging,
+            module=ref.module,
+            attribute=ref.attribute,
+            folders=ref.folders,
+            command=ref.command,
+        )
         return worker
 
     def loading_failed(self, worker: Process) -> TargetError | None:
@@ -219,7 +226,8 @@ class WorkerPool:
         if death is None:
             return None
         said = f"; it printed: {death.output}" if death.output else ""
-        return TargetError(harmless(f"importing {self.ref.module} {death.text}{said}", 1_000))
+        doing = f"starting {self.ref.name}" if self.ref.command else f"importing {self.ref.module}"
+        return TargetError(harmless(f"{doing} {death.text}{said}", 1_000))
 
     def has_loaded(self, worker: Process) -> bool | None:
         """Whether a worker has loaded the target, ``None`` while it does.

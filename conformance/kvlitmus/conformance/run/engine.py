@@ -28,6 +28,8 @@ from kvlitmus.conformance.history import steps
 from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
 from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of, unasked
+from kvlitmus.conformance.remote.apart import PIPED, UNSEEN
+from kvlitmus.conformance.remote.fault import RemoteFault
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import harmless, type_name
@@ -123,6 +125,8 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
         partly = "" if offered else nearest(adapter)
     except (Unsupported, KeyboardInterrupt):
         raise
+    except RemoteFault as fault:
+        raise HarnessError(f"making the cache {fault}") from fault
     except BaseException as error:
         raise HarnessError(
             f"making the cache raised {raised_at(error)}{short_of_memory(error, run.memory_mb)}"
@@ -296,7 +300,8 @@ def count(checker: Checker, result: ItemResult) -> None:
     result.unknown += checker.unknown()
     result.idle += checker.idle()
     for rule in ("PORT-01", "PORT-02", "PORT-03", "PORT-04"):
-        result.evaluated[rule] += checker.steps
+        if PIPED not in checker.capabilities or rule not in UNSEEN:
+            result.evaluated[rule] += checker.steps
     result.reached += checker.reached
     result.capabilities = sorted(checker.capabilities)
     result.declined = sorted({*result.declined, *checker.declined})

@@ -2,8 +2,9 @@
 
 A target is named by a short name of the table below, or, for anybody's own, as ``module:attribute`` with the current
 folder importable, or as ``folder/file.py:attribute`` with that folder importable too.  Without an attribute it is the
-one target that the module has.  Nothing is imported here until :func:`load_target` is called; that is the business of
-a worker process, which may be another Python than this one.
+one target that the module has.  ``exec:./program argument`` is a program that speaks for a cache in any language
+(:mod:`~kvlitmus.conformance.remote`); no shell reads it.  Nothing is imported here until :func:`load_target` is called;
+that is the business of a worker process, which may be another Python than this one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import difflib
 import importlib
 import os
 import re
+import shlex
+import shutil
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -27,6 +30,13 @@ ADAPTERS = "kvlitmus.conformance.adapters"
 
 FILE = re.compile(r"(.*\.py)(?::(.*))?", re.DOTALL)
 """A target that is named by its file."""
+
+
+EXEC = "exec:"
+"""What a target begins with that is a program."""
+
+REMOTE = "kvlitmus.conformance.remote.target"
+"""The module that speaks with programs."""
 
 
 class TargetError(Exception):
@@ -198,7 +208,8 @@ class TargetRef:
     """Where a target is: ``attribute`` of ``module``, in the interpreter ``python``.
 
     roots: folders that the interpreter needs on its path to find kvlitmus.  folders: where the module is looked for
-    first, those of the current folder and of the file that was named.
+    first, those of the current folder and of the file that was named.  command: of a target that is a process of its
+    own the program and its arguments; its module is what speaks with it.
     """
 
     name: str
@@ -207,6 +218,7 @@ class TargetRef:
     python: str
     roots: tuple[str, ...]
     folders: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
 
 
 def known_targets() -> dict[str, str]:
@@ -223,6 +235,8 @@ def resolve_target(name: str, *, python: str | None = None) -> TargetRef:
     if known is not None:
         interpreter = python or (peer_python(known.release) if known.release else sys.executable)
         return _ref(name, known.module, known.attribute, interpreter)
+    if name.startswith(EXEC):
+        return _ref_of_program(name, python or sys.executable)
     if (file := FILE.fullmatch(name)) is not None:
         return _ref_of_file(name, Path(file[1]), file[2] or "", python or sys.executable)
     module, colon, attribute = name.partition(":")
@@ -234,7 +248,7 @@ def resolve_target(name: str, *, python: str | None = None) -> TargetRef:
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UnknownTarget(
         f"there is no target {harmless(name, 100)!r}; {hint}"
-        f"there are {', '.join(_known_briefly())}; yours is module, module:attribute or file.py"
+        f"there are {', '.join(_known_briefly())}; yours is module, module:attribute, file.py or exec:program"
     )
 
 
@@ -255,6 +269,19 @@ def _ref_of_file(name: str, file: Path, attribute: str, python: str) -> TargetRe
         raise UnknownTarget(f"expected file.py or file.py:attribute (got {harmless(name, 200)})")
     ref = _ref(name, file.stem, attribute, python)
     return replace(ref, folders=(str(file.resolve().parent), *ref.folders))
+
+
+def _ref_of_program(name: str, python: str) -> TargetRef:
+    """The target that is a program: what stands behind ``exec:`` is read as words, with a shell's quotes and no more."""
+    try:
+        program, *arguments = shlex.split(name.removeprefix(EXEC))
+    except ValueError as error:
+        raise UnknownTarget(f"expected exec:program and its arguments (got {harmless(name, 200)}: {error})") from None
+    found = shutil.which(program)
+    if found is None:
+        why = "is no program" if Path(program).exists() else "there is no such program"
+        raise UnknownTarget(f"{harmless(program, 200)}: {why}, one that can be executed")
+    return replace(_ref(name, REMOTE, "RemoteTarget", python), command=(str(Path(found).absolute()), *arguments))
 
 
 def _here(module: str) -> bool:
@@ -280,6 +307,8 @@ def load_target(ref: TargetRef) -> Any:
                 f"{at} has no {part!r}{closest(part, _public(found)).rstrip('?')}{_targets_in(found)}"
             ) from error
         at = f"{at}.{part}" if ":" in at else f"{at}:{part}"
+    if ref.command:
+        return found(ref.command)
     return found if ref.attribute or _makes(found) else _only_target(found, ref.module)
 
 

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.checker.selection import FLAT_CALL
+from kvlitmus.conformance.remote.apart import APART, PIPED, UNSEEN
 from kvlitmus.conformance.run.cause import Cause, cause_of, method_of, pack_of, parting
 from kvlitmus.conformance.run.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, Verdict
@@ -413,8 +414,12 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
             return f"configuration declined: {declined.unsupported}"
         if not scope.stopped:  # else it is what happened to be played first
             return f"configuration not asked for: {results[0].unsupported}"
+    if PIPED in capabilities and rule.id in UNSEEN:
+        return UNSEEN[rule.id]
     if capabilities or played:
         lacking = missing(rule, capabilities)
+        if PIPED in capabilities and (apart := sorted(lacking & APART.keys())):
+            return APART[apart[0]]
         if lacking == {"scheme"}:
             return "the profile names a hash_scheme whose bytes are not known"
         if FLAT in lacking:

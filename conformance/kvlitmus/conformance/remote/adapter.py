@@ -1,0 +1,179 @@
+"""The ports of a cache behind a pipe: one message a call, and with its answer come the looks that follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cache
+from typing import cast
+
+from kvlitmus.conformance.history.playback import exception_of
+from kvlitmus.conformance.remote.fault import RemoteFault
+from kvlitmus.conformance.remote.process import Line
+from kvlitmus.conformance.support.text import raised_text, shown
+from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE, TURNS, look_key
+from kvlitmus.conformance.tape.changes import changed
+from kvlitmus.conformance.tape.forms import Form, FormError, Json
+from kvlitmus.conformance.tape.operands import Operands
+from kvlitmus.spec.interface.ranks import GroupLost
+
+Message = dict[str, Json]
+
+ASKS = 100_000
+"""So often a cache may call back within one call."""
+
+RIDING = LOOKS - TOLD_ONCE
+"""The looks that may come with an answer; the others take away what they see, so only who asks for them gets them."""
+
+RAISED = {"NotImplementedError": NotImplementedError, "GroupLost": GroupLost}
+"""Exceptions that mean something to the suite, besides those that every reader of records knows."""
+
+
+class RemoteCache:
+    """One cache of a process; the classes that :func:`adapter_class` makes have the ports' methods.
+
+    lent: what the suite has lent, in order; holds: the one of these that is asked where the cache doesn't say.
+    seen: what came with the last answer and nobody has looked at yet, by look.  shown: what each look showed last, as
+    JSON and as the value.  asked: the looks after each method, as they were made the last time.
+    """
+
+    piped = True
+    """What the checker knows such a cache by."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._operands = Operands()
+        self._lent: list[object] = []
+        self._holds = -1
+        self._seen: dict[str, Json] = {}
+        self._shown: dict[str, tuple[Json, object]] = {}
+        self._asked: dict[str, list[str]] = {}
+        self._now: list[str] = []
+
+    def _call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        message = self._message(name, args, kwargs)
+        if riding := self._asked.get(name, self._now):
+            message["looks"] = cast("Json", riding)
+        self._now = self._asked[name] = []
+        held, at = self._holds, LENT.get(name)
+        if at is not None:
+            self._holds = len(self._lent)
+            self._lent.append(args[at])
+        try:
+            answer = self._told(name, self._exchange(message))
+        except BaseException:
+            self._holds = held
+            raise
+        if answer is False:
+            self._holds = held  # the storage was refused: the one before is in use
+        return answer
+
+    def _message(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Message:
+        told, named = CALLS[name].arguments(args, kwargs, self._operands)
+        message: Message = {"call": name, "args": told}
+        if named:
+            message["kwargs"] = cast("Json", named)
+        return message
+
+    def _exchange(self, message: Message) -> Message:
+        """The answer to a message, once all that the cache asks meanwhile is answered; its looks are kept."""
+        answer = self._line.ask(message)
+        for _ in range(ASKS):
+            if "ask" not in answer:
+                break
+            answer = self._line.ask(self._asked_back(answer))
+        looks = answer.get("looks") or {}
+        if not isinstance(looks, dict):
+            raise self._odd("with looks that are no object", looks)
+        self._seen = {key: self._since(key, told) for key, told in looks.items()}
+        return answer
+
+    def _asked_back(self, asked: Message) -> Message:
+        """What something of the suite's answers to the cache."""
+        name, args, of = asked["ask"], asked.get("args", []), asked.get("of", self._holds)
+        if not isinstance(name, str) or name not in DOES or not isinstance(args, list):
+            raise self._odd(f"by asking for what is none of {', '.join(DOES)}", asked)
+        if type(of) is not int or not 0 <= of < len(self._lent) or not hasattr(self._lent[of], name):
+            raise self._odd("by asking for what the suite has not lent", asked)
+        try:
+            given, _ = DOES[name].given(args, {}, self._operands)
+            return {"told": DOES[name].answered(getattr(self._lent[of], name)(*given), self._operands)}
+        except Exception as error:  # noqa: BLE001 - storage that fails on demand, or arguments that it can't take
+            return {"raised": raised_text(error)}
+
+    def _look(self, name: str, args: Sequence[object]) -> object:
+        told, _ = CALLS[name].arguments(args, {}, self._operands)
+        key = look_key(name, told)
+        if not args and name in RIDING and name not in self._now:
+            self._now.append(name)
+        if key in self._seen:
+            seen = self._seen.pop(key)  # who looks again wants to see whether looking has changed anything
+        else:
+            answer = self._line.ask({"call": name, "args": told})
+            if "answer" not in answer:
+                return self._told(name, answer)
+            seen = self._since(key, answer["answer"])
+        if isinstance(seen, dict) and seen.keys() == {"raised"}:
+            return self._told(name, seen)
+        if key in self._shown and self._shown[key][0] == seen and name in RIDING:
+            return self._shown[key][1]
+        value = self._told(name, {"answer": seen})
+        self._shown[key] = (seen, value)
+        return value
+
+    def _since(self, key: str, told: Json) -> Json:
+        """What a look shows, which may be told as a change."""
+        if not isinstance(told, dict) or "~" not in told:
+            return told
+        try:
+            return changed(self._shown[key][0] if key in self._shown else None, told)
+        except FormError as error:
+            raise self._odd(f"with a look at {key} that is not {error.expected}", error.got) from None
+
+    def _told(self, name: str, answer: Message, form: Form | None = None) -> object:
+        """What was answered, or raised."""
+        if "answer" in answer:
+            try:
+                if form is not None:
+                    return form.read(answer["answer"], self._operands)
+                return CALLS[name].told(answer["answer"], self._operands)
+            except FormError as error:
+                raise self._odd(f"by what should be {error.expected}", error.got) from None
+        raised = answer.get("raised")
+        if not isinstance(raised, str):
+            raise self._odd('by neither "answer" nor "raised"', cast("Json", answer))
+        kind, _, text = raised.partition(": ")
+        raise RAISED[kind](text) if kind in RAISED else exception_of(raised)
+
+    def _turns(self, args: Sequence[object]) -> Generator[object, object, object]:
+        """A call on one rank: what it enters, until it has decided."""
+        entered, resumed, decided = CALLS[TURNS].turns
+        answer = self._exchange(self._message(TURNS, args, {}))
+        while "enters" in answer:
+            turn: Message = {"turn": cast("Json", args[0])}
+            try:
+                got = yield entered.read(answer["enters"], self._operands)
+                turn["got"] = resumed.write(got, self._operands)
+            except GroupLost as lost:
+                turn["raised"] = raised_text(lost)
+            except GeneratorExit:
+                self._exchange({**turn, "closed": True})
+                raise
+            answer = self._exchange(turn)
+        return self._told(TURNS, answer, decided)
+
+    def _odd(self, what: str, got: object) -> RemoteFault:
+        return self._line.odd(f"was answered {what}", shown(got).encode())
+
+
+@cache
+def adapter_class(methods: frozenset[str]) -> type[RemoteCache]:
+    """A class with these methods of the ports, which are what the suite sees of the cache."""
+
+    def method(name: str) -> Callable[..., object]:
+        if name == TURNS:
+            return lambda self, *args: self._turns(args)
+        if name in LOOKS:
+            return lambda self, *args: self._look(name, args)
+        return lambda self, *args, **kwargs: self._call(name, args, kwargs)
+
+    return type("RemoteCache", (RemoteCache,), {name: method(name) for name in methods})

@@ -1,0 +1,192 @@
+"""The process of a cache, and the line to it: one JSON object a line, in each direction.
+
+A process that ends, says what is no JSON object, says more than it was asked, or never ends its line costs one
+:class:`~.fault.RemoteFault`, and nothing of it is left.  How long it may take is not known here: a call that doesn't
+come back is the worker's, which its supervisor ends together with all that it has started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from time import monotonic, sleep
+from typing import IO, Any
+
+from kvlitmus.conformance.isolation.process import LINE_BYTES, OUTPUT_BYTES, Death, kill_group, kill_marked, status_of
+from kvlitmus.conformance.remote.fault import RemoteFault
+from kvlitmus.conformance.support.text import harmless
+
+GRACE_SECONDS = 2.0
+"""So long a process may take to end after it has closed its line."""
+
+LOOK = 200
+"""After so many milliseconds without a word it is looked whether the process is still there."""
+
+CHUNK = 1 << 16
+
+MARK = "KVLITMUS_REMOTE"
+"""The environment variable by which all that a process has started is known."""
+
+NUMBERS = count()
+
+ENDS, FORM = "PORT-02", "PORT-03"
+
+encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class Line:
+    """A process and the line to it; raises ``OSError`` where it can't be started.
+
+    What it prints on its standard error goes to that of this process, and a little of it is kept for whoever is told
+    how it ended.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = command
+        mark = f"{os.getpid()}-{next(NUMBERS)}"
+        self.popen = subprocess.Popen(
+            command,
+            env={**os.environ, MARK: mark},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
+        self.pid = self.popen.pid
+        self.end = weakref.finalize(self, finish, self.popen, mark)
+        self.said = bytearray()
+        self.printed = bytearray()
+        self.open = True
+        self.poll = select.poll()
+        self.files = {self.pipe(which).fileno(): which for which in (0, 1, 2)}
+        for file, which in self.files.items():
+            os.set_blocking(file, False)
+            if which:
+                self.poll.register(file, select.POLLIN)
+
+    def pipe(self, which: int) -> IO[bytes]:
+        """The process's standard input, output or error."""
+        pipe = (self.popen.stdin, self.popen.stdout, self.popen.stderr)[which]
+        assert pipe is not None
+        return pipe
+
+    def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Say one thing, and hear one; raises :class:`RemoteFault`."""
+        if not self.open:
+            raise RemoteFault(ENDS, "was made on a cache whose process has ended")
+        self.read(0)
+        if self.said:
+            raise self.odd("was made when the process had said what nobody asked", bytes(self.said))
+        self.write(encode(message).encode() + b"\n")
+        return self.heard()
+
+    def write(self, data: bytes) -> None:
+        """Say this, while what the process says is heard: neither may wait for the other for ever."""
+        file, left = self.pipe(0).fileno(), memoryview(data)
+        while left:
+            try:
+                left = left[os.write(file, left) :]
+            except BlockingIOError:
+                self.poll.register(file, select.POLLOUT)
+                self.read(LOOK)
+                self.poll.unregister(file)
+            except OSError:
+                raise self.ended() from None
+
+    def heard(self) -> dict[str, Any]:
+        """The next line, which must be an object."""
+        while (end := self.said.find(b"\n")) < 0:
+            self.read(LOOK)
+        line = bytes(self.said[:end])
+        del self.said[: end + 1]
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self.odd(f"was answered with what is no JSON ({harmless(error, 100)})", line) from None
+        if self.said:
+            raise self.odd("was answered more than once", bytes(self.said))
+        if not isinstance(found, dict):
+            raise self.odd("was answered with JSON that is no object", line)
+        return found
+
+    def read(self, milliseconds: int) -> None:
+        """Take what comes within this time; raises :class:`RemoteFault` at the end, and where a line has none."""
+        came = self.poll.poll(milliseconds)
+        if not came and milliseconds and status_of(self.pid) is not None:
+            raise self.ended()  # another process has its end of the line, and may keep it open for ever
+        for file, _ in came:
+            which, data = self.files[file], b""
+            if which:
+                with suppress(BlockingIOError):
+                    data = os.read(file, CHUNK)
+                    if not data and which == 1:
+                        raise self.ended()
+            if which == 1:
+                self.said += data
+                if len(self.said) > LINE_BYTES and self.said.find(b"\n") < 0:
+                    raise self.odd(f"was answered with a line of more than {LINE_BYTES >> 20} MiB", bytes(self.said))
+            elif which == 2:
+                self.note(data)
+                if not data:
+                    self.poll.unregister(file)
+
+    def note(self, data: bytes) -> None:
+        """Keep the beginning and the end of what is printed, and pass it on."""
+        with suppress(OSError):
+            os.write(2, data)
+        self.printed += data
+        if len(self.printed) > 4 * OUTPUT_BYTES:
+            del self.printed[OUTPUT_BYTES:-OUTPUT_BYTES]
+
+    def odd(self, what: str, got: bytes) -> RemoteFault:
+        """Something was said that the protocol doesn't know: nothing that follows can be trusted."""
+        self.close()
+        shown = harmless(got[:120].decode(errors="replace").strip())
+        return RemoteFault(FORM, f"{what}: {shown}{self.words()}")
+
+    def ended(self) -> RemoteFault:
+        """The process has closed its line: how it has ended, or that it goes on without."""
+        until = monotonic() + GRACE_SECONDS
+        while (status := status_of(self.pid)) is None and monotonic() < until:
+            sleep(0.002)
+        half = bytes(self.said)
+        self.close()
+        if status is None:
+            text = "closed its end of the line"
+        else:
+            text = Death(kind="exit" if status >= 0 else "signal", number=abs(status)).text
+        if half:
+            text += f" in the middle of a line: {harmless(half[:120].decode(errors='replace'))}"
+        return RemoteFault(ENDS, text + self.words())
+
+    def words(self) -> str:
+        """What it has printed, as the end of a sentence."""
+        text = harmless(self.printed.decode(errors="replace").strip().replace("\n", " ⏎ "), 500)
+        return f"; it had printed: {text}" if text else ""
+
+    def close(self) -> None:
+        """End the process, and all that it has started."""
+        if not self.open:
+            return
+        self.open = False
+        with suppress(OSError):
+            self.note(os.read(self.pipe(2).fileno(), CHUNK))
+        self.said.clear()
+        self.end()
+
+
+def finish(popen: subprocess.Popen[bytes], mark: str) -> None:
+    """End a process and all that it has started, and let go of its pipes."""
+    kill_group(popen.pid)
+    kill_marked(mark, MARK)
+    popen.wait()
+    for pipe in (popen.stdin, popen.stdout, popen.stderr):
+        if pipe is not None:
+            pipe.close()

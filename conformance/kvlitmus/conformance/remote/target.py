@@ -1,0 +1,121 @@
+"""The target that a process is: what it says of itself, and the caches that it makes.
+
+A process has one cache at a time, and goes on with the next one when the suite has let go of that.  Where several are
+alive at once, as when two of them are compared, there are as many processes.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported
+from kvlitmus.conformance.remote.adapter import RemoteCache, adapter_class
+from kvlitmus.conformance.remote.apart import APART
+from kvlitmus.conformance.remote.fault import RemoteFault
+from kvlitmus.conformance.remote.process import Line
+from kvlitmus.conformance.run.plan import KINDS
+from kvlitmus.conformance.run.results import config_from_json, profile_from_json, to_json
+from kvlitmus.conformance.run.targets import TargetError
+from kvlitmus.conformance.support.text import closest, harmless, shown
+from kvlitmus.conformance.support.version import version
+from kvlitmus.conformance.tape.forms import Json
+
+Told = TypeVar("Told")
+Field = TypeVar("Field")
+
+PROTOCOL = 1
+"""The version of what is spoken."""
+
+MANY = 4
+"""With so many caches alive it is looked whether some are garbage that nobody has collected yet."""
+
+FIELDS = ("ports", "profile", "version", "configs", "pools")
+"""What a process may say of itself; the ports it must."""
+
+KINDS_IN_WORDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text"}
+
+
+class RemoteTarget:
+    """A target that is a process.
+
+    command: the program and its arguments.  ports: those of its caches, unless making one says others.
+    Raises :class:`TargetError` where the process doesn't start, or doesn't say what it is.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = tuple(command)
+        self.name = harmless(" ".join(self.command), 200)
+        self._idle: list[Line] = []
+        self._alive: weakref.WeakSet[RemoteCache] = weakref.WeakSet()
+        line, hello = self._started()
+        self._idle.append(line)
+        self.ports = self._ports(hello.get("ports"))
+        self.profile: Profile = self._field(hello, "profile", {}, profile_from_json)
+        self.configs = self._field(hello, "configs", [], lambda told: tuple(map(config_from_json, told)))
+        self.pools = self._field(hello, "pools", [], lambda told: tuple(map(str, told)))
+        self.version = self._field(hello, "version", "", str)
+        if "pool" not in self.ports:  # else it is judged as a cache first
+            self.capabilities = self.ports & KINDS.keys()
+
+    def make(self, config: Config) -> RemoteCache:
+        """A fresh cache; raises :class:`Unsupported`, and :class:`RemoteFault` where the process fails at it."""
+        if len(self._alive) >= MANY and not self._idle:
+            gc.collect()
+        line = self._idle.pop() if self._idle else self._started()[0]
+        answer = line.ask({"make": to_json(config)})
+        if "made" in answer:
+            ports = self._ports(answer["ports"]) if "ports" in answer else self.ports
+            made = adapter_class(frozenset(name for port in ports for name in PORTS[port]))(line)
+            self._alive.add(made)
+            weakref.finalize(made, self._idle.append, line).atexit = False
+            return made
+        self._idle.append(line)
+        if "unsupported" in answer:
+            raise Unsupported(harmless(answer["unsupported"]))
+        if isinstance(raised := answer.get("raised"), str):
+            raise RuntimeError(harmless(raised))
+        raise line.odd('was answered by neither "made" nor "unsupported"', shown(answer).encode())
+
+    def _started(self) -> tuple[Line, dict[str, Json]]:
+        """A process that has said what it is."""
+        try:
+            line = Line(self.command)
+        except OSError as error:
+            raise TargetError(f"{self.name} can't be started: {error.strerror}") from error
+        try:
+            hello = line.ask({"hello": {"kvlitmus": version(), "protocol": PROTOCOL}}).get("hello")
+        except RemoteFault as fault:
+            raise TargetError(f'{self.name} didn\'t say hello: the question {{"hello": …}} {fault}') from fault
+        if not isinstance(hello, dict) or (unknown := sorted(hello.keys() - FIELDS)):
+            line.close()
+            got = f"the field {unknown[0]!r}" if isinstance(hello, dict) else shown(hello)
+            raise TargetError(
+                harmless(f'{self.name}: expected {{"hello": {{…}}}} with {", ".join(FIELDS)}; got {got}', 500)
+            )
+        return line, hello
+
+    def _field(self, hello: Mapping[str, Any], name: str, default: Told, read: Callable[[Told], Field]) -> Field:
+        """Something that a process says of itself, which must be of the kind that is there by default."""
+        told = hello.get(name, default)
+        try:
+            if type(told) is not type(default):
+                raise TypeError(f"expected {KINDS_IN_WORDS[type(default)]}")
+            return read(told)
+        except (TypeError, ValueError) as error:
+            raise TargetError(
+                harmless(f"{self.name}: its {name} can't be read: {error} (got {shown(told)})", 500)
+            ) from None
+
+    def _ports(self, told: object) -> frozenset[str]:
+        """The names of ports that a process says it has."""
+        if not isinstance(told, list) or not told or not all(isinstance(one, str) for one in told):
+            raise TargetError(f"{self.name}: its ports must be a list of names (got {shown(told)})")
+        for name in cast("list[str]", told):
+            if name not in PORTS:
+                raise TargetError(f"{self.name}: there is no port {harmless(name, 60)!r}{closest(name, PORTS)}")
+            if name in APART:
+                raise TargetError(f"{self.name}: it can't have the port {name}: {APART[name]}")
+        return frozenset(told)

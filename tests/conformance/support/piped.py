@@ -1,0 +1,204 @@
+"""Any target of Python's behind a pipe: ``exec:python piped.py module:attribute``.
+
+What the wrapped cache hands out as handles and receipts are numbers on the pipe; what it answers that JSON hasn't is
+tagged, as on a tape.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path[:1] = [str(Path(__file__).parent), str(Path.cwd())]
+
+from kvlitmus.conformance.generate.schedule import describe
+from kvlitmus.conformance.history.playback import exception_of
+from kvlitmus.conformance.ports import PORTS, Unsupported, capabilities_of
+from kvlitmus.conformance.remote.apart import APART
+from kvlitmus.conformance.run.plan import configs_of
+from kvlitmus.conformance.run.results import config_from_json, to_json
+from kvlitmus.conformance.run.targets import load_target, resolve_target
+from kvlitmus.conformance.support.text import raised_text
+from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, TURNS
+from kvlitmus.conformance.tape.forms import Named
+from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, at
+from kvlitmus.spec.interface.ranks import GroupLost
+
+ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+
+BEGUN = "component_begun"
+"""The look that gives a handle in each of its rows."""
+
+
+class Handles(Operands):
+    """Handles as numbers, whatever the cache has them as."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handles: list[object] = []
+
+    def number(self, handle: object) -> Named:
+        """The number of a handle, a new one each time that it is handed out."""
+        self.handles.append(handle)
+        return Named(len(self.handles) - 1)
+
+    def marked(self, method: str, answer: object) -> Any:
+        """The answer with the number of the handle that it gives."""
+        if method == BEGUN and isinstance(answer, list | tuple):
+            return [(self.number(row[0]), *row[1:]) for row in answer]
+        if method not in GIVES:
+            return answer
+        where = GIVES[method]
+        if (handle := at(answer, where)) is None:
+            return answer
+        if where is None:
+            return self.number(handle)
+        if isinstance(where, str):
+            return answer._replace(handle=self.number(handle))  # type: ignore[attr-defined]
+        return (*answer[:where], self.number(handle), *answer[where + 1 :])  # type: ignore[index]
+
+    def meant_by(self, number: object) -> object:
+        """The handle of a number; what is none is itself."""
+        return self.handles[number] if type(number) is int and 0 <= number < len(self.handles) else number
+
+
+class Server:
+    """Serves one target on the process's own standard input and output."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.input = sys.stdin
+        self.output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+        self.start(None)
+
+    def start(self, cache: Any) -> None:
+        """A fresh cache is asked from now on."""
+        self.cache = cache
+        self.operands = Handles()
+        self.lent = 0
+        self.turns: dict[int, Generator[Any, Any, Any]] = {}
+
+    def say(self, message: Mapping[str, object]) -> None:
+        """Say one line."""
+        self.output.write(ENCODE(message) + "\n")
+        self.output.flush()
+
+    def hear(self) -> dict[str, Any]:
+        """Hear one line; nobody there: that was all."""
+        line = self.input.readline()
+        if not line:
+            sys.exit(0)
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+    def serve(self) -> None:
+        """Answer for ever."""
+        while True:
+            self.say(self.answer(self.hear()))
+
+    def answer(self, message: dict[str, Any]) -> dict[str, object]:
+        """The answer to a message."""
+        if "hello" in message:
+            return {"hello": self.hello()}
+        if "make" in message:
+            return self.make(message["make"])
+        if "turn" in message:
+            return self.turn(message)
+        answer = self.outcome(message["call"], message.get("args", []), message.get("kwargs", {}))
+        if riding := message.get("looks"):
+            seen = {name: self.outcome(name, [], {}) for name in riding}
+            answer["looks"] = {name: one.get("answer", one) for name, one in seen.items()}
+        return answer
+
+    def hello(self) -> dict[str, object]:
+        """What the target says of itself."""
+        capabilities = frozenset(map(str, getattr(self.target, "capabilities", ())))
+        return {
+            "ports": [port for port in PORTS if port in (capabilities or PORTS) and port not in APART],
+            "profile": describe(self.target.profile),
+            "configs": to_json(configs_of(self.target)),
+        }
+
+    def make(self, config: dict[str, Any]) -> dict[str, object]:
+        """A fresh cache."""
+        try:
+            self.start(self.target.make(config_from_json(config)))
+        except Unsupported as why:
+            return {"unsupported": str(why)}
+        except Exception as error:  # noqa: BLE001 - it is told
+            return {"raised": raised_text(error)}
+        ports = capabilities_of(self.cache)
+        return {"made": True, "ports": [port for port in PORTS if port in ports and port not in APART]}
+
+    def outcome(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, object]:
+        """What came of a call."""
+        self.operands.step += 1
+        given, named = CALLS[name].given(args, kwargs, self.operands)
+        for place in TAKES.get(name, ()):
+            given[place] = self.operands.meant_by(given[place])
+        if name in LENT:
+            given[LENT[name]] = Borrowed(self, self.lent)
+            self.lent += 1
+        try:
+            answer = getattr(self.cache, name)(*given, **named)
+            if name == TURNS:
+                self.turns[args[0]] = answer
+                return self.went(args[0], lambda: next(answer))
+            return {"answer": CALLS[name].answered(answer, self.operands)}
+        except Exception as error:  # noqa: BLE001 - it is told
+            return {"raised": raised_text(error)}
+
+    def turn(self, message: dict[str, Any]) -> dict[str, object]:
+        """A rank goes on."""
+        rank = message["turn"]
+        turns, (_, resumed, _) = self.turns[rank], CALLS[TURNS].turns
+        if message.get("closed"):
+            turns.close()
+            return {"answer": None}
+        if "raised" in message:
+            lost = GroupLost(message["raised"].partition(": ")[2])
+            return self.went(rank, lambda: turns.throw(lost))
+        got: Any = resumed.read(message["got"], self.operands)
+        return self.went(rank, lambda: next(turns) if got is None else turns.send(got))
+
+    def went(self, rank: int, go: Any) -> dict[str, object]:
+        """What a rank enters next, or what it decided."""
+        entered, _, decided = CALLS[TURNS].turns
+        try:
+            return {"enters": entered.write(go(), self.operands)}
+        except StopIteration as stop:
+            return {"answer": decided.write(stop.value, self.operands)}
+        except Exception as error:  # noqa: BLE001 - it is told
+            return {"raised": raised_text(error)}
+
+
+class Borrowed:
+    """What the suite has lent: each method asks it."""
+
+    def __init__(self, server: Server, number: int) -> None:
+        self._server, self._number = server, number
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in DOES:
+            raise AttributeError(name)
+
+        def ask(*args: object) -> object:
+            server = self._server
+            told, _ = DOES[name].arguments(args, {}, server.operands)
+            server.say({"ask": name, "args": told, "of": self._number})
+            heard = server.hear()
+            if "raised" in heard:
+                raise exception_of(heard["raised"])
+            return DOES[name].told(heard["told"], server.operands)
+
+        return ask
+
+
+if __name__ == "__main__":
+    Server(load_target(resolve_target(sys.argv[1]))).serve()

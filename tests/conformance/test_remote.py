@@ -1,0 +1,206 @@
+"""Caches behind a pipe: judged as in process, and what goes wrong with a process is a verdict, never a traceback."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kvlitmus.conformance.isolation.supervisor import Limits, probe, run_items
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.remote.process import Line
+from kvlitmus.conformance.remote.target import RemoteTarget
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.results import Item, ItemResult, Options
+from kvlitmus.conformance.run.targets import TargetError, UnknownTarget, load_target, resolve_target
+from kvlitmus.conformance.support.text import harmless
+from tests.conformance.support import rude
+from tests.support.processes import eventually
+
+HERE = Path(__file__).parent / "support"
+PAGE4 = Config(page_size=4)
+ITEM = Item(kind="random", config=PAGE4, seed=1, ops=60)
+OPTIONS = Options(reruns=0, shrink_trials=0)
+STRAY = b"sleep\x00600.25\x00"
+
+
+def program(script: str, *words: str) -> str:
+    """The target that such a script is; it starts without what it doesn't need."""
+    return f"exec:{sys.executable} -S {HERE / script} {' '.join(words)}"
+
+
+def piped(name: str) -> RemoteTarget:
+    """A target of Python's behind a pipe."""
+    return RemoteTarget((sys.executable, str(HERE / "piped.py"), name))
+
+
+def judged(kind: str, options: Options = OPTIONS) -> ItemResult:
+    """What comes of a pool of such manners, in this process."""
+    return run_item(load_target(resolve_target(program("rude.py", kind))), ITEM, options)
+
+
+def children() -> set[int]:
+    """The processes that this one has started and that are still there."""
+    return set(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    """No test leaves a process behind."""
+    before = children()
+    yield
+    gc.collect()  # a cache that nobody holds lets go of its process
+    eventually(lambda: children() <= before)
+
+
+# -- what goes wrong -----------------------------------------------------------------------------
+
+FAULTS = {
+    "exits": ("PORT-02", r"the call ended the process with exit status 7"),
+    "crashes": ("PORT-02", r"the call ended the process by SIGSEGV"),
+    "half-a-line": (
+        "PORT-02",
+        r'the call ended the process with exit status 0 in the middle of a line: {"answer": \[1,',
+    ),
+    "closes": ("PORT-02", r"the call closed its end of the line"),
+    "leaves-a-child": ("PORT-02", r"the call ended the process with exit status 3"),
+    "last-words": ("PORT-02", r"exit status 101; it had printed: .*panicked at cache\.rs:7.* ⏎ spam"),
+    "rubbish": ("PORT-03", r"the call was answered with what is no JSON \(.*\): Segmentation fault \(just"),
+    "no-text": ("PORT-03", r"the call was answered with what is no JSON"),
+    "deep": ("PORT-03", r"the call was answered with what is no JSON"),
+    "digits": ("PORT-03", r"the call was answered with what is no JSON"),
+    "no-object": ("PORT-03", r"the call was answered with JSON that is no object: \[1, 2\]"),
+    "no-answer": ("PORT-03", r'the call was answered by neither "answer" nor "raised": {}'),
+    "twice": ("PORT-03", r'the call was answered more than once: {"answer": null}'),
+    "endless": ("PORT-03", r"the call was answered with a line of more than 16 MiB: 9999"),
+    "asks": ("PORT-03", r"the call was answered by asking for what the suite has not lent: {'ask': 'put'"),
+    "asks-for-anything": ("PORT-03", r"the call was answered by asking for what is none of exists, get, put, "),
+    "odd-looks": ("PORT-03", r"the call was answered with looks that are no object: 3"),
+    "odd-change": ("PORT-03", r"the call was answered with a look at available that is not "),
+    "odd-tag": ("PORT-03", r"the call was answered by what should be the answer of alloc to be a tagged value"),
+    "text": ("PORT-03", r"expected a sequence of slots, got str"),
+    "raises": ("PORT-01", r"the call raised RuntimeError: no memory"),
+    "raises-exit": ("PORT-02", r"the call tried to end the process: it raised SystemExit: 3"),
+    "raises-a-number": ("PORT-03", r'the call was answered by neither "answer" nor "raised"'),
+    "unasked": ("PORT-03", r"was (made when the process had said what nobody asked|answered more than once)"),
+}
+
+
+@pytest.mark.parametrize(("kind", "rule", "text"), [(kind, *told) for kind, told in FAULTS.items()], ids=FAULTS)
+def test_what_a_process_does_in_a_call_is_a_verdict(
+    kind: str, rule: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvlitmus.conformance.remote.process.GRACE_SECONDS", 0.2 if kind == "closes" else 5.0)
+    result = judged(kind)
+    assert not result.error
+    (finding,) = result.findings
+    assert finding.rules == [rule]
+    assert re.search(text, finding.detail), finding.detail
+    assert finding.detail == harmless(finding.detail)
+    assert finding.call.startswith(("alloc", "free", "available")) and result.steps > rude.CALLS / 3
+    if kind == "leaves-a-child":
+        eventually(lambda: not strays())
+
+
+def strays() -> list[Path]:
+    """What ``leaves-a-child`` has left."""
+    found = []
+    for place in Path("/proc").iterdir():
+        with suppress(OSError):
+            found += [place] * (place.name.isdigit() and (place / "cmdline").read_bytes() == STRAY)
+    return found
+
+
+def test_every_kind_is_tried() -> None:
+    assert {*FAULTS, "hangs"} == {*rude.INSTEAD, "unasked"}
+
+
+def test_a_fault_is_shrunk_like_any_other() -> None:
+    (finding,) = judged("exits", Options(reruns=0, shrink_trials=30)).findings
+    assert len(finding.schedule) < ITEM.ops
+    assert finding.steps <= rude.CALLS + 1
+
+
+def test_chatter_is_no_fault(capfd: pytest.CaptureFixture[str]) -> None:
+    result = judged("chatters")
+    assert (result.findings, result.error) == ([], "")
+    assert capfd.readouterr().err.startswith("\x1b[2Jallocated\n"), "it goes where errors go"
+
+
+@pytest.mark.nightly
+def test_a_call_that_hangs_is_one_as_in_process(tmp_path: Path) -> None:
+    limits = Limits(call_seconds=0.5, start_seconds=60.0, shrink_seconds=0.1, again_seconds=0.3)
+    ref = resolve_target(program("rude.py", "hangs"))
+    (result,) = run_items(ref, [ITEM], OPTIONS, limits=limits, state=tmp_path)
+    (finding,) = result.findings
+    assert finding.rules == ["PORT-02"]
+    assert finding.detail.startswith("the call did not come back within 0.5 s")
+    assert finding.call.startswith("alloc(")
+
+
+# -- what a process says of itself ----------------------------------------------------------------
+
+HELLOS = {
+    "no-hello": r'the question \{"hello": …\} ended the process with exit status 2',
+    "hello-rubbish": r"was answered with what is no JSON",
+    "hello-no-ports": r"its ports must be a list of names \(got None\)",
+    "hello-odd-port": r"there is no port 'pol'; did you mean 'pool'\?",
+    "hello-raw": r"it can't have the port raw: over a pipe go no arrays of the caller's",
+    "hello-odd-profile": r"its profile can't be read: .*reserved",
+    "hello-odd-field": r"got the field 'prots'",
+    "hello-odd-configs": r"its configs can't be read: expected a list \(got 4\)",
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), HELLOS.items(), ids=HELLOS)
+def test_a_process_that_does_not_say_what_it_is_is_no_target(kind: str, text: str) -> None:
+    with pytest.raises(TargetError, match=text):
+        load_target(resolve_target(program("rude.py", kind)))
+
+
+def test_every_hello_is_tried() -> None:
+    assert HELLOS.keys() == rude.HELLOS.keys()
+
+
+def test_a_cache_that_can_not_be_made_is_no_finding() -> None:
+    assert judged("make-dies").error == "making the cache ended the process with exit status 4"
+    assert "was answered by neither" in judged("make-odd").error
+    assert judged("declines").unsupported == "no\\x1b[31m thanks"
+
+
+def test_what_it_says_is_known_to_whoever_asks(tmp_path: Path) -> None:
+    info = probe(resolve_target(program("rude.py", "fine")), state=tmp_path)
+    assert info.versions["target"] == "7"
+    assert info.configs == (PAGE4,)
+    assert info.capabilities[PAGE4.label] >= {"pool", "piped"}
+
+
+def test_a_command_is_words_and_no_shell_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "my cache"
+    script.write_text("#!/bin/sh\n")
+    with pytest.raises(UnknownTarget, match=r"\./my cache: is no program, one that can be executed"):
+        resolve_target("exec:'./my cache'")
+    script.chmod(0o755)
+    assert resolve_target("exec:'./my cache' '$HOME' ;").command == (str(script), "$HOME", ";")
+    for name, why in {
+        "exec:": "expected exec:program",
+        "exec:'x": "No closing quotation",
+        "exec:no-such": "no such",
+    }.items():
+        with pytest.raises(UnknownTarget, match=why):
+            resolve_target(name)
+
+
+def test_an_answer_may_be_longer_than_a_pipe_and_so_may_a_question() -> None:
+    echo = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+    line = Line((sys.executable, "-S", "-c", echo))
+    long = {"key": "é" * 500_000}
+    assert line.ask(long) == long
+    line.close()
