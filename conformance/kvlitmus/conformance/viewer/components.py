@@ -1,0 +1,299 @@
+"""What is drawn of a cache of components: each pool, and where the entries of each prefix lie, side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.viewer.plain import (
+    fields,
+    items,
+    number,
+    numbers,
+    pairs,
+    part,
+    raw,
+    short,
+    span,
+    told,
+    units_text,
+)
+from kvlitmus.conformance.viewer.scenes import (
+    Call,
+    Drawn,
+    Homes,
+    Job,
+    Looks,
+    Numbered,
+    Pool,
+    Row,
+    pool,
+    square,
+    table,
+    taken,
+)
+from kvlitmus.spec.words.layouts import LAYOUTS, NONE, layout_of
+
+DEVICE, HOST = "device", "host"
+
+Places = dict[str, set[int]]
+"""Places by component."""
+
+
+def by_component(value: Json) -> Places:
+    """Places by component: listed, or by the ends of their entries."""
+    return {
+        name: set(numbers([place for _, place in pairs(some)])) or set(numbers(some))
+        for name, some in fields(value).items()
+    }
+
+
+class Components:
+    """A cache of components."""
+
+    def __init__(self, config: Mapping[str, Json], ports: frozenset[str]) -> None:
+        name = config.get("components")
+        size, pages = max(1, number(config.get("page_size"), 1)), number(config.get("pages"))
+        known = isinstance(name, str) and name in LAYOUTS and pages > 0
+        self.layout = layout_of(str(name), size, pages, number(config.get("host_pages"))) if known else NONE
+        self.pool_of = {one.name: one.pool for one in self.layout.components}
+        self.serves = "component_requests" in ports
+        self.lands_on = HOST if number(config.get("host_pages")) else DEVICE
+        self.number = Numbered()
+        self.every: dict[tuple[str, str], set[int]] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Nobody holds anything, and nothing is under way."""
+        self.loans: dict[tuple[str, int], int] = {}
+        self.requests: dict[str, tuple[int, Places]] = {}
+        self.works: dict[str, tuple[str, str, int, Places]] = {}
+
+    def follow(self, call: Call) -> None:
+        """A call was made and answered."""
+        does = getattr(self, f"_{call.name.removeprefix('component_')}", None)
+        if does is not None and not call.refused:
+            does(call)
+
+    def draw(self, looks: Looks) -> tuple[list[Pool], list[Drawn], list[Job]]:
+        """What is there now."""
+        tiers = [(DEVICE, looks.get("component_free_places"), looks.get("component_entries"))]
+        if "component_free_host" in looks or "component_host_entries" in looks:
+            tiers.append((HOST, looks.get("component_free_host"), looks.get("component_host_entries")))
+        if not looks.stale("component_begun"):
+            self.begun(looks.get("component_begun"))
+        stale = looks.stale("component_entries")
+        pools = [one for tier, free, entries in tiers for one in self.pools(tier, free, entries, stale)]
+        tables = [self.entries(tiers, stale)]
+        if self.requests:
+            rows = [
+                Row(key, [f"request of call {step}", places_text(places)])
+                for key, (step, places) in self.requests.items()
+            ]
+            tables.append(table("Requests", ["request", "places"], rows))
+        if (events := looks.get("component_events")) is not None:
+            rows = [Row(str(at), [told(one)]) for at, one in enumerate(items(events))]
+            tables.append(table("Events told last", ["event"], rows))
+        jobs = [
+            (
+                key,
+                kind,
+                "under way",
+                f"since call {step}, {places_text(places)}",
+            )
+            for key, (kind, _, step, places) in self.works.items()
+        ]
+        return pools, tables, jobs
+
+    def pools(self, tier: str, free: Json, entries: Json, stale: str) -> list[Pool]:
+        """The pools of one tier, each place a square."""
+        found: dict[str, Homes] = {name: {} for name in (self.layout.host if tier == HOST else self.layout.places)}
+        for name, places in fields(free).items():
+            found[name] = {place: [("free", "")] * times for place, times in Counter(numbers(places)).items()}
+        for one in items(entries):
+            component, namespace, units, at = (part(one, at) for at in range(4))
+            name = self.pool_of.get(str(component), short(component, 40))
+            text = short(f"{component} {prefix_text(namespace, units)}", 120)
+            found.setdefault(name, {}).setdefault(number(at, -1), []).append(("cached", text))
+        held = self.held(tier)
+        empty = "unseen" if stale or free is None else "none"
+        drawn = []
+        for name in dict.fromkeys([*found, *(name for (name, _), _ in held)]):
+            homes = found.setdefault(name, {})
+            taken(homes, [(place, home) for (of, place), home in held if of == name], stale=bool(stale))
+            every = self.every.setdefault((tier, name), set())
+            every |= homes.keys()
+            squares = [square(place, self.legal(homes.get(place, [])), empty=empty) for place in sorted(every)]
+            drawn.append(pool(f"{tier.capitalize()}: {name}{stale}", squares))
+        return drawn
+
+    def held(self, tier: str) -> list[tuple[tuple[str, int], tuple[str, str]]]:
+        """Who holds places that were handed out."""
+        found: list[tuple[tuple[str, int], tuple[str, str]]] = []
+        if tier == DEVICE:
+            found += [((pool, place), ("caller", f"caller, call {step}")) for (pool, place), step in self.loans.items()]
+            for step, places in self.requests.values():
+                found += self.spread(places, ("request", f"request of call {step}"))
+        for kind, to, step, places in self.works.values():
+            if to == tier:
+                found += self.spread(places, ("flight", f"{kind} of call {step}"))
+        return found
+
+    def spread(self, places: Places, home: tuple[str, str]) -> list[tuple[tuple[str, int], tuple[str, str]]]:
+        """The same home for all these places."""
+        return [
+            ((self.pool_of.get(name, name), place), home) for name, some in places.items() for place in sorted(some)
+        ]
+
+    def legal(self, homes: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Homes that one place may have together are one: what requests hold or copies bring, others may find."""
+        kinds = [kind for kind, _ in homes]
+        shared = {"cached", "request", "flight"} if self.serves else {"cached", "flight"}
+        if self.serves and set(kinds) == {"free", "cached"}:
+            return [home for home in homes if home[0] == "cached"][:1]
+        if len(homes) > 1 and set(kinds) <= shared and kinds.count("cached") <= 1 and (self.serves or len(homes) <= 2):
+            first = next(kind for kind in ("request", "flight", "cached") if kind in kinds)
+            return [(first, " + ".join(who for _, who in homes))]
+        return homes
+
+    def entries(self, tiers: list[tuple[str, Json, Json]], stale: str) -> Drawn:
+        """Each cached prefix, and where the entries of each component lie."""
+        known = [one.name for one in self.layout.components]
+        where: dict[tuple[str | None, str], dict[str, list[str]]] = {}
+        units_of: dict[tuple[str | None, str], Json] = {}
+        for tier, _, entries in tiers:
+            for one in items(entries):
+                component, namespace, units, place = (part(one, at) for at in range(4))
+                prefix = (short(namespace, 60) if namespace is not None else None, raw(units))
+                units_of[prefix] = units
+                name = short(component, 40)
+                if name not in known:
+                    known.append(name)
+                where.setdefault(prefix, {}).setdefault(name, []).append(f"{tier} {told(place)}")
+        rows = [
+            Row(
+                self.number(namespace, key),
+                [prefix_text(namespace, units_of[namespace, key]), *cells_of(where[namespace, key], known)],
+            )
+            for namespace, key in sorted(where, key=lambda one: (one[0] or "", sort_key(units_of[one])))
+        ]
+        return table(f"Entries{stale}", ["prefix", *known], rows, tree=True)
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def _alloc(self, call: Call) -> None:
+        self.loans |= dict.fromkeys(self.placed(call.answer), call.number)
+
+    def placed(self, value: Json) -> list[tuple[str, int]]:
+        """Places with their pools."""
+        return [(self.pool_of.get(name, name), one) for name, some in by_component(value).items() for one in some]
+
+    def _free(self, call: Call) -> None:
+        for one in self.placed(call.given.get("given")):
+            self.loans.pop(one, None)
+
+    def _insert(self, call: Call) -> None:
+        left = set(self.placed(call.answer))
+        for one in self.placed(call.given.get("entries")):
+            if one not in left:
+                self.loans.pop(one, None)
+
+    def _reset(self, call: Call) -> None:
+        self.forget()
+
+    def _start(self, call: Call) -> None:
+        if call.answer is not None:
+            self.requests[name_of(call, part(call.answer, 0))] = call.number, by_component(part(call.answer, 2))
+
+    def _grow(self, call: Call) -> None:
+        name = raw(operand(call.given.get("receipt")))
+        if name in self.requests:
+            self.requests[name] = self.requests[name][0], by_component(part(call.answer, 1))
+
+    def _finish(self, call: Call) -> None:
+        self.requests.pop(raw(operand(call.given.get("receipt"))), None)
+
+    def _back_up(self, call: Call) -> None:
+        self._work(call, "backup", HOST, part(call.answer, 1))
+
+    def _load(self, call: Call) -> None:
+        self._work(call, "load", DEVICE, part(call.answer, 2))
+
+    def _prefetch(self, call: Call) -> None:
+        self._work(call, "prefetch", self.lands_on, part(call.answer, 1))
+
+    def _write(self, call: Call) -> None:
+        self._work(call, "write", "storage", None)
+
+    def _work(self, call: Call, kind: str, tier: str, places: Json) -> None:
+        if part(call.answer, 0) is not None:
+            self.works[name_of(call, part(call.answer, 0))] = kind, tier, call.number, by_component(places)
+
+    def begun(self, begun: Json) -> None:
+        """Backups that the cache has begun by itself."""
+        for one in items(begun):
+            copy = fields(one).get("copy")
+            if copy is not None:
+                self.works.setdefault(raw(operand(copy)), ("backup", HOST, 0, by_component(fields(one).get("places"))))
+
+    def _copied(self, call: Call) -> None:
+        self.works.pop(raw(operand(call.given.get("copy"))), None)
+
+    def _written(self, call: Call) -> None:
+        self.works.pop(raw(operand(call.given.get("write"))), None)
+
+    def _given_back(self, call: Call, given: Json) -> None:
+        name = raw(operand(call.given.get("fetch")))
+        if name in self.works:
+            kind, tier, step, places = self.works[name]
+            back = by_component(given)
+            self.works[name] = kind, tier, step, {key: some - back.get(key, set()) for key, some in places.items()}
+
+    def _prefetch_found(self, call: Call) -> None:
+        self._given_back(call, part(call.answer, 2))
+
+    def _prefetch_settled(self, call: Call) -> None:
+        self._given_back(call, call.answer)
+
+    def _prefetch_commit(self, call: Call) -> None:
+        self._given_back(call, part(call.answer, 1))
+
+    def _prefetch_abort(self, call: Call) -> None:
+        self._given_back(call, call.answer)
+
+
+def places_text(places: Places) -> str:
+    """Places by component, for one line."""
+    return short(", ".join(f"{name} {span(sorted(some))}" for name, some in places.items() if some))
+
+
+def operand(value: Json) -> Json:
+    """A receipt or the like, by what gave it."""
+    if isinstance(value, dict) and "@" in value:
+        return {"@": part(value["@"], 0) if isinstance(value["@"], list) else value["@"]}
+    return value
+
+
+def name_of(call: Call, given: Json) -> str:
+    """By what later calls name what this one gave."""
+    plain = isinstance(given, str | int | float)
+    return raw(
+        given if plain else {"@": call.number} if not isinstance(given, dict) or "@" not in given else operand(given)
+    )
+
+
+def prefix_text(namespace: Json, units: Json) -> str:
+    """A prefix by its units."""
+    text = units_text(units)
+    return text if namespace is None else f"{text} @{short(namespace, 60)}"
+
+
+def cells_of(where: Mapping[str, list[str]], components: list[str]) -> list[str]:
+    """Where the entries of a prefix lie, component by component."""
+    return [", ".join(where.get(one, ())) for one in components]
+
+
+def sort_key(units: Json) -> list[str]:
+    """An order in which prefixes come before what they begin."""
+    return [f"{one:020}" if isinstance(one, int) else raw(one) for one in items(units)]

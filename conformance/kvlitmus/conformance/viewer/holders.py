@@ -1,0 +1,139 @@
+"""Who holds the pages that a cache has handed out: its caller, and the requests.  No snapshot tells, the calls do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.viewer.plain import fields, items, number, numbers, span, told
+from kvlitmus.conformance.viewer.scenes import Call, Drawn, Row, table
+
+
+class Request(NamedTuple):
+    """A running request: its slots, of which the first ``cached`` are the tree's."""
+
+    row: list[int]
+    cached: int
+
+
+class Holders:
+    """The slots of the caller and of requests, by what calls asked and were answered.
+
+    ``whole``: requests hold what is cached, too, as in a block table.
+    """
+
+    def __init__(self, size: int, duplicates: str, *, whole: bool) -> None:
+        self.size, self.duplicates, self.whole = size, duplicates, whole
+        self.forget()
+
+    def forget(self) -> None:
+        """Nobody holds anything."""
+        self.loans: dict[int, int] = {}
+        self.requests: dict[str, Request] = {}
+        self.group: set[int] | None = None
+
+    def follow(self, call: Call) -> None:
+        """A call was made, and did what it promises."""
+        does = getattr(self, f"_{call.name}", None)
+        if does is not None and not call.refused:
+            does(call)
+
+    def homes(self) -> dict[int, list[tuple[str, str]]]:
+        """By page who holds it."""
+        found: dict[int, dict[tuple[str, str], None]] = {}
+        for slot, step in self.loans.items():
+            found.setdefault(slot // self.size, {})["caller", f"caller, call {step}"] = None
+        for rid, request in self.requests.items():
+            for slot in request.row[0 if self.whole else request.cached :]:
+                found.setdefault(slot // self.size, {})["request", f"request {rid}"] = None
+        for slot in self.group or ():
+            found.setdefault(slot // self.size, {})["waiting", "given back, group open"] = None
+        return {page: list(homes) for page, homes in found.items()}
+
+    def drawn(self) -> Drawn:
+        """The requests, one a row."""
+        rows = [
+            Row(rid, [f"request {rid}", str(len(one.row)), str(one.cached), span(pages(one.row, self.size))])
+            for rid, one in self.requests.items()
+        ]
+        return table("Requests", ["request", "slots", "of them cached", "pages"], rows)
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def _alloc(self, call: Call) -> None:
+        began = {slot // self.size: self.loans[slot] for slot in numbers(call.given.get("last")) if slot in self.loans}
+        for slot in numbers(call.answer):  # what continues a page is of the call that began it
+            self.loans[slot] = began.get(slot // self.size, call.number)
+
+    _alloc_extend = _alloc_decode = _alloc
+
+    def _give(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            self.loans.pop(slot, None)
+
+    def _free(self, call: Call) -> None:
+        slots = numbers(call.given.get("slots"))
+        self._give(slots)
+        if self.group is not None:
+            self.group |= set(slots)
+
+    def _raw_free(self, call: Call) -> None:
+        self._free(call)
+
+    def _free_group_begin(self, call: Call) -> None:
+        self.group = self.group or set()
+
+    def _free_group_end(self, call: Call) -> None:
+        self.group = None
+
+    def _insert(self, call: Call) -> None:
+        slots, answer = numbers(call.given.get("slots")), fields(call.answer)
+        key = fields(call.given.get("key"))
+        length = len(items(key.get("tokens"))) - int(key.get("bigram") is True)
+        end = length - length % self.size
+        told_left, already = answer.get("to_free"), number(answer.get("already"))
+        if told_left is not None:
+            left = set(numbers(told_left))
+        elif self.duplicates == "caller_frees":
+            left = set(slots[number(call.given.get("protected")) : already])
+        else:
+            left = set()
+        self._give([slot for slot in slots[:end] if slot not in left])
+
+    def _begin(self, call: Call) -> None:
+        if call.answer is not None:
+            self._now(call)
+
+    def _now(self, call: Call) -> None:
+        answer = fields(call.answer)
+        self.requests[told(call.given.get("rid"))] = Request(numbers(answer.get("row")), number(answer.get("cached")))
+
+    _publish = _publish_upto = _now
+    _raw_begin = _begin
+
+    def _grow(self, call: Call) -> None:
+        rid = told(call.given.get("rid"))
+        if rid in self.requests:
+            request = self.requests[rid]
+            self.requests[rid] = request._replace(row=[*request.row, *numbers(call.answer)])
+
+    def _end(self, call: Call) -> None:
+        self.requests.pop(told(call.given.get("rid")), None)
+
+    _end_upto = _end
+
+    def _reset(self, call: Call) -> None:
+        self.forget()
+
+
+def pages(slots: Sequence[int], size: int) -> list[int]:
+    """The pages that slots lie in, in order, each once."""
+    return list(dict.fromkeys(slot // size for slot in slots))
+
+
+def holders_of(config: Mapping[str, Json], profile: Mapping[str, Json]) -> Holders:
+    """The holders of a cache of this configuration and profile."""
+    size = max(1, number(config.get("page_size"), 1))
+    duplicates = str(profile.get("duplicates", "caller_frees"))
+    return Holders(size, duplicates, whole=profile.get("publish") == "at_alloc")

@@ -1,0 +1,232 @@
+"use strict";
+// Draws one scene at a time.  All texts are set as texts, so no tape can bring markup.
+const meta = JSON.parse(document.getElementById("meta").textContent);
+const parts = [...document.querySelectorAll("script.part")];
+const unpacked = new Map();
+const NEAR = 40; // so many steps around the one that is shown are listed, and drawn as lanes
+let at = 0;
+let drawing = 0;
+
+const $ = (id) => document.getElementById(id);
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === true) made.setAttribute(key, "");
+    else if (value !== false && value !== null) made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+async function part(number) {
+  if (!unpacked.has(number)) {
+    const packed = Uint8Array.from(atob(parts[number].textContent), (one) => one.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+    unpacked.set(number, new Response(stream).text().then((text) => text.split("\n")));
+    if (unpacked.size > 8) unpacked.delete(unpacked.keys().next().value); // the oldest: memory stays bounded
+  }
+  return unpacked.get(number);
+}
+
+async function scene(number) {
+  if (number < 0 || number >= meta.steps) return null;
+  return JSON.parse((await part(Math.floor(number / meta.part)))[number % meta.part]);
+}
+
+function squares(pool, before) {
+  const old = new Map((before ? before.squares : []).map(([label, kind, who]) => [label, kind + who]));
+  const list = element("ul", { class: "squares" });
+  const kinds = new Set();
+  for (const [label, kind, who] of pool.squares) {
+    kinds.add(kind);
+    const changed = before !== undefined && old.get(label) !== kind + who;
+    const said = kind === "free" ? "" : who || meta.kinds[kind];
+    const whole = `${label}: ${meta.kinds[kind]}${who && kind !== "free" ? `, ${who}` : ""}${changed ? " (changed)" : ""}`;
+    list.append(
+      element(
+        "li",
+        { class: kind + (changed ? " changed" : ""), title: whole },
+        element("b", { "aria-hidden": "true" }, String(label)),
+        element("span", { "aria-hidden": "true" }, said),
+        element("span", { class: "unseen" }, whole),
+      ),
+    );
+  }
+  const legend = element("ul", { class: "legend" });
+  for (const kind of Object.keys(meta.kinds)) {
+    if (kinds.has(kind)) legend.append(element("li", {}, element("i", { class: kind }), meta.kinds[kind]));
+  }
+  if (list.querySelector(".changed")) legend.append(element("li", {}, "● changed by this step"));
+  return element("section", {}, element("h3", {}, pool.name), list, legend);
+}
+
+const CHIP = { "device pages": "request", "host pages": "flight" };
+
+function table(drawn, before) {
+  const old = new Map((before ? before.rows : []).map((row) => [row[0], row]));
+  const body = element("tbody");
+  for (const [key, cells, depth, odd] of drawn.rows) {
+    const was = old.get(key);
+    old.delete(key);
+    const changed = before !== undefined && JSON.stringify(was && was[1]) !== JSON.stringify(cells);
+    const row = element("tr", { class: (changed ? "changed " : "") + (odd ? "odd" : "") });
+    cells.forEach((cell, index) => {
+      const chip = CHIP[drawn.head[index]];
+      const inside = chip && cell !== "–" ? element("span", { class: `chip ${chip}` }, cell) : cell;
+      const made = element(index === 0 && drawn.tree ? "th" : "td", index === 0 && drawn.tree ? { scope: "row" } : {}, inside);
+      if (index === 0 && depth) made.style.paddingLeft = `${Math.min(depth, 24) * 14}px`;
+      row.append(made);
+    });
+    body.append(row);
+  }
+  for (const [, cells] of drawn.tree ? old.values() : []) {
+    body.append(element("tr", { class: "gone" }, ...cells.map((cell) => element("td", {}, cell))));
+  }
+  const head = element("tr", {}, ...drawn.head.map((one) => element("th", { scope: "col" }, one)));
+  const whole = element("table", {}, element("caption", { class: "unseen" }, drawn.name), element("thead", {}, head), body);
+  const shown = body.children.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": drawn.name }, whole) : element("p", {}, "empty");
+  return element("section", {}, element("h3", {}, drawn.name), shown);
+}
+
+function lanes(around, number) {
+  const jobs = new Map();
+  around.forEach((one, index) => {
+    for (const [id, kind, state, about] of one ? one.jobs : []) {
+      if (!jobs.has(id)) jobs.set(id, { kind, states: new Array(around.length).fill(null), about });
+      const job = jobs.get(id);
+      job.states[index] = state;
+      if (one.n === number) job.about = about;
+    }
+  });
+  if (!jobs.size) return [];
+  const grid = element("div", { class: "lanes" });
+  for (const [id, job] of jobs) {
+    const lane = element("div", { class: "lane", "aria-hidden": "true" });
+    job.states.forEach((state, index) => {
+      const here = around[index] && around[index].n === number ? " here" : "";
+      lane.append(element("i", { class: (state ? state.replace(" ", "") : "") + here, title: state || "" }));
+    });
+    const now = around.findIndex((one) => one && one.n === number);
+    const state = job.states[now] || "not there";
+    grid.append(element("span", { title: job.about }, `${job.kind} ${id}`, element("span", { class: "unseen" }, ` ${state}, ${job.about}`)), lane);
+  }
+  const legend = element("ul", { class: "legend" });
+  for (const [kind, word] of [["flight", "under way"], ["waiting", "waits"], ["cached", "landed, not yet noted"], ["two", "failed"]]) {
+    legend.append(element("li", {}, element("i", { class: kind }), word));
+  }
+  return [element("section", {}, element("h3", {}, "Jobs"), grid, legend)];
+}
+
+function terms(rows) {
+  const list = element("dl");
+  for (const [name, value] of rows) if (value) list.append(element("dt", {}, name), element("dd", {}, value));
+  return list;
+}
+
+function step(now) {
+  const shown = [element("h3", {}, now.n ? `Step ${now.n}` : "Before the first call"), element("p", { class: "call mono" }, now.text)];
+  const rows = [[now.raised ? "raised" : "answered", now.answer]];
+  if (now.expected) rows.push(["expected", now.expected]);
+  now.did.forEach((one) => rows.push(["meanwhile", one]));
+  if (now.op !== null) rows.push(["operation", String(now.op)]);
+  shown.push(terms(rows));
+  for (const one of now.verdicts) {
+    shown.push(element("p", { class: "broken" }, `broken: ${one.rule}`));
+    shown.push(terms([["sentence", one.sentence], ["allowed", one.allowed], ...Object.entries(one.seen)]));
+  }
+  return shown;
+}
+
+function listed(around) {
+  const list = element("ol");
+  for (const one of around) {
+    if (!one) continue;
+    const bad = one.verdicts.length > 0;
+    const classes = bad ? "bad" : one.n === meta.parted && meta.parted ? "parted" : "";
+    const button = element("button", { type: "button", title: one.text }, `${one.n}  ${one.text}`);
+    button.addEventListener("click", () => go(one.n));
+    list.append(element("li", { class: classes, "aria-current": one.n === at ? "step" : false }, button));
+  }
+  return [element("h3", {}, "Steps"), list];
+}
+
+async function draw(number) {
+  const mine = ++drawing;
+  const from = Math.max(0, Math.min(number - NEAR, meta.steps - 2 * NEAR - 1));
+  const around = await Promise.all(Array.from({ length: Math.min(2 * NEAR + 1, meta.steps) }, (_, index) => scene(from + index)));
+  const now = around[number - from];
+  const before = await scene(number - 1);
+  if (mine !== drawing) return; // somebody has gone on meanwhile
+  const base = (name) => name.split(", last seen")[0];
+  const same = (kind, name) => (before ? before[kind].find((one) => base(one.name) === base(name)) : undefined);
+  $("now").replaceChildren(...step(now));
+  $("steps").replaceChildren(...listed(around));
+  const drawn = [
+    ...now.pools.map((one) => squares(one, same("pools", one.name))),
+    ...now.tables.filter((one) => one.tree).map((one) => table(one, same("tables", one.name))),
+    ...lanes(around, number),
+    ...now.tables.filter((one) => !one.tree && one.rows.length).map((one) => table(one, same("tables", one.name))),
+  ];
+  $("drawn").replaceChildren(...drawn);
+  const current = $("steps").querySelector("[aria-current]");
+  const list = $("steps").querySelector("ol");
+  if (current) list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 2;
+  $("where").textContent = `step ${number} of ${meta.steps - 1}`;
+  const odd = now.pools.flatMap((pool) => pool.squares.filter(([, kind]) => meta.odd.includes(kind)).map(([label, kind]) => `${pool.name} ${label}: ${meta.kinds[kind]}`));
+  const broken = now.verdicts.map((one) => `broken: ${one.rule}`);
+  $("said").textContent = [`Step ${number}: ${now.text}`, now.raised ? `raised ${now.answer}` : now.answer, ...broken, ...odd].filter(Boolean).join(". ");
+  document.documentElement.dataset.drawn = String(number);
+}
+
+function go(number) {
+  at = Math.max(0, Math.min(meta.steps - 1, number));
+  $("at").value = String(at);
+  $("at").setAttribute("aria-valuetext", `step ${at}`);
+  if (location.hash !== `#step=${at}`) history.replaceState(null, "", `#step=${at}`);
+  return draw(at);
+}
+
+function asked() {
+  const found = /^#step=(\d{1,9})$/.exec(location.hash);
+  return found ? Number(found[1]) : null;
+}
+
+function jump(text, number) {
+  const button = element("button", { type: "button", class: "jump" }, text);
+  button.addEventListener("click", () => go(number));
+  $("marks").append(button, " ");
+}
+
+$("at").max = String(meta.steps - 1);
+$("at").addEventListener("input", (event) => go(Number(event.target.value)));
+for (const [id, where] of [["first", () => 0], ["back", () => at - 1], ["on", () => at + 1], ["last", () => meta.steps - 1]]) {
+  $(id).addEventListener("click", () => go(where()));
+}
+addEventListener("keydown", (event) => {
+  if (event.target.id === "at" || event.ctrlKey || event.metaKey || event.altKey) return;
+  const where = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: meta.steps - 1 }[event.key];
+  if (where === undefined) return;
+  event.preventDefault();
+  go(where);
+});
+addEventListener("hashchange", () => {
+  const number = asked();
+  if (number !== null && number !== at) go(number);
+});
+$("copy").addEventListener("click", async () => {
+  const range = document.createRange();
+  range.selectNodeContents($("replay"));
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+  try {
+    await navigator.clipboard.writeText($("replay").textContent);
+    $("copy").textContent = "Copied";
+  } catch {
+    $("copy").textContent = "Selected: press Ctrl-C"; // a page that is opened from a file may not have the clipboard
+  }
+});
+if (!$("replay").textContent) $("replay").closest("p").hidden = true;
+if (meta.parted) jump(`parted at ${meta.parted}`, meta.parted);
+if (meta.broken) jump(`broken at ${meta.broken}`, meta.broken);
+if (meta.steps) go(asked() ?? (meta.broken || meta.steps - 1));

@@ -1,0 +1,127 @@
+"""What a tape says, read without trust: what hasn't the expected form is nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from kvlitmus.conformance.support.brief import runs
+from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.tape.forms import Json
+
+LONGEST = 600
+"""No text that is drawn is longer, but for those that explain what is broken."""
+
+MOST_UNITS = 16
+"""Of longer runs of units the middle is left out."""
+
+SEQUENCES = ("tuple", "list", "array")
+
+
+def bare(value: Json) -> Json:
+    """A value without the tag that says that it is of another type than promised."""
+    while isinstance(value, dict) and value.keys() == {"$", "of"} and value["$"] in SEQUENCES:
+        value = value["of"]
+    return value
+
+
+def items(value: Json) -> list[Json]:
+    """The parts of a sequence."""
+    value = bare(value)
+    return value if isinstance(value, list) else []
+
+
+def fields(value: Json) -> dict[str, Json]:
+    """The fields of an object."""
+    return value if isinstance(value, dict) else {}
+
+
+def numbers(value: Json) -> list[int]:
+    """The whole numbers of a sequence."""
+    return [one for one in items(value) if type(one) is int]
+
+
+def number(value: Json, otherwise: int = 0) -> int:
+    """A whole number."""
+    return value if type(value) is int else otherwise
+
+
+def pairs(value: Json) -> Iterator[tuple[Json, Json]]:
+    """The pairs of a mapping, which is an object or a list of pairs."""
+    if isinstance(value, dict):
+        yield from value.items()
+        return
+    for one in items(value):
+        pair = items(one)
+        if len(pair) == 2:
+            yield pair[0], pair[1]
+
+
+def part(value: Json, at: int) -> Json:
+    """The part of a sequence that stands there."""
+    found = items(value)
+    return found[at] if at < len(found) else None
+
+
+def short(value: object, most: int = LONGEST) -> str:
+    """A text from a stranger, for one line."""
+    return harmless(value, most)
+
+
+def span(values: list[int]) -> str:
+    """Numbers, briefly: ``4…7, 9``."""
+    return ", ".join(runs(values))
+
+
+def units_text(units: Json) -> str:
+    """The units of a key or a node; a pair of tokens as ``1·2``."""
+    told = ["·".join(str(number(one, -1)) for one in items(unit)) or short(unit, 40) for unit in items(units)]
+    if len(told) > MOST_UNITS:
+        half = MOST_UNITS // 2
+        told = [*told[:half], f"… {len(told) - MOST_UNITS} more …", *told[-half:]]
+    return " ".join(told)
+
+
+def key_text(key: dict[str, Json]) -> str:
+    """A key, as findings print prefixes."""
+    text = units_text(key.get("tokens"))
+    namespace = key.get("namespace")
+    return f"‹{text}›" if namespace is None else f"‹{text} @{short(namespace, 60)}›"
+
+
+def told(value: Json) -> str:
+    """Any value, for one line."""
+    return short(_told(value, 0))
+
+
+def _told(value: Json, depth: int) -> str:
+    if depth > 8:
+        return "…"
+    if isinstance(value, list):
+        if value and all(type(one) is int for one in value):
+            return f"[{span(numbers(value))}]"
+        return f"[{', '.join(_told(one, depth + 1) for one in value[:200])}]"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if not isinstance(value, dict):
+        return str(value)
+    if "tokens" in value:
+        return key_text(value)
+    if "@" in value:
+        return f"what call {part(value['@'], 0) if isinstance(value['@'], list) else value['@']} gave"
+    if "lent" in value:
+        return f"the suite's {value['lent']}"
+    if "$" in value:
+        return f"({value['$']}) {_told(value.get('of'), depth + 1)}"
+    return ", ".join(f"{name} {_told(one, depth + 1)}" for name, one in value.items()) or "nothing"
+
+
+def text_of(call: str, args: Json, kwargs: Json) -> str:
+    """A call, where the tape doesn't say how findings print it."""
+    named = [f"{name}={_told(one, 0)}" for name, one in fields(kwargs).items()]
+    return short(f"{call}({', '.join([*(_told(one, 0) for one in items(args)), *named])})")
+
+
+def raw(value: Json) -> str:
+    """One text for each value, to compare by."""
+    return json.dumps(value, separators=(",", ":"))

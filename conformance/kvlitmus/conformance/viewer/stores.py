@@ -1,0 +1,83 @@
+"""What is drawn of a page store: each key, what was put there last, and what was read last."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+from kvlitmus.conformance.support.text import page_text
+from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.viewer.plain import items, part, short, told
+from kvlitmus.conformance.viewer.scenes import Call, Drawn, Job, Looks, Pool, Row, table
+
+
+@dataclass(slots=True)
+class Object:
+    """What calls said of one key."""
+
+    put: str = "–"
+    stored: str = ""
+    read: str = "–"
+
+
+class Stores:
+    """A page store: all that is known of it is what it answers."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+
+    def of(self, key: Json) -> Object:
+        """What is known of a key."""
+        return self.objects.setdefault(short(key, 100), Object())
+
+    def follow(self, call: Call) -> None:
+        """A call was made and answered."""
+        does = getattr(self, f"_{call.name.removeprefix('store_')}", None)
+        if does is not None and not call.refused:
+            does(call)
+
+    def draw(self, looks: Looks) -> tuple[list[Pool], list[Drawn], list[Job]]:
+        """What is there now."""
+        rows = [Row(key, [key, one.put, one.stored, one.read]) for key, one in self.objects.items()]
+        return [], [table("Keys", ["key", "put last", "answer", "read last"], rows)], []
+
+    def _put(self, call: Call) -> None:
+        for at, key in enumerate(items(call.given.get("keys"))):
+            one = self.of(key)
+            one.put = f"{page(part(call.given.get('values'), at))}, call {call.number}"
+            one.stored = told(part(call.answer, at))
+
+    def _get(self, call: Call) -> None:
+        for at, key in enumerate(items(call.given.get("keys"))):
+            self.of(key).read = f"{page(part(call.answer, at))}, call {call.number}"
+
+    def _get_into(self, call: Call) -> None:
+        filled = {
+            part(one, 2): part(one, 3) for one in call.did if part(one, 0) == "fill" and type(part(one, 2)) is int
+        }
+        for at, key in enumerate(items(call.given.get("keys"))):
+            was = part(call.answer, at)
+            self.of(key).read = f"{page(filled[at]) if at in filled else told(was)}, call {call.number}"
+
+    def _damage(self, call: Call) -> None:
+        if call.answer is True:
+            self.of(call.given.get("key")).put = f"damaged ({told(call.given.get('how'))}), call {call.number}"
+
+    def _crash(self, call: Call) -> None:
+        what = page(call.given.get("value"))
+        self.of(call.given.get("key")).put = f"{what}, writer killed, call {call.number}"
+
+    def _clear(self, call: Call) -> None:
+        for one in self.objects.values():
+            one.put, one.stored = f"cleared, call {call.number}", ""
+
+
+def page(value: Json) -> str:
+    """A page by the name that the suite gave it."""
+    if value is None:
+        return "a miss"
+    try:
+        return page_text(base64.b64decode(str(value), validate=True))
+    except (binascii.Error, ValueError):
+        return told(value)

@@ -1,0 +1,237 @@
+"""What is drawn of plays: scenes of every kind of cache, and pages that bring nothing but their own script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import io
+import json
+import re
+import zlib
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.isolation.current_run import CurrentRun
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run import engine, plan
+from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.tape.calls import CALLS, LOOKS
+from kvlitmus.conformance.viewer import page
+from kvlitmus.conformance.viewer.scenes import ODD, Scene, scenes
+from kvlitmus.mutants.registry import all_mutants
+from tests.support.taping import Tape, taped
+
+MUTANTS = all_mutants()
+
+
+def config_like(label: str, target: Any = specimen) -> Config:
+    return next(config for config in plan.configs_of(target) if label in config.label)
+
+
+def played(target: Any, item: Item) -> Tape:
+    return taped(target, item.config, engine._program(target, item, Options(), CurrentRun()), "a cache")
+
+
+def random_play(target: Any, config: Config, ops: int = 40) -> Tape:
+    return played(target, Item(kind="random", config=config, seed=1, ops=ops))
+
+
+def drawn(tape: Tape) -> list[Scene]:
+    header, steps = tape
+    return list(scenes(steps, [page.family_of(header)]))
+
+
+def odd(scene: Scene) -> list[tuple[str, int, str]]:
+    return [(pool["name"], label, kind) for pool in scene["pools"] for label, kind, _ in pool["squares"] if kind in ODD]
+
+
+def finding(id: str, litmus: str, label: str) -> Tape:
+    mutant = MUTANTS[id]
+    tape = played(mutant.target, Item(kind="litmus", config=config_like(label, mutant.target), name=litmus))
+    assert "finding" in tape[0]
+    return tape
+
+
+LEAK = ("abort-releases-nothing", "request/an-aborted-request-leaves-nothing", "page=1 lru")
+
+
+@pytest.mark.parametrize(
+    ("label", "pools", "tables"),
+    [
+        ("page=4 lru", ["Device pool"], {"Tree", "Requests"}),
+        ("page=1 lru host", ["Host pool"], set()),
+        ("storage=attached best_effort", ["Device pool", "Host pool"], {"Tree", "Requests"}),
+        ("page=4 lru pages=11 sparse", ["Host pool"], {"Rows"}),
+        ("page=1 lru pages=8 ranks timeout", [], {"Ranks", "Free pages"}),
+        ("page=1 lru store", [], {"Keys"}),
+    ],
+)
+def test_of_each_kind_of_cache_there_is_something_to_see(label: str, pools: list[str], tables: set[str]) -> None:
+    found = drawn(random_play(specimen, config_like(label)))
+    assert [pool["name"].split(",")[0] for pool in found[-1]["pools"]] == pools
+    assert tables <= {table["name"].split(",")[0] for scene in found for table in scene["tables"]}
+    assert [scene["n"] for scene in found] == list(range(len(found)))
+
+
+@pytest.mark.parametrize("label", ["page=4 lru pages=8", "pages=20 host=16 write_through storage=attached", "sparse"])
+def test_nothing_is_red_of_a_cache_that_is_right(label: str) -> None:
+    for scene in drawn(random_play(specimen, config_like(label), ops=120)):
+        assert odd(scene) == [], scene["text"]
+
+
+TWICE = "fetch/a-commit-meets-what-was-computed-meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("broken", "pool", "kind"),
+    [
+        (LEAK, "Device pool", "none"),
+        (("half-an-allocation-is-lost", TWICE, "host=6 write_back storage=attached"), "Host pool", "none"),
+        (("commit-frees-twice", TWICE, "host=16 write_through storage=attached"), "Host pool", "two"),
+    ],
+)
+def test_a_page_with_no_home_or_two_is_red_at_the_step_that_breaks_the_rule(
+    broken: tuple[str, str, str], pool: str, kind: str
+) -> None:
+    found = drawn(finding(*broken))
+    assert found[-1]["verdicts"]
+    assert {(pool, kind)} == {(name, kind) for name, _, kind in odd(found[-1])}
+    assert odd(found[-2]) == []
+
+
+def written(tape: Tape, replay: str = "") -> str:
+    stream = io.StringIO()
+    page.write(stream, tape, replay=replay)
+    return stream.getvalue()
+
+
+def unpacked(text: str) -> list[Scene]:
+    parts = re.findall(r'<script type="text/plain" class="part">([^<]*)</script>', text)
+    return [json.loads(line) for part in parts for line in zlib.decompress(base64.b64decode(part)).split(b"\n")]
+
+
+def test_the_page_holds_what_is_drawn_and_lets_nothing_run_but_its_own_script() -> None:
+    tape = finding(*LEAK)
+    text = written(tape, replay="kvlitmus replay 'a file.jsonl'")
+    assert unpacked(text) == json.loads(json.dumps(drawn(tape)))
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    for name in ("script", "style"):
+        (inside,) = re.findall(rf"<{name}>(.*?)</{name}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{name}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    assert re.findall(r"https?://|src=|href=|url\(|@import", text) == []
+    assert html.escape("kvlitmus replay 'a file.jsonl'") in text
+
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>{{script}}'\"&\u202e\u2028\x1b[31m"
+
+
+def hostile_tape() -> Tape:
+    """A tape whose every text is hostile, played by a cache that answers whatever it likes."""
+    key = {"tokens": [1, 2, 3, 4], "namespace": HOSTILE, "bigram": False}
+    node = {"parent": -1, "namespace": HOSTILE, "units": [1, 2, HOSTILE, [5, HOSTILE]], "slots": [4, 5, 6, 7]}
+    looks = {
+        "view": {"free": [1, 1, HOSTILE], "nodes": [node, HOSTILE]},
+        f"peek({HOSTILE})": HOSTILE,
+        HOSTILE: {"a": HOSTILE},
+    }
+    finding = {
+        **dict.fromkeys(("call", "allowed", "detail", "minimal"), HOSTILE),
+        "rules": ["POOL-12", HOSTILE],
+        "calls": [HOSTILE],
+        "seen": {HOSTILE: HOSTILE},
+        "parted": [HOSTILE],
+    }
+    verdict = {"rule": HOSTILE, "sentence": HOSTILE, "allowed": HOSTILE, "seen": {HOSTILE: HOSTILE}}
+    steps: list[dict[str, Any]] = [
+        {"looks": looks},
+        {"call": "begin", "args": [HOSTILE, key], "answer": {"row": [4, HOSTILE], "cached": HOSTILE}},
+        {
+            "call": "insert",
+            "args": [key, {"$": "tuple", "of": [4, 5]}],
+            "answer": HOSTILE,
+            "did": [["put", [HOSTILE], True]],
+        },
+        {
+            "call": HOSTILE,
+            "args": HOSTILE,
+            "raised": HOSTILE,
+            "text": HOSTILE,
+            "verdicts": [verdict, HOSTILE],
+            "op": HOSTILE,
+        },
+    ]
+    return {"target": HOSTILE, "config": {"policy": HOSTILE}, "item": {"name": HOSTILE}, "finding": finding}, steps
+
+
+def test_no_text_of_a_tape_is_markup() -> None:
+    text = written(hostile_tape(), replay=HOSTILE)
+    outside = re.sub(r"<script>.*?</script>|<style>.*?</style>", "", text, flags=re.DOTALL)
+    assert re.findall(r"<(?:img|script>alert)", outside) == []
+    assert "\x1b" not in outside
+    assert "\u202e" not in outside
+    assert len(unpacked(text)) == 4
+    assert text.count('"use strict"') == 1  # nor is it a template
+
+
+NONSENSE: list[Any] = [
+    None,
+    True,
+    -1,
+    1 << 70,
+    0.5,
+    "text",
+    [],
+    [[1]],
+    {"a": 1},
+    {"$": "tuple", "of": 3},
+    {"@": {}},
+    {"~": 5},
+]
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"pool": "sparse"}, {"pool": "ranks"}, {"pool": "store"}, {"components": "kv+swa", "pages": 8}]
+)
+def test_a_tape_of_nonsense_is_drawn_all_the_same(config: dict[str, Any]) -> None:
+    methods = [*CALLS, "reset", "no_such_call", "_init__"]
+    looks = {
+        key: NONSENSE[at % len(NONSENSE)]
+        for at, key in enumerate([*LOOKS, "ranks_view(0)", "ranks_view([", "sparse_device_buffer(1)"])
+    }
+    steps: list[dict[str, Any]] = []
+    for at, value in enumerate(NONSENSE):
+        steps += [
+            {
+                "call": name,
+                "args": [value, NONSENSE[at - 3]],
+                "answer": NONSENSE[at - 5],
+                "did": [value],
+                "looks": looks,
+            }
+            for name in methods
+        ]
+        looks = {key: NONSENSE[(NONSENSE.index(one) + 1) % len(NONSENSE)] for key, one in looks.items()}
+    assert len(drawn(({"config": config}, steps))) == len(steps)
+
+
+def long_play(count: int) -> Tape:
+    """A play of so many steps: one that is played over and over, with a reset between."""
+    header, steps = random_play(specimen, config_like("storage=attached best_effort"), ops=100)
+    fresh, *rest = steps
+    again = {"call": "reset", "args": [], "answer": None, "looks": fresh["looks"]}
+    many = [fresh]
+    while len(many) < count:
+        many += [*rest, again]
+    return header, many[:count]
+
+
+def test_a_step_takes_less_than_five_hundred_bytes() -> None:
+    text = written(long_play(500))
+    assert len(text.encode()) <= 500 * 500  # so that 10,000 steps are less than 5 MB
+    assert '"steps": 500' in text
