@@ -272,7 +272,7 @@ def _ref_of_file(name: str, file: Path, attribute: str, python: str) -> TargetRe
 
 
 def _ref_of_program(name: str, python: str) -> TargetRef:
-    """The target that is a program: what stands behind ``exec:`` is read as words, with a shell's quotes and no more."""
+    """The target that is a program: behind ``exec:`` stand words, with quotes as in a shell."""
     try:
         program, *arguments = shlex.split(name.removeprefix(EXEC))
     except ValueError as error:
