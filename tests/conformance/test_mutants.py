@@ -24,7 +24,7 @@ EVERY = 16
 """By day a null mutant plays every sixteenth litmus test: so many are these mutants that a dozen or more play each."""
 FULL_SEEDS = 5
 FULL_STEPS = 50_000
-FULL_NULL_STEPS = 20_000
+FULL_NULL_STEPS = 5_000
 """``tools/night.py`` plays more of each, at every depth."""
 
 BY_LITMUS_ONLY = 0.1

@@ -43,7 +43,7 @@ def test_random_schedules_raise_no_alarm(target: ReferenceTarget, config: Config
 @pytest.mark.timeout(3_600)
 @EVERYTHING
 def test_long_random_schedules_raise_no_alarm(target: ReferenceTarget, config: Config) -> None:
-    assert steps_without_alarm(target, config, range(1_000, 1_500)) > 100_000
+    assert steps_without_alarm(target, config, range(1_000, 1_100)) > 20_000
 
 
 def test_a_policy_that_does_not_exist_is_declined() -> None:
