@@ -121,6 +121,11 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
         arguments.add_fuzz,
         arguments.FUZZ_EXAMPLES,
     ),
+    "merge": (
+        "make one report of shards that were played on many machines",
+        arguments.add_merge,
+        arguments.MERGE_EXAMPLES,
+    ),
     "promote": (
         "make a finding part of the deterministic set",
         arguments.add_promote,

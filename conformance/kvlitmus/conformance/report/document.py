@@ -42,6 +42,7 @@ class Run:
     """Everything there is to say about one run; ``build`` and ``items`` are digests (``build.py``), where wanted.
 
     ``unasked``: the configurations that are no part of it for want of a port, by label, each with its reason.
+    ``added``: by configuration, how many items are added up in one of the results beside the one that it stands for.
     """
 
     target: str
@@ -62,6 +63,7 @@ class Run:
     items: str = ""
     seconds: float = 0.0
     results: list[ItemResult] = field(default_factory=list)
+    added: Mapping[str, int] = field(default_factory=dict)
     groups: list[Group] = field(default_factory=list)
     verdicts: list[RuleVerdict] = field(default_factory=list)
     saved: dict[int, Path] = field(default_factory=dict)
@@ -73,6 +75,11 @@ class Run:
     def steps(self) -> int:
         """All steps of all items."""
         return sum(result.steps for result in self.results)
+
+    @property
+    def played(self) -> int:
+        """How many items there are results of."""
+        return len(self.results) + sum(self.added.values())
 
     def declined(self) -> dict[str, str]:
         """The configurations that the target can't build, by label, each with its reason.
@@ -122,6 +129,18 @@ class Run:
         return Counter("known" if one.rule in self.known else one.verdict.value for one in self.verdicts)
 
 
+def scope_of(options: Mapping[str, Any], profile: Profile, capabilities: frozenset[str]) -> Scope:
+    """What a run with these options sets out to do with a target."""
+    return Scope(
+        depth=options["depth"],
+        misuse=profile.misuse,
+        publish=profile.publish,
+        force_misuse=options["force_misuse"],
+        full=options["full"],
+        capabilities=capabilities,
+    )
+
+
 def document(run: Run) -> Report:
     """The report as plain data."""
     return {
@@ -159,7 +178,7 @@ def document(run: Run) -> Report:
         "totals": {
             "verdicts": {verdict.value: run.tally()[verdict.value] for verdict in Verdict}
             | {"known": run.tally()["known"]},
-            "items": len(run.results),
+            "items": run.played,
             "items_planned": run.planned,
             "steps": run.steps,
             "seconds": round(run.seconds, 3),
@@ -172,7 +191,7 @@ def _config(run: Run, config: Config) -> ConfigRow:
     return {
         "label": config.label,
         **to_json(config),
-        "items": len(results),
+        "items": len(results) + run.added.get(config.label, 0),
         "steps": sum(result.steps for result in results),
         "declined": run.declined().get(config.label, ""),
     }

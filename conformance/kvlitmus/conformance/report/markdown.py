@@ -43,7 +43,7 @@ def _head(run: Run) -> Iterator[str]:
     yield ""
     yield (
         f"kvlitmus {escape(run.version)}, {escape(run.date)}, {len(run.configs)} configurations, "
-        f"{run.steps:,} steps in {len(run.results)} items, depth {run.scope.depth}."
+        f"{run.steps:,} steps in {run.played} items, depth {run.scope.depth}."
     )
     yield ""
     yield ", ".join(f"**{tally[name]} {words(name)}**" for name in LOOK if tally[name]) + "."
@@ -51,7 +51,7 @@ def _head(run: Run) -> Iterator[str]:
     yield f"Exit {run.exit_code}: {EXIT_WORDS[run.exit_code]}."
     if run.scope.partial:
         yield ""
-        yield f"Interrupted after {len(run.results)} of {run.planned} items."
+        yield f"Interrupted after {run.played} of {run.planned} items."
 
 
 def _table(run: Run) -> Iterator[str]:

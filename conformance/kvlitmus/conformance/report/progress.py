@@ -80,6 +80,13 @@ class Progress:
             )
         self.tick()
 
+    def add_sum(self, items: int, steps: int) -> None:
+        """So many more items are done, of which nothing is to be told."""
+        self.done += items
+        self.steps += steps
+        self.worked = self.total * self.done // max(1, self.items)
+        self.tick()
+
     def tick(self) -> None:
         """Show where things stand, if it is time again."""
         now = self.clock()

@@ -370,9 +370,9 @@ def notes(run: Run, style: Style) -> Iterator[str]:
             for entry in run.baseline.expired
         ]
     if run.scope.stopped:
-        lines.append((f"stopped at the first cause, after {len(run.results)} of {run.planned} items", "yellow"))
+        lines.append((f"stopped at the first cause, after {run.played} of {run.planned} items", "yellow"))
     if run.scope.partial:
-        lines.append((f"interrupted after {len(run.results)} of {run.planned} items", "yellow"))
+        lines.append((f"interrupted after {run.played} of {run.planned} items", "yellow"))
     for text, color in lines:
         yield from (style.paint(line, color) for line in style.wrap(text, "    ", "  "))
     if lines:
@@ -390,7 +390,7 @@ def summary(run: Run, style: Style) -> Iterator[str]:
     tally = run.tally()
     parts = [style.paint(f"{tally[name]} {words(name)}", LOOK[name][1]) for name in LOOK if tally[name]]
     yield f"{len(run.verdicts)} rule{'s' * (len(run.verdicts) != 1)}: {', '.join(parts) or 'nothing judged'}"
-    yield style.paint(f"{run.steps:,} steps in {len(run.results)} items, {run.seconds:.1f} s", "dim")
+    yield style.paint(f"{run.steps:,} steps in {run.played} items, {run.seconds:.1f} s", "dim")
     if tally["not_applicable"] and not style.verbose:
         yield style.paint("-v says of each rule why it is not applicable", "dim")
     meaning = EXIT_WORDS[run.exit_code]

@@ -16,6 +16,9 @@ examples:
   kvlitmus run --rule TREE-03,LOCK-02 --seed 7    two rules, other schedules
   kvlitmus run --config page_size=4,policy=lfu    one configuration
   kvlitmus run --list --pack evict                what would be run
+  kvlitmus run my_cache:target --on ray --shards 64 --out shards
+  kvlitmus run my_cache:target --shard 3/16 --out shards       and on the last machine:
+  kvlitmus merge shards --target my_cache:target
 
 A rule passes only if it was evaluated and never broken. It is not applicable if it needs what the
 target lacks, and blocked if runs ended at another broken rule before they got there. A run with
@@ -36,6 +39,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--force-misuse", action="store_true", help="try misuse even where the profile says it is undefined"
     )
     add_how(parser.add_argument_group("how to run"))
+    add_many(parser.add_argument_group("many machines (the page of that name in the documentation)"))
     add_what(parser.add_argument_group("what to report"))
 
 
@@ -109,18 +113,59 @@ def add_how(how: argparse._ArgumentGroup) -> None:
     common.add_limits(how)
 
 
+def add_many(many: argparse._ActionsContainer) -> None:
+    """How to use more than one machine."""
+    add_shard(many)
+    many.add_argument(
+        "--on",
+        metavar="EXECUTOR",
+        help="have it played in shards by processes of this machine (processes), by ray or by dask, and merged; "
+        "ray:ADDRESS and dask:ADDRESS are clusters that are there already",
+    )
+    many.add_argument(
+        "--shards", metavar="N", type=common.whole_number(1, 100_000), help="how many (default: four for each core)"
+    )
+
+
+def add_shard(many: argparse._ActionsContainer) -> None:
+    """That only one shard is to be played, and where shards are kept."""
+    many.add_argument(
+        "--shard",
+        metavar="I/N",
+        type=shard_of,
+        help="play the I-th of N shards and keep it in --out: the same command on other machines plays the others, "
+        "'kvlitmus merge' makes one of all",
+    )
+    many.add_argument("--out", metavar="DIR", help="where shards are kept; what is there is not played again")
+
+
+def shard_of(text: str) -> tuple[int, int]:
+    """A type for argparse: which of how many shards."""
+    from kvlitmus.conformance.shards.folder import part_of
+
+    try:
+        return part_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def add_what(what: argparse._ArgumentGroup) -> None:
     """What to report."""
     what.add_argument("--list", action="store_true", help="list rules and items; run nothing")
-    what.add_argument("--baseline", metavar="FILE", help=BASELINE_HELP)
-    what.add_argument("--write-baseline", metavar="FILE", help="write the entries that make this run's causes known")
-    add_report_files(what, "write a report: .json (schema in the package) or .md")
-    add_forms(what)
     what.add_argument(
         "--record",
         metavar="FILE",
         help="record the steps of litmus tests and of each configuration's first schedule (.xz), to be judged again",
     )
+    add_verdicts(what)
+
+
+def add_verdicts(what: argparse._ArgumentGroup) -> None:
+    """What to say of the verdicts."""
+    what.add_argument("--baseline", metavar="FILE", help=BASELINE_HELP)
+    what.add_argument("--write-baseline", metavar="FILE", help="write the entries that make this run's causes known")
+    add_report_files(what, "write a report: .json (schema in the package) or .md")
+    add_forms(what)
     what.add_argument(
         "--failures",
         metavar="DIR",
@@ -401,3 +446,25 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
     common.add_verbose(parser)
     add_color(parser)
+
+
+MERGE_EXAMPLES = """\
+examples:
+  kvlitmus merge shards                            the verdicts of all that was played
+  kvlitmus merge shards --target my_cache:target   and counterexamples shrunk, as 'kvlitmus run' does
+  kvlitmus merge a/shards b/shards --report out.json --junit out.xml
+
+A file starts nothing: nothing is played unless --target says on what.
+
+exit codes: those of 'kvlitmus run'; 2 a file is no shard, or one of another run; 130 shards are missing"""
+
+
+def add_merge(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``merge``."""
+    parser.add_argument("folders", metavar="DIR", nargs="+", help="a folder with shards: what --out named")
+    how = parser.add_argument_group("how to shrink")
+    how.add_argument("--target", metavar="TARGET", help="what was judged, to shrink counterexamples on it")
+    how.add_argument("--python", metavar="PATH", help="the Python interpreter that has the cache (default: this one)")
+    add_jobs(how, "--jobs", "worker processes")
+    common.add_limits(how)
+    add_verdicts(parser.add_argument_group("what to report"))

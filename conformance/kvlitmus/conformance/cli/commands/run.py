@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.checker.explain import harmless
-from kvlitmus.conformance.cli.commands import common, session
+from kvlitmus.conformance.cli.commands import common, players, session
 from kvlitmus.conformance.cli.commands import report as forms
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.cli.commands.reports import Reports
@@ -30,7 +30,8 @@ from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run import failures, plan
 from kvlitmus.conformance.run.minimise import TOTAL, Short, minimise
 from kvlitmus.conformance.run.results import Item, Options, RuleVerdict, Verdict
-from kvlitmus.conformance.run.verdicts import Scope, conclude, exit_code, group
+from kvlitmus.conformance.run.verdicts import conclude, exit_code, group
+from kvlitmus.conformance.shards import merge
 from kvlitmus.conformance.support import ending, files
 from kvlitmus.conformance.support.version import version
 from kvlitmus.conformance.vectors import Vector, VectorError, all_vectors, load_all
@@ -47,6 +48,7 @@ MAX_SAVED = 200
 def main(args: argparse.Namespace) -> int:
     """Judge a target and report; returns the exit code."""
     started = time.monotonic()
+    players.check(args)
     chosen = common.pick_rules(args.rule, args.pack, args.strength)
     known = baselines_of(args.baseline)
     if args.first and known is not None:
@@ -75,21 +77,32 @@ def main(args: argparse.Namespace) -> int:
         vectors,
     )
     if args.list:
-        return list_items(items, chosen, vectors)
-    options = Options(
-        depth=args.depth, muted=frozenset(all_rules().keys() - chosen.keys()), force_misuse=args.force_misuse
-    )
+        return list_items(players.part_of(items, args.shard), chosen, vectors)
     run = prepare(args, found, configs, chosen, len(items))
     if all(one.verdict is Verdict.NOT_APPLICABLE for one in conclude(chosen, [], [], run.scope)):
         items, run.planned = [], 0  # the target offers nothing that the chosen rules speak of
-    if any(name.endswith(".json") for name in args.report):
+    if args.shard or args.out or any(name.endswith(".json") for name in args.report):
         kinds = build.kinds_of(configs)
         run.build, run.items = build.build_of(ref.module, ref.attribute, kinds), build.items_of(items, kinds)
-    with recording(args.record, run, items) as folder:
-        minimal = play(run, found, items, replace(options, record=folder), args, style)
+    if args.shard:
+        return players.one_shard(args, found, run, items, style)
+    with recording(args.record, run, items) as folder, players.player_for(args, found) as player:
+        minimal = play(run, player, items, replace(merge.options_of(run), record=folder), args.first, style)
+    return conclude_and_report(run, minimal, known, args, style, started)
+
+
+def conclude_and_report(
+    run: document.Run,
+    minimal: Sequence[Short],
+    known: tuple[baselines.Entry, ...] | None,
+    args: argparse.Namespace,
+    style: Style,
+    started: float,
+) -> int:
+    """Say what came of a run that was played; returns the exit code."""
     with ending.reporting():
         finish(run, minimal, known, args)
-        run.seconds = time.monotonic() - started
+        run.seconds += time.monotonic() - started
         told = Reports(run, args).write()
         for line in [*terminal.render(run, style), *told]:
             print(line)
@@ -162,7 +175,7 @@ def prepare(
         name: getattr(args, name) for name in ("seed", "steps", "depth", "force_misuse", "rule", "pack", "strength")
     }
     options["litmus"], options["first"] = not args.no_litmus, args.first
-    options["full"] = full = args.steps >= plan.STEPS and not args.no_litmus and set(configs) >= set(found.configs)
+    options["full"] = args.steps >= plan.STEPS and not args.no_litmus and set(configs) >= set(found.configs)
     return document.Run(
         target=found.ref.name,
         target_name=found.name,
@@ -173,14 +186,7 @@ def prepare(
         configs=configs,
         rules=rules,
         options=options,
-        scope=Scope(
-            depth=args.depth,
-            misuse=found.profile.misuse,
-            publish=found.profile.publish,
-            force_misuse=args.force_misuse,
-            full=full,
-            capabilities=found.capabilities,
-        ),
+        scope=document.scope_of(options, found.profile, found.capabilities),
         version=version(),
         date=now(),
         planned=planned,
@@ -211,40 +217,28 @@ def recording(file: str | None, run: document.Run, items: Sequence[Item]) -> Ite
 
 
 def play(
-    run: document.Run,
-    found: session.Session,
-    items: Sequence[Item],
-    options: Options,
-    args: argparse.Namespace,
-    style: Style,
+    run: document.Run, player: players.Player, items: Sequence[Item], options: Options, first: bool, style: Style
 ) -> list[Short]:
-    """Play all items and collect the results, then shrink; returns the shrunk counterexamples.
+    """Have all items played and the results collected, then shrink; returns the shrunk counterexamples.
 
-    With ``-x`` it stops at the first result that breaks a rule, and shrinks what broke there first.
+    first: it stops at the first result that breaks a rule, and what broke there first is shrunk (``-x``).
     Ctrl-C ends it early and marks the run as partial; that the judge was changed is part of the scope.
     """
-    jobs = args.jobs
     work = {one.id: one.ops or len(one.schedule) or LITMUS for one in items}
-    progress = Progress(sys.stdout, style, len(items), work=work)
+    progress = Progress(sys.stdout, style, run.planned, work=work)
     try:
         print(terminal.heading(run, style), flush=True)
         # Nothing is shrunk on the way: a broken cache breaks the same rule again and again.
-        plain = replace(options, shrink_trials=0, reruns=0 if args.first else options.reruns)
-        with contextlib.closing(found.run(items, plain, jobs=jobs, on_event=lambda _: progress.tick())) as results:
-            for result in results:
-                run.results.append(result)
-                progress.add(result)
-                if args.first and result.findings:
-                    run.scope = replace(run.scope, stopped=True, full=False)
-                    break
-        if any(result.findings for result in run.results):
+        plain = replace(options, shrink_trials=0, reruns=0 if first else options.reruns)
+        player.collect(run, items, plain, progress)
+        if any(result.findings for result in run.results) and not run.scope.changed:
             progress.stage("shrinking")
             return minimise(
                 run.results,
-                lambda again, how: found.run(again, how, jobs=jobs, on_event=lambda _: progress.tick()),
+                lambda again, how: player.again(again, how, progress),
                 options,
-                jobs=jobs,
-                total=FIRST_SECONDS if args.first else TOTAL,
+                jobs=player.jobs,
+                total=FIRST_SECONDS if first else TOTAL,
             )
     except KeyboardInterrupt:
         run.scope = replace(run.scope, partial=True)
