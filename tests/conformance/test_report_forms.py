@@ -221,7 +221,7 @@ def test_a_run_fails_where_a_test_case_fails_and_nowhere_else() -> None:
         *(id for id, rule in all_rules().items() if rule.strength.value == "SHOULD"),
     ]
     seen: Counter[tuple[bool, bool]] = Counter()
-    for _ in range(12):
+    for _ in range(60):
         found = [
             replace(
                 evil_result().findings[0],

@@ -227,7 +227,7 @@ def test_an_item_that_nobody_survives_is_named(tmp_path: Path, monkeypatch: pyte
     ]
     assert [one["steps"] > 0 for one in data["configs"]] == [True, True, False]
     killed = notes.read_text()
-    assert len(killed.splitlines()) == 4  # of three items, again, of two, alone
+    assert len(killed.splitlines()) == 5  # of three items, again, of two, of one beside others, alone
     assert report_of(*words) == (code, data) and notes.read_text() == killed
 
 

@@ -31,7 +31,7 @@ from kvlitmus.spec.law.rule import Rule, Strength
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.words.policies import WRITES
 
-ALL = frozenset(PORTS) | {"lookup", "reattach", "scheme"}
+ALL = frozenset(PORTS) | {"lookup", "reattach", "scheme", "batches"}
 RULES = all_rules()
 ONE = Config()
 

@@ -32,6 +32,8 @@ ELSEWHERE = {
     "FETCH-19": "the same",
     "FETCH-20": "the same",
     "EVENT-08": "of flat caches: test_exhaustive.py",
+    "EVENT-11": "of what was published: test_event_streams.py",
+    "EVENT-12": "the same",
     "EVENT-09": "the same",
     "EVENT-10": "the same",
     "FRAME-01": "the device of a hierarchy is not inspected here: flat caches in test_exhaustive.py, random schedules",
