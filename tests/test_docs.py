@@ -28,12 +28,20 @@ WRITTEN = {
     path.relative_to(ROOT / "docs").as_posix(): path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "docs").rglob("*.md"))
 }
-GENERATED = {**site.pages(), "matrix.md": matrix.render(matrix.ordered_rules(), matrix.Evidence(), ())}
-"""The pages that are made; the matrix as it would be if nothing were established."""
-PAGES: Mapping[str, str] = {
-    path: site.for_site(site.filled(text, path), path) for path, text in {**WRITTEN, **GENERATED}.items()
-}
-"""All pages of the site, as the site has them."""
+
+
+@functools.cache
+def made() -> Mapping[str, str]:
+    """The pages that are made; the matrix as it would be if nothing were established."""
+    return {**site.pages(), "matrix.md": matrix.render(matrix.ordered_rules(), matrix.Evidence(), ())}
+
+
+@functools.cache
+def whole_site() -> Mapping[str, str]:
+    """All pages of the site, as the site has them."""
+    written = {**WRITTEN, **made()}
+    return {path: site.for_site(site.filled(text, path), path) for path, text in written.items()}
+
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CODE = re.compile(r"^( *)```.*?^\1```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -75,7 +83,7 @@ def _exists(name: str) -> bool:
 
 
 def test_every_link_leads_somewhere() -> None:
-    assert list(broken_links(PAGES)) == []
+    assert list(broken_links(whole_site())) == []
 
 
 def committed(root: Path) -> list[str]:
@@ -147,11 +155,11 @@ def test_rules_that_are_named_become_links() -> None:
 def test_tables_of_docstrings_are_tables_of_the_page() -> None:
     text = "Before.\n\n===  ===\na    b\n===  ===\n1    2 3\n4    5\n===  ===\n\nAfter."
     assert autodoc.markdown(text) == "Before.\n\n| a | b |\n|---|---|\n| 1 | 2 3 |\n| 4 | 5 |\n\nAfter."
-    assert "| revoked | stop | wait | wait |" in GENERATED["policies.md"]
+    assert "| revoked | stop | wait | wait |" in made()["policies.md"]
 
 
 def test_states_are_rendered_with_every_step() -> None:
-    page = GENERATED["states.md"]
+    page = made()["states.md"]
     for states in (job.JOBS, prefetch_life.PREFETCHES):
         assert all(f"| {name} | {meaning} |" in page for name, meaning in states.states.items())
         assert all(one.why in page and one.elsewhere in page for one in states.transitions)
@@ -162,7 +170,7 @@ def test_states_are_rendered_with_every_step() -> None:
 
 
 def test_facts_are_rendered_with_what_they_are_worked_out_from() -> None:
-    page = GENERATED["rules/facts.md"]
+    page = made()["rules/facts.md"]
     rules = all_rules().values()
     users = {name for rule in rules for name in (*rule.facts, rule.premise_fact, *re.findall(r"{(\w+)}", rule.allowed))}
     used = users | {need for one in FACTS.values() for need in one.needs}
@@ -174,7 +182,7 @@ def test_facts_are_rendered_with_what_they_are_worked_out_from() -> None:
 
 
 def test_ports_are_rendered_with_their_docstrings() -> None:
-    page = GENERATED["ports.md"]
+    page = made()["ports.md"]
     for wanted in ("## Profile", "- **align**: ", "## Requests", "begin(self, rid: int, key: Key) -> Begun | None"):
         assert wanted in page
     assert "tiered: bool" in page and "- `make(config) -> adapter`:" in page
@@ -191,17 +199,17 @@ def test_ports_are_rendered_with_their_docstrings() -> None:
     ],
 )
 def test_a_link_that_leads_nowhere_is_found(text: str) -> None:
-    assert len(list(broken_links({**PAGES, "planted.md": text}))) == 1
+    assert len(list(broken_links({**whole_site(), "planted.md": text}))) == 1
 
 
 def test_links_that_lead_somewhere_are_no_complaint() -> None:
     text = "# One two\n[a](#one-two) [b](rules/pool.md#pool-01) [c](https://example.org/x.md) `[d](nowhere.md)`"
-    assert list(broken_links({**PAGES, "planted.md": text})) == []
+    assert list(broken_links({**whole_site(), "planted.md": text})) == []
 
 
 def test_every_rule_is_on_the_site_as_it_stands() -> None:
     for rule in all_rules().values():
-        page = PAGES[f"rules/{rule.pack}.md"]
+        page = whole_site()[f"rules/{rule.pack}.md"]
         assert page.count(f'<a id="{rule.id.lower()}"></a>') == 1
         assert f"> {rule.text}\n" in page
         assert all(f"[{fact}](facts.md#{fact})" in page for fact in rule.facts)
@@ -210,8 +218,8 @@ def test_every_rule_is_on_the_site_as_it_stands() -> None:
 def test_every_generated_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     listed = re.findall(r"([\w./-]+\.md)$", navigation, re.MULTILINE)
-    assert set(listed) >= set(GENERATED)
-    assert [path for path in listed if path not in PAGES] == []
+    assert set(listed) >= set(made())
+    assert [path for path in listed if path not in whole_site()] == []
 
 
 _ROLE = re.compile(r":(?:mod|func|class|meth|data|attr|exc):`~?(kvlitmus\.[\w.]+)`")
@@ -297,7 +305,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     pages = list((tmp_path / "site").rglob("*.html"))
-    assert len(pages) >= len(PAGES)
+    assert len(pages) >= len(whole_site())
     outside = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="?(?:https?:)?//|@import|fonts\.g')
     assert [path.name for path in pages if outside.search(path.read_text(encoding="utf-8"))] == []
     assert "assets/iframe-worker.js" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")

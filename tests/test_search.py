@@ -7,6 +7,7 @@ title, that for more than one in the text.  At night the theme's own script rank
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_docs import PAGES
+from tests.test_docs import whole_site
 from tests.test_layout import ROOT
 from tools import site
 
@@ -54,10 +55,13 @@ def words(text: str) -> set[str]:
     return set(re.split(r"[^\w]+", text.lower())) - STOP
 
 
-TEXTS = {
-    path: (words(" ".join(site.SOUGHT.get(path, ()))), words(text.partition("\n")[0]), words(text))
-    for path, text in PAGES.items()
-}
+@functools.cache
+def texts() -> dict[str, tuple[set[str], set[str], set[str]]]:
+    """Of each page the words of its tags, of its title, and of all of it."""
+    return {
+        path: (words(" ".join(site.SOUGHT.get(path, ()))), words(text.partition("\n")[0]), words(text))
+        for path, text in whole_site().items()
+    }
 
 
 def first(query: str, texts: dict[str, tuple[set[str], set[str], set[str]]]) -> str:
@@ -74,14 +78,14 @@ def first(query: str, texts: dict[str, tuple[set[str], set[str], set[str]]]) -> 
 
 @pytest.mark.parametrize(("query", "page"), QUESTIONS.items())
 def test_what_is_looked_for_has_the_right_page_first(query: str, page: str) -> None:
-    assert first(query, TEXTS) == f"{page}.md"
+    assert first(query, texts()) == f"{page}.md"
 
 
 def test_without_its_tags_a_page_is_not_found() -> None:
     """As it was: the words of a newcomer are in the text of pages about something else."""
-    bare = {path: (set[str](), title, text) for path, (_, title, text) in TEXTS.items()}
+    bare = {path: (set[str](), title, text) for path, (_, title, text) in texts().items()}
     assert first("what did you find in vLLM", bare) != "results/README.md"
-    assert {page: tags for page, tags in site.SOUGHT.items() if page not in PAGES} == {}
+    assert {page: tags for page, tags in site.SOUGHT.items() if page not in whole_site()} == {}
 
 
 def ranked_by_the_site(built: Path) -> dict[str, str]:

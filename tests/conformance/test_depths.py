@@ -77,7 +77,9 @@ def test_a_correct_cache_raises_no_alarm_however_little_is_seen(depth: int) -> N
         evaluated |= {rule for rule, times in result.evaluated.items() if times}
 
     rules = [one for one in all_rules().values() if one.pack not in ELSEWHERE]
-    judged_here = {one.id for one in rules if one.depth <= depth and one.needs.isdisjoint({"inspect", "tiers", "batches"})}
+    judged_here = {
+        one.id for one in rules if one.depth <= depth and one.needs.isdisjoint({"inspect", "tiers", "batches"})
+    }
     assert judged_here - evaluated == set()
 
 

@@ -145,7 +145,9 @@ def test_every_litmus_test_exercises_the_rules_that_it_names(every: bool) -> Non
     for item in (one for at, all in enumerate(fitting.values()) for one in (all if every else [all[at % len(all)]])):
         result = run_item(target, item, Options())
         assert (result.findings, result.error, result.unexercised) == ([], "", []), item.id
-    streams = {id for id, one in all_rules().items() if "batches" in one.needs}  # what was published: no cache is played
+    streams = {
+        id for id, one in all_rules().items() if "batches" in one.needs
+    }  # what was published: no cache is played
     judged = {id for id, one in all_rules().items() if one.pack != "port" and not without_a_snapshot(one)} - streams
     assert judged - declared - {f"PREFETCH-{number:02}" for number in range(21)} == set()
 

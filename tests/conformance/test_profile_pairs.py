@@ -12,6 +12,7 @@ import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -116,12 +117,18 @@ def together(one: Mutant, other: Mutant) -> SpecimenTarget | None:
     """
     if type(one.target) is not type(other.target):
         return None
-    parts = [differences(Parts(), mutant.target.parts) for mutant in (one, other)]
-    declared = [differences(PROFILE, mutant.profile) for mutant in (one, other)]
+    parts, declared = zip(own(one.id), own(other.id), strict=True)
     if parts[0].keys() & parts[1].keys() or declared[0].keys() & declared[1].keys():
         return None
     made: type[SpecimenTarget] = type(one.target)
     return made(Parts(**parts[0], **parts[1]), replace(PROFILE, **declared[0], **declared[1]))
+
+
+@cache
+def own(id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parts and the declarations of a mutant that are not the usual ones."""
+    one = all_mutants()[id]
+    return differences(Parts(), one.target.parts), differences(PROFILE, one.profile)
 
 
 def differences(usual: Any, own: Any) -> dict[str, Any]:
