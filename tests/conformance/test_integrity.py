@@ -23,6 +23,7 @@ from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.cheats import CHEATS
 from tests.conformance.support.command_line import BROKEN, ONE, Capture
 from tests.conformance.support.schemas import fits
+from tests.support.night import by_turns
 
 HERE = Path(__file__).parent / "support"
 ITEMS = [Item(kind="litmus", config=Config(page_size=1), name="tree/what-was-inserted-is-matched")]
@@ -42,7 +43,7 @@ def test_a_changed_judge_is_noticed(name: str, tmp_path: Path) -> None:
         list(run_items(resolve_target(f"cheats:target_{name}"), ITEMS, Options(reruns=0), state=tmp_path / "s"))
 
 
-@pytest.mark.parametrize("name", CHEATS)
+@pytest.mark.parametrize("name", by_turns(CHEATS))
 def test_what_it_says_of_planted_faults_gives_most_cheats_away_by_itself(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

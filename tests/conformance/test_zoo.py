@@ -26,7 +26,7 @@ from kvlitmus.zoo.block_requests import BlockRequests, BlockRequestsTarget
 from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, BlockTable, namespace_of
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
 
-STEPS = 900
+STEPS = 700
 """Of each cache at the full depth; the nightly command plays more."""
 
 STEPS_BELOW = 400

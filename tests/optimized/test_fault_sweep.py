@@ -23,6 +23,7 @@ from tests.optimized.support.fault_desk import Desk
 from tests.optimized.support.fault_scenes import SCENARIOS, WRITES, Scenario, play, played, starts_anew
 from tests.optimized.support.mutants_faults import FAULTS
 from tests.support.mutants import assert_killed
+from tests.support.night import by_turns
 
 
 def sweep(scenario: Scenario, write: str) -> int:
@@ -111,7 +112,7 @@ def test_whatever_array_finds_no_memory_the_cache_goes_on(scenario: Scenario, wr
 # -- the sweep itself -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mutant", FAULTS.values(), ids=lambda one: one.id)
+@pytest.mark.parametrize("mutant", by_turns(FAULTS.values(), [one.id for one in FAULTS.values()]))
 def test_a_defect_is_found_by_the_sweep(mutant: Mutant) -> None:
     assert_killed(mutant, the_sweep)
 

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.night import by_turns
+
 pytest.importorskip("numba")
 from kvlitmus.optimized.evict import Victims
 from kvlitmus.optimized.kernels import HEAP, WHERE
@@ -470,9 +472,10 @@ def test_a_part_of_the_core_is_its_twin_for_longer(tmp_path: Path, name: str) ->
 
 
 SLIPS = [(name, slip) for name, part in PARTS.items() for slip in part.slips]
+SLIP_IDS = [f"{name}-{at}" for at, (name, _) in enumerate(SLIPS)]
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("name", "slip"), SLIPS, ids=[f"{name}-{at}" for at, (name, _) in enumerate(SLIPS)])
+@pytest.mark.parametrize(("name", "slip"), by_turns(SLIPS, SLIP_IDS))
 def test_a_slip_in_a_part_of_the_core_is_found(tmp_path: Path, name: str, slip: tuple[str, str]) -> None:
     assert differences(tmp_path, PARTS[name], 2, slip)[1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.night import by_turns
+
 z3 = pytest.importorskip("z3")
 pytest.importorskip("numba")
 from tests.proofs.optimized.claims import Proof  # noqa: E402 - needs z3
@@ -40,7 +42,7 @@ def test_it_holds_within_wider_bounds(one: Proof) -> None:
         assert found is None, (case, found)
 
 
-@pytest.mark.parametrize("one", PROOFS.values(), ids=PROOFS)
+@pytest.mark.parametrize("one", by_turns(PROOFS.values(), PROOFS))
 def test_each_slip_is_found_and_real(one: Proof) -> None:
     assert one.slips
     for slip in one.slips:

@@ -18,6 +18,7 @@ from tests.proofs.prefix.lemmas import LEMMAS, SETTINGS, small_state
 from tests.proofs.ranks import lemmas as rank_lemmas
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
 from tests.proofs.support.steps import claim, keeps, step_of
+from tests.support.night import by_turns
 
 HOLDS = tuple(name for name, one in LEMMAS.items() if not one.planted)
 PLANTED = tuple(name for name, one in LEMMAS.items() if one.planted)
@@ -43,9 +44,7 @@ def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> Non
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (at % 2)) for at, name in enumerate(PLANTED)]
-)
+@pytest.mark.parametrize("name", by_turns(PLANTED))
 def test_the_planted_slip_is_found_and_real(crosshair: Ask, name: str) -> None:
     found_and_real(crosshair(target_of(name)), getattr(MODULES[name], name))
 

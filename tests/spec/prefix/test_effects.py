@@ -29,6 +29,7 @@ from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick
 from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.lockstep import kinds_of, lockstep
 from tests.support.mutants import Change, Patched, assert_killed, fails, found_at
+from tests.support.night import by_turns
 
 SEEDS = range(5)
 CONFIGS = (
@@ -326,7 +327,7 @@ MUTANTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("one", MUTANTS, ids=lambda one: one.id.replace(": ", "-").replace(" ", "-"))
+@pytest.mark.parametrize("one", by_turns(MUTANTS, [one.id.replace(": ", "-").replace(" ", "-") for one in MUTANTS]))
 def test_a_mutant_of_an_effect_is_noticed(one: Patched) -> None:
     assert_killed(one, *[fails(name, NOTICES[name]) for name in one.kills])
 
