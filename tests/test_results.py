@@ -293,8 +293,8 @@ FEW = {"vllm-0.33.0-flat", "sglang-0.5.13.post1-swa-mamba", "sglang-0.5.23-swa-m
 )
 def test_recorded_steps_are_judged_again_without_the_release(target: str) -> None:
     """By the rules of its build they give what its report says."""
-    outcome = again.judge(corpus.PEERS / f"{target}.steps.xz")
-    assert outcome.header["target"] == target and outcome.items > (9 if target in FEW else 20) and outcome.steps > 500
+    outcome = again.judge(corpus.PEERS / f"{target}.jsonl.xz")
+    assert outcome.header.target == target and outcome.items > (9 if target in FEW else 20) and outcome.steps > 500
     data = results.reports()[target]
     if not results.stale(data):
         broken = {rule for name, rule in broken_rules({target: data}) if name == target}
@@ -306,7 +306,7 @@ def test_recorded_steps_are_judged_again_without_the_release(target: str) -> Non
 
 def test_every_target_has_a_record_of_its_steps() -> None:
     paths = sorted(corpus.PEERS.glob("*"))
-    assert {path.name for path in paths} == {f"{name}.steps.xz" for name in results.TARGETS}
+    assert {path.name for path in paths} == {f"{name}.jsonl.xz" for name in results.TARGETS}
     assert sum(path.stat().st_size for path in paths) < 6_000_000
 
 
@@ -370,7 +370,7 @@ def test_a_counterexample_replays(path: Path) -> None:
 @pytest.mark.parametrize("target", [f"sglang-{OLD}", f"sglang-{NEW}-python", f"sglang-{NEW}-rust"])
 def test_the_trace_gives_the_figures_of_the_page(target: str) -> None:
     environment(OLD if OLD in target else NEW)
-    trace = ROOT / "tests" / "data" / "small_trace.jsonl"
+    trace = ROOT / "tests" / "data" / "small_trace.json"
     command = [sys.executable, "-m", "benchmarks.trace", str(trace), "--json"]
     command += ["--capacity", "50,100,200,400", "--target", target]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)

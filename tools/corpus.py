@@ -39,9 +39,11 @@ if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
 
-from kvlitmus.conformance.history import again, steps  # noqa: E402
+from kvlitmus.conformance.history import again  # noqa: E402
 from kvlitmus.conformance.run import engine, failures, plan, targets  # noqa: E402
-from kvlitmus.conformance.run.results import Item, Options, item_from_json, to_json  # noqa: E402
+from kvlitmus.conformance.run.results import Item, Options, item_from_json  # noqa: E402
+from kvlitmus.conformance.tape import recorder  # noqa: E402
+from kvlitmus.conformance.tape.lines import TapeReader  # noqa: E402
 from tools import corpus_items  # noqa: E402
 from tools.corpus_verdicts import Change, Difference, Notes, judged, verdicts_from  # noqa: E402
 
@@ -200,22 +202,14 @@ def own_lines(name: str, *, quick: bool) -> Iterator[str]:
 def peer_lines(name: str, *, quick: bool) -> Iterator[str]:
     """What was recorded of another project's cache, with this tree's verdicts."""
     path = PEERS / name.removeprefix("peer ")
-    header, records = again.unpack(path)
-    for number, record in enumerate(records):
-        if quick and number % QUICK_PEERS:
-            continue
-        item, notes = item_from_json(record["item"]), Notes()
-        judged(again.Again(record), item, 3, notes, misuse=bool(header["force_misuse"]), reruns=corpus_items.RERUNS)
-        yield json.dumps(
-            {
-                "target": header["target"],
-                "item": to_json(item),
-                "misuse": header["force_misuse"],
-                "record": record,
-                "verdicts": {3: notes.now.plain()},
-            },
-            separators=(",", ":"),
-        )
+    with TapeReader(str(path)) as reader:
+        target, misuse = reader.header.target, reader.header.force_misuse
+        for number, record in enumerate(again.records(reader)):
+            if quick and number % QUICK_PEERS:
+                continue
+            notes = Notes()
+            judged(again.Again(record), record.item, 3, notes, misuse=misuse, reruns=corpus_items.RERUNS)
+            yield corpus_items.line_of(target, record.item, record.tape, {3: notes.now}, misuse=misuse)
 
 
 # -- this tree judges ----------------------------------------------------------------------------------------------
@@ -224,7 +218,7 @@ def peer_lines(name: str, *, quick: bool) -> Iterator[str]:
 def compare(line: str) -> list[Compared]:
     """Judge a played item again, at each depth of which there are verdicts."""
     data = json.loads(line)
-    item, cache = item_from_json(data["item"]), again.Again(data["record"])
+    item, cache = item_from_json(data["item"]), again.Again(corpus_items.record_in(data))
     found = []
     for depth, kept in data["verdicts"].items():
         notes = Notes(verdicts_from(kept))
@@ -313,26 +307,26 @@ def record_peer(name: str, path: Path) -> str:
     )
     misuse = misused(name)
     options = Options(force_misuse=misuse, shrink_trials=0)
-    items = plan.items(plan.configs_of(target), target.profile, steps=plan.OPS * steps.SEEDS, force_misuse=misuse)
+    items = plan.items(plan.configs_of(target), target.profile, steps=plan.OPS * recorder.SEEDS, force_misuse=misuse)
     items = list({one.id: one for one in (*items, *counterexamples(name))}.values())
-    header = {"kind": "kvlitmus steps", "format": steps.FORMAT, "target": name, "force_misuse": misuse}
-    version = str(getattr(target, "version", ""))
+    version, date = str(getattr(target, "version", "")), time.strftime("%Y-%m-%d")
     many = broken = 0
-    lines = [json.dumps({**header, "version": version, "date": time.strftime("%Y-%m-%d")})]
+    tapes: list[bytes] = []
     for item in items:
-        recording = steps.Recording(target)
+        recording = recorder.Recording(target)
         result = engine.run_item(recording, item, options)
         if result.error:
             raise ValueError(f"{name}: {item.id}: {result.error}")
-        if result.unsupported or (data := recording.record(item)) is None:
+        tape = recording.record(item, target=name, version=version, date=date, force_misuse=misuse)
+        if result.unsupported or tape is None:
             continue
-        lines.append(json.dumps(data, separators=(",", ":")))
+        tapes.append(tape)
         many += result.steps
         broken += len(result.findings)
     fresh = path.with_suffix(".part")
-    fresh.write_bytes(lzma.compress(("\n".join(lines) + "\n").encode(), preset=9 | lzma.PRESET_EXTREME))
+    fresh.write_bytes(lzma.compress(b"".join(tapes), preset=9 | lzma.PRESET_EXTREME))
     fresh.replace(path)
-    return f"{len(lines) - 1:,} items, {many:,} calls, {broken} findings, {path.stat().st_size:,} bytes"
+    return f"{len(tapes):,} items, {many:,} calls, {broken} findings, {path.stat().st_size:,} bytes"
 
 
 def counterexamples(name: str) -> list[Item]:
@@ -421,7 +415,7 @@ def main(arguments: Sequence[str]) -> int:
         if asked.steps:
             return record_peers(asked.names)
         if asked.steps_here:
-            print(record_peer(asked.names[0], PEERS / f"{asked.names[0]}.steps.xz"))
+            print(record_peer(asked.names[0], PEERS / f"{asked.names[0]}.jsonl.xz"))
             return 0
         if asked.play:
             play(asked.play, asked.names, quick=asked.quick, jobs=asked.jobs)

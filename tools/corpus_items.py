@@ -8,24 +8,25 @@ drawn from.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.generate.schedule import draw, table
-from kvlitmus.conformance.history.again import Again
-from kvlitmus.conformance.history.steps import Recording
+from kvlitmus.conformance.history.again import Again, Record, records
 from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Item, Options, to_json
 from kvlitmus.conformance.run.targets import KNOWN, load_target, resolve_target
+from kvlitmus.conformance.tape.lines import TapeReader
+from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.zoo import ZOO
 from kvlitmus.zoo import target_of as of_zoo
 from tests.support.configs import TIER_POLICY_CONFIGS, TIGHT_CONFIGS
-from tools.corpus_verdicts import Notes, judged
+from tools.corpus_verdicts import Notes, Verdicts, judged
 
 ELSEWHERE = frozenset({"optimized-cuda", "file-store-durable", "network-store", "redis", "valkey"})
 """Targets of this tree that need a machine, a server or patience of their own; their twins are played."""
@@ -177,6 +178,25 @@ def of_mutant(name: str, mutant: Mutant, *, quick: bool) -> Iterator[Work]:
                 yield Work(name, item, DEPTHS[:1])
 
 
+def line_of(target: str, item: Item, tape: bytes, verdicts: Mapping[int, Verdicts], *, misuse: bool) -> str:
+    """An item that was played: its tape, with its verdicts at each depth."""
+    found = {
+        "target": target,
+        "item": to_json(item),
+        "misuse": misuse,
+        "tape": tape.decode(),
+        "verdicts": {depth: one.plain() for depth, one in verdicts.items()},
+    }
+    return json.dumps(found, separators=(",", ":"))
+
+
+def record_in(data: Mapping[str, Any]) -> Record:
+    """What was recorded of such an item; raises ``ValueError`` for one of a revision before records were tapes."""
+    if "tape" not in data:
+        raise ValueError(f"{data['target']}: expected a tape, got a record of an earlier form: take a later base")
+    return next(records(TapeReader(f"the record of {data['target']}", data=data["tape"].encode())))
+
+
 def record(work: Work) -> str:
     """Play an item at all its depths: its record with its verdicts, as a line; empty where the cache declined it.
 
@@ -189,20 +209,11 @@ def record(work: Work) -> str:
         notes = Notes()
         if judged(recording, work.item, depth, notes, misuse=True, reruns=RERUNS):
             verdicts[depth] = notes.now
-    steps = recording.record(work.item)
-    if steps is None or not any(one.steps for one in verdicts.values()):
+    tape = recording.record(work.item)
+    if tape is None or not any(one.steps for one in verdicts.values()):
         return ""
-    line = json.dumps(
-        {
-            "target": work.target,
-            "item": to_json(work.item),
-            "misuse": True,
-            "record": steps,
-            "verdicts": {depth: one.plain() for depth, one in verdicts.items()},
-        },
-        separators=(",", ":"),
-    )
-    again = Again(json.loads(line)["record"])
+    line = line_of(work.target, work.item, tape, verdicts, misuse=True)
+    again = Again(record_in(json.loads(line)))
     for depth, then in verdicts.items():
         notes = Notes(then)
         judged(again, work.item, depth, notes, misuse=True, reruns=RERUNS)

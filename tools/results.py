@@ -254,8 +254,8 @@ def table_complaints(text: str, entries: Sequence[Judged]) -> list[str]:
 def rejudge(names: Sequence[str], folder: Path = FOLDER) -> int:
     """Judge the recorded steps by the rules of this tree, and compare with the reports; the exit code."""
     found, code = reports(folder), 0
-    for path in sorted(folder.glob(f"{corpus.PEERS.name}/*.steps.xz")):
-        target = path.name.removesuffix(".steps.xz")
+    for path in sorted(folder.glob(f"{corpus.PEERS.name}/*.jsonl.xz")):
+        target = path.name.removesuffix(".jsonl.xz")
         if names and target not in names:
             continue
         outcome = again.judge(path)

@@ -15,7 +15,7 @@ import pytest
 
 from kvlitmus.conformance.history.again import Again
 from kvlitmus.conformance.run import engine
-from kvlitmus.conformance.run.results import Options, item_from_json
+from kvlitmus.conformance.run.results import Options
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law import rule
 from kvlitmus.spec.law.rule import RULES, Rule
@@ -175,15 +175,12 @@ def test_a_mutant_is_caught_in_its_record_by_a_rule_that_it_names(played: Path) 
 
 def test_operands_are_references_to_the_answers_that_gave_them(played: Path) -> None:
     path = played / corpus.file_of(FAMILIES["flat"][0])
-    data = json.loads(path.read_text(encoding="utf-8").splitlines()[0])["record"]
-    methods, table = data["methods"], data["table"]
-    calls = [(methods[number], table[args]) for number, args, *_ in data["plays"][0][1:]]
-    for method, kind in (("unlock", "@"), ("free", "p")):
-        given = [table[args[1]] for name, args in calls if name == method]
-        assert given and all(row[0] == kind for row in given), method
-    target = Again(data)
-    item = item_from_json(data["item"])
-    result = engine.run_item(target, item, Options(shrink_trials=0))
+    record = corpus_items.record_in(json.loads(path.read_text(encoding="utf-8").splitlines()[0]))
+    _, steps = record.plays[0]
+    gave = {step.number: step.call for step in steps}
+    given = [step.args[0] for step in steps if step.call == "unlock"]
+    assert given and all(type(one) is dict and gave[one["@"]] == "lock" for one in given)  # type: ignore[index]
+    result = engine.run_item(Again(record), record.item, Options(shrink_trials=0))
     assert result.findings and not result.error
 
 

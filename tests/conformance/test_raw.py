@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,7 +16,6 @@ from kvlitmus.conformance.checker.guard import Kept
 from kvlitmus.conformance.generate.actions import misuse
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, draw, table
-from kvlitmus.conformance.history.values import Operands, Reader
 from kvlitmus.conformance.litmus.prefix.prefetch_table import ODD_NAMES, names_before
 from kvlitmus.conformance.ports import Begun, Config, Hit, capabilities_of
 from kvlitmus.conformance.run.engine import run_item
@@ -25,6 +24,9 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import Parts
+from kvlitmus.conformance.tape.calls import CALLS
+from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.interface.cache import FORMS
 from kvlitmus.spec.words.limits import unlimited
@@ -147,11 +149,11 @@ def test_an_answer_that_cannot_be_written_into_is_told_apart() -> None:
 
 
 def test_what_is_written_into_a_recorded_answer_stays_there() -> None:
-    reader = Reader([2, ["l", 4, 5], None, ["Hit", 0, 1, 2, 2]])
+    told: Json = {"length": 2, "slots": [4, 5]}
     for _ in range(2):
-        hit = reader.value(3, {}, Operands())
-        assert hit == Hit(2, [4, 5])
-        hit.slots[0] = raw.WRITTEN
+        hit = CALLS["raw_match"].told(told, Operands())
+        assert isinstance(hit, Hit) and hit == Hit(2, [4, 5])
+        cast("list[int]", hit.slots)[0] = raw.WRITTEN
 
 
 class ArraysAreBegunBadly(Specimen):

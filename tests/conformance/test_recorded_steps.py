@@ -11,13 +11,15 @@ import pytest
 
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.generate.schedule import draw
-from kvlitmus.conformance.history import again, steps
+from kvlitmus.conformance.history import again
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, items
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.conformance.tape import recorder
+from kvlitmus.conformance.tape.lines import TapeError
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law.rule import RULES
 
@@ -28,15 +30,15 @@ def recorded(folder: Path, cache: Any, chosen: list[Item]) -> tuple[Path, list[I
     """A file with the steps of these items, and what was said of them."""
     options = Options(shrink_trials=0, force_misuse=True, record=str(folder))
     results = [engine.run_item(cache, item, options) for item in chosen]
-    path = folder / "cache.steps.xz"
-    assert steps.pack(folder, path, {"target": "cache", "force_misuse": True}, [item.id for item in chosen]) > 0
+    path = folder / "cache.jsonl.xz"
+    assert recorder.pack(folder, path, {"target": "cache", "force_misuse": True}, [item.id for item in chosen]) > 0
     return path, results
 
 
 def some_items() -> list[Item]:
     """Litmus tests, misuse among them, and a schedule for each configuration."""
     found = items(CONFIGS, PROFILE, steps=250, force_misuse=True)
-    return [item for item in found if steps.wanted(item)]
+    return [item for item in found if recorder.wanted(item)]
 
 
 def test_steps_are_judged_again_as_they_were(tmp_path: Path) -> None:
@@ -78,17 +80,28 @@ def test_a_changed_move_ends_the_item_and_blames_nobody(tmp_path: Path, monkeypa
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.steps.xz"
-    for content in (b"nothing", lzma.compress(b"{}\n"), lzma.compress(b"[")):
+    path = tmp_path / "x.jsonl.xz"
+    header = (
+        b'{"kind": "kvlitmus tape", "format": 1, "config": {"page_size": 4, "pages": 8}, "item": {"kind": "vector"}}'
+    )
+    header += b"\n"
+    for content, expected in (
+        (b"nothing", "line 1: expected the header of a tape"),
+        (lzma.compress(b"{}\n"), 'line 1: expected a header with "kind"'),
+        (lzma.compress(b"["), "line 1: expected the header of a tape"),
+        (header.replace(b"item", b"cache").replace(b'{"kind": "vector"}', b'""'), "line 1: expected an item"),
+        (header + b'{"call": "dance", "answer": 1}\n', "line 2: expected a call of the ports"),
+        (header + b'{"call": "alloc", "ans', "line 2: expected a whole line"),
+    ):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"x\.steps\.xz: these are no recorded steps"):
+        with pytest.raises(TapeError, match=rf"x\.jsonl\.xz, {expected}"):
             again.judge(path)
 
 
 def test_a_run_records_its_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "specimen.steps.xz"
+    path = tmp_path / "specimen.jsonl.xz"
     asked = ["run", "specimen", "--config", "page_size=4,pages=32", "--steps", "500", "--rule", "POOL-12"]
     assert main([*asked, "--record", str(path), "--failures", str(tmp_path)]) == 0, capsys.readouterr().out
     outcome = again.judge(path)
     assert outcome.items >= 1 and outcome.evaluated["POOL-12"] and not outcome.broken
-    assert outcome.header["target"] == "specimen"
+    assert outcome.header.target == "specimen"

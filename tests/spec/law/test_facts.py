@@ -41,7 +41,6 @@ def test_what_a_fact_is_worked_out_from_is_known_where_it_is(name: str) -> None:
 ELSEWHERE: dict[str, tuple[set[str] | None, str]] = {
     "conformance/kvlitmus/conformance/checker/explain.py": (None, "how facts are told, no facts"),
     "conformance/kvlitmus/conformance/history/forms.py": ({"page_size", "protected"}, "arguments of calls, no facts"),
-    "conformance/kvlitmus/conformance/history/values.py": (None, "methods of the ports, no facts"),
     "conformance/kvlitmus/conformance/litmus/components/tree.py": (
         {"window_root"},
         "a field of the profile, no fact",

@@ -7,29 +7,30 @@ that was not recorded, because a move has changed or the run ended before, ends 
 
 from __future__ import annotations
 
-import json
-import lzma
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from kvlitmus.conformance.history.playback import exception_of
-from kvlitmus.conformance.history.steps import FORMAT, LENT, LOOKS, TOLD_ONCE, Heading, Record, Step, looks_of
-from kvlitmus.conformance.history.values import Operands, Reader, same
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run import engine
-from kvlitmus.conformance.run.results import Options, item_from_json, profile_from_json
+from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, READS, TOLD_ONCE, TURNS, Lent, look_key
+from kvlitmus.conformance.tape.changes import Looks
+from kvlitmus.conformance.tape.forms import Form, FormError, Json, form_of
+from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
+from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.spec.interface.ranks import GroupLost
 
 PATIENCE = 20.0
 """Seconds for which a put waits until another thread has read what it had read then."""
 
-KEYWORD = 2
-"""The arguments that go by name take two places in a row: the name, and the value's number."""
+_BYTES, _NUMBERS = form_of(bytes), form_of(Sequence[int])
 
 
 class NotRecorded(NotImplementedError):
@@ -37,11 +38,22 @@ class NotRecorded(NotImplementedError):
 
 
 class Play:
-    """One recorded play, and how far it has been answered."""
+    """One recorded play, and how far it has been answered; ``looks``: what was looked at after the step where it is."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = [[*step, [], []][:5] if len(step) < 5 else step for step in steps]
-        self.looks = [looks_of(step[4]) for step in self.steps]
+        self._steps = {one.number: one for one in steps}
+        self._changes = Looks()
+        self.looks: dict[str, list[Json]] = {}
+        self.go_on(0)
+
+    def step(self, number: int) -> Step | None:
+        """The step of this number, if it was recorded."""
+        return self._steps.get(number)
+
+    def go_on(self, number: int) -> None:
+        """The play is after this step now."""
+        step = self._steps.get(number)
+        self.looks = self._changes.read(step.looks) if step is not None else {}
 
 
 class Read:
@@ -72,130 +84,127 @@ class Played:
     checker may look at what was looked at then, in any order and as often as it likes; events are told once.
     """
 
-    def __init__(self, methods: Sequence[str], plays: Sequence[Play], reader: Reader) -> None:
-        self._methods, self._plays, self._reader = methods, plays, reader
-        self._numbers = {name: at for at, name in enumerate(methods)}
+    def __init__(self, methods: Sequence[str], plays: Sequence[Play]) -> None:
+        self._plays = plays
         self._operands = Operands()
-        self._objects: dict[int, Any] = {}
-        self._at = 0
-        self._seen: Counter[tuple[int, int]] = Counter()
-        self._lent: dict[str, Any] = {}
+        self._answers: list[Any] = [None]
+        self._seen: Counter[str] = Counter()
+        self._shown: dict[str, tuple[Json, Any]] = {}
+        self._lent: Any = None
         self._read: Read | None = None
         for name in methods:
             setattr(self, name, partial(self._look if name in LOOKS else self._answer, name))
 
     def _look(self, name: str, *args: Any) -> Any:
-        number = self._numbers[name]
+        key = look_key(name, CALLS[name].arguments(args, {}, self._operands)[0])
         for play in self._plays:
-            for key, answers in play.looks[self._at].items():
-                if key[0] == number and self._takes(key[1], args, {}):
-                    at, self._seen[key] = self._seen[key], self._seen[key] + 1
-                    if at >= len(answers) and name in TOLD_ONCE:
-                        break
-                    return self._value(answers[min(at, len(answers) - 1)])
-        raise NotRecorded(f"after call {self._at} of the recorded play nobody looked at this: {name}")
+            if (answers := play.looks.get(key)) is not None:
+                at, self._seen[key] = self._seen[key], self._seen[key] + 1
+                if at >= len(answers) and name in TOLD_ONCE:
+                    break
+                told = answers[min(at, len(answers) - 1)]
+                if (shown := self._shown.get(key)) is None or shown[0] is not told:  # else nothing has changed
+                    shown = self._shown[key] = told, self._told(CALLS[name].answer, told)
+                return raised(shown[1])
+        raise NotRecorded(f"after call {self._operands.step} of the recorded play nobody looked at this: {name}")
 
     def _answer(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if name in LENT:
-            at, methods = LENT[name]
-            self._lent |= dict.fromkeys(methods, args[at])
-        number = self._numbers[name]
-        self._at = at = self._at + 1
+            self._lent = args[LENT[name]]
+        self._operands.step = number = self._operands.step + 1
         self._seen.clear()
         self._plays = [
             play
             for play in self._plays
-            if at < len(play.steps) and play.steps[at][0] == number and self._takes(play.steps[at][1], args, kwargs)
+            if (step := play.step(number)) is not None and step.call == name and self._takes(step, args, kwargs)
         ]
         if not self._plays:
-            raise NotRecorded(f"call {at} of the recorded play is not this one: {name}")
+            raise NotRecorded(f"call {number} of the recorded play is not this one: {name}")
+        for play in self._plays:
+            play.go_on(number)
         if self._read is not None:
             self._wait(self._read)
-        _, _, answered, did, _ = self._plays[0].steps[at]
-        for what, *rest in did:
-            self._do(what, rest, args)
+        step = cast("Step", self._plays[0].step(number))
+        for what, *rest in cast("list[list[Json]]", step.did):
+            self._do(cast("str", what), rest, args)
         answer: Any = None
         try:
-            answer = self._made(name, answered, args)
+            answer = self._made(step, args)
             return answer
         finally:
-            self._operands.add(name, answer)
+            self._answers.append(answer)
 
-    def _made(self, name: str, answered: int, args: Sequence[Any]) -> Any:
-        row = self._reader.rows[answered]
-        kind = row[0] if type(row) is list else ""
-        if kind == "turns":
-            return self._turns(row[1:-2], *row[-2:])
-        if kind == "reads":
-            pairs = zip(row[1::2], row[2::2], strict=True)
-            self._read = Read([(self._value(asked), self._told(answer)) for asked, answer in pairs])
+    def _made(self, step: Step, args: Sequence[Any]) -> Any:
+        if step.raised is not None:
+            raise exception_at(step.raised)
+        told = step.answer
+        if step.call == TURNS and type(told) is dict and "turns" in told:
+            return self._turns(told)
+        if type(told) is dict and told.keys() == {"reads"}:
+            pairs = cast("list[list[list[Json]]]", told["reads"])
+            self._read = Read([(self._asked(asked), self._told(READS.answer, answer)) for asked, answer in pairs])
             return self._read
-        if name == "raw_array" and kind == "h":
-            return list(args[0])
-        return self._value(answered)
+        if step.call == "raw_array" and told == {"@": step.number}:
+            array = list(args[0])
+            self._operands.noted(step.call, array)
+            return array
+        return CALLS[step.call].told(told, self._operands)
 
-    def _takes(self, recorded: int, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    def _asked(self, asked: list[Json]) -> tuple[tuple[str, ...], int]:
+        (keys, size), _ = READS.given(asked, {}, self._operands)
+        return tuple(cast("Sequence[str]", keys)), cast("int", size)
+
+    def _takes(self, step: Step, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Whether these are the recorded arguments."""
-        _, *row = self._reader.rows[recorded]
-        if len(row) != len(args) + KEYWORD * len(kwargs):
+        if len(step.args) != len(args) or list(step.kwargs) != list(kwargs):
             return False
-        named = row[len(args) :]
-        if named[::KEYWORD] != list(kwargs):
-            return False
-        numbers = [*row[: len(args)], *named[1::KEYWORD]]
         try:
-            return all(
-                same(self._plain(number), one) for number, one in zip(numbers, (*args, *kwargs.values()), strict=True)
-            )
-        except LookupError:  # what it refers to was given in another play
+            given, named = CALLS[step.call].given(step.args, step.kwargs, self._operands)
+        except FormError:  # what it refers to was given in another play
             return False
+        return all(map(same, given, args)) and all(map(same, named.values(), kwargs.values()))
 
-    def _plain(self, number: int) -> Any:
-        return self._reader.value(number, self._objects, self._operands)
-
-    def _told(self, number: int) -> Any:
+    def _told(self, form: Form, told: Json) -> Any:
         """A value, or an exception that is to be raised."""
-        row = self._reader.rows[number]
-        return exception_at(row) if type(row) is list and row[0] == "raised" else self._plain(number)
+        if type(told) is dict and told.keys() == {"raised"}:
+            return exception_at(str(told["raised"]))
+        return form.read(told, self._operands)
 
-    def _value(self, number: int) -> Any:
-        told = self._told(number)
-        if isinstance(told, BaseException):
-            raise told
-        return told
-
-    def _turns(self, went: Sequence[int], how: str, end: int) -> Generator[Any, Any, Any]:
+    def _turns(self, told: Mapping[str, Json]) -> Generator[Any, Any, Any]:
         """What a rank did, step by step; whoever resumes it with something else is another run."""
-        for entered, resumed in zip(went[::2], [*went[1::2], None], strict=False):
-            then: Any = None if resumed is None else self._told(resumed)
+        enters, resumes, returns = CALLS[TURNS].turns
+        went = cast("list[Json]", told["turns"])
+        closed = "closed" in told
+        for at in range(0, len(went), 2):
+            then = self._told(resumes, went[at + 1]) if at + 1 < len(went) else None
             try:
-                got: Any = yield self._plain(entered)
+                got: Any = yield self._told(enters, went[at])
             except GroupLost as lost:
                 got = lost
-            if resumed is None and how == "closed":
+            if at + 1 == len(went) and closed:
                 raise NotRecorded("a rank goes on that had not gone on in the recorded play")
-            if type(got) is not type(then) and not (isinstance(then, BaseException) and isinstance(got, GroupLost)):
+            if not same(then, got) and not (isinstance(then, BaseException) and isinstance(got, GroupLost)):
                 raise NotRecorded("a rank is resumed with something else than in the recorded play")
-            if not isinstance(got, GroupLost) and not same(then, got):
-                raise NotRecorded("a rank is resumed with something else than in the recorded play")
-        if how == "closed":
+        if closed:
             raise NotRecorded("a rank goes on that had not gone on in the recorded play")
-        return self._value(end)
+        if "raised" in told:
+            raise exception_at(str(told["raised"]))
+        return returns.read(told["returned"], self._operands)
 
-    def _do(self, what: str, given: Sequence[Any], args: Sequence[Any]) -> None:
+    def _do(self, what: str, given: Sequence[Json], args: Sequence[Any]) -> None:
         """What the cache did meanwhile with what the suite had lent it, or had been given by it."""
         if what == "fill":
-            argument, at, number = given
-            args[argument][at][:] = self._plain(number)
+            argument, at, filled = cast("tuple[int, int, Json]", given)
+            args[argument][at][:] = _BYTES.read(filled, self._operands)
         elif what == "wrote":
-            call, number = given
-            for one in (answer := self._operands.answers[call], *(answer if isinstance(answer, tuple) else ())):
+            number, wrote = cast("tuple[int, Json]", given)
+            for one in (answer := self._answers[number], *(answer if isinstance(answer, tuple) else ())):
                 if type(one) is list:
-                    one[:] = self._plain(number)
+                    one[:] = cast("list[int]", _NUMBERS.read(wrote, self._operands))
         else:
-            *numbers, _ = given
+            asked, _ = DOES[what].given(cast("list[Json]", given[0]), {}, self._operands)
             try:
-                getattr(self._lent[what], what)(*[self._plain(one) for one in numbers])
+                getattr(self._lent, what)(*asked)
             except Exception:  # noqa: BLE001  storage that raises on demand: the recorded cache has met that
                 return
 
@@ -207,13 +216,45 @@ class Played:
         self._read = None
 
 
-def exception_at(row: Sequence[str]) -> BaseException:
+def same(one: Any, other: Any) -> bool:
+    """Whether two arguments say the same; a list says what a tuple does, and what is lent is not looked at."""
+    if isinstance(one, Lent):
+        return True
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        alike = type(one) is type(other) or (type(one) in (list, tuple) and type(other) in (list, tuple))
+        return alike and len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    return type(one) is type(other) and bool(one == other)
+
+
+def raised(told: Any) -> Any:
+    """A value; raises an exception that is one."""
+    if isinstance(told, BaseException):
+        raise told
+    return told
+
+
+def exception_at(text: str) -> BaseException:
     """An exception that reads like the one that was recorded."""
-    text = row[1]
     for kind in (NotImplementedError, GroupLost):
         if text.partition(":")[0] == kind.__name__:
             return kind(*text.split(": ", 1)[1:])
     return exception_of(text)
+
+
+class Record(NamedTuple):
+    """An item, and its plays: each cache that was made for it, but for those that another play holds as well."""
+
+    item: Item
+    plays: list[tuple[Header, list[Step]]]
+
+    @property
+    def tape(self) -> bytes:
+        """The same as it is written."""
+        return b"".join(
+            encoded(line) for header, steps in self.plays for line in (header.data, *(step.data for step in steps))
+        )
 
 
 class Again:
@@ -221,37 +262,33 @@ class Again:
 
     plays_once = True
 
-    def __init__(self, item: Record) -> None:
-        self._methods: list[str] = item["methods"]
-        self._plays = [Play(steps) for steps in item["plays"]]
-        self._reader = Reader(item["table"])
-        self.profile = profile_from_json(item["profile"])
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        header, _ = record.plays[0]
+        self._methods = [*(name for port in sorted(header.ports) for name in PORTS[port]), *header.methods]
+        self.profile = header.profile
 
     def make(self, config: Config) -> Played:
         """The cache as it was recorded, from the beginning."""
-        return Played(self._methods, self._plays, self._reader)
+        return Played(self._methods, [Play(steps) for _, steps in self._record.plays])
 
 
-def unpack(path: Path) -> tuple[Heading, Iterator[Record]]:
-    """The header of a file of steps, and its items one by one; raises ``ValueError`` for anything else."""
+def records(reader: TapeReader) -> Iterator[Record]:
+    """The items of a tape one by one; raises :class:`TapeError`."""
 
-    def records() -> Iterator[Record]:
-        with lzma.open(path, "rt", encoding="utf-8") as lines:
-            next(lines)
-            for number, line in enumerate(lines, 2):
-                try:
-                    yield json.loads(line)
-                except ValueError as error:
-                    raise ValueError(f"{path}: line {number}: expected a recorded item: {error}") from None
+    def played() -> Iterator[tuple[Item, tuple[Header, list[Step]]]]:
+        for header, steps in reader.plays():
+            if header.item is None:
+                raise TapeError(reader.file, header.line, "an item in the header", "none")
+            for step in (kept := list(steps)):
+                if step.call and step.call not in CALLS:
+                    raise TapeError(reader.file, step.line, "a call of the ports", repr(step.call))
+            yield header.item, (header, kept)
+        if reader.torn is not None:
+            raise TapeError(reader.file, reader.torn[0], "a whole line", f"half a line: {reader.torn[1]}")
 
-    try:
-        with lzma.open(path, "rt", encoding="utf-8") as lines:
-            header = json.loads(lines.readline())
-            if header.get("kind") != "kvlitmus steps" or header.get("format") != FORMAT:
-                raise ValueError(f"expected recorded steps of format {FORMAT}")
-    except (lzma.LZMAError, EOFError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path}: these are no recorded steps: {error}") from None
-    return header, records()
+    for item, same_item in groupby(played(), lambda one: one[0]):
+        yield Record(item, [play for _, play in same_item])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -262,7 +299,7 @@ class JudgedSteps:
     items that could not be judged to their end, each with the reason.
     """
 
-    header: Heading
+    header: Header
     items: int = 0
     steps: int = 0
     broken: dict[str, str] = field(default_factory=dict)
@@ -271,19 +308,18 @@ class JudgedSteps:
 
 
 def judge(path: Path) -> JudgedSteps:
-    """Judge the recorded steps of a file; raises ``ValueError`` for what is no such file."""
-    header, records = unpack(path)
-    outcome = JudgedSteps(header=header)
-    options = Options(force_misuse=bool(header.get("force_misuse")), shrink_trials=0)
-    for record in records:
-        item = item_from_json(record["item"])
-        result = engine.run_item(Again(record), item, options)
-        outcome.items += 1
-        outcome.steps += result.steps
-        outcome.evaluated += result.evaluated
-        for finding in result.findings:
-            for rule in finding.rules:
-                outcome.broken.setdefault(rule, item.id)
-        if result.error:
-            outcome.ended[item.id] = result.error
+    """Judge the recorded steps of a file; raises :class:`TapeError` for what is no such file."""
+    with TapeReader(str(path)) as reader:
+        outcome = JudgedSteps(header=reader.header)
+        options = Options(force_misuse=reader.header.force_misuse, shrink_trials=0)
+        for record in records(reader):
+            result = engine.run_item(Again(record), record.item, options)
+            outcome.items += 1
+            outcome.steps += result.steps
+            outcome.evaluated += result.evaluated
+            for finding in result.findings:
+                for rule in finding.rules:
+                    outcome.broken.setdefault(rule, record.item.id)
+            if result.error:
+                outcome.ended[record.item.id] = result.error
     return outcome

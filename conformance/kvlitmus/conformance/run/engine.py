@@ -24,7 +24,6 @@ from kvlitmus.conformance.generate.naming import Naming
 from kvlitmus.conformance.generate.schedule import Op, draw, table
 from kvlitmus.conformance.generate.shrink import NOT_AGAIN, Case, Failed, Shrunk, shrink
 from kvlitmus.conformance.generate.transcript import COMPOSITE, Transcript
-from kvlitmus.conformance.history import steps
 from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
 from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of, unasked
@@ -33,6 +32,7 @@ from kvlitmus.conformance.remote.fault import RemoteFault
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import harmless, type_name
+from kvlitmus.conformance.tape import recorder
 from kvlitmus.conformance.vectors import needs_of
 
 Program = Callable[[Checker], None]
@@ -218,7 +218,7 @@ def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None =
     started = monotonic()
     result = ItemResult(item=item.id, config=item.config.label)
     try:
-        if options.record and steps.wanted(item):
+        if options.record and recorder.wanted(item):
             _recorded(target, item, options, result, run)
         else:
             _run(target, item, options, result, run)
@@ -232,7 +232,7 @@ def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None =
 
 
 def _recorded(target: Any, item: Item, options: Options, result: ItemResult, run: CurrentRun) -> None:
-    recording = steps.Recording(target)
+    recording = recorder.Recording(target)
     try:
         _run(recording, item, options, result, run)
     finally:

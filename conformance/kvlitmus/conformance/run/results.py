@@ -203,16 +203,33 @@ def schedule_from_json(data: Any) -> tuple[Op, ...]:
     return tuple(ops)
 
 
-def item_from_json(data: dict[str, Any]) -> Item:
-    """An item from plain data."""
+KINDS = ("litmus", "transcript", "random", "schedule", "vector")
+"""What an item may be."""
+
+
+def item_as_json(item: Item, config: Config) -> dict[str, Any]:
+    """An item as it stands beside the configuration of its cache: what it hasn't is left out."""
+    given = {"name": item.name, "seed": item.seed, "ops": item.ops, "schedule": to_json(item.schedule)}
+    found: dict[str, Any] = {"kind": item.kind, **{name: value for name, value in given.items() if value}}
+    if item.kind == "random":
+        found |= {"seed": item.seed, "generation": item.generation}
+    return found if item.config == config else {**found, "config": to_json(item.config)}
+
+
+def item_from_json(data: Any, config: Config | None = None) -> Item:
+    """An item from plain data, by itself or beside a configuration; raises ``ValueError`` that names the field."""
+    if not isinstance(data, dict) or data.get("kind") not in KINDS:
+        raise ValueError(f"an item must be an object with a kind among {', '.join(KINDS)} (got {data!r:.80})")
+    numbers = {name: data.get(name, default) for name, default in (("seed", 0), ("ops", 0), ("generation", 1))}
+    for name, kind in (("name", str), *((one, int) for one in numbers)):
+        if type(data.get(name, kind())) is not kind:
+            raise ValueError(f"{name} of an item must be {kind.__name__} (got {data[name]!r:.80})")
     return Item(
         kind=data["kind"],
-        config=config_from_json(data["config"]),
-        name=data["name"],
-        seed=data["seed"],
-        ops=data["ops"],
-        schedule=schedule_from_json(data["schedule"]),
-        generation=data.get("generation", 1),
+        config=config if config is not None and "config" not in data else config_from_json(data.get("config")),
+        name=data.get("name", ""),
+        schedule=schedule_from_json(data.get("schedule", [])),
+        **numbers,
     )
 
 

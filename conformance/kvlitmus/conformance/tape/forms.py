@@ -57,6 +57,9 @@ RESERVED = frozenset((*TAGS, "~", "several", "raised"))
 LONG_INT = 1_000
 """Whole numbers of more bits are written as text: readers have limits of their own."""
 
+PAIR = 2
+"""A bigram has so many tokens."""
+
 DEEPEST = 20
 """What lies in more tagged values than that is an object."""
 
@@ -210,7 +213,8 @@ class Array(Form):
 
     def __init__(self, of: Form, kind: type[list[object]] | type[tuple[object, ...]]) -> None:
         self.of, self.kind = of, kind
-        self.numbers = isinstance(of, Scalar) and int in of.kinds
+        self.numbers = takes_numbers(of)
+        self.pairs = isinstance(of, Either) and any(isinstance(one, Fixed) and one.pairs for one in of.of)
         self.words = f"a list, each {of.words}"
 
     def _takes(self, value: object) -> bool:
@@ -229,6 +233,8 @@ class Array(Form):
         parts = cast("list[Json]", told)
         if self.numbers and whole(parts):
             return self.kind(parts)
+        if self.pairs and all_pairs(parts):
+            return self.kind([tuple(cast("list[int]", one)) for one in parts])
         return self.kind([self.of.read(one, things) for one in parts])
 
     def _schema(self) -> dict[str, object]:
@@ -240,6 +246,7 @@ class Fixed(Form):
 
     def __init__(self, of: Sequence[Form]) -> None:
         self.of = of
+        self.pairs = len(of) == PAIR and all(map(takes_numbers, of))
         self.words = f"a list of {len(of)}: {', '.join(one.words for one in of)}"
 
     def _takes(self, value: object) -> bool:
@@ -275,7 +282,7 @@ class Table(Form):
     def _fits(self, told: Json) -> bool:
         if self.named:
             return type(told) is dict
-        return type(told) is list and all(type(one) is list and len(one) == 2 for one in told)
+        return type(told) is list and all(type(one) is list and len(one) == PAIR for one in told)
 
     def _plain(self, value: object, things: Things) -> Json:
         items = cast("Mapping[object, object]", value).items()
@@ -448,7 +455,7 @@ def of_list(of: Json, things: Things) -> list[object]:
 
 def of_pairs(of: Json, things: Things) -> object:
     """A tagged mapping."""
-    if type(of) is not list or not all(type(one) is list and len(one) == 2 for one in of):
+    if type(of) is not list or not all(type(one) is list and len(one) == PAIR for one in of):
         raise FormError("a list of pairs", of)
     pairs = cast("list[list[Json]]", of)
     return keyed([(ANYTHING.read(key, things), ANYTHING.read(one, things)) for key, one in pairs], of)
@@ -496,6 +503,21 @@ UNTAG: Mapping[str, Callable[[Json, Things], object]] = {
     "int": lambda of, _: number_of(of, lambda text: int(text, 16), "a whole number in hexadecimal"),
 }
 """How tagged values are read."""
+
+
+def takes_numbers(form: Form) -> bool:
+    """Whether whole numbers are of this form."""
+    if isinstance(form, Either):
+        return any(map(takes_numbers, form.of))
+    return isinstance(form, Scalar) and int in form.kinds
+
+
+def all_pairs(values: Sequence[object]) -> bool:
+    """Whether these are lists of two whole numbers, and nothing else: the units of bigrams."""
+    if set(map(type, values)) != {list}:
+        return False
+    lists = cast("Sequence[list[object]]", values)
+    return set(map(len, lists)) == {PAIR} and whole([one for pair in lists for one in pair])
 
 
 def whole(values: Sequence[object]) -> bool:

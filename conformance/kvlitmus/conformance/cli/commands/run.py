@@ -19,7 +19,6 @@ from kvlitmus.conformance.cli.commands import common, players, session
 from kvlitmus.conformance.cli.commands import report as forms
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.cli.commands.reports import Reports
-from kvlitmus.conformance.history import steps
 from kvlitmus.conformance.isolation.integrity import JudgeChanged
 from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.ports import Config
@@ -34,6 +33,8 @@ from kvlitmus.conformance.run.verdicts import conclude, exit_code, group
 from kvlitmus.conformance.shards import merge
 from kvlitmus.conformance.support import ending, files
 from kvlitmus.conformance.support.version import version
+from kvlitmus.conformance.tape import recorder
+from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.vectors import Vector, VectorError, all_vectors, load_all
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
@@ -200,7 +201,7 @@ def recording(file: str | None, run: document.Run, items: Sequence[Item]) -> Ite
     if file is None:
         yield ""
         return
-    header: steps.Heading = {
+    header: dict[str, Json] = {
         "target": run.target_name,
         "version": run.target_version,
         "build": run.build,
@@ -211,7 +212,7 @@ def recording(file: str | None, run: document.Run, items: Sequence[Item]) -> Ite
     with tempfile.TemporaryDirectory(prefix="kvlitmus-steps-") as folder:
         yield folder
         try:
-            steps.pack(Path(folder), Path(file), header, [item.id for item in items])
+            recorder.pack(Path(folder), Path(file), header, [item.id for item in items])
         except OSError as error:
             raise UsageError(f"--record {file}: {error.strerror or error}") from None
 
