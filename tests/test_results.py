@@ -20,7 +20,6 @@ from kvlitmus.conformance.run import failures, plan, targets
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.run.targets import checkout_peers
 from kvlitmus.spec.parts import all_rules
-from tests.conformance.support.schemas import fits
 from tools import corpus, results, upstream_page
 from tools.results_page import Evidence, Judged, Report, broken_rules, page
 
@@ -143,7 +142,7 @@ def test_a_report_of_another_tree_is_stamped_stale_and_counts_for_no_verdict(tam
 
 def test_what_a_search_broke_stands_where_the_run_passed() -> None:
     finding = {"rules": ["STORE-03"], "calls": ["get(a)"], "label": "plain", "allowed": "", "detail": "", "seen": {},
-               "saved": "docs/results/counterexamples/fuzz/x.json"}  # fmt: skip
+               "saved": "docs/results/counterexamples/fuzz/x.jsonl"}  # fmt: skip
     searched = {"fuzz": {("sglang-0.5.23-file", "STORE-03"): finding}}
     found = evidence(planted(), searched=searched)
     entry = replace(ENTRY, rules=("STORE-03", "STORE-08"))
@@ -184,21 +183,21 @@ def hazards(folder: Path) -> Path:
     )
     where = folder / "counterexamples" / "hazards"
     path = failures.save(where, finding, target="specimen", depth=3, force_misuse=False, version="0.1.0")
-    path = path.replace(where / "H-01.json")
+    path = path.replace(where / "H-01.jsonl")
     record = {
         "id": "H-01",
         "target": "specimen",
         "rules": finding.rules,
         "config": finding.config.label,
         "calls": finding.calls,
-        "counterexample": "docs/results/counterexamples/hazards/H-01.json",
+        "counterexample": "docs/results/counterexamples/hazards/H-01.jsonl",
     }
     missed = {"id": "H-02", "target": "specimen"}
     (folder / "hazards.json").write_text(json.dumps({"hazards": [record, missed]}))
     return path
 
 
-ROW = "| [Bytes](counterexamples/x.json) [script](snippets/x.py) | crash | 0.5.23 | latent | [#1](https://x/1) |\n"
+ROW = "| [Bytes](counterexamples/x.jsonl) [script](snippets/x.py) | crash | 0.5.23 | latent | [#1](https://x/1) |\n"
 
 
 def test_the_table_of_findings_is_held_against_the_classification() -> None:
@@ -240,24 +239,27 @@ def test_known_hazards_have_the_counterexamples_that_they_tell_of(tmp_path: Path
     path = hazards(tmp_path)
     assert results.search_complaints(tmp_path) == []
     text = path.read_text()
-    path.with_name("H-03.json").write_text(text)
+    path.with_name("H-03.jsonl").write_text(text)
     path.write_text(text.replace('"BACKUP-05"', '"BACKUP-04"'))
     name = "docs/results/counterexamples/hazards"
     assert results.search_complaints(tmp_path) == [
-        f"{name}/H-03.json: hazards.json does not refer to it",
-        f"{name}/H-01.json: hazards.json tells of another counterexample",
+        f"{name}/H-03.jsonl: hazards.json does not refer to it",
+        f"{name}/H-01.jsonl: hazards.json tells of another counterexample",
     ]
     path.write_text("{}")
-    assert f"{name}/H-01.json: " in "".join(results.search_complaints(tmp_path))
+    assert f"{name}/H-01.jsonl: " in "".join(results.search_complaints(tmp_path))
     path.unlink()
-    assert f"{name}/H-01.json: hazards.json refers to it, but it isn't there" in results.search_complaints(tmp_path)
+    assert f"{name}/H-01.jsonl: hazards.json refers to it, but it isn't there" in results.search_complaints(tmp_path)
 
 
 def test_the_committed_counterexamples_are_saved_failures() -> None:
     """What can be told of a counterexample without the cache that it is about."""
-    for path in results.FOLDER.glob("counterexamples/**/*.json"):
-        assert fits(json.loads(path.read_text(encoding="utf-8")), "failure") == [], path
-        assert failures.load(path).rules, path
+    for path in results.FOLDER.glob("counterexamples/**/*.jsonl"):
+        saved = failures.load(path)
+        assert saved.rules, path
+        told = [step.data["text"] for step in saved.steps if "text" in step.data]
+        assert told == [text for text in saved.calls if text in told] or not saved.steps, path
+        assert bool(told) == bool(saved.steps) == ("ports" in saved.header.data), path
 
 
 SIZES = {"hicache": {1, 4}, "-file": {1, 16}, "-hisparse": {64}, "-mamba": {4}, "-swa": {4, 16}, "vllm": {1, 4},
@@ -354,23 +356,25 @@ def test_the_new_release_no_longer_does_it(name: str) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "path", sorted(results.FOLDER.glob("counterexamples/**/*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+    "path",
+    sorted(results.FOLDER.glob("counterexamples/**/*.jsonl")),
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
 )
 def test_a_counterexample_replays(path: Path) -> None:
-    saved = json.loads(path.read_text(encoding="utf-8"))
-    release = next((one for one in (OLD, NEW, "vllm-0.33.0") if one in saved["target"]), NEW)
+    saved = failures.load(path)
+    release = next((one for one in (OLD, NEW, "vllm-0.33.0") if one in saved.target), NEW)
     environment(release)
     command = [sys.executable, "-m", "kvlitmus.conformance.cli", "replay", str(path), "--color", "never"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert all(rule in done.stdout for rule in saved["rules"]), done.stdout
+    assert all(rule in done.stdout for rule in saved.rules), done.stdout
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("target", [f"sglang-{OLD}", f"sglang-{NEW}-python", f"sglang-{NEW}-rust"])
 def test_the_trace_gives_the_figures_of_the_page(target: str) -> None:
     environment(OLD if OLD in target else NEW)
-    trace = ROOT / "tests" / "data" / "small_trace.json"
+    trace = ROOT / "tests" / "data" / "small_trace.jsonl"
     command = [sys.executable, "-m", "benchmarks.trace", str(trace), "--json"]
     command += ["--capacity", "50,100,200,400", "--target", target]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)

@@ -332,7 +332,7 @@ def record_peer(name: str, path: Path) -> str:
 def counterexamples(name: str) -> list[Item]:
     """What broke a rule of a target, as items."""
     found = []
-    for path in sorted((ROOT / "docs" / "results" / "counterexamples").glob("*/*.json")):
+    for path in sorted((ROOT / "docs" / "results" / "counterexamples").glob("*/*.jsonl")):
         one = failures.load(path)
         if one.target == name:
             kind, label = ("litmus", one.litmus) if one.litmus else ("schedule", path.stem)

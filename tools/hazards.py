@@ -277,11 +277,11 @@ def rediscover(hazard: Hazard) -> dict[str, Any]:
 def counterexample(hazard: Hazard, short: Finding | None) -> dict[str, Any]:
     """Save a shrunk counterexample, if it stands; what there is to tell of it."""
     folder = FOLDER / "counterexamples" / "hazards"
-    (folder / f"{hazard.id}.json").unlink(missing_ok=True)
+    (folder / f"{hazard.id}.jsonl").unlink(missing_ok=True)
     if short is not None and confirmed(hazard, short):
         folder.mkdir(parents=True, exist_ok=True)
         path = failures.save(folder, short, target=hazard.target, depth=3, force_misuse=False, version=version())
-        named = path.replace(path.with_name(f"{hazard.id}.json"))
+        named = path.replace(path.with_name(f"{hazard.id}.jsonl"))
         return {
             "rules": short.rules,
             "config": short.config.label,

@@ -172,7 +172,7 @@ def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER
     saved = {finding["saved"] for data in found.reports.values() for finding in data["findings"]}
     files = {
         f"docs/results/{path.relative_to(folder)}"
-        for path in folder.glob("counterexamples/**/*.json")
+        for path in folder.glob("counterexamples/**/*.jsonl")
         if path.parent.name not in SEARCHES
     }
     wrong += [f"{path}: a report refers to it, but it isn't there" for path in sorted(saved - files)]

@@ -45,7 +45,7 @@ def kept(summary: dict[str, Any], passed: set[str]) -> list[dict[str, Any]]:
         if not replays(path, one["rules"]):
             print(f"{path.name}: does not break {', '.join(one['rules'])} any more")
             continue
-        data, saved = json.loads(path.read_text(encoding="utf-8")), failures.load(path)
+        saved = failures.load(path)
         target = FOLDER / "counterexamples" / "fuzz" / f"{saved.target}-{path.name}"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
@@ -55,7 +55,7 @@ def kept(summary: dict[str, Any], passed: set[str]) -> list[dict[str, Any]]:
                 "config": saved.config.label,
                 "counterexample": str(target.relative_to(ROOT)),
                 **{
-                    name: data.get(name, "")
+                    name: saved.finding.get(name, "")
                     for name in ("rules", "call", "calls", "allowed", "seen", "detail", "not_minimal")
                 },
             }

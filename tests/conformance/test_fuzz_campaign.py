@@ -48,7 +48,7 @@ def fuzz(*words: str, canary: bool = False) -> tuple[int, dict[str, Any]]:
 
 
 def files(folder: str) -> set[str]:
-    return {path.name for path in Path(folder).glob("*.json")}
+    return {path.name for path in Path(folder).glob("*.jsonl")}
 
 
 def test_a_broken_cache_is_found_and_the_finding_is_shrunk_saved_and_replayable(capsys: Capture) -> None:
@@ -210,7 +210,7 @@ def test_a_killed_campaign_has_everything_that_it_announced_and_goes_on() -> Non
                     announced += [line.split(": ")[-1].strip()] * (" broken by " in line)
             eventually(partial(works_on, campaign.pid, least))
             workers = children(campaign.pid)
-            before, found = files("c/corpus"), {path.name for path in Path("c/findings").glob("*.json")}
+            before, found = files("c/corpus"), {path.name for path in Path("c/findings").glob("*.jsonl")}
             for pid in (campaign.pid, *workers):
                 os.kill(pid, signal.SIGKILL)
             announced += [line.split(": ")[-1].strip() for line in campaign.stdout if " broken by " in line]
@@ -282,15 +282,15 @@ def test_a_full_disk_ends_a_campaign_in_one_line(line: str, monkeypatch: pytest.
 def test_a_campaign_goes_on_whatever_lies_in_its_folder(capsys: Capture) -> None:
     fuzz("--steps", "300", "--corpus", "c")
     corpus = Path("c/corpus")
-    first = min(corpus.glob("*.json"))
-    (corpus / "list.json").write_text(first.read_text().replace('"schedule":[["', '"schedule":[[["x"],1,2,3],["'))
-    (corpus / "loop.json").symlink_to("loop.json")
-    os.mkfifo(corpus / "pipe.json")
+    first = min(corpus.glob("*.jsonl"))
+    (corpus / "list.jsonl").write_text(first.read_text().replace('"schedule":[["', '"schedule":[[["x"],1,2,3],["'))
+    (corpus / "loop.jsonl").symlink_to("loop.jsonl")
+    os.mkfifo(corpus / "pipe.jsonl")
     with Path("c/journal.jsonl").open("a") as journal:
         journal.write("[" * 100_000 + "\n")
     capsys.readouterr()
     code, data = fuzz("--steps", "300", "--corpus", "c")
     said = capsys.readouterr().out
     assert (code, data["torn"]) == (0, 4)
-    assert all(said.count(f"{name}.json can't be used") == 1 for name in ("list", "loop", "pipe"))
-    assert {path.name for path in Path("c/aside").iterdir()} == {"list.json", "loop.json", "pipe.json"}
+    assert all(said.count(f"{name}.jsonl can't be used") == 1 for name in ("list", "loop", "pipe"))
+    assert {path.name for path in Path("c/aside").iterdir()} == {"list.jsonl", "loop.jsonl", "pipe.jsonl"}

@@ -180,13 +180,13 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_announced(tmp_path: Path)
             for _ in range(after):
                 announced.add(writer.stdout.readline().strip())
             os.kill(writer.pid, signal.SIGKILL)
-            announced.update(line.strip() for line in writer.stdout if line.endswith(".json\n"))
+            announced.update(line.strip() for line in writer.stdout if line.endswith(".jsonl\n"))
     assert len(announced) >= 50
     said = Said()
     with Store(tmp_path, said) as store:
         read = list(store.entries())
         assert store.torn == sum("journal" in text for text in said), "no kept schedule was torn"
-    there = {path.name for path in (tmp_path / "corpus").glob("*.json")}
+    there = {path.name for path in (tmp_path / "corpus").glob("*.jsonl")}
     assert announced <= there
     assert len(read) == len(there)
     told = {json.loads(line)["file"] for line in store.journal.read_text().splitlines()}

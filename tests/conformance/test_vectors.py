@@ -19,7 +19,7 @@ from kvlitmus.conformance.run.failures import save
 from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.vectors import FOLDER, Vector, VectorError, all_vectors, load, load_all, to_plain
+from kvlitmus.conformance.vectors import FOLDER, Vector, VectorError, all_vectors, line_of, load, load_all
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.parts import all_rules
 
@@ -57,7 +57,7 @@ def test_a_mutant_is_killed_by_its_vector_alone(id: str) -> None:
 
 def test_the_set_is_not_empty_and_is_part_of_every_run_that_has_the_configuration() -> None:
     assert len(all_vectors()) >= 2
-    assert sorted(path.stem for path in FOLDER.glob("*.json")) == sorted(all_vectors())
+    assert sorted(path.stem for path in FOLDER.glob("*.jsonl")) == sorted(all_vectors())
     planned = {item.name for item in plan.items(plan.CONFIGS, PROFILE, steps=0) if item.kind == "vector"}
     assert planned == all_vectors().keys()
     assert not [item for item in plan.items([Config(page_size=2)], PROFILE, steps=0) if item.kind == "vector"]
@@ -101,19 +101,22 @@ def test_a_vector_that_is_broken_on_a_target_is_shrunk_like_any_schedule() -> No
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"kind": "other"}, "no kvlitmus vector"),
-        ({"format": 2}, "no kvlitmus vector"),
-        ({"rules": []}, "rules"),
-        ({"sentence": " "}, "sentence"),
-        ({"origin": {"who": "me"}}, "origin"),
-        ({"schedule": []}, "empty"),
-        ({"schedule": [["steal", 0, 0, 0]]}, "operation 0"),
+        ({"kind": "other"}, "expected a header"),
+        ({"format": 2}, "expected format 1"),
+        ({"vector": 3}, "no vector"),
+        ({"item": {"kind": "random"}}, "no vector"),
+        ({"vector": {"sentence": "x", "origin": {}}}, "'rules' of 'vector' is missing"),
+        ({"vector": {"rules": [], "sentence": "x", "origin": {}}}, "rules"),
+        ({"vector": {"rules": ["A"], "sentence": " ", "origin": {}}}, "sentence"),
+        ({"vector": {"rules": ["A"], "sentence": "x", "origin": {"who": "me"}}}, "origin"),
+        ({"item": {"kind": "vector"}}, "empty"),
+        ({"item": {"kind": "vector", "schedule": [["steal", 0, 0, 0]]}}, "operation 0"),
         ({"config": {"page_size": 0}}, "page_size"),
     ],
 )
 def test_a_file_that_is_no_vector_is_refused_by_name(tmp_path: Path, change: dict[str, Any], complaint: str) -> None:
-    plain = {**to_plain(next(iter(all_vectors().values()))), **change}
-    path = tmp_path / "POOL-01-00000000.json"
+    plain = {**json.loads(line_of(next(iter(all_vectors().values())))), **change}
+    path = tmp_path / "POOL-01-00000000.jsonl"
     path.write_text(json.dumps(plain))
     with pytest.raises(VectorError, match=complaint) as caught:
         load(path)
@@ -123,8 +126,11 @@ def test_a_file_that_is_no_vector_is_refused_by_name(tmp_path: Path, change: dic
 def test_a_configuration_is_written_without_what_it_leaves_as_it_is() -> None:
     """So that a field which a later version adds does not change what a vector is."""
     vector = next(iter(all_vectors().values()))
-    assert to_plain(replace(vector, config=Config(page_size=4)))["config"] == {"page_size": 4, "pages": Config().pages}
-    assert to_plain(replace(vector, config=Config(policy="lfu")))["config"]["policy"] == "lfu"
+    one, two = (
+        json.loads(line_of(replace(vector, config=config)))["config"]
+        for config in (Config(page_size=4), Config(policy="lfu"))
+    )
+    assert one == {"page_size": 4, "pages": Config().pages} and two["policy"] == "lfu"
 
 
 # -- promote ---------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ examples:
   kvlitmus run --pack tree --page-size 1,16  some rules, some configurations
   kvlitmus run --report out.json --report out.md --baseline known.toml
   kvlitmus smoke my_cache.kvlitmus:target    a quick look while the adapter is being written
-  kvlitmus replay .kvlitmus/failures/TREE-03-1a2b3c4d.json
+  kvlitmus replay .kvlitmus/failures/TREE-03-1a2b3c4d.jsonl
   kvlitmus check trace.jsonl                 judge what your engine's cache did, from a log
   kvlitmus rules TREE-03                     what a rule says, and where it comes from
   kvlitmus diff before.json after.json       what changed between two reports

@@ -34,13 +34,13 @@ def load_findings(store: Store, folder: Path) -> Iterator[tuple[Finding, Path]]:
 
 def finding_of(path: Path) -> Finding:
     """The finding in a file; raises ``FailureError`` or ``ValueError`` for what is none."""
-    plain = failures.read_json(path, follow=False)
-    failure = failures.parse(plain)
+    failure = failures.load(path, follow=False)
     unknown = [rule for rule in failure.rules if rule not in all_rules()]
     if unknown:
         raise ValueError(f"there is no rule {harmless(unknown[0], 40)!r} any more")
-    if failures.name_of(plain) != path.name:
+    if failures.name_of(failure.header.data) != path.name:
         raise ValueError("its name is not the digest of what is in it: it was torn or changed")
+    plain = failure.finding
     seen, after, parted = plain.get("seen", {}), plain.get("after", []), plain.get("parted", [])
     return Finding(
         rules=list(failure.rules),
@@ -58,6 +58,7 @@ def finding_of(path: Path) -> Finding:
         not_minimal=str(plain.get("not_minimal", "")),
         after=list(map(str, after)) if isinstance(after, list) else [],
         parted=list(map(str, parted)) if isinstance(parted, list) else [],
+        tape=failure.tape,
     )
 
 

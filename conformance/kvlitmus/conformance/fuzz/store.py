@@ -2,13 +2,13 @@
 
 ::
 
-    corpus/DIGEST.json        one kept schedule each
-    findings/RULE-DIGEST.json one counterexample each, as 'kvlitmus replay' reads it
-    findings/gone/            those that did not occur any more when the campaign went on
-    pending/RULE-DIGEST.json  counterexamples as they were met, until they have been shrunk
-    aside/                    files that can't be read, and what was torn off the journal
-    journal.jsonl             what happened, line by line; never rewritten
-    lock                      held by the one campaign that runs
+    corpus/DIGEST.jsonl        one kept schedule each: a tape that is to be played
+    findings/RULE-DIGEST.jsonl one counterexample each, as 'kvlitmus replay' reads it
+    findings/gone/             those that did not occur any more when the campaign went on
+    pending/RULE-DIGEST.jsonl  counterexamples as they were met, until they have been shrunk
+    aside/                     files that can't be read, and what was torn off the journal
+    journal.jsonl              what happened, line by line; never rewritten
+    lock                       held by the one campaign that runs
 
 The rules of its upkeep: a file is written beside its place, flushed to disk, and renamed, so that it
 is there as a whole or not at all.  The name of a kept schedule is the digest of what is in it, so
@@ -31,13 +31,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from kvlitmus.conformance.fuzz.corpus import Entry
-from kvlitmus.conformance.run.failures import FailureError, read_json
-from kvlitmus.conformance.run.results import config_from_json, schedule_from_json, to_json
+from kvlitmus.conformance.run.failures import SUFFIX, FailureError, read
+from kvlitmus.conformance.run.results import Item, item_as_json, to_json
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless, raised_text
+from kvlitmus.conformance.tape.lines import encoded, headed
 
-FORMAT = 1
-ENTRY_KIND = "kvlitmus corpus entry"
 MAX_BYTES = 1 << 20
 MAX_JOURNAL = 64 << 20
 """So much of a journal is read, from its end."""
@@ -164,7 +163,7 @@ class Store:
 
     def readable(self, folder: Path, read: Callable[[Path], T]) -> Iterator[tuple[T, Path]]:
         """What is in the files of a folder, the short ones first.  Whatever is wrong with one, it is set aside."""
-        for path in sorted(folder.glob("*.json"), key=size_and_name):
+        for path in sorted(folder.glob(f"*{SUFFIX}"), key=size_and_name):
             try:
                 found = read(path)
             except Exception as error:  # noqa: BLE001 - a file may hold anything, and costs no more than itself
@@ -177,16 +176,9 @@ class Store:
 
     def keep(self, entry: Entry) -> Path:
         """Save a schedule; when this returns, it is on disk."""
-        body = {
-            "kind": ENTRY_KIND,
-            "format": FORMAT,
-            "config": to_json(entry.config),
-            "schedule": to_json(list(entry.schedule)),
-            "origin": entry.origin,
-        }
-        path = self.folder / "corpus" / f"{digest(body)}.json"
+        path = self.folder / "corpus" / f"{digest(entry)}{SUFFIX}"
         if not path.exists():
-            files.write(path, json.dumps(body, separators=(",", ":")) + "\n", lasting=True)
+            files.write(path, encoded(headed({**played(entry), "origin": entry.origin})), lasting=True)
         return path
 
     def entries(self) -> Iterator[Entry]:
@@ -265,29 +257,27 @@ def size_and_name(path: Path) -> tuple[int, str]:
     return 0, path.name
 
 
-def digest(body: dict[str, Any]) -> str:
+def played(entry: Entry) -> dict[str, Any]:
+    """What is to be played of a kept schedule, as it stands in a header."""
+    item = Item(kind="schedule", config=entry.config, schedule=entry.schedule)
+    return {"config": to_json(entry.config), "item": item_as_json(item, entry.config)}
+
+
+def digest(entry: Entry) -> str:
     """The name of a kept schedule: what is played, and nothing else."""
-    played = json.dumps([body["config"], body["schedule"]], separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(played.encode()).hexdigest()[:16]
+    text = json.dumps([to_json(entry.config), to_json(list(entry.schedule))], separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def entry_in(path: Path) -> Entry:
     """The kept schedule in a file; raises ``FailureError`` or ``ValueError`` for what is none."""
-    return entry_of(read_json(path, MAX_BYTES, follow=False), path.stem)
-
-
-def entry_of(plain: Any, name: str) -> Entry:
-    """A kept schedule from plain data; raises ``ValueError`` that says what is wrong with it."""
-    if not isinstance(plain, dict) or plain.get("kind") != ENTRY_KIND or plain.get("format") != FORMAT:
-        raise ValueError(f"this is no {ENTRY_KIND} of format {FORMAT}")
-    if not isinstance(plain.get("origin", ""), str):
+    header, _ = read(path, MAX_BYTES, follow=False)
+    if header.item is None or header.item.kind != "schedule" or not header.item.schedule:
+        raise ValueError("expected a schedule as the item of the header")
+    origin = header.data.get("origin", "")
+    if not isinstance(origin, str):
         raise ValueError("'origin' must be a text")
-    for field in ("config", "schedule"):
-        if field not in plain:
-            raise ValueError(f"'{field}' is missing")
-    config, schedule = config_from_json(plain["config"]), schedule_from_json(plain["schedule"])
-    if digest(plain) != name:
+    found = Entry(config=header.config, schedule=header.item.schedule, features=(), origin=origin)
+    if digest(found) != path.stem:
         raise ValueError("its name is not the digest of what is in it: it was torn or changed")
-    if not schedule:
-        raise ValueError("the schedule is empty")
-    return Entry(config=config, schedule=schedule, features=(), origin=plain.get("origin", ""))
+    return found

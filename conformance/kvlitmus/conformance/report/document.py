@@ -10,7 +10,7 @@ import json
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -221,8 +221,10 @@ def _not_applicable(verdicts: Sequence[RuleVerdict]) -> list[NotApplicableRow]:
 
 def _finding(run: Run, at: int, group: Group, head: int | None, *, known: bool) -> FindingRow:
     saved = run.saved.get(at)
+    told = to_json(replace(group.finding, tape=[]))
+    del told["tape"]  # it is saved beside the report
     row = {
-        **to_json(group.finding),
+        **told,
         "cause": group.cause._asdict(),
         "items": group.items[:MAX_ITEMS],
         "items_total": len(group.items),

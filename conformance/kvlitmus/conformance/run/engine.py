@@ -33,6 +33,7 @@ from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import harmless, type_name
 from kvlitmus.conformance.tape import recorder
+from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.vectors import needs_of
 
 Program = Callable[[Checker], None]
@@ -183,6 +184,8 @@ def play(
     except Violation as violation:
         return checker_of(violation), violation
     checker.watches_parting = watches
+    if isinstance(target, recorder.Taping):
+        target.watch(checker, program.began if isinstance(program, Scheduled) else ())
     run.playing(checker, options, program)
     try:
         program(checker)
@@ -380,7 +383,7 @@ def finding(
 
     ``watches``: it is played once more, to see where state and cache part, even if it isn't shrunk.
     """
-    drawn, first = checker.steps, violation.rules[0]
+    drawn, first, tape = checker.steps, violation.rules[0], list[recorder.Line]()
     ops = tuple(program.ops) if isinstance(program, Scheduled) else ()
     best = Shrunk(Case(item.config, ops), "it was not shrunk" if ops else "")
     if ops and options.shrink_trials > 0:
@@ -394,13 +397,15 @@ def finding(
                 best, (checker, violation) = best._replace(case=usual[0]), usual[1]
         elif ops and options.shrink_trials > 0:
             best = Shrunk(Case(item.config, ops), NOT_AGAIN)
+        last = Scheduled(best.case.ops) if ops else program
+        tape = taped(target, best.case.config, options, last, run, (checker, violation))
     rule = checker.rules[violation.rules[0]]
     return Finding(
         rules=list(violation.rules),
         item=item.id,
         config=best.case.config,
         call=harmless(violation.call),
-        calls=[harmless(call) + checker.begun.get(at, "") for at, call in enumerate(checker.history, 1)],
+        calls=texts_of(checker),
         allowed=allowed_text(rule, checker.names, violation.facts),
         seen=seen_texts(rule, checker.names, violation.facts),
         detail=harmless(violation.detail),
@@ -412,4 +417,38 @@ def finding(
         steps=checker.steps,
         after=list(checker.passed_over),
         parted=[f"call {at}: {what}" for at, what in checker.parted],
+        tape=tape,
     )
+
+
+def texts_of(checker: Checker) -> list[str]:
+    """The calls of a play, as findings tell them."""
+    return [harmless(call) + checker.begun.get(at, "") for at, call in enumerate(checker.history, 1)]
+
+
+def taped(
+    target: Any,
+    config: Config,
+    options: Options,
+    program: Program,
+    run: CurrentRun,
+    found: tuple[Checker, Violation],
+) -> list[recorder.Line]:
+    """What was found, played once more and written down; nothing, if another thing happens this time."""
+    taping = recorder.Taping(target)
+    try:
+        checker, violation = play(taping, config, options, program, run, watches=True)
+    except (HarnessError, Unsupported):
+        return []
+    if violation is None or told_of(checker, violation) != told_of(*found):
+        return []
+    verdicts: list[Json] = [
+        {
+            "rule": id,
+            "sentence": checker.rules[id].text,
+            "allowed": allowed_text(checker.rules[id], checker.names, violation.facts),
+            "seen": dict(seen_texts(checker.rules[id], checker.names, violation.facts)),
+        }
+        for id in violation.rules
+    ]
+    return taping.tape(texts_of(checker), len(program.ops) if isinstance(program, Scheduled) else 0, verdicts)

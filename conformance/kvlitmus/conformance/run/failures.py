@@ -1,8 +1,8 @@
 """Saved failures: one counterexample in a file of its own, so that one line plays it again.
 
-A file holds what it takes to play (target, configuration, depth, the schedule or the name of the
-litmus test, the rules that were broken) and, for a reader, what was seen.  It is JSON, read with a
-limit on its size and a check of every field.
+A file is a tape of one play (:mod:`kvlitmus.conformance.tape`).  Its header holds what it takes to play (target,
+configuration, depth, the schedule or the name of the litmus test) and what was found; its steps, where the play was
+on record, what the cache was asked and answered.
 """
 
 from __future__ import annotations
@@ -11,22 +11,27 @@ import hashlib
 import json
 import os
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.checker.explain import harmless
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.results import Finding, config_from_json, schedule_from_json, to_json
+from kvlitmus.conformance.run.results import Finding, Item, item_as_json, to_json
 from kvlitmus.conformance.support import files
+from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded, headed
 
-FORMAT = 1
 MAX_BYTES = 16 << 20
+SUFFIX = ".jsonl"
+
+ABOUT = ("config", "profile", "ports", "methods")
+"""What a header says of the cache."""
 
 
 class FailureError(Exception):
-    """A file that is no saved failure; the text names the field."""
+    """A file that is no saved failure; the text names the line and the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +39,8 @@ class Failure:
     """What it takes to play a counterexample again.
 
     ``litmus`` is the name of a litmus test, else ``schedule`` is what to play.  Rules other than
-    ``rules`` are muted when it is played, because an earlier call may break them first.
+    ``rules`` are muted when it is played, because an earlier call may break them first.  ``finding``: what was found;
+    ``header`` and ``steps``: all of the tape.
     """
 
     target: str
@@ -46,14 +52,28 @@ class Failure:
     schedule: tuple[Op, ...]
     kvlitmus: str
     calls: tuple[str, ...]
+    finding: Mapping[str, Any] = field(repr=False)
+    header: Header = field(repr=False)
+    steps: list[Step] = field(repr=False)
+
+    @property
+    def tape(self) -> list[dict[str, Any]]:
+        """What was on record of it, as a finding keeps it."""
+        about = {name: self.header.data[name] for name in ABOUT if name in self.header.data}
+        return [about, *(step.data for step in self.steps)] if self.steps else []
 
 
-def name_of(data: dict[str, Any]) -> str:
+def played_of(litmus: str, schedule: list[Op] | tuple[Op, ...], config: Config) -> Item:
+    """What is played, as an item."""
+    return Item(kind="litmus" if litmus else "schedule", config=config, name=litmus, schedule=tuple(schedule))
+
+
+def name_of(header: Mapping[str, Any]) -> str:
     """The name of a failure's file: its first rule, and a digest of what is played."""
-    body = json.dumps(
-        [data[name] for name in ("target", "config", "depth", "litmus", "schedule", "rules")], sort_keys=True
-    )
-    return f"{data['rules'][0]}-{hashlib.sha256(body.encode()).hexdigest()[:8]}.json"
+    item, rules = header["item"], header["finding"]["rules"]
+    litmus = item["name"] if item["kind"] == "litmus" else ""
+    played = [header["target"], header["config"], header["depth"], litmus, item.get("schedule", []), rules]
+    return f"{rules[0]}-{hashlib.sha256(json.dumps(played, sort_keys=True).encode()).hexdigest()[:8]}{SUFFIX}"
 
 
 def save(
@@ -70,30 +90,33 @@ def save(
 
     lasting: when this returns, it is on disk, whatever happens to the machine.
     """
-    data = {
-        "format": FORMAT,
-        "kind": "kvlitmus failure",
-        "kvlitmus": version,
-        "target": target,
-        "config": to_json(finding.config),
-        "depth": depth,
-        "force_misuse": force_misuse,
-        "rules": finding.rules,
-        "litmus": finding.litmus,
-        "schedule": to_json(finding.schedule),
-        "call": finding.call,
-        "calls": finding.calls,
-        "allowed": finding.allowed,
-        "seen": finding.seen,
-        "detail": finding.detail,
-        "item": finding.item,
-        "minimal": finding.minimal,
-        "not_minimal": finding.not_minimal,
-        "after": finding.after,
-        "parted": finding.parted,
-    }
-    path = folder / name_of(data)
-    files.write(path, json.dumps(data, indent=1, ensure_ascii=True) + "\n", lasting=lasting)
+    first, *steps = finding.tape or [{}]
+    header = headed(
+        {
+            **first,
+            "kvlitmus": version,
+            "target": target,
+            "config": to_json(finding.config),
+            "depth": depth,
+            "force_misuse": force_misuse,
+            "item": item_as_json(played_of(finding.litmus, finding.schedule, finding.config), finding.config),
+            "finding": {
+                "rules": finding.rules,
+                "item": finding.item,
+                "call": finding.call,
+                "calls": finding.calls,
+                "allowed": finding.allowed,
+                "seen": finding.seen,
+                "detail": finding.detail,
+                "minimal": finding.minimal,
+                "not_minimal": finding.not_minimal,
+                "after": finding.after,
+                "parted": finding.parted,
+            },
+        }
+    )
+    path = folder / name_of(header)
+    files.write(path, b"".join(map(encoded, (header, *steps))), lasting=lasting)
     return path
 
 
@@ -133,55 +156,63 @@ def read_json(path: Path, most: int = MAX_BYTES, *, follow: bool = True) -> Any:
         raise FailureError(f"{path}: not JSON: {harmless(error)}") from error
 
 
-KINDS: dict[str, type | tuple[type, ...]] = {
-    "kvlitmus": str,
-    "target": str,
-    "config": dict,
-    "depth": int,
-    "force_misuse": bool,
-    "rules": list,
-    "litmus": str,
-    "schedule": list,
-}
-
-
-def load(path: Path) -> Failure:
-    """Read a saved failure; raises :class:`FailureError`, which names the file and the field."""
-    data = read_json(path)
+def load(path: Path, *, follow: bool = True) -> Failure:
+    """Read a saved failure; raises :class:`FailureError`, which names file and line.  follow: it may be a link."""
+    header, steps = read(path, MAX_BYTES, follow=follow)
     try:
-        return parse(data)
+        return failure_of(header, steps)
     except ValueError as error:
         raise FailureError(f"{path}: {harmless(error)}") from error
 
 
-def parse(data: Any) -> Failure:
-    """A failure from plain data; raises ``ValueError`` that names the field."""
-    if not isinstance(data, dict) or data.get("kind") != "kvlitmus failure":
-        raise ValueError("this is no saved failure: 'kind' must be 'kvlitmus failure'")
-    if type(data.get("format")) is not int or data["format"] != FORMAT:
-        raise ValueError(f"'format' must be {FORMAT} (got {data.get('format')!r:.40}); it was saved by another version")
-    for name, kind in KINDS.items():
-        if name not in data:
+def read(path: Path, most: int, *, follow: bool = True) -> tuple[Header, list[Step]]:
+    """The play of a tape that has one, with a limit on its size; raises :class:`FailureError`."""
+    try:
+        raw = files.read(path, most, follow=follow)
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+        raise FailureError(f"{path}: {(isinstance(error, OSError) and error.strerror) or error}") from error
+    if len(raw) > most:
+        raise FailureError(f"{path}: larger than {most} bytes")
+    try:
+        with TapeReader(str(path), data=raw) as reader:
+            lines = list(reader)
+            if reader.torn is not None:
+                raise FailureError(f"{path}: line {reader.torn[0]} is torn: {reader.torn[1]}")
+    except TapeError as error:
+        raise FailureError(str(error)) from error
+    steps = [line for line in lines if isinstance(line, Step)]
+    if len(steps) < len(lines):
+        raise FailureError(f"{path}: it holds {1 + len(lines) - len(steps)} plays, and a finding is one")
+    return reader.header, steps
+
+
+def failure_of(header: Header, steps: list[Step]) -> Failure:
+    """The failure of a tape; raises ``ValueError`` that names the field."""
+    found, item = header.data.get("finding"), header.item
+    if not isinstance(found, dict):
+        raise ValueError(f"this is no saved failure: 'finding' must be an object (got {type(found).__name__})")
+    for name in ("target", "depth", "force_misuse", "item"):
+        if name not in header.data:
             raise ValueError(f"'{name}' is missing")
-        if not isinstance(data[name], kind) or (kind is int and isinstance(data[name], bool)):
-            raise ValueError(f"'{name}' must be {getattr(kind, '__name__', kind)} (got {type(data[name]).__name__})")
-    if not 0 <= data["depth"] <= 3:
-        raise ValueError(f"'depth' must be 0 to 3 (got {data['depth']})")
-    if not data["rules"] or not all(isinstance(rule, str) and len(rule) < 40 for rule in data["rules"]):
-        raise ValueError("'rules' must name at least one rule")
-    if data["litmus"] and data["schedule"]:
-        raise ValueError("'litmus' and 'schedule' must not both be given")
-    calls = data.get("calls", [])
+    assert item is not None
+    if item.kind not in ("litmus", "schedule") or (item.kind == "litmus" and (item.schedule or not item.name)):
+        raise ValueError("'item' must be a schedule, or a litmus test by its name")
+    rules, calls = found.get("rules"), found.get("calls", [])
+    if not isinstance(rules, list) or not rules or not all(isinstance(rule, str) and len(rule) < 40 for rule in rules):
+        raise ValueError("'rules' of 'finding' must name at least one rule")
     if not isinstance(calls, list) or not all(isinstance(call, str) for call in calls):
-        raise ValueError("'calls' must be a list of texts")
+        raise ValueError("'calls' of 'finding' must be a list of texts")
     return Failure(
-        target=data["target"],
-        config=config_from_json(data["config"]),
-        depth=data["depth"],
-        force_misuse=data["force_misuse"],
-        rules=tuple(data["rules"]),
-        litmus=data["litmus"],
-        schedule=schedule_from_json(data["schedule"]),
-        kvlitmus=data["kvlitmus"],
-        calls=tuple(calls),
+        target=header.target,
+        config=header.config,
+        depth=header.depth,
+        force_misuse=header.force_misuse,
+        rules=tuple(map(str, rules)),
+        litmus=item.name if item.kind == "litmus" else "",
+        schedule=item.schedule,
+        kvlitmus=header.kvlitmus,
+        calls=tuple(map(str, calls)),
+        finding=found,
+        header=header,
+        steps=steps,
     )

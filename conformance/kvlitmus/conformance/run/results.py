@@ -83,6 +83,7 @@ class Finding:
     ended early; then ``not_minimal`` says why there may be a shorter one.
     ``after``: rules that earlier calls of it broke, and that were muted: it may be a consequence of that.  ``parted``:
     after which earlier call, if any, the cache first wasn't as expected, and in what; no rule need be broken by that.
+    ``tape``: how it went, where that is on record: what a header says of the cache, and the steps.
     """
 
     rules: list[str]
@@ -101,6 +102,7 @@ class Finding:
     not_minimal: str = ""
     after: list[str] = field(default_factory=list)
     parted: list[str] = field(default_factory=list)
+    tape: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def shortness(self) -> str:

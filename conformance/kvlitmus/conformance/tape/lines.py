@@ -40,7 +40,7 @@ CONTENTS = ("unknown", "as_asked", "recorded")
 
 HEADER = frozenset(
     {"kind", "format", "kvlitmus", "target", "cache", "version", "build", "date", "config", "profile", "ports"}
-    | {"methods", "contents", "item", "depth", "force_misuse", "finding"}
+    | {"methods", "contents", "item", "depth", "force_misuse", "finding", "vector", "origin"}
 )
 """What a header may have."""
 
@@ -245,7 +245,7 @@ class TapeReader:
         """The header in an object."""
         if found.get("kind") != KIND:
             self.odd(f'a header with "kind": "{KIND}"', found)
-        if found.get("format") != FORMAT:
+        if type(found.get("format")) is not int or found["format"] != FORMAT:
             self.odd(f"format {FORMAT}, which is all that this version reads", found.get("format"))
         self.known(found, HEADER, "a header")
         contents, depth = found.get("contents", CONTENTS[0]), found.get("depth", MOST_DEPTH)

@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import PORTS, Config
@@ -42,6 +42,9 @@ WATCHED = 64
 
 SEEDS = 1
 """Of the drawn schedules of each configuration so many are recorded; of litmus tests and vectors all."""
+
+MOST_TAPE = 1 << 18
+"""A finding keeps its steps if they take no more bytes than that."""
 
 Line = dict[str, Json]
 """A step, as it is written."""
@@ -133,10 +136,11 @@ def lent(thing: Any, methods: Iterable[str], did: Callable[[str, tuple[Any, ...]
 
 
 class Recorder:
-    """An adapter that writes down every call and its answer."""
+    """An adapter that writes down every call and its answer; ``begun`` is told of each step before it is made."""
 
-    def __init__(self, adapter: Any, methods: Sequence[str]) -> None:
+    def __init__(self, adapter: Any, methods: Sequence[str], begun: Callable[[Line], None] | None = None) -> None:
         self._adapter = adapter
+        self._begun = begun
         self._operands = Operands()
         self._looks = Looks()
         self._seen: dict[str, list[Json]] = {}
@@ -190,6 +194,8 @@ class Recorder:
             lent_args[LENT[name]] = lent(args[LENT[name]], DOING[name], self._noted)
         buffers = [bytes(one) for one in args[FILLED[name]]] if name in FILLED else []
         self._steps.append(step)
+        if self._begun is not None:
+            self._begun(step)
         answer: Any = None
         try:
             answer = getattr(self._adapter, name)(*lent_args, **kwargs)
@@ -299,6 +305,66 @@ class Recording:
         """Write down what was recorded of an item."""
         if (data := self.record(item)) is not None:
             (folder / name_of(item.id)).write_bytes(data)
+
+
+class Watched(Protocol):
+    """What is read of a checker: the texts of its calls so far."""
+
+    history: list[str]
+
+
+class Taping:
+    """A target whose caches are on a tape, with what the judge says of each step.
+
+    The cache whose step came last is the one that a finding is about: a play may make others beside it.
+    """
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+        self._header: Line = {}
+        self._recorder: Recorder | None = None
+        self._checker: Watched | None = None
+        self._began: Sequence[int] = ()
+        self._calls: list[tuple[Line, int, int]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+    def make(self, config: Config) -> Any:
+        """A fresh cache, on a tape."""
+        adapter = self._target.make(config)
+        header = header_of(adapter, config, self._target.profile)
+        recorder = Recorder(adapter, methods_of(adapter), lambda step: self._note(header, recorder, step))
+        return recorder
+
+    def watch(self, checker: Watched, began: Sequence[int]) -> None:
+        """A play begins.  ``began``: how many calls had been made when each operation of its schedule began."""
+        self._checker, self._began = checker, began
+
+    def _note(self, header: Line, recorder: Recorder, step: Line) -> None:
+        self._header, self._recorder = header, recorder
+        if self._checker is not None:
+            self._calls.append((step, len(self._checker.history), len(self._began) - 1))
+
+    def tape(self, texts: Sequence[str], ops: int, verdicts: list[Json]) -> list[Line]:
+        """The header's part, and the steps, with the texts of the calls; nothing of a play that is too long.
+
+        ``ops``: how many operations the schedule had; what comes after them empties the cache.  ``verdicts``: what is
+        said of the last step.
+        """
+        if self._recorder is None:
+            return []
+        told = 0
+        for step, call, op in self._calls:
+            if told < call <= len(texts):
+                step["text"] = texts[call - 1]
+            if 0 <= op < ops:
+                step["op"] = op
+            told = call
+        steps = self._recorder.steps()
+        steps[-1]["verdicts"] = verdicts
+        found = [self._header, *steps]
+        return found if sum(len(encoded(one)) for one in found) <= MOST_TAPE else []
 
 
 def name_of(id: str) -> str:

@@ -19,15 +19,14 @@ from typing import Any
 
 from kvlitmus.conformance.generate.schedule import NEEDS, Op
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.failures import FailureError, read_json
-from kvlitmus.conformance.run.results import config_from_json, schedule_from_json, to_json
+from kvlitmus.conformance.run.failures import SUFFIX, FailureError, read
+from kvlitmus.conformance.run.results import Item, item_as_json, to_json
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.tape.lines import Header, encoded, headed
 
 FOLDER = Path(__file__).parent
 """Where the vectors of the package are."""
 
-KIND = "kvlitmus vector"
-FORMAT = 1
 MAX_BYTES = 1 << 18
 ORIGIN = ("target", "kvlitmus", "call", "link")
 
@@ -74,37 +73,35 @@ def id_of(rules: Iterable[str], config: Config, schedule: Iterable[Op]) -> str:
     return f"{next(iter(rules))}-{hashlib.sha256(played.encode()).hexdigest()[:8]}"
 
 
-def to_plain(vector: Vector) -> dict[str, Any]:
-    """A vector as it stands in its file."""
-    return {
-        "kind": KIND,
-        "format": FORMAT,
-        "rules": list(vector.rules),
-        "sentence": vector.sentence,
-        "origin": dict(vector.origin),
-        "config": sparse(vector.config),
-        "schedule": to_json(list(vector.schedule)),
-    }
+def line_of(vector: Vector) -> bytes:
+    """A vector as it stands in its file: the header of a play that is to be played."""
+    item = Item(kind="vector", config=vector.config, name=vector.id, schedule=vector.schedule)
+    about = {"rules": list(vector.rules), "sentence": vector.sentence, "origin": dict(vector.origin)}
+    return encoded(
+        headed({"config": sparse(vector.config), "item": item_as_json(item, vector.config), "vector": about})
+    )
 
 
 def load(path: Path) -> Vector:
     """Read a vector; raises :class:`VectorError`."""
     try:
-        return parse(read_json(path, MAX_BYTES), path.stem)
+        header, _ = read(path, MAX_BYTES)
+        return vector_of(header, path.stem)
     except FailureError as error:
         raise VectorError(str(error)) from error
     except ValueError as error:
         raise VectorError(f"{path}: {harmless(error)}") from error
 
 
-def parse(plain: Any, id: str) -> Vector:
-    """A vector from plain data; raises ``ValueError`` that names the field."""
-    if not isinstance(plain, dict) or plain.get("kind") != KIND or plain.get("format") != FORMAT:
-        raise ValueError(f"this is no {KIND} of format {FORMAT}")
-    for name in ("rules", "sentence", "origin", "config", "schedule"):
-        if name not in plain:
-            raise ValueError(f"'{name}' is missing")
-    rules, sentence, origin = plain["rules"], plain["sentence"], plain["origin"]
+def vector_of(header: Header, id: str) -> Vector:
+    """The vector of a tape; raises ``ValueError`` that names the field."""
+    about, item = header.data.get("vector"), header.item
+    if not isinstance(about, dict) or item is None or item.kind != "vector":
+        raise ValueError("this is no vector: its header has no 'vector', or its 'item' is none")
+    for name in ("rules", "sentence", "origin"):
+        if name not in about:
+            raise ValueError(f"'{name}' of 'vector' is missing")
+    rules, sentence, origin = about["rules"], about["sentence"], about["origin"]
     if not isinstance(rules, list) or not rules or not all(isinstance(one, str) and one for one in rules):
         raise ValueError("'rules' must name at least one rule")
     if not isinstance(sentence, str) or not sentence.strip():
@@ -113,16 +110,15 @@ def parse(plain: Any, id: str) -> Vector:
         name in ORIGIN and isinstance(text, str) for name, text in origin.items()
     ):
         raise ValueError(f"'origin' must have texts only, of {', '.join(ORIGIN)}")
-    schedule = schedule_from_json(plain["schedule"])
-    if not schedule:
+    if not item.schedule:
         raise ValueError("'schedule' is empty")
     return Vector(
         id=id,
-        rules=tuple(rules),
-        config=config_from_json(plain["config"]),
-        schedule=schedule,
+        rules=tuple(map(str, rules)),
+        config=header.config,
+        schedule=item.schedule,
         sentence=sentence,
-        origin=tuple(origin.items()),
+        origin=tuple((name, str(text)) for name, text in origin.items()),
     )
 
 
@@ -130,7 +126,7 @@ def load_all(folder: Path) -> dict[str, Vector]:
     """The vectors of a folder by id; raises :class:`VectorError` for the first file that is none, or no folder."""
     if not folder.is_dir():
         raise VectorError(f"{folder}: there is no such folder")
-    return {vector.id: vector for vector in map(load, sorted(folder.glob("*.json")))}
+    return {vector.id: vector for vector in map(load, sorted(folder.glob(f"*{SUFFIX}")))}
 
 
 @functools.cache

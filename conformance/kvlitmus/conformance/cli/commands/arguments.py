@@ -322,8 +322,8 @@ exit codes:
 
 PROMOTE_EXAMPLES = """\
 examples:
-  kvlitmus promote .kvlitmus/fuzz/specimen/findings/TREE-02-1a2b3c4d.json --why "split keeps the locks"
-  kvlitmus promote finding.json --into my_vectors    and later: kvlitmus run --vectors my_vectors
+  kvlitmus promote .kvlitmus/fuzz/specimen/findings/TREE-02-1a2b3c4d.jsonl --why "split keeps the locks"
+  kvlitmus promote finding.jsonl --into my_vectors    and later: kvlitmus run --vectors my_vectors
 
 exit codes:
   0 it is a vector now, or was one already      2 wrong usage

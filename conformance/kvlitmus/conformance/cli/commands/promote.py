@@ -7,7 +7,6 @@ and on both it leads to the rule that it is about.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -15,11 +14,11 @@ from kvlitmus.conformance.cli.commands import session
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.cli.commands.replay import read
 from kvlitmus.conformance.report.style import style_of
-from kvlitmus.conformance.run.failures import Failure
+from kvlitmus.conformance.run.failures import SUFFIX, Failure
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
-from kvlitmus.conformance.vectors import FOLDER, Vector, VectorError, id_of, load_all, to_plain
+from kvlitmus.conformance.vectors import FOLDER, Vector, VectorError, id_of, line_of, load_all
 
 MUST_PASS = ("reference", "specimen")
 """The caches that must pass a vector."""
@@ -40,16 +39,16 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     same = next((one for one in known.values() if (one.config, one.schedule) == (vector.config, vector.schedule)), None)
     if same is not None:
-        print(f"{harmless(args.file)} is a vector already: {harmless(folder / same.id)}.json")
+        print(f"{harmless(args.file)} is a vector already: {harmless(folder / same.id)}{SUFFIX}")
         return 0
     for cache in MUST_PASS:
         why_not = refused(cache, vector, failure)
         if why_not:
             print(style.paint(f"refused: {why_not}", "red"))
             return 1
-    path = folder / f"{vector.id}.json"
+    path = folder / f"{vector.id}{SUFFIX}"
     try:
-        files.write(path, json.dumps(to_plain(vector), indent=1) + "\n", lasting=True)
+        files.write(path, line_of(vector), lasting=True)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     many = len(vector.schedule)

@@ -13,7 +13,7 @@ from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report import terminal
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.run.cause import cause_of
-from kvlitmus.conformance.run.failures import Failure, FailureError, load
+from kvlitmus.conformance.run.failures import SUFFIX, Failure, FailureError, load
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import closest, harmless
@@ -45,7 +45,7 @@ def files_of(names: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     for name in names:
         path = Path(name)
-        inside = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        inside = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
         if not inside:
             raise UsageError(f"{name}: no saved failure is in this folder")
         found += inside
