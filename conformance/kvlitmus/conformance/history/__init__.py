@@ -13,8 +13,8 @@ call at the cache's boundary, and the checker that otherwise drives a cache is f
 * :mod:`~kvlitmus.conformance.history.checker` takes line after line and has it judged;
 * :mod:`~kvlitmus.conformance.history.verdict` makes a report of it, in the form of every other run's.
 
-A run can record its steps as well (``kvlitmus run --record``), to be judged again when rules have changed:
-:mod:`~kvlitmus.conformance.history.steps` writes them, :mod:`~kvlitmus.conformance.history.again` judges them.
+What a run has recorded (:mod:`kvlitmus.conformance.tape.recorder`, ``kvlitmus run --record``) is judged again by
+:mod:`~kvlitmus.conformance.history.again` when rules have changed.
 
 The form of a line is ``schema/trace.schema.json``; ``docs/check.md`` explains it.
 """

@@ -5,5 +5,6 @@
 * :mod:`~kvlitmus.conformance.tape.calls` has these forms for the arguments and the answer of every call;
 * :mod:`~kvlitmus.conformance.tape.operands` names what a call gave, where a later call takes it;
 * :mod:`~kvlitmus.conformance.tape.changes` writes what is looked at as changes;
-* :mod:`~kvlitmus.conformance.tape.lines` reads and writes files, as streams.
+* :mod:`~kvlitmus.conformance.tape.lines` reads and writes files, as streams;
+* :mod:`~kvlitmus.conformance.tape.recorder` stands between the suite and a cache, and writes down what it sees.
 """
