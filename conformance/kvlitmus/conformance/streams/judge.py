@@ -171,9 +171,8 @@ def tells(batch: Batch) -> bool:
 
 def batch_text(batch: Batch) -> str:
     """A batch as findings show it."""
-    number = "" if batch.number is None else f" {batch.number}"
-    whose = f" of {batch.publisher}" if batch.publisher else ""
-    return harmless(f"batch{number}{whose}: {'; '.join(map(event_text, batch.events)) or 'nothing'}", 2_000)
+    whose = ", ".join(([] if batch.number is None else [str(batch.number)]) + [batch.publisher] * bool(batch.publisher))
+    return harmless(f"batch({whose}): {'; '.join(map(event_text, batch.events)) or 'nothing'}", 2_000)
 
 
 def event_text(event: KvEvent) -> str:

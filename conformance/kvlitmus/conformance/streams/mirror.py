@@ -90,9 +90,14 @@ class Group(Replica):
     # -- what may have been missed -------------------------------------------------------------
 
     def may_have(self, page: object, tier: str = "") -> bool:
-        """Whether a block may be there though nothing says so: there was a gap, and it wasn't removed since."""
+        """Whether a block may be there though nothing says so: there was a gap, and it wasn't removed since.
+
+        Where copies count, nobody knows how many there were before the gap.
+        """
         if self.complete:
             return False
+        if self.heard.counting:
+            return True
         tiers = [tier] if tier else self.heard.tiers
         return not tiers or any((one, page) not in self.gone for one in tiers)
 
@@ -103,8 +108,11 @@ class Group(Replica):
     # -- events --------------------------------------------------------------------------------
 
     def named(self, start: Name, event: Event) -> Name:
-        """A block is what it is made of, and what it is called: not all that it is made of need be told."""
-        return named(start, tuple(event.units), self.unlike, event.page)
+        """A block is what it is made of, and what it is called: not all that it is made of need be told.
+
+        What is before it is taken by its name, too, which holds when that is told only later.
+        """
+        return named(start if event.parent is None else event.parent, tuple(event.units), self.unlike, event.page)
 
     def page(self, id: object) -> str:
         """A block by its name alone."""
@@ -137,10 +145,9 @@ class Group(Replica):
 
     def follow_names(self, parent: object, id: object, units: Sequence[object], namespace: str | None) -> None:
         """Note of what is there by which name, and whether it had another one."""
-        start = self.setting.names.root(namespace) if parent is None else self.pages.get(parent)
-        if start is None or id not in self.pages:
+        if id not in self.pages:
             return
-        plain = named(start, units, self.unlike)
+        plain = named(self.setting.names.root(namespace) if parent is None else parent, tuple(units), self.unlike)
         other = self.ids.get(plain, id)
         if other != id and self.somewhere(self.pages.get(other)):
             self.aliases.append(f"called {shown(id)}, and {shown(other)} before, where it still is")

@@ -122,14 +122,14 @@ def meaning(run: document.Run, judge: StreamJudge) -> str:
     return EXIT_WORDS[run.exit_code]
 
 
-def notes(judge: StreamJudge) -> Iterator[str]:
-    """What was not heard, and what was heard twice."""
+def notes(judge: StreamJudge, unit: str) -> Iterator[str]:
+    """What was not heard, and what was heard twice; ``unit``: what is counted in the file."""
     for publisher in judge.publishers.values():
         for gap in publisher.gaps:
             whose = f" of {gap.publisher}" if gap.publisher else ""
             numbers = f"batch {gap.first}" if gap.first == gap.last else f"batches {gap.first} to {gap.last}"
             was = "was" if gap.first == gap.last else "were"
-            yield f"{numbers}{whose} {was} not captured; from line {gap.line} on only what is certain is judged"
+            yield f"{numbers}{whose} {was} not captured; from {unit} {gap.line} on only what is certain is judged"
         if publisher.again:
             yield f"{publisher.again:,} batch{'es' * (publisher.again != 1)} sent again, and passed over"
         if publisher.late:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import UsageError
-from kvlitmus.conformance.cli.commands.located import STEP, Progress, explained
+from kvlitmus.conformance.cli.commands.located import BATCHES, STEP, Progress, explained
 from kvlitmus.conformance.cli.commands.run import now
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.conformance.report import document, terminal
@@ -75,7 +75,7 @@ def render(run: document.Run, judge: StreamJudge, capture: Capture, style: Style
     """All lines of the report, after the heading."""
     for at, one in enumerate(judge.outcome.findings):
         yield ""
-        yield from explained(run, one, style, leads=at == 0, unit=capture.unit)
+        yield from explained(run, one, style, leads=at == 0, unit=capture.unit, steps=BATCHES)
     yield ""
     yield from terminal.packs(run, style)
     yield ""
@@ -99,7 +99,7 @@ def notes(judge: StreamJudge, capture: Capture) -> Iterator[tuple[str, str]]:
         yield f"the stream is torn: {outcome.torn}; judged up to {capture.unit} {outcome.last}", "yellow"
     if outcome.interrupted:
         yield f"interrupted after {capture.unit} {outcome.last}", "yellow"
-    for text in verdict.notes(judge):
+    for text in verdict.notes(judge, capture.unit):
         yield text, "yellow"
     for kind, times in sorted(capture.ignored.items()):
         yield f"{times:,} event{'s' * (times != 1)} of the kind {harmless(kind)!r} not judged, as asked", "dim"

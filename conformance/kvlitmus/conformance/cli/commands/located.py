@@ -16,6 +16,14 @@ STEP = 256
 """Maximum number of lines that are judged between two looks at the clock."""
 
 
+Steps = tuple[str, str]
+"""What is judged one after the other: the word for one, and for several."""
+
+CALLS = ("call", "calls")
+
+BATCHES = ("batch", "batches")
+
+
 class Measured(Protocol):
     """A file that is being read: how many bytes of it were, and how many it has (0 where nobody knows)."""
 
@@ -52,7 +60,9 @@ class Progress:
             print("\r\x1b[K", end="", file=self.stream, flush=True)
 
 
-def explained(run: document.Run, one: Located, style: Style, *, leads: bool, unit: str = "line") -> Iterator[str]:
+def explained(
+    run: document.Run, one: Located, style: Style, *, leads: bool, unit: str = "line", steps: Steps = CALLS
+) -> Iterator[str]:
     """A finding: the rules, what was allowed and seen, and the calls up to it with their lines (or other units)."""
     finding = one.finding
     yield terminal.caused(cause_of(finding), style)
@@ -61,7 +71,7 @@ def explained(run: document.Run, one: Located, style: Style, *, leads: bool, uni
     yield ""
     yield from terminal.explained(finding, finding.rules, run.rules, style)
     yield ""
-    yield from window(one.lines, finding.calls, one.before, style, unit)
+    yield from window(one.lines, finding.calls, one.before, style, unit, steps)
     yield ""
     yield from terminal.labelled("found in", f"{unit} {one.line}", style)
     if not leads:
@@ -69,10 +79,12 @@ def explained(run: document.Run, one: Located, style: Style, *, leads: bool, uni
         yield from terminal.labelled("note", text, style)
 
 
-def window(lines: list[int], calls: list[str], before: int, style: Style, unit: str = "line") -> Iterator[str]:
+def window(
+    lines: list[int], calls: list[str], before: int, style: Style, unit: str = "line", steps: Steps = CALLS
+) -> Iterator[str]:
     """The last calls, each with its line; the last one is the one that matters."""
     if before > 0:
-        yield style.paint(f"  {style.symbol('ellipsis')} {before:,} call{'s' * (before != 1)} before", "dim")
+        yield style.paint(f"  {style.symbol('ellipsis')} {before:,} {steps[before != 1]} before", "dim")
     digits = len(str(max(lines, default=0)))
     for at, (line, call) in enumerate(zip(lines, calls, strict=True), 1):
         here = at == len(calls)
