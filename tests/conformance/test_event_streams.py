@@ -13,7 +13,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvlitmus.conformance.cli import main
@@ -24,6 +24,7 @@ from kvlitmus.conformance.streams.forms import Batch, events_of
 from kvlitmus.conformance.streams.judge import JudgedStream, StreamJudge
 from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.published import PACKED, SIZE, Told, as_lines, as_messages, events_in, legal, written
+from tests.support.pages import DOCS, follow
 
 LEGAL = legal()
 
@@ -47,6 +48,7 @@ def broken(batches: list[Told], **options: Any) -> set[str]:
 # -- what is legal -----------------------------------------------------------------------------
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 1_000), st.sets(st.integers(0, 40)))
 def test_what_was_not_captured_is_held_against_nobody(seed: int, lost: set[int]) -> None:
     batches = legal(seed, 40)
@@ -192,6 +194,13 @@ def test_a_planted_fault_is_told_by_its_rule_where_it_is(
     data = json.loads(capsys.readouterr().out)
     assert PLANTED[plant] in data["findings"][0]["rules"] and data["events"]["findings"][0]["line"] == where
     assert code == (0 if all_rules()[PLANTED[plant]].strength.value == "SHOULD" else 1)
+
+
+def test_the_page_can_be_followed(tmp_path: Path) -> None:
+    text = (DOCS / "events.md").read_text(encoding="utf-8")
+    assert [command.split()[0] for command in follow(text, tmp_path)] == ["kvlitmus"]
+    for id in {*PLANTED.values(), "COMP-48"}:
+        assert f"| `{id}` |" in text
 
 
 # -- files -------------------------------------------------------------------------------------
