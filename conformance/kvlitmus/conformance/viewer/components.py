@@ -37,16 +37,13 @@ from kvlitmus.spec.words.layouts import LAYOUTS, NONE, layout_of
 
 DEVICE, HOST = "device", "host"
 
-Places = dict[str, set[int]]
-"""Places by component."""
+Places = dict[str, list[int]]
+"""Places by component; one that is told twice is there twice."""
 
 
 def by_component(value: Json) -> Places:
     """Places by component: listed, or by the ends of their entries."""
-    return {
-        name: set(numbers([place for _, place in pairs(some)])) or set(numbers(some))
-        for name, some in fields(value).items()
-    }
+    return {name: numbers([place for _, place in pairs(some)]) or numbers(some) for name, some in fields(value).items()}
 
 
 class Components:
@@ -58,6 +55,7 @@ class Components:
         known = isinstance(name, str) and name in LAYOUTS and pages > 0
         self.layout = layout_of(str(name), size, pages, number(config.get("host_pages"))) if known else NONE
         self.pool_of = {one.name: one.pool for one in self.layout.components}
+        self.units_of = {one.name: one.unit for one in self.layout.components}
         self.serves = "component_requests" in ports
         self.lands_on = HOST if number(config.get("host_pages")) else DEVICE
         self.number = Numbered()
@@ -96,12 +94,7 @@ class Components:
             rows = [Row(str(at), [told(one)]) for at, one in enumerate(items(events))]
             tables.append(table("Events told last", ["event"], rows))
         jobs = [
-            (
-                key,
-                kind,
-                "under way",
-                f"since call {step}, {places_text(places)}",
-            )
+            (f"of call {step}" if step else key, kind, "under way", places_text(places))
             for key, (kind, _, step, places) in self.works.items()
         ]
         return pools, tables, jobs
@@ -112,9 +105,9 @@ class Components:
         for name, places in fields(free).items():
             found[name] = {place: [("free", "")] * times for place, times in Counter(numbers(places)).items()}
         for one in items(entries):
-            component, namespace, units, at = (part(one, at) for at in range(4))
+            component, _, units, at = (part(one, at) for at in range(4))
             name = self.pool_of.get(str(component), short(component, 40))
-            text = short(f"{component} {prefix_text(namespace, units)}", 120)
+            text = short(f"{component} {entry_text(units, self.units_of.get(str(component), 1))}", 120)
             found.setdefault(name, {}).setdefault(number(at, -1), []).append(("cached", text))
         held = self.held(tier)
         empty = "unseen" if stale or free is None else "none"
@@ -149,6 +142,8 @@ class Components:
     def legal(self, homes: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Homes that one place may have together are one: what requests hold or copies bring, others may find."""
         kinds = [kind for kind, _ in homes]
+        if len(set(homes)) < len(homes):
+            return homes
         shared = {"cached", "request", "flight"} if self.serves else {"cached", "flight"}
         if self.serves and set(kinds) == {"free", "cached"}:
             return [home for home in homes if home[0] == "cached"][:1]
@@ -248,7 +243,12 @@ class Components:
         if name in self.works:
             kind, tier, step, places = self.works[name]
             back = by_component(given)
-            self.works[name] = kind, tier, step, {key: some - back.get(key, set()) for key, some in places.items()}
+            self.works[name] = (
+                kind,
+                tier,
+                step,
+                {key: [place for place in some if place not in back.get(key, ())] for key, some in places.items()},
+            )
 
     def _prefetch_found(self, call: Call) -> None:
         self._given_back(call, part(call.answer, 2))
@@ -287,6 +287,12 @@ def prefix_text(namespace: Json, units: Json) -> str:
     """A prefix by its units."""
     text = units_text(units)
     return text if namespace is None else f"{text} @{short(namespace, 60)}"
+
+
+def entry_text(units: Json, own: int) -> str:
+    """The units that an entry stands for: the last ones of its prefix."""
+    every = items(units)
+    return f"… {units_text(every[-own:])}" if len(every) > own else units_text(every)
 
 
 def cells_of(where: Mapping[str, list[str]], components: list[str]) -> list[str]:

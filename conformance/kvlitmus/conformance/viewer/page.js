@@ -70,7 +70,7 @@ function table(drawn, before) {
     const was = old.get(key);
     old.delete(key);
     const changed = before !== undefined && JSON.stringify(was && was[1]) !== JSON.stringify(cells);
-    const row = element("tr", { class: (changed ? "changed " : "") + (odd ? "odd" : "") });
+    const row = element("tr", { class: (changed ? "changed " : "") + (odd ? "differs" : "") });
     cells.forEach((cell, index) => {
       const chip = CHIP[drawn.head[index]];
       const inside = chip && cell !== "–" ? element("span", { class: `chip ${chip}` }, cell) : cell;
@@ -133,7 +133,8 @@ function step(now) {
   shown.push(terms(rows));
   for (const one of now.verdicts) {
     shown.push(element("p", { class: "broken" }, `broken: ${one.rule}`));
-    shown.push(terms([["sentence", one.sentence], ["allowed", one.allowed], ...Object.entries(one.seen)]));
+    if ($("finding")) continue; // there it is told
+    shown.push(terms([["sentence", one.sentence], ["allowed", one.allowed], ...Object.entries(one.seen).map(([name, value]) => [name.replaceAll("_", " "), value])]));
   }
   return shown;
 }

@@ -144,7 +144,7 @@ def finding_of(finding: Mapping[str, Json]) -> str:
         rule = known.get(id)
         title = f" {escaped(rule.title)}" if rule else ""
         told.append(f"<h2><b>{escaped(id)}</b>{title}</h2>")
-        told.append(f"<p>{escaped(rule.text)}</p>" if rule else "")
+        told.append(f"<p>{escaped(rule.text.replace('``', ''))}</p>" if rule else "")
     rows = [("call", finding.get("call")), ("allowed", finding.get("allowed")), *fields(finding.get("seen")).items()]
     rows += [("detail", finding.get("detail")), *(("parted", one) for one in items(finding.get("parted")))]
     rows += [("after", ", ".join(map(str, items(finding.get("after")))))]

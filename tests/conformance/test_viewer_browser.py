@@ -1,0 +1,175 @@
+"""The pages of plays in a real browser: what is shown, at both widths, by keyboard, and of a hostile tape."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.viewer import page as pages
+from tests.conformance.viewer_plays import HOSTILE, LEAK, config_like, finding, hostile_tape, long_play, random_play
+from tests.support.browser import launched
+from tests.support.taping import Tape
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with launched() as found:
+        yield found
+
+
+@contextmanager
+def opened(
+    browser: Any, path: Path, tape: Tape, *, at: str = "", script: bool = True, wrong: list[str] | None = None
+) -> Iterator[Any]:
+    """A page in the browser; at the end nothing is ``wrong``: it raised nothing, logged no error, fetched nothing."""
+    with path.open("w", encoding="utf-8") as stream:
+        pages.write(stream, tape, replay="kvlitmus replay 'a b.jsonl'")
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, java_script_enabled=script)
+    wrong = [] if wrong is None else wrong
+    try:
+        found = context.new_page()
+        asked: list[str] = []
+        found.on("pageerror", lambda error: wrong.append(str(error)))
+        found.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        found.on("dialog", lambda dialog: wrong.append(dialog.message))
+        found.on("request", lambda request: asked.append(request.url))
+        found.goto(path.as_uri() + at)
+        if script:
+            found.wait_for_selector("html[data-drawn]", state="attached")
+        yield found
+        assert wrong == []
+        assert [url.partition("#")[0] for url in asked] == [path.as_uri()]
+    finally:
+        context.close()
+
+
+def shows(page: Any, step: int) -> None:
+    """Wait until this step is drawn."""
+    page.wait_for_selector(f"html[data-drawn='{step}']", state="attached")
+    assert page.locator("#at").input_value() == str(step)
+    assert page.locator("#steps [aria-current=step]").inner_text().split()[0] == str(step)
+
+
+@pytest.mark.parametrize("label", ["storage=attached best_effort", "sparse", "ranks timeout", "store", "page=4 lru"])
+def test_every_kind_of_cache_fits_the_screen(browser: Any, tmp_path: Path, label: str) -> None:
+    tape = random_play(specimen, config_like(label), ops=12)
+    with opened(browser, tmp_path / "play.html", tape) as page:
+        shows(page, len(tape[1]) - 1)
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)):
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            paper, ink, *squares = page.evaluate(COLORS)
+            assert (light(paper) > light(ink)) is (scheme == "light")
+            assert all(abs(light(one) - light(other)) > 100 for one, other in squares)
+
+
+COLORS = """() => {
+    const body = getComputedStyle(document.body);
+    const squares = [...document.querySelectorAll(".squares li")].map((one) => getComputedStyle(one));
+    return [body.backgroundColor, body.color, ...squares.map((one) => [one.backgroundColor, one.color])];
+}"""
+
+
+def light(color: str) -> float:
+    """How light a color is, from 0 to 255."""
+    return sum(float(one) for one in color.removeprefix("rgb(").rstrip(")").split(",")[:3]) / 3
+
+
+def test_a_finding_opens_where_it_is_broken_and_says_what_is_wrong(browser: Any, tmp_path: Path) -> None:
+    tape = finding(*LEAK)
+    with opened(browser, tmp_path / "finding.html", tape) as page:
+        shows(page, len(tape[1]) - 1)
+        text = page.locator("#finding").inner_text()
+        (rule,) = {tape[1][-1]["verdicts"][0]["rule"]}
+        assert rule in text
+        assert tape[0]["finding"]["allowed"] in text
+        red = page.locator(".squares li.none").all()
+        assert red
+        assert "no home" in red[0].inner_text()
+        said = page.locator("#said").inner_text()
+        assert f"broken: {rule}" in said
+        assert "no home" in said
+        assert page.locator("#replay").inner_text() == "kvlitmus replay 'a b.jsonl'"
+        page.locator("#copy").click()
+        page.wait_for_function("document.getElementById('copy').textContent !== 'Copy'")
+
+
+def test_steps_go_by_keys_slider_buttons_list_and_links(browser: Any, tmp_path: Path) -> None:
+    tape = random_play(specimen, config_like("page=4 lru"), ops=60)
+    last = len(tape[1]) - 1
+    with opened(browser, tmp_path / "play.html", tape, at="#step=7") as page:
+        shows(page, 7)
+        for key, step in (("ArrowRight", 8), ("ArrowLeft", 7), ("End", last), ("ArrowRight", last), ("Home", 0)):
+            page.keyboard.press(key)
+            shows(page, step)
+            assert page.url.endswith(f"#step={step}")
+        page.locator("#on").click()
+        shows(page, 1)
+        page.locator("#steps button").nth(4).click()
+        shows(page, 4)
+        page.locator("#at").focus()
+        page.keyboard.press("ArrowRight")
+        shows(page, 5)
+        page.evaluate("location.hash = '#step=3'")
+        shows(page, 3)
+        for _ in range(30):  # one after the other, faster than they are drawn
+            page.keyboard.press("ArrowRight")
+        page.keyboard.press("Home")
+        shows(page, 0)
+
+
+def test_a_screen_reader_finds_names_for_all_that_is_drawn(browser: Any, tmp_path: Path) -> None:
+    tape = finding(*LEAK)
+    with opened(browser, tmp_path / "finding.html", tape) as page:
+        tree = page.locator("body").aria_snapshot()
+        for part in ('slider "Step"', 'button "Step back"', 'region "What is broken"', 'region "All steps"'):
+            assert part in tree
+        assert page.locator(".squares li.none .unseen").first.inner_text() in tree
+        assert page.locator("button").evaluate_all("all => all.every((one) => one.innerText || one.ariaLabel)")
+
+
+def test_a_hostile_tape_shows_as_text(browser: Any, tmp_path: Path) -> None:
+    wrong: list[str] = []
+    with opened(browser, tmp_path / "hostile.html", hostile_tape(), wrong=wrong) as page:
+        for step in range(len(hostile_tape()[1])):
+            page.evaluate(f"location.hash = '#step={step}'")
+            shows(page, step)
+            assert page.locator("img").count() == 0
+            assert page.locator("script:not(.part)").count() == 2  # its own, and the numbers that it needs
+        assert HOSTILE.split("{{")[0] in page.locator("body").inner_text()
+        # Nor does a script run that gets into the page in whichever way.
+        page.evaluate("document.body.append(Object.assign(document.createElement('script'), {text: 'window.ran = 1'}))")
+        assert page.evaluate("window.ran") is None
+        assert [one for one in wrong if "Content Security Policy" not in one] == []
+        assert len(wrong) == 1
+        wrong.clear()
+
+
+def test_without_its_script_the_finding_and_its_calls_are_there(browser: Any, tmp_path: Path) -> None:
+    tape = finding(*LEAK)
+    with opened(browser, tmp_path / "finding.html", tape, script=False) as page:
+        text = page.locator("body").inner_text()
+        assert all(call in text for call in tape[0]["finding"]["calls"])
+        assert tape[0]["finding"]["allowed"] in text
+
+
+@pytest.mark.nightly
+def test_any_of_ten_thousand_steps_is_drawn_in_less_than_a_second(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "long.html"
+    with opened(browser, file, long_play(10_001)) as page:
+        assert file.stat().st_size <= 5_000_000
+        times = []
+        for step in (0, 9_999, 5_000, 5_001, 99, 100, 7_350, 10_000):
+            started = time.monotonic()
+            page.evaluate(f"location.hash = '#step={step}'")
+            shows(page, step)
+            times.append(time.monotonic() - started)
+        print(f"{file.stat().st_size:,} bytes, slowest step {max(times):.3f} s")
+        assert max(times) < 1
