@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 LONGEST = 7 * 24 * 3600
@@ -31,6 +31,12 @@ class Budget:
     def start(self) -> None:
         """The seconds count from now."""
         self.began = self.clock()
+
+    def less(self, spent: Mapping[str, float]) -> Budget:
+        """What is left of it after so many ``seconds`` and ``steps``: a second and a step at least."""
+        seconds = None if self.seconds is None else max(1.0, self.seconds - spent["seconds"])
+        steps = None if self.steps is None else max(1, self.steps - int(spent["steps"]))
+        return replace(self, seconds=seconds, steps=steps)
 
     @property
     def elapsed(self) -> float:

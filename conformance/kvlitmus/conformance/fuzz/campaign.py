@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
 from kvlitmus.conformance.fuzz.budget import Budget
+from kvlitmus.conformance.fuzz.came import Came, Tally
 from kvlitmus.conformance.fuzz.corpus import Choice, Corpus, Entry
 from kvlitmus.conformance.fuzz.dedupe import Distinct, Known
 from kvlitmus.conformance.fuzz.findings import load_findings, retire, save_finding
 from kvlitmus.conformance.fuzz.job_runner import Done, Job, JobRunner
-from kvlitmus.conformance.fuzz.store import Store
+from kvlitmus.conformance.fuzz.store import Store, name_of
 from kvlitmus.conformance.run.minimise import ranked
 from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.spec.parts import all_rules
@@ -54,21 +55,6 @@ class Shrinking:
     raw: Finding
     path: Path
     leads: bool
-
-
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    """What was done in this session; ``replayed``: steps of kept schedules, which the budget does not count."""
-
-    plays: int = 0
-    steps: int = 0
-    replayed: int = 0
-    kept: int = 0
-    loaded: int = 0
-    redundant: int = 0
-    evaluated: Counter[str] = field(default_factory=Counter)
-    errors: Counter[str] = field(default_factory=Counter)
-    declined: dict[str, str] = field(default_factory=dict)
 
 
 class Campaign:
@@ -159,6 +145,28 @@ class Campaign:
             "features": len(self.corpus.hits),
             "findings": len(self.known.distinct),
         }
+
+    def found(self) -> list[Distinct]:
+        """All distinct findings, those that don't occur any more among them."""
+        return list(self.known.distinct.values())
+
+    def came(self) -> Came:
+        """What came of this session, as it stands now."""
+        reached: dict[str, Counter[int]] = {}
+        for number, times in self.corpus.hits.items():
+            family = self.texts.get(number, "").partition(" ")[0]
+            reached.setdefault(family, Counter())[number] = times
+        return Came(
+            tally=self.tally,
+            seconds=self.elapsed,
+            reached=reached,
+            entries={name_of(entry): entry.features for entry in self.corpus.entries},
+            resting=self.known.resting(),
+            further=self.known.further,
+            fenced=sorted(self.runner.deaths.fenced),
+            deaths=self.runner.deaths.count,
+            worn_out=self.runner.worn_out,
+        )
 
     def beat(self) -> None:
         """Say in the journal where things stand, if it is time again."""

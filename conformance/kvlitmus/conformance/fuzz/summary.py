@@ -5,13 +5,12 @@ The form of the document is ``schema/fuzz.schema.json``.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.fuzz.campaign import Campaign
+from kvlitmus.conformance.fuzz.came import Came, Played
 from kvlitmus.conformance.fuzz.canary import Canary
 from kvlitmus.conformance.fuzz.dedupe import Distinct
 from kvlitmus.conformance.fuzz.features import FAMILIES
@@ -56,7 +55,7 @@ class CampaignSession:
     date: str
     settings: dict[str, Any]
     store: Store
-    campaign: Campaign | None = None
+    campaign: Played | None = None
     canary: Canary | None = None
     canary_wanted: bool = True
     interrupted: bool = False
@@ -70,7 +69,7 @@ class CampaignSession:
     @property
     def distinct(self) -> list[Distinct]:
         """All distinct findings that still occur, the new ones first."""
-        found = [] if self.campaign is None else [one for one in self.campaign.known.distinct.values() if not one.gone]
+        found = [] if self.campaign is None else [one for one in self.campaign.found() if not one.gone]
         return sorted(found, key=lambda one: (not one.new, not one.leads, one.finding.rules, one.path.name))
 
     @property
@@ -97,20 +96,16 @@ class CampaignSession:
             return 3
         if self.expired or self.open or any(self.fails(one) for one in self.distinct):
             return 1
-        campaign = self.campaign
-        if (
-            self.broken_off
-            or self.unwritten
-            or (campaign is not None and (campaign.tally.errors or campaign.runner.worn_out))
-        ):
+        came = None if self.campaign is None else self.campaign.came()
+        if self.broken_off or self.unwritten or (came is not None and (came.tally.errors or came.worn_out)):
             return 3
         unsure = self.canary_wanted and (self.canary is None or not self.canary.found)
-        return 4 if unsure or campaign is None or not campaign.tally.steps else 0
+        return 4 if unsure or came is None or not came.tally.steps else 0
 
     @property
     def exit_meaning(self) -> str:
         """What the exit code means here."""
-        nothing = self.campaign is None or not self.campaign.tally.steps
+        nothing = self.campaign is None or not self.campaign.came().tally.steps
         why = "nothing of the target was played" if nothing else "the canary was not found"
         return EXIT_WORDS[self.exit_code] + (f": {why}" if self.exit_code == 4 else "")
 
@@ -169,7 +164,7 @@ def document(outcome: CampaignSession) -> dict[str, Any]:
         "earlier": {name: round(number, 3) for name, number in outcome.earlier.items()},
     }
     if outcome.campaign is not None:
-        data |= _played(outcome.campaign)
+        data |= _played(outcome.campaign.came())
     return data
 
 
@@ -194,10 +189,8 @@ def _finding(outcome: CampaignSession, one: Distinct) -> dict[str, Any]:
     }
 
 
-def _played(campaign: Campaign) -> dict[str, Any]:
-    tally, corpus = campaign.tally, campaign.corpus
-    spent = max(campaign.elapsed, 1e-9)
-    families = Counter(campaign.texts.get(number, "").partition(" ")[0] for number in corpus.hits)
+def _played(came: Came) -> dict[str, Any]:
+    tally, spent = came.tally, max(came.seconds, 1e-9)
     return {
         "session": {
             "seconds": round(spent, 3),
@@ -207,31 +200,30 @@ def _played(campaign: Campaign) -> dict[str, Any]:
             "steps_per_second": round((tally.steps + tally.replayed) / spent, 1),
         },
         "corpus": {
-            "entries": len(corpus.entries),
+            "entries": len(came.entries),
             "kept": tally.kept,
             "loaded": tally.loaded,
             "redundant": tally.redundant,
-            "features": len(corpus.hits),
-            "by_family": {name: families[name] for name in FAMILIES},
+            "features": came.features,
+            "by_family": {name: len(came.reached.get(name, ())) for name in FAMILIES},
         },
         "rules": {
             "evaluated": sum(1 for id in all_rules() if tally.evaluated[id]),
             "never": [id for id in all_rules() if not tally.evaluated[id]],
-            "resting": campaign.known.resting(),
-            "further": dict(campaign.known.further),
+            "resting": came.resting,
+            "further": dict(came.further),
         },
-        "fenced": sorted(campaign.runner.deaths.fenced),
-        "dead_workers": campaign.runner.deaths.count,
+        "fenced": came.fenced,
+        "dead_workers": came.deaths,
         "declined": {label: harmless(reason) for label, reason in tally.declined.items()},
         "errors": [{"text": harmless(text, 1_000), "times": times} for text, times in tally.errors.most_common(10)],
-    }
+    } | ({"shards": came.shards} if came.shards else {})
 
 
 def lines(outcome: CampaignSession, *, every: bool = False) -> Iterator[str]:
     """A few lines for people.  ``every``: what follows from another finding is told as that one is."""
-    campaign = outcome.campaign
-    if campaign is not None:
-        yield from _standing(outcome, campaign)
+    if outcome.campaign is not None:
+        yield from _standing(outcome, outcome.campaign.came())
     yield from _canary(outcome)
     heads = outcome.follows
     for at, one in enumerate(outcome.distinct):
@@ -267,25 +259,25 @@ def lines(outcome: CampaignSession, *, every: bool = False) -> Iterator[str]:
     yield f"exit {outcome.exit_code}: {outcome.exit_meaning}"
 
 
-def _standing(outcome: CampaignSession, campaign: Campaign) -> Iterator[str]:
-    tally, corpus, known = campaign.tally, campaign.corpus, campaign.known
-    spent = max(campaign.elapsed, 1e-9)
+def _standing(outcome: CampaignSession, came: Came) -> Iterator[str]:
+    tally = came.tally
+    spent = max(came.seconds, 1e-9)
     made = tally.steps + tally.replayed
+    shards = f" in {came.shards} shard{'s' * (came.shards != 1)}" if came.shards else ""
     yield (
-        f"{made:,} steps in {tally.plays + tally.loaded:,} plays, {spent:.1f} s, {made / spent:,.0f} steps/s; "
-        f"corpus {len(corpus.entries):,} ({tally.kept} new), {len(corpus.hits):,} features, "
+        f"{made:,} steps in {tally.plays + tally.loaded:,} plays, {spent:.1f} s{shards}, {made / spent:,.0f} steps/s; "
+        f"corpus {len(came.entries):,} ({tally.kept} new), {came.features:,} features, "
         f"{sum(1 for id in all_rules() if tally.evaluated[id])} of {len(all_rules())} rules evaluated"
     )
     if outcome.earlier.get("sessions"):
         before = outcome.earlier
         yield f"  before: {before['sessions']:.0f} sessions, {before['steps']:,.0f} steps, {before['seconds']:,.0f} s"
-    if known.resting():
-        yield f"  muted for now, since nothing new was found: {', '.join(known.resting())}"
-    for rule, times in known.further.items():
+    if came.resting:
+        yield f"  muted for now, since nothing new was found: {', '.join(came.resting)}"
+    for rule, times in came.further.items():
         yield f"  {rule}: {times} more distinct findings, not saved"
-    if fenced := sorted(campaign.runner.deaths.fenced):
-        many = campaign.runner.deaths.count
-        yield f"  not called any more, after {many} workers have died: {', '.join(fenced)}"
+    if came.fenced:
+        yield f"  not called any more, after {came.deaths} workers have died: {', '.join(came.fenced)}"
     for text, times in tally.errors.most_common(3):
         yield f"  {times} plays failed: {harmless(text)}"
 

@@ -358,6 +358,7 @@ def add_fuzz(parser: argparse.ArgumentParser) -> None:
     add_depth(how, "how much to observe")
     common.add_limits(how)
     how.add_argument("--plain", action="store_true", help="random schedules, not guided by coverage")
+    add_shard(parser.add_argument_group("many machines: --corpus is where a shard begins, and is only read"))
     add_outcome(parser)
 
 
@@ -450,21 +451,31 @@ def add_check(parser: argparse.ArgumentParser) -> None:
 
 MERGE_EXAMPLES = """\
 examples:
-  kvlitmus merge shards                            the verdicts of all that was played
+  kvlitmus merge shards                            of 'kvlitmus run --shard': the verdicts
   kvlitmus merge shards --target my_cache:target   and counterexamples shrunk, as 'kvlitmus run' does
   kvlitmus merge a/shards b/shards --report out.json --junit out.xml
+  kvlitmus merge night --into corpus --issue issue.md     of 'kvlitmus fuzz --shard': one campaign
 
 A file starts nothing: nothing is played unless --target says on what.
 
-exit codes: those of 'kvlitmus run'; 2 a file is no shard, or one of another run; 130 shards are missing"""
+exit codes: those of 'kvlitmus run', or of 'kvlitmus fuzz'; 2 a file is no shard, or one of another run;
+  130 shards of a run are missing; 3 shards of a campaign are, and nothing was found"""
 
 
 def add_merge(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``merge``."""
     parser.add_argument("folders", metavar="DIR", nargs="+", help="a folder with shards: what --out named")
-    how = parser.add_argument_group("how to shrink")
+    how = parser.add_argument_group("shards of run: how to shrink")
     how.add_argument("--target", metavar="TARGET", help="what was judged, to shrink counterexamples on it")
     how.add_argument("--python", metavar="PATH", help="the Python interpreter that has the cache (default: this one)")
     add_jobs(how, "--jobs", "worker processes")
     common.add_limits(how)
+    fuzzed = parser.add_argument_group("shards of fuzz")
+    fuzzed.add_argument(
+        "--into",
+        metavar="DIR",
+        help="the folder of the campaign that they become: corpora by digest, findings by cause; the next night's "
+        "shards begin with it (--corpus)",
+    )
+    fuzzed.add_argument("--issue", metavar="FILE", help="write the text of an issue if something new was found")
     add_verdicts(parser.add_argument_group("what to report"))

@@ -8,13 +8,14 @@ import re
 import secrets
 import sys
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.cli.commands.run import baselines_of, check_report, now
+from kvlitmus.conformance.fuzz import came as sessions
 from kvlitmus.conformance.fuzz import canary as canaries
 from kvlitmus.conformance.fuzz import issue, summary
 from kvlitmus.conformance.fuzz.budget import SEEDS, Budget
@@ -32,6 +33,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.report.style import style_of
 from kvlitmus.conformance.run import baseline as baselines
+from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.support import ending, files
 from kvlitmus.conformance.support.text import closest, harmless
@@ -47,6 +49,7 @@ SECONDS = 600.0
 
 def main(args: argparse.Namespace) -> int:
     """Run a campaign; returns the exit code."""
+    check_shard(args)
     known = baselines_of(args.baseline)
     check_report(args.report)
     if not args.no_canary and args.canary not in all_mutants():
@@ -56,11 +59,17 @@ def main(args: argparse.Namespace) -> int:
     display = Display(sys.stdout, style, quiet=args.quiet)
     budget = Budget(seconds=args.seconds or (None if args.steps else SECONDS), steps=args.steps)
     seed = secrets.randbelow(SEEDS) if args.seed is None else args.seed
-    folder = Path(args.corpus) if args.corpus else Path(".kvlitmus/fuzz") / re.sub(r"[^\w.-]+", "-", ref.name)[:80]
+    folder = folder_of(args, ref.name)
     try:
         with Store(folder, display.say) as store:
             sweep(store.folder / "running", older=0.0)  # of a campaign that was killed: this one has the lock
-            outcome = begin(args, ref.name, store, seed, known)
+            if args.shard and (store.folder / sessions.FILE).exists():
+                print(f"shard {args.shard[0]}/{args.shard[1]}: nothing is missing in {harmless(folder)}")
+                return 0
+            if args.shard and args.corpus and not store.journal.exists():
+                plant(Path(args.corpus), store, ref.name)
+            outcome = begin(ref.name, store, known, settings_of(args, seed), flies(args))
+            budget = budget.less(outcome.earlier) if args.shard else budget
             if not args.quiet:
                 where = f"{harmless(outcome.target)} in {harmless(folder)}"
                 print(f"kvlitmus {outcome.version}: fuzzing {where}, seed {seed}", flush=True)
@@ -74,18 +83,89 @@ def main(args: argparse.Namespace) -> int:
                 outcome.broken_off = f"{harmless(folder)}: {harmless(error.strerror or error)}"
             with ending.reporting():
                 display.clear()
+                if args.shard and outcome.campaign is not None and not outcome.interrupted:
+                    sessions.write(store.folder, outcome.campaign.came(), about(outcome))
                 told = write(args, outcome)
                 for line in [*summary.lines(outcome, every=args.all), *told]:
                     print(style.cut(line))
-            return outcome.exit_code
+            return outcome.exit_code if args.shard is None else shard_code(outcome)
     except StoreError as error:
         raise UsageError(str(error)) from None
     except TargetError as error:
         raise TargetFailed(str(error)) from None
 
 
+def check_shard(args: argparse.Namespace) -> None:
+    """Refuse what makes no sense together, before anything is started."""
+    if bool(args.shard) != bool(args.out):
+        raise UsageError("--shard I/N and --out DIR belong together: the folder keeps the shards for 'kvlitmus merge'")
+    if args.shard and (args.report or args.issue):
+        raise UsageError("a shard has no summary: give reports and issues to 'kvlitmus merge'")
+
+
+def folder_of(args: argparse.Namespace, name: str) -> Path:
+    """The folder of the campaign."""
+    if args.shard:
+        return Path(args.out) / f"fuzz-{args.shard[0]}-of-{args.shard[1]}"
+    return Path(args.corpus) if args.corpus else Path(".kvlitmus/fuzz") / re.sub(r"[^\w.-]+", "-", name)[:80]
+
+
+def flies(args: argparse.Namespace) -> bool:
+    """Whether the canary is played here: of shards, by the first alone."""
+    return not args.no_canary and (args.shard is None or args.shard[0] == 1)
+
+
+def plant(corpus: Path, store: Store, target: str) -> None:
+    """Begin a shard with what the campaign in another folder has kept and found; that folder is only read."""
+    reported = []
+    for name in ("corpus", "findings"):
+        for path in sorted((corpus / name).glob("*.json")):
+            files.write(store.folder / name / path.name, files.read(path, failures.MAX_BYTES), lasting=True)
+            reported += [path.name] if name == "findings" else []
+    store.note("began", target=target)
+    store.note("summary", files=reported)
+
+
+def about(outcome: summary.CampaignSession) -> dict[str, Any]:
+    """What is to be known of a shard beside what came of it."""
+    return {
+        "target": outcome.target,
+        "target_version": outcome.target_version,
+        "python": outcome.python,
+        "settings": outcome.settings,
+        "canary": None if outcome.canary is None else asdict(outcome.canary),
+        "canary_wanted": outcome.canary_wanted,
+        "broken_off": outcome.broken_off,
+        "changed": outcome.changed,
+        "found": {
+            one.path.name: {"hits": one.hits, "leads": one.leads, "steady": one.steady} for one in outcome.distinct
+        },
+    }
+
+
+def shard_code(outcome: summary.CampaignSession) -> int:
+    """The exit code of a shard: whether it was played.  What it found, merging says."""
+    if outcome.interrupted:
+        return ending.exit_code()
+    return 3 if outcome.broken_off or outcome.campaign is None else 0
+
+
+def settings_of(args: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """How a campaign is played, for its summary."""
+    return {
+        "seed": seed,
+        "seconds": args.seconds,
+        "steps": args.steps,
+        "workers": args.workers,
+        "depth": args.depth,
+        "guided": not args.plain,
+        "python": args.python or "",
+        "configs": [],
+    }
+
+
 def begin(
-    args: argparse.Namespace, name: str, store: Store, seed: int, known: tuple[baselines.Entry, ...] | None
+    name: str, store: Store, known: tuple[baselines.Entry, ...] | None, settings: dict[str, Any], canary: bool
 ) -> summary.CampaignSession:
     """What there is to say before anything was played; refuses the folder of another target."""
     told = list(store.told())
@@ -97,16 +177,6 @@ def begin(
         )
     entries = known or ()
     expired = [entry for entry in entries if baselines.is_expired(entry, version())]
-    settings: dict[str, Any] = {
-        "seed": seed,
-        "seconds": args.seconds,
-        "steps": args.steps,
-        "workers": args.workers,
-        "depth": args.depth,
-        "guided": not args.plain,
-        "python": args.python or "",
-        "configs": [],
-    }
     return summary.CampaignSession(
         target=name,
         target_version="",
@@ -115,7 +185,7 @@ def begin(
         date=now(),
         settings=settings,
         store=store,
-        canary_wanted=not args.no_canary,
+        canary_wanted=canary,
         known=frozenset(entry.key for entry in entries if entry not in expired),
         expired=tuple(f"{entry.cause} ({entry.rule})" for entry in expired),
         earlier=summary.totals(told),
@@ -132,7 +202,7 @@ def play(
     configs = common.pick_configs(found.configs, args.page_size, args.config)
     kinds = kinds_of(found, configs)
     outcome.settings["configs"] = [config.label for config in configs if kinds.get(config.label)]
-    if not args.no_canary:
+    if flies(args):
         outcome.canary = canaries.fly(
             args.canary,
             store=store,
@@ -141,9 +211,9 @@ def play(
             rng=random.Random(f"canary {seed}"),
             seconds=budget.seconds,
         )
-    rng = random.Random(seed)
+    rng = random.Random(seed if args.shard is None else f"{seed} {args.shard}")
     with WorkerPool(ref, replace(found.limits, deaths=0), store.folder / "running") as pool:
-        outcome.campaign = Campaign(
+        outcome.campaign = campaign = Campaign(
             target=ref.name,
             runner=JobRunner(pool, args.workers),
             corpus=Corpus(rng, configs, kinds, guided=not args.plain),
@@ -153,7 +223,7 @@ def play(
             options=Options(depth=args.depth, shrink_seconds=SHRINK_SECONDS),
             listener=display,
         )
-        outcome.campaign.run()
+        campaign.run()
 
 
 def kinds_of(found: session.Session, configs: tuple[Config, ...]) -> dict[str, tuple[str, ...]]:

@@ -9,14 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvlitmus.conformance.checker.explain import harmless
-from kvlitmus.conformance.cli.commands import common, session
+from kvlitmus.conformance.cli.commands import common, fuzz, session
 from kvlitmus.conformance.cli.commands import report as forms
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.cli.commands.players import Merged
 from kvlitmus.conformance.cli.commands.run import baselines_of, check_report, conclude_and_report, now, play
+from kvlitmus.conformance.fuzz import merge as merging
+from kvlitmus.conformance.fuzz import summary
+from kvlitmus.conformance.fuzz.canary import Canary
+from kvlitmus.conformance.fuzz.store import Store, StoreError
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.report.style import style_of
+from kvlitmus.conformance.run.failures import FailureError
 from kvlitmus.conformance.shards import folder, merge
+from kvlitmus.conformance.support import ending
 
 SHOWN = 8
 """So many missing shards are named."""
@@ -25,13 +31,18 @@ SHOWN = 8
 def main(args: argparse.Namespace) -> int:
     """Merge shards and report; returns the exit code."""
     started = time.monotonic()
+    folders = folders_of(args.folders)
+    if campaigns := merging.campaigns_in(folders):
+        return merge_campaigns(campaigns, args)
+    if args.into or args.issue:
+        raise UsageError("--into and --issue are for shards of 'kvlitmus fuzz', and none are there")
     known = baselines_of(args.baseline)
     check_report(args.report)
     if args.write_baseline is not None:
         common.check_writable("--write-baseline", args.write_baseline)
     forms.check_writable(args.junit, args.markdown)
     try:
-        there = folder.played(folders_of(args.folders))
+        there = folder.played(folders)
         if there.plan is None:
             raise UsageError(f"{', '.join(args.folders)}: no shards there, which are called {folder.PATTERN}")
         run = merge.run_of(there.plan.head, there.plan.items, now())
@@ -63,3 +74,71 @@ def same_target(args: argparse.Namespace, run: document.Run) -> session.Session:
             f"the shards were played on (got {found.version or 'one without a version'})"
         )
     return found
+
+
+# -- shards of a campaign --------------------------------------------------------------------------------------------
+
+
+def merge_campaigns(folders: Sequence[Path], args: argparse.Namespace) -> int:
+    """Merge shards of 'kvlitmus fuzz' into the folder of one campaign and report; returns the exit code."""
+    if not args.into:
+        raise UsageError("shards of 'kvlitmus fuzz' need --into: the folder of the campaign that they become")
+    if args.target or args.junit or args.markdown or args.write_baseline:
+        raise UsageError("of shards of 'kvlitmus fuzz', --report and --issue tell; nothing is played again")
+    known = baselines_of(args.baseline)
+    check_report(args.report)
+    style = style_of(sys.stdout, args.color)
+    try:
+        with Store(Path(args.into), lambda text: print(text, file=sys.stderr)) as store:
+            begun = fuzz.begin(target_of(folders), store, known, {}, canary=True)
+            store.note("began", target=begun.target)
+            merged = merging.merge(folders, store)
+            outcome = outcome_of(begun, merged, folders)
+            with ending.reporting():
+                store.note("ended", **standing(merged))
+                told = fuzz.write(args, outcome)
+                for line in [*summary.lines(outcome, every=args.all), *told]:
+                    print(style.cut(line))
+            return outcome.exit_code
+    except (StoreError, FailureError) as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"--into {args.into}: {error.strerror or error}") from None
+
+
+def target_of(folders: Sequence[Path]) -> str:
+    """The one target that all shards were played on; raises :class:`UsageError` where there are several."""
+    named = {folder: merging.target_in(folder) for folder in folders}
+    names = {name: folder for folder, name in named.items() if name}
+    if len(names) > 1:
+        told = ", ".join(f"{harmless(name, 80)} in {harmless(folder)}" for name, folder in names.items())
+        raise UsageError(f"expected shards of one target (got {told})")
+    if not names:
+        raise UsageError(f"{harmless(folders[0])}: nothing was begun there")
+    return next(iter(names))
+
+
+def outcome_of(
+    begun: summary.CampaignSession, merged: merging.Merged, folders: Sequence[Path]
+) -> summary.CampaignSession:
+    """What there is to say of shards that were merged."""
+    said = [about for about in merged.abouts if about]
+    first = next(iter(said), {})
+    bird = next((about["canary"] for about in said if about.get("canary")), None)
+    begun.campaign = merged
+    begun.target_version, begun.python = str(first.get("target_version", "")), str(first.get("python", ""))
+    begun.settings = dict(first.get("settings", begun.settings))
+    begun.canary = None if bird is None else Canary(**{**bird, "rules": tuple(bird["rules"])})
+    begun.canary_wanted = any(about.get("canary_wanted") for about in said) or len(said) < len(folders)
+    begun.changed = any(about.get("changed") for about in said)
+    broken = [str(about["broken_off"]) for about in said if about.get("broken_off")]
+    if lacking := [*map(str, merged.unfinished), *merging.absent(folders)]:
+        broken.append(f"shards didn't finish, or are missing: {harmless(', '.join(lacking[:SHOWN]))}")
+    begun.broken_off = "; ".join(broken)
+    return begun
+
+
+def standing(merged: merging.Merged) -> dict[str, float]:
+    """What was played, for the journal of the campaign."""
+    came = merged.came()
+    return {"steps": came.tally.steps, "plays": came.tally.plays, "elapsed": round(came.seconds, 3)}
