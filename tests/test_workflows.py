@@ -6,6 +6,7 @@ planted mistake (exactly that complaint).
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -158,21 +159,52 @@ def test_a_printed_workflow_is_as_it_should_be(name: str) -> None:
     assert complaints_of(text) == []
 
 
-@pytest.mark.parametrize("name", printed())
+SHARDS = ".github/workflows/shards.yml"
+
+
+@pytest.mark.parametrize("name", sorted(printed().keys() - {SHARDS}))
 def test_a_printed_workflow_runs(name: str, tmp_path: Path) -> None:
     """In a repository that has what it names and nothing else; budgets alone are smaller than printed."""
     command, less, files = PRINTED[name]
-    (tmp_path / "repository" / "adapters").mkdir(parents=True)
-    for module, where in (("my_cache", "specimen.cache"), ("my_pool", "zoo.slab")):
-        text = f"from kvlitmus.{where.replace('specimen', 'conformance.specimen')} import target as target\n"
-        (tmp_path / "repository" / "adapters" / f"{module}.py").write_text(text)
-    runner = Runner(tmp_path / "repository", yaml.safe_load(ACTION.read_text(encoding="utf-8")), given=less)
+    runner = runner_in(tmp_path, less)
     codes = runner.play(yaml.safe_load(printed()[name]))
     assert set(codes.values()) == {0}, runner.summaries
     assert len(codes) == len(runner.artifacts) == len(runner.summaries) == 2
     for artifact, uploaded in runner.artifacts.items():
         assert artifact.startswith(f"kvlitmus-{command}-adapters.my_") and set(files) <= {*uploaded}, uploaded
     assert runner.asked_of_pip == ["install -e .", "install --quiet --disable-pip-version-check the-action"] * 2
+
+
+def runner_in(tmp_path: Path, less: dict[str, str]) -> Runner:
+    """A repository that has what printed workflows name."""
+    (tmp_path / "repository" / "adapters").mkdir(parents=True)
+    for module, where in (("my_cache", "specimen.cache"), ("my_pool", "zoo.slab")):
+        text = f"from kvlitmus.{where.replace('specimen', 'conformance.specimen')} import target as target\n"
+        (tmp_path / "repository" / "adapters" / f"{module}.py").write_text(text)
+    return Runner(tmp_path / "repository", yaml.safe_load(ACTION.read_text(encoding="utf-8")), given=less)
+
+
+@pytest.mark.parametrize("command", ["run", "fuzz"])
+def test_a_matrix_of_shards_becomes_one_report(command: str, tmp_path: Path) -> None:
+    """As it is printed, and as a night of fuzzing."""
+    less = {
+        "run": {"args": f"{LESS} --steps 500 --no-litmus --jobs 1"},
+        "fuzz": {"command": "fuzz", "for": "10m", "args": f"{LESS} --no-canary --workers 1 --steps 100 --seed 1"},
+    }
+    runner = runner_in(tmp_path, less[command])
+    codes = runner.play(yaml.safe_load(printed()[SHARDS]))
+    assert codes == {"play-0": 0, "play-1": 0, "merge-0": 0}, runner.summaries
+    mine = "adapters.my_cache-target"
+    shards, merged = [f"kvlitmus-shard-{mine}-{at}-of-2" for at in (1, 2)], f"kvlitmus-merge-{mine}-0"
+    assert [*runner.artifacts] == [*shards, merged] and len(runner.summaries) == 1
+    report = json.loads((runner.store / merged / "night/report.json").read_text())
+    if command == "run":
+        assert [runner.artifacts[name] for name in shards] == [["run-0-2-2.jsonl.gz"], ["run-1-2-2.jsonl.gz"]]
+        assert (report["totals"]["items"], report["exit_code"]) == (2, 0)
+    else:
+        kept = {Path(name).name for shard in shards for name in runner.artifacts[shard] if "/corpus/" in name}
+        assert {Path(name).name for name in runner.artifacts[merged] if name.startswith("corpus/")} <= kept
+        assert (report["shards"], report["exit_code"]) == (2, 0) and report["corpus"]["entries"] > 0
 
 
 LESS = "--config page_size=1,policy=lru,bigram=false,pool=device,host_pages=0"
@@ -233,8 +265,9 @@ def test_the_words_that_the_action_gives_to_the_command_are_understood() -> None
     action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
     (script,) = [step["run"] for _, step in steps_of(action) if step.get("id") == "judge"]
     for command, others in (
-        ("run", {"--for", "--corpus", "--issue"}),
-        ("fuzz", {"--markdown", "--junit", "--failures"}),
+        ("run", {"--for", "--corpus", "--issue", "--into", "--target"}),
+        ("fuzz", {"--markdown", "--junit", "--failures", "--into", "--target"}),
+        ("merge", {"--for", "--corpus", "--shard", "--out"}),
     ):
         words = set(re.findall(r"--[a-z]+", script.partition("code=0")[0]))
         assert {"--report", "--baseline", "--python"} | others < words

@@ -2,15 +2,18 @@
 
 What a shell step says is run by bash, as the runner does it.  What comes from elsewhere is stood in for:
 ``actions/checkout`` and ``setup-python`` do nothing, ``actions/cache`` keeps nothing, ``pip`` notes what it was asked
-for, and ``upload-artifact`` refuses a name that a job of the same run has used already.
+for, and ``upload-artifact`` refuses a name that a job of the same run has used already; ``download-artifact`` has
+what earlier jobs of the run have uploaded.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -52,7 +55,8 @@ def filled(text: Any, contexts: Mapping[str, Any]) -> str:
 class Runner:
     """One run of a workflow: the folder of the repository, this project's action, and what its jobs leave behind.
 
-    ``given``: inputs of the action that take the place of the printed ones: budgets, for a test has less time.
+    ``given``: inputs of the action that take the place of the printed ones: budgets, for a test has less time; what
+    merges shards plays nothing, and has none.
     """
 
     repository: Path
@@ -95,17 +99,30 @@ class Runner:
             assert inputs.keys() <= self.action["inputs"].keys(), inputs
             defaults = {name: one.get("default", "") for name, one in self.action["inputs"].items()}
             here = {**contexts["github"], "action_path": "the-action"}
+            given = {} if inputs.get("command") == "merge" else self.given
             return self.steps(
                 self.action["runs"]["steps"],
-                {**contexts, "github": here, "inputs": {**defaults, **inputs, **self.given}},
+                {**contexts, "github": here, "inputs": {**defaults, **inputs, **given}},
             )
         if step["uses"].startswith("actions/upload-artifact@"):
             name, folder = inputs["name"], self.repository / inputs["path"]
             assert name not in self.artifacts, f"two jobs upload {name}"
             self.artifacts[name] = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+            if folder.is_dir():
+                shutil.copytree(folder, self.store / name)
+            return 0
+        if step["uses"].startswith("actions/download-artifact@"):
+            assert inputs.get("merge-multiple") == "true", "each artifact in a folder of its own: not stood in for"
+            for name in fnmatch.filter(self.artifacts, inputs["pattern"]):
+                shutil.copytree(self.store / name, self.repository / inputs["path"], dirs_exist_ok=True)
             return 0
         assert step["uses"].startswith(NOTHING), step["uses"]
         return 0
+
+    @property
+    def store(self) -> Path:
+        """Where what was uploaded is."""
+        return self.repository.parent / "artifacts"
 
     def shell(self, step: Mapping[str, Any], contexts: Mapping[str, Any], outputs: dict[str, str]) -> int:
         """A step that is a script."""
