@@ -97,7 +97,7 @@ def test_merged_shards_of_an_executor_are_one_run(executor: str, whole: tuple[in
     words = ["run", BROKEN, *LITTLE, "--on", executor, "--shards", "2", "--out", "shards", "--report", "r.json"]
     done = subprocess.run(command(*words), capture_output=True, text=True, check=False)
     assert (done.returncode, report_in("r.json")) == whole, done.stdout + done.stderr
-    assert [path.name for path in sorted(Path("shards").iterdir())] == ["run-0-2-2.jsonl.gz", "run-1-2-2.jsonl.gz"]
+    assert [path.name for path in sorted(Path("shards").iterdir())] == ["run-0-1-2.jsonl.gz", "run-1-2-2.jsonl.gz"]
 
 
 # -- parts of a plan -------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_a_shard_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_shards_of_another_run_and_shards_twice_are_refused(tmp_path: Path) -> None:
     written(tmp_path)
     other = written(tmp_path, range(1, 5, 2), version="2")
-    with pytest.raises(folder.ShardError, match=r'run-1-5-2.*of another run than .*run-0-4-2.*version "2", expected'):
+    with pytest.raises(folder.ShardError, match=r'run-1-4-2.*of another run than .*run-0-3-2.*version "2", expected'):
         folder.played([tmp_path])
     other.unlink()
     written(tmp_path, range(2, 3))

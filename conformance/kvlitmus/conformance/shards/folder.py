@@ -116,6 +116,7 @@ def common(one: range, other: range) -> int:
 
 def write(folder: Path, plan: Plan, part: range, summary: Summary) -> Path:
     """Write a shard; it is there as a whole or not at all.  Returns the file; raises ``OSError``."""
+    part = range(part.start, part[-1] + 1, part.step)  # one name for one part
     head = {
         "kind": KIND,
         "format": FORMAT,
@@ -171,7 +172,7 @@ def head_of(path: Path, lines: Iterator[dict[str, Any]]) -> tuple[Plan, range, d
     if not (isinstance(bounds, list) and len(bounds) == 3 and all(type(one) is int for one in bounds)):
         raise ShardError(f"{path}, line 1: expected 'part', three whole numbers (got {harmless(bounds, 80)})")
     start, stop, step = bounds
-    if not (0 <= start < stop <= items + step - 1 and step > 0):
+    if not (0 <= start < stop <= items and step > 0):
         raise ShardError(f"{path}, line 1: expected a part of {items:,} items (got {bounds})")
     return Plan(head=run, items=items), range(start, stop, step), head
 
