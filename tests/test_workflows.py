@@ -199,7 +199,7 @@ def test_a_matrix_of_shards_becomes_one_report(command: str, tmp_path: Path) -> 
     assert [*runner.artifacts] == [*shards, merged] and len(runner.summaries) == 1
     report = json.loads((runner.store / merged / "night/report.json").read_text())
     if command == "run":
-        assert [runner.artifacts[name] for name in shards] == [["run-0-2-2.jsonl.gz"], ["run-1-2-2.jsonl.gz"]]
+        assert [runner.artifacts[name] for name in shards] == [["run-0-1-2.jsonl.gz"], ["run-1-2-2.jsonl.gz"]]
         assert (report["totals"]["items"], report["exit_code"]) == (2, 0)
     else:
         kept = {Path(name).name for shard in shards for name in runner.artifacts[shard] if "/corpus/" in name}

@@ -67,7 +67,7 @@ class Runner:
     summaries: list[str] = field(default_factory=list)
 
     def play(self, workflow: Mapping[str, Any]) -> dict[str, int]:
-        """Play every job of every matrix; the exit code of each."""
+        """Play every job of every matrix, each in a fresh checkout; the exit code of each."""
         codes = {}
         for name, job in workflow["jobs"].items():
             for index, matrix in enumerate(combinations(job.get("strategy", {}).get("matrix", {}))):
@@ -76,6 +76,7 @@ class Runner:
                     "strategy": {"job-index": index},
                     "github": {"run_id": 1, "run_attempt": 1},
                 }
+                shutil.rmtree(self.repository / ".kvlitmus", ignore_errors=True)
                 codes[f"{name}-{index}"] = self.steps(job["steps"], contexts)
         return codes
 
@@ -109,7 +110,7 @@ class Runner:
             assert name not in self.artifacts, f"two jobs upload {name}"
             self.artifacts[name] = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
             if folder.is_dir():
-                shutil.copytree(folder, self.store / name)
+                shutil.copytree(folder, self.store / name, dirs_exist_ok=True)
             return 0
         if step["uses"].startswith("actions/download-artifact@"):
             assert inputs.get("merge-multiple") == "true", "each artifact in a folder of its own: not stood in for"
