@@ -16,10 +16,10 @@ from kvlitmus.conformance.fuzz.came import Came, Tally
 from kvlitmus.conformance.fuzz.corpus import Entry
 from kvlitmus.conformance.fuzz.findings import save_finding
 from kvlitmus.conformance.fuzz.merge import absent, merge
-from kvlitmus.conformance.fuzz.store import Store, name_of
+from kvlitmus.conformance.fuzz.store import Store, digest
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.failures import FailureError
+from kvlitmus.conformance.run.failures import SUFFIX, FailureError
 from kvlitmus.conformance.run.results import Finding, Options
 from tests.conformance.support.command_line import BROKEN, Capture
 from tests.conformance.support.schemas import fits
@@ -62,7 +62,7 @@ def played(
                 tally=Tally(steps=100, plays=10, kept=len(entries), evaluated=Counter({"POOL-01": 5})),
                 seconds=2.0,
                 reached={"call": Counter(number for numbers in entries.values() for number in numbers)},
-                entries={name_of(one): numbers for one, numbers in entries.items()},
+                entries={digest(one): numbers for one, numbers in entries.items()},
             )
             found = {path.name: {"hits": 3, "leads": True, "steady": True} for path in paths}
             sessions.write(folder, came, {"target": "specimen", "found": found, **about})
@@ -86,11 +86,11 @@ def key(*kinds: str) -> Hashed:
 
 
 def names(*entries: Entry) -> set[str]:
-    return {f"{name_of(one)}.json" for one in entries}
+    return {f"{digest(one)}{SUFFIX}" for one in entries}
 
 
 def files_in(folder: str) -> set[str]:
-    return {path.name for path in Path(folder).glob("*.json")}
+    return {path.name for path in Path(folder).glob(f"*{SUFFIX}")}
 
 
 # -- kept schedules --------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_a_shard_that_was_killed_loses_nothing() -> None:
     killed = played("fuzz-1-of-2", {one: (1,), other: (1,)}, [finding("POOL-01", 3)], killed=True)
     merged = merged_into([killed])
     assert files_in("all/corpus") == names(one, other) and merged.unfinished == [killed]
-    assert [path.name for path in Path("all/findings").glob("*.json")] == [one.path.name for one in merged.found()]
+    assert [path.name for path in Path("all/findings").glob(f"*{SUFFIX}")] == [one.path.name for one in merged.found()]
     assert (merged.came().tally.steps, merged.came().tally.plays, merged.came().seconds) == (70, 7, 3.5)
 
 
@@ -140,7 +140,7 @@ def test_findings_are_merged_by_cause() -> None:
 
 def test_what_occurs_nowhere_any_more_is_put_apart() -> None:
     merged_into([played("fuzz-1-of-1", {}, [finding("POOL-01", 3)])])
-    (known,) = Path("all/findings").glob("*.json")
+    (known,) = Path("all/findings").glob(f"*{SUFFIX}")
     later = played("fuzz-1-of-2", {}, [])
     shutil.copy(known, later / "findings/gone" / known.name)
     merged = merged_into([later])
@@ -153,8 +153,8 @@ def test_what_occurs_nowhere_any_more_is_put_apart() -> None:
 
 def test_damaged_files_are_told_and_left_out(capsys: Capture) -> None:
     folder = played("fuzz-1-of-1", {key("evict"): (1,)}, [])
-    (folder / "corpus/0123456789abcdef.json").write_text("{")
-    (folder / "findings/POOL-01-01234567.json").write_text("[]")
+    (folder / "corpus/0123456789abcdef.jsonl").write_text("{")
+    (folder / "findings/POOL-01-01234567.jsonl").write_text("[]")
     merged = merged_into([folder])
     out = capsys.readouterr().out
     assert out.count("can't be used and is left out") == 2 and merged.store.torn == 2

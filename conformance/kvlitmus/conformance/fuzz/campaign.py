@@ -20,7 +20,7 @@ from kvlitmus.conformance.fuzz.corpus import Choice, Corpus, Entry
 from kvlitmus.conformance.fuzz.dedupe import Distinct, Known
 from kvlitmus.conformance.fuzz.findings import load_findings, retire, save_finding
 from kvlitmus.conformance.fuzz.job_runner import Done, Job, JobRunner
-from kvlitmus.conformance.fuzz.store import Store, name_of
+from kvlitmus.conformance.fuzz.store import Store, digest
 from kvlitmus.conformance.run.minimise import ranked
 from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.spec.parts import all_rules
@@ -160,7 +160,7 @@ class Campaign:
             tally=self.tally,
             seconds=self.elapsed,
             reached=reached,
-            entries={name_of(entry): entry.features for entry in self.corpus.entries},
+            entries={digest(entry): entry.features for entry in self.corpus.entries},
             resting=self.known.resting(),
             further=self.known.further,
             fenced=sorted(self.runner.deaths.fenced),

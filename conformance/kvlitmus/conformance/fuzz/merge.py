@@ -20,10 +20,10 @@ from kvlitmus.conformance.fuzz.came import Came, Tally
 from kvlitmus.conformance.fuzz.corpus import Entry
 from kvlitmus.conformance.fuzz.dedupe import Distinct
 from kvlitmus.conformance.fuzz.findings import finding_of
-from kvlitmus.conformance.fuzz.store import MAX_JOURNAL, Store, entry_in, name_of, size_and_name
+from kvlitmus.conformance.fuzz.store import MAX_JOURNAL, Store, digest, entry_in, size_and_name
 from kvlitmus.conformance.fuzz.summary import totals
 from kvlitmus.conformance.run.cause import cause_of
-from kvlitmus.conformance.run.failures import MAX_BYTES, FailureError
+from kvlitmus.conformance.run.failures import MAX_BYTES, SUFFIX, FailureError
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
@@ -94,7 +94,7 @@ class Merged:
 
     def retire(self, folders: Iterable[Path]) -> None:
         """Put apart what was known and occurs in no shard any more, though one has looked."""
-        gone = {path.name for folder in folders for path in (folder / "findings" / "gone").glob("*.json")}
+        gone = {path.name for folder in folders for path in (folder / "findings" / "gone").glob(f"*{SUFFIX}")}
         for one in self.causes.values():
             if one.hits == 0 and one.path.name in gone:
                 target = self.store.findings / "gone" / one.path.name
@@ -110,7 +110,7 @@ class Merged:
         With each are its features, ``None`` where nobody said what they are: then it is taken.
         """
         covered: set[int] = set()
-        there = {path.stem for path in (self.store.folder / "corpus").glob("*.json")}
+        there = {path.stem for path in (self.store.folder / "corpus").glob(f"*{SUFFIX}")}
         for name, (entry, features) in sorted(entries.items(), key=lambda one: (len(one[1][0].schedule), one[0])):
             if features is None or name in there or not covered.issuperset(features):
                 self.store.keep(entry)
@@ -122,7 +122,7 @@ class Merged:
 
     def readable(self, folder: Path, read: Callable[[Path], Any]) -> Iterator[tuple[Any, Path]]:
         """What is in the files of somebody else's folder, the short ones first; one that can't be read is told."""
-        for path in sorted(folder.glob("*.json"), key=size_and_name):
+        for path in sorted(folder.glob(f"*{SUFFIX}"), key=size_and_name):
             try:
                 yield read(path), path
             except (FailureError, ValueError) as error:
@@ -155,7 +155,7 @@ def merge(folders: Sequence[Path], store: Store) -> Merged:
         merged.abouts.append(about)
         merged.whole.add(came or by_journal(folder))
         for entry, _ in merged.readable(folder / "corpus", entry_in):
-            name = name_of(entry)
+            name = digest(entry)
             features = None if came is None else frozenset(came.entries.get(name, ()))
             _, before = entries.get(name, (entry, features))
             entries[name] = (entry, before if features is None else features | (before or frozenset()))

@@ -119,7 +119,7 @@ def plant(corpus: Path, store: Store, target: str) -> None:
     """Begin a shard with what the campaign in another folder has kept and found; that folder is only read."""
     reported = []
     for name in ("corpus", "findings"):
-        for path in sorted((corpus / name).glob("*.json")):
+        for path in sorted((corpus / name).glob(f"*{failures.SUFFIX}")):
             files.write(store.folder / name / path.name, files.read(path, failures.MAX_BYTES), lasting=True)
             reported += [path.name] if name == "findings" else []
     store.note("began", target=target)
