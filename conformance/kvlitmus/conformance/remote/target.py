@@ -32,6 +32,9 @@ PROTOCOL = 1
 MANY = 4
 """With so many caches alive it is looked whether some are garbage that nobody has collected yet."""
 
+METHODS: Mapping[str, Sequence[str]] = {**PORTS, "lookup": ("match",)}
+"""The methods of what a process may say that it has: the ports, and ``lookup`` of whoever has no tree but can match."""
+
 FIELDS = ("ports", "profile", "version", "configs", "pools")
 """What a process may say of itself; the ports it must."""
 
@@ -68,7 +71,7 @@ class RemoteTarget:
         answer = line.ask({"make": to_json(config)})
         if "made" in answer:
             ports = self._ports(answer["ports"]) if "ports" in answer else self.ports
-            made = adapter_class(frozenset(name for port in ports for name in PORTS[port]))(line)
+            made = adapter_class(frozenset(name for port in ports for name in METHODS[port]))(line)
             self._alive.add(made)
             weakref.finalize(made, self._idle.append, line).atexit = False
             return made
@@ -114,8 +117,8 @@ class RemoteTarget:
         if not isinstance(told, list) or not told or not all(isinstance(one, str) for one in told):
             raise TargetError(f"{self.name}: its ports must be a list of names (got {shown(told)})")
         for name in cast("list[str]", told):
-            if name not in PORTS:
-                raise TargetError(f"{self.name}: there is no port {harmless(name, 60)!r}{closest(name, PORTS)}")
+            if name not in METHODS:
+                raise TargetError(f"{self.name}: there is no port {harmless(name, 60)!r}{closest(name, METHODS)}")
             if name in APART:
                 raise TargetError(f"{self.name}: it can't have the port {name}: {APART[name]}")
         return frozenset(told)

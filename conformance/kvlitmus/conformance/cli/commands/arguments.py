@@ -6,6 +6,7 @@ import argparse
 
 from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import add_color, add_target
+from kvlitmus.conformance.remote.kits import KITS
 
 RUN_EXAMPLES = """\
 examples:
@@ -233,6 +234,7 @@ examples:
   kvlitmus init-adapter my_cache.py --ports pool,counters  what the cache really has
   kvlitmus init-adapter my_cache.py --ports all            everything, to delete what doesn't apply
   kvlitmus init-adapter --list                             the ports, and what each is about
+  kvlitmus init-adapter my-cache --lang cpp                a cache in C++ (or rust, go, ts) behind a pipe
 
 then fill it in, and
   kvlitmus smoke my_cache:target    a quick look while it is being written
@@ -271,7 +273,12 @@ def add_init_adapter(parser: argparse.ArgumentParser) -> None:
         "path",
         metavar="PATH",
         nargs="?",
-        help="the file to write, a module's name with .py (default: cache_adapter.py)",
+        help="the file to write, a module's name with .py (default: cache_adapter.py); with --lang, the folder",
+    )
+    parser.add_argument(
+        "--lang",
+        choices=KITS,
+        help="what a cache in another language begins with: the protocol, and a cache that uses it",
     )
     parser.add_argument(
         "--ports",

@@ -199,8 +199,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="specimen",
         metavar="TARGET",
-        help="what to judge: a name such as specimen or reference, or your own: module, module:attribute, or file.py "
-        "(default: specimen)",
+        help="what to judge: a name such as specimen or reference, or your own: module, module:attribute, file.py, or "
+        "exec:program (default: specimen)",
     )
     parser.add_argument(
         "--python", metavar="PATH", help="the Python interpreter that has the cache (default: this one)"

@@ -1,4 +1,4 @@
-"""``kvlitmus init-adapter``: writes an adapter to fill in."""
+"""``kvlitmus init-adapter``: writes an adapter to fill in, or what a cache in another language begins with."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import argparse
 import keyword
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
 from kvlitmus.conformance.cli.commands.common import UsageError, split
 from kvlitmus.conformance.ports.template import USUAL, Port, all_ports, generate
 from kvlitmus.conformance.ports.template_words import wrapped
+from kvlitmus.conformance.remote.kits import BUILDS, KITS, kit_folder
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import closest, harmless
 
@@ -24,6 +26,8 @@ def main(args: argparse.Namespace) -> int:
     known = all_ports()
     if args.list:
         return list_ports(known)
+    if args.lang is not None:
+        return copy_kit(args)
     chosen = pick_ports(args.ports, known)
     path = Path(args.path or DEFAULT)
     module, folder = module_of(path)
@@ -35,6 +39,26 @@ def main(args: argparse.Namespace) -> int:
     cd = f"cd {folder} && " if folder else ""
     print(f"then: {cd}kvlitmus smoke {module}:target")
     print(f"      {cd}kvlitmus run {module}:target")
+    return 0
+
+
+def copy_kit(args: argparse.Namespace) -> int:
+    """Copy the kit of a language into a folder, and say what comes next; 0."""
+    if args.ports or args.name is not None:
+        raise UsageError("--lang copies a kit as it is: it goes with --force alone")
+    folder = Path(args.path or f"cache-{args.lang}")
+    if folder.is_file():
+        raise UsageError(f"{folder} is a file; --lang takes a folder")
+    kit = sorted(path for path in kit_folder(args.lang).iterdir() if path.is_file())
+    for path in kit:
+        if (folder / path.name).exists() and not args.force:
+            raise UsageError(f"{folder / path.name} exists; --force replaces it")
+    for path in kit:
+        write(folder / path.name, path.read_text(encoding="utf-8"), force=args.force)
+    print(f"{harmless(folder)}: {KITS[args.lang]}, to replace by yours: {', '.join(path.name for path in kit)}")
+    build, command = BUILDS[args.lang]
+    print(f"then: cd {shlex.quote(harmless(folder))} && {build}")
+    print(f"      kvlitmus run {shlex.quote(f'exec:{command}')}")
     return 0
 
 

@@ -1,0 +1,3 @@
+module cache
+
+go 1.22

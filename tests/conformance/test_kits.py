@@ -1,0 +1,149 @@
+"""The kits: a cache in each language passes its packs over the pipe, and a slip in it is found as it is in process."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.isolation.supervisor import run_items
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.remote.kits import KITS, kit_folder
+from kvlitmus.conformance.remote.target import RemoteTarget
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import configs_of
+from kvlitmus.conformance.run.plan import items as plan_items
+from kvlitmus.conformance.run.results import Finding, Item, Options
+from kvlitmus.conformance.run.targets import resolve_target
+from tests.conformance.support.kits import TWINS, built, find_tools, twin
+
+CONFIGS = (Config(page_size=4, pages=16), Config())
+
+MOST = 150
+"""Lines of the protocol in a kit, JSON left out where the language has no library for it."""
+
+OPTIONS = Options(reruns=0, shrink_trials=150, shrink_seconds=60.0)
+
+OF_GUIDE: Mapping[str, str] = {"cpp": "host-tier", "rust": "block-table", "go": "radix-tree", "ts": "radix-tree"}
+
+RADIX = {
+    "split-unlocked": {
+        "upper.last_access, upper.lock_ref = node.last_access, node.lock_ref": "upper.last_access = node.last_access"
+    },
+    "evicts-the-locked": {"if not node.children and not node.lock_ref": "if not node.children"},
+    "loses-pages": {"self.free_pages += leaf.pages": "pass"},
+}
+
+SLIPS: Mapping[str, Mapping[str, dict[str, str]]] = {
+    "cpp": {
+        "evicts-its-own": {"len(self.device_free), path)": "len(self.device_free))"},
+        "evicts-the-locked": {"{*spared, *(page for page in self.pages.values() if page.locks)}": "{*spared}"},
+        "no-copy": {"self.host[page.host] = list(self.device[page.device])": "pass"},
+        "one-tenant": {
+            "self.pages.get((tenant, tokens[:end]))": "self.pages.get((None, tokens[:end]))",
+            "prefix = (tenant, tokens[": "prefix = (None, tokens[",
+        },
+    },
+    "rust": {
+        "no-salt": {"found, before = list[str](), repr(salt)": 'found, before = list[str](), ""'},
+        "frees-heads-first": {"in reversed(blocks)": "in blocks"},
+        "still-found": {"            if block.hash:\n": "            if False:\n"},
+    },
+    "go": RADIX,
+    "ts": RADIX,
+}
+"""Slips of a kit's cache, each as a change of the Python that the cache is after."""
+
+SEEDS: Mapping[str, int] = {"evicts-its-own": 33, "split-unlocked": 1}
+"""The seed of a schedule that shows a slip; 0 where it isn't here."""
+
+
+@pytest.fixture(autouse=True)
+def _processes_end() -> Iterator[None]:
+    """A cache that nobody holds lets go of its process."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(scope="session")
+def commands() -> dict[str, tuple[str, ...]]:
+    """The commands of what has been built, by language."""
+    return {}
+
+
+@pytest.fixture(params=list(KITS))
+def lang(request: pytest.FixtureRequest) -> str:
+    """One language after the other."""
+    return str(request.param)
+
+
+@pytest.fixture
+def command(
+    lang: str,
+    commands: dict[str, tuple[str, ...]],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[str, ...]:
+    """The command of a kit's cache, which is built once."""
+    find_tools(monkeypatch)
+    if lang not in commands:
+        commands[lang] = built(lang, tmp_path_factory.mktemp("kit"))
+    return commands[lang]
+
+
+def test_a_kit_is_short(lang: str) -> None:
+    (protocol,) = [path for path in kit_folder(lang).iterdir() if path.stem == "kvlitmus"]
+    assert len(protocol.read_text(encoding="utf-8").splitlines()) <= MOST
+
+
+def test_a_cache_keeps_the_rules(command: tuple[str, ...]) -> None:
+    target = RemoteTarget(command)
+    for config in target.configs or CONFIGS:
+        result = run_item(target, Item(kind="random", config=config, seed=3, ops=60), OPTIONS)
+        assert (result.findings, result.error, result.unsupported) == ([], "", "")
+        assert result.evaluated["POOL-12"] > 30
+
+
+@pytest.mark.nightly
+def test_a_cache_passes_its_packs(command: tuple[str, ...], tmp_path: Path) -> None:
+    target = RemoteTarget(command)
+    items = plan_items(configs_of(target), target.profile, steps=1500)
+    for result in run_items(resolve_target(f"exec:{' '.join(command)}"), items, OPTIONS, jobs=2, state=tmp_path):
+        assert (result.findings, result.error) == ([], "")
+
+
+@pytest.mark.parametrize(("lang", "slip"), [(lang, slip) for lang, slips in SLIPS.items() for slip in slips])
+def test_a_slip_is_found_as_in_process(
+    lang: str, slip: str, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = twin(OF_GUIDE[lang], monkeypatch, SLIPS[lang][slip])
+    there = RemoteTarget((*command, "--slip", slip))
+    item = Item(kind="random", config=(there.configs or CONFIGS)[0], seed=SEEDS.get(slip, 0), ops=100)
+    one, other = found(here, item), found(there, item)
+    assert one.rules[0] == other.rules[0]
+    assert abs(len(one.calls) - len(other.calls)) <= 1
+
+
+def found(target: object, item: Item) -> Finding:
+    """What is found of a target by one schedule, shrunk."""
+    (finding,) = run_item(target, item, OPTIONS).findings
+    return finding
+
+
+def test_a_kit_replaces_nothing_unless_it_may(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cache.cpp").write_text("mine")
+    assert main(["init-adapter", "--lang", "cpp", str(tmp_path)]) == 2
+    assert "cache.cpp exists; --force replaces it" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["cache.cpp"]
+    assert main(["init-adapter", "--lang", "cpp", str(tmp_path), "--force"]) == 0
+    assert "kvlitmus run exec:./cache" in capsys.readouterr().out
+    assert main(["init-adapter", "--lang", "cpp", "--ports", "pool"]) == 2
+    assert main(["init-adapter", "--lang", "cpp", str(tmp_path / "cache.cpp")]) == 2
+
+
+def test_every_kit_has_a_guide() -> None:
+    assert OF_GUIDE.keys() == KITS.keys()
+    assert {*OF_GUIDE.values()} == TWINS.keys()
