@@ -76,12 +76,12 @@ def test_a_page_with_no_home_or_two_is_red_at_the_step_that_breaks_the_rule(
 
 def written(tape: Tape, replay: str = "") -> str:
     stream = io.StringIO()
-    page.write(stream, tape, replay=replay)
+    page.write(stream, [page.Play(*tape, replay)])
     return stream.getvalue()
 
 
 def unpacked(text: str) -> list[Scene]:
-    parts = re.findall(r'<script type="text/plain" class="part">([^<]*)</script>', text)
+    parts = re.findall(r'<script type="text/plain" class="part" data-play="0">([^<]*)</script>', text)
     return [json.loads(line) for part in parts for line in zlib.decompress(base64.b64decode(part)).split(b"\n")]
 
 

@@ -29,7 +29,7 @@ def opened(
 ) -> Iterator[Any]:
     """A page in the browser; at the end nothing is ``wrong``: it raised nothing, logged no error, fetched nothing."""
     with path.open("w", encoding="utf-8") as stream:
-        pages.write(stream, tape, replay="kvlitmus replay 'a b.jsonl'")
+        pages.write(stream, [pages.Play(*tape, "kvlitmus replay 'a b.jsonl'")])
     context = browser.new_context(viewport={"width": 1280, "height": 800}, java_script_enabled=script)
     wrong = [] if wrong is None else wrong
     try:
@@ -86,7 +86,7 @@ def test_a_finding_opens_where_it_is_broken_and_says_what_is_wrong(browser: Any,
     tape = finding(*LEAK)
     with opened(browser, tmp_path / "finding.html", tape) as page:
         shows(page, len(tape[1]) - 1)
-        text = page.locator("#finding").inner_text()
+        text = page.locator(".finding").inner_text()
         (rule,) = {tape[1][-1]["verdicts"][0]["rule"]}
         assert rule in text
         assert tape[0]["finding"]["allowed"] in text
@@ -96,9 +96,9 @@ def test_a_finding_opens_where_it_is_broken_and_says_what_is_wrong(browser: Any,
         said = page.locator("#said").inner_text()
         assert f"broken: {rule}" in said
         assert "no home" in said
-        assert page.locator("#replay").inner_text() == "kvlitmus replay 'a b.jsonl'"
-        page.locator("#copy").click()
-        page.wait_for_function("document.getElementById('copy').textContent !== 'Copy'")
+        assert page.locator(".replay code").inner_text() == "kvlitmus replay 'a b.jsonl'"
+        page.locator(".replay button").click()
+        page.wait_for_function("document.querySelector('.replay button').textContent !== 'Copy'")
 
 
 def test_steps_go_by_keys_slider_buttons_list_and_links(browser: Any, tmp_path: Path) -> None:

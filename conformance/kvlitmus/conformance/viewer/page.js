@@ -1,9 +1,10 @@
 "use strict";
 // Draws one scene at a time.  All texts are set as texts, so no tape can bring markup.
 const meta = JSON.parse(document.getElementById("meta").textContent);
-const parts = [...document.querySelectorAll("script.part")];
+const parts = meta.plays.map((_, play) => [...document.querySelectorAll(`script.part[data-play="${play}"]`)]);
 const unpacked = new Map();
 const NEAR = 40; // so many steps around the one that is shown are listed, and drawn as lanes
+let play = 0;
 let at = 0;
 let drawing = 0;
 
@@ -19,19 +20,20 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-async function part(number) {
-  if (!unpacked.has(number)) {
-    const packed = Uint8Array.from(atob(parts[number].textContent), (one) => one.charCodeAt(0));
+function part(of, number) {
+  const key = `${of} ${number}`;
+  if (!unpacked.has(key)) {
+    const packed = Uint8Array.from(atob(parts[of][number].textContent), (one) => one.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-    unpacked.set(number, new Response(stream).text().then((text) => text.split("\n")));
+    unpacked.set(key, new Response(stream).text().then((text) => text.split("\n")));
     if (unpacked.size > 8) unpacked.delete(unpacked.keys().next().value); // the oldest: memory stays bounded
   }
-  return unpacked.get(number);
+  return unpacked.get(key);
 }
 
-async function scene(number) {
-  if (number < 0 || number >= meta.steps) return null;
-  return JSON.parse((await part(Math.floor(number / meta.part)))[number % meta.part]);
+async function scene(of, number) {
+  if (number < 0 || number >= meta.plays[of].steps) return null;
+  return JSON.parse((await part(of, Math.floor(number / meta.part)))[number % meta.part]);
 }
 
 function squares(pool, before) {
@@ -133,7 +135,7 @@ function step(now) {
   shown.push(terms(rows));
   for (const one of now.verdicts) {
     shown.push(element("p", { class: "broken" }, `broken: ${one.rule}`));
-    if ($("finding")) continue; // there it is told
+    if (document.querySelector(".finding:not([hidden])")) continue; // there it is told
     shown.push(terms([["sentence", one.sentence], ["allowed", one.allowed], ...Object.entries(one.seen).map(([name, value]) => [name.replaceAll("_", " "), value])]));
   }
   return shown;
@@ -144,7 +146,7 @@ function listed(around) {
   for (const one of around) {
     if (!one) continue;
     const bad = one.verdicts.length > 0;
-    const classes = bad ? "bad" : one.n === meta.parted && meta.parted ? "parted" : "";
+    const classes = bad ? "bad" : one.n && one.n === meta.plays[play].parted ? "parted" : "";
     const button = element("button", { type: "button", title: one.text }, `${one.n}  ${one.text}`);
     button.addEventListener("click", () => go(one.n));
     list.append(element("li", { class: classes, "aria-current": one.n === at ? "step" : false }, button));
@@ -152,45 +154,76 @@ function listed(around) {
   return [element("h3", {}, "Steps"), list];
 }
 
-async function draw(number) {
+async function draw(of, number) {
   const mine = ++drawing;
-  const from = Math.max(0, Math.min(number - NEAR, meta.steps - 2 * NEAR - 1));
-  const around = await Promise.all(Array.from({ length: Math.min(2 * NEAR + 1, meta.steps) }, (_, index) => scene(from + index)));
+  const { steps, title } = meta.plays[of];
+  const from = Math.max(0, Math.min(number - NEAR, steps - 2 * NEAR - 1));
+  const many = Math.min(2 * NEAR + 1, steps);
+  const around = await Promise.all(Array.from({ length: many }, (_, index) => scene(of, from + index)));
   const now = around[number - from];
-  const before = await scene(number - 1);
+  const before = await scene(of, number - 1);
   if (mine !== drawing) return; // somebody has gone on meanwhile
   const base = (name) => name.split(", last seen")[0];
   const same = (kind, name) => (before ? before[kind].find((one) => base(one.name) === base(name)) : undefined);
+  for (const one of document.querySelectorAll(".play")) one.hidden = one.dataset.play !== String(of);
   $("now").replaceChildren(...step(now));
   $("steps").replaceChildren(...listed(around));
-  const drawn = [
+  $("drawn").replaceChildren(
     ...now.pools.map((one) => squares(one, same("pools", one.name))),
     ...now.tables.filter((one) => one.tree).map((one) => table(one, same("tables", one.name))),
     ...lanes(around, number),
     ...now.tables.filter((one) => !one.tree && one.rows.length).map((one) => table(one, same("tables", one.name))),
-  ];
-  $("drawn").replaceChildren(...drawn);
+  );
   const current = $("steps").querySelector("[aria-current]");
   const list = $("steps").querySelector("ol");
-  if (current) list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 2;
-  $("where").textContent = `step ${number} of ${meta.steps - 1}`;
-  const odd = now.pools.flatMap((pool) => pool.squares.filter(([, kind]) => meta.odd.includes(kind)).map(([label, kind]) => `${pool.name} ${label}: ${meta.kinds[kind]}`));
-  const broken = now.verdicts.map((one) => `broken: ${one.rule}`);
-  $("said").textContent = [`Step ${number}: ${now.text}`, now.raised ? `raised ${now.answer}` : now.answer, ...broken, ...odd].filter(Boolean).join(". ");
+  list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 2;
+  $("where").textContent = `step ${number} of ${steps - 1}`;
+  $("said").textContent = said(title, number, now);
   document.documentElement.dataset.drawn = String(number);
 }
 
-function go(number) {
-  at = Math.max(0, Math.min(meta.steps - 1, number));
-  $("at").value = String(at);
-  $("at").setAttribute("aria-valuetext", `step ${at}`);
-  if (location.hash !== `#step=${at}`) history.replaceState(null, "", `#step=${at}`);
-  return draw(at);
+function said(title, number, now) {
+  const odd = now.pools.flatMap((pool) =>
+    pool.squares
+      .filter(([, kind]) => meta.odd.includes(kind))
+      .map(([label, kind]) => `${pool.name} ${label}: ${meta.kinds[kind]}`),
+  );
+  const broken = now.verdicts.map((one) => `broken: ${one.rule}`);
+  const answer = now.raised ? `raised ${now.answer}` : now.answer;
+  return [title, `Step ${number}: ${now.text}`, answer, ...broken, ...odd].filter(Boolean).join(". ");
 }
 
-function asked() {
-  const found = /^#step=(\d{1,9})$/.exec(location.hash);
-  return found ? Number(found[1]) : null;
+function go(number, of = play) {
+  const { steps, broken, parted } = meta.plays[of];
+  if (of !== play || !$("at").max) {
+    $("marks").replaceChildren();
+    if (parted) jump(`parted at ${parted}`, parted);
+    if (broken) jump(`broken at ${broken}`, broken);
+    $("at").max = String(steps - 1);
+    $("which").value = String(of);
+  }
+  play = of;
+  at = Math.max(0, Math.min(steps - 1, number));
+  $("at").value = String(at);
+  $("at").setAttribute("aria-valuetext", `step ${at}`);
+  const link = meta.plays.length > 1 ? `#finding=${play + 1}&step=${at}` : `#step=${at}`;
+  if (location.hash !== link) history.replaceState(null, "", link);
+  if (steps) return draw(play, at);
+  $("where").textContent = "its steps are not on record";
+  for (const one of document.querySelectorAll(".play")) one.hidden = one.dataset.play !== String(of);
+  for (const id of ["now", "steps", "drawn"]) $(id).replaceChildren();
+  document.documentElement.dataset.drawn = "0";
+  return undefined;
+}
+
+function start(of) {
+  return meta.plays[of].broken || Math.max(0, meta.plays[of].steps - 1);
+}
+
+function follow() {
+  const found = /^#(?:finding=(\d{1,6}))?&?(?:step=(\d{1,9}))?$/.exec(location.hash);
+  const of = Math.min(meta.plays.length, Math.max(1, Number((found && found[1]) || play + 1))) - 1;
+  return go(found && found[2] !== undefined ? Number(found[2]) : start(of), of);
 }
 
 function jump(text, number) {
@@ -199,35 +232,41 @@ function jump(text, number) {
   $("marks").append(button, " ");
 }
 
-$("at").max = String(meta.steps - 1);
+async function copy(button) {
+  const code = button.previousElementSibling;
+  const range = document.createRange();
+  range.selectNodeContents(code);
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Selected: press Ctrl-C"; // a page that is opened from a file may not have the clipboard
+  }
+}
+
+$("at").removeAttribute("max");
 $("at").addEventListener("input", (event) => go(Number(event.target.value)));
-for (const [id, where] of [["first", () => 0], ["back", () => at - 1], ["on", () => at + 1], ["last", () => meta.steps - 1]]) {
+for (const [id, where] of [["first", () => 0], ["back", () => at - 1], ["on", () => at + 1], ["last", () => Infinity]]) {
   $(id).addEventListener("click", () => go(where()));
 }
 addEventListener("keydown", (event) => {
-  if (event.target.id === "at" || event.ctrlKey || event.metaKey || event.altKey) return;
-  const where = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: meta.steps - 1 }[event.key];
+  if (["at", "which"].includes(event.target.id) || event.ctrlKey || event.metaKey || event.altKey) return;
+  const where = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: Infinity }[event.key];
   if (where === undefined) return;
   event.preventDefault();
   go(where);
 });
-addEventListener("hashchange", () => {
-  const number = asked();
-  if (number !== null && number !== at) go(number);
-});
-$("copy").addEventListener("click", async () => {
-  const range = document.createRange();
-  range.selectNodeContents($("replay"));
-  getSelection().removeAllRanges();
-  getSelection().addRange(range);
-  try {
-    await navigator.clipboard.writeText($("replay").textContent);
-    $("copy").textContent = "Copied";
-  } catch {
-    $("copy").textContent = "Selected: press Ctrl-C"; // a page that is opened from a file may not have the clipboard
-  }
-});
-if (!$("replay").textContent) $("replay").closest("p").hidden = true;
-if (meta.parted) jump(`parted at ${meta.parted}`, meta.parted);
-if (meta.broken) jump(`broken at ${meta.broken}`, meta.broken);
-if (meta.steps) go(asked() ?? (meta.broken || meta.steps - 1));
+addEventListener("hashchange", follow);
+for (const section of document.querySelectorAll(".play")) {
+  $("told").insertBefore(section, $("now"));
+  section.hidden = section.dataset.play !== "0";
+  const button = section.querySelector(".replay button");
+  if (button) button.addEventListener("click", () => copy(button));
+}
+meta.plays.forEach((one, index) => $("which").append(element("option", { value: String(index) }, `${index + 1} ${one.title}`)));
+$("which").hidden = meta.plays.length < 2;
+$("which").addEventListener("change", (event) => go(start(Number(event.target.value)), Number(event.target.value)));
+if (meta.plays.length) follow();
+else document.querySelector("nav").hidden = true;

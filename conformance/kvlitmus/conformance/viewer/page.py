@@ -11,15 +11,15 @@ import hashlib
 import html
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import islice
-from typing import IO
+from typing import IO, NamedTuple
 
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.components import Components
-from kvlitmus.conformance.viewer.plain import fields, items, number
+from kvlitmus.conformance.viewer.plain import fields, items
 from kvlitmus.conformance.viewer.prefix import Prefix
 from kvlitmus.conformance.viewer.ranks import Ranks
 from kvlitmus.conformance.viewer.scenes import KINDS, ODD, Family, Scene, scenes
@@ -33,8 +33,25 @@ PART = 100
 LONG = 4_000
 """No text of a finding is longer on the page."""
 
-Play = tuple[Mapping[str, Json], Iterable[Mapping[str, Json]]]
-"""A header, and the steps, each as it stands on a tape."""
+
+class Play(NamedTuple):
+    """What is drawn: the header of a tape, and the steps, each as it stands there.
+
+    ``replay``: the command that plays it again, if there is one.
+    """
+
+    header: Mapping[str, Json]
+    steps: Iterable[Mapping[str, Json]]
+    replay: str = ""
+
+
+class Summary(NamedTuple):
+    """What stands above the plays of a run: a title, a line about it, and a table of texts below its head."""
+
+    title: str
+    about: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def family_of(header: Mapping[str, Json]) -> Family:
@@ -50,37 +67,46 @@ def family_of(header: Mapping[str, Json]) -> Family:
     return Stores() if pool == "store" else Prefix(config, profile)
 
 
-def write(stream: IO[str], play: Play, *, replay: str = "") -> None:
-    """Write the page of a play.  ``replay``: the command that plays it again."""
-    header, steps = play
+def write(stream: IO[str], plays: Iterable[Play], *, summary: Summary | None = None) -> None:
+    """Write the page of plays, one after the other; without a ``summary`` the first says what the page is called."""
     style, script = (files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    finding = fields(header.get("finding"))
-    policy = f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; base-uri 'none'"
-    template = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    head, foot = template.split("<!-- scenes -->")
+    head, foot = files(__package__).joinpath("page.html").read_text(encoding="utf-8").split("<!-- scenes -->")
+    rest = iter(plays)
+    first = next(rest, None)
+    header: Mapping[str, Json] = first.header if first else {}
     texts = {
-        "policy": policy,
-        "title": title_of(header),
-        "about": about(header),
-        "calls": "\n".join(f"<li>{escaped(one)}</li>" for one in items(finding.get("calls"))),
-        "finding": finding_of(finding),
+        "policy": f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; base-uri 'none'",
+        "title": escaped(summary.title) if summary else title_of(header),
+        "about": escaped(summary.about) if summary else about(header),
+        "summary": summary_of(summary) if summary else "",
     }
     stream.write(filled(head, {**texts, "style": style}))
+    told: list[dict[str, object]] = []
+    for play in (first, *rest) if first else ():
+        told.append(write_play(stream, play, len(told)))
+    meta = {"plays": told, "part": PART, "kinds": KINDS, "odd": sorted(ODD)}
+    stream.write(filled(foot, {"meta": as_data(meta), "script": script}))
+
+
+def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
+    """Write one play: what is broken, and its scenes; returns what the script needs to know of it."""
+    header, steps, replay = play
+    finding = fields(header.get("finding"))
+    stream.write(finding_of(number, finding, replay))
     count = broken = 0
-    told = iter(scenes(steps, [family_of(header)]))
-    while some := list(islice(told, PART)):
-        stream.write(packed(some))
+    calls: list[int] = []
+    drawn = scenes(steps, [family_of(header)])
+    while some := list(islice(drawn, PART)):
+        stream.write(packed(number, some))
         count += len(some)
+        calls += [one["n"] for one in some if one["begins"]]
         broken = broken or next((one["n"] for one in some if one["verdicts"]), 0)
-    meta = {
+    return {
+        "title": html.unescape(title_of(header)),
         "steps": count,
         "broken": broken,
-        "part": PART,
-        "kinds": KINDS,
-        "odd": sorted(ODD),
-        "parted": parted_at(finding),
+        "parted": parted_at(finding, calls, count),
     }
-    stream.write(filled(foot, {"meta": as_data(meta), "script": script, "replay": escaped(replay)}))
 
 
 def filled(template: str, texts: Mapping[str, str]) -> str:
@@ -89,11 +115,11 @@ def filled(template: str, texts: Mapping[str, str]) -> str:
     return first + "".join(texts[name] + after for name, after in (one.split("}}", 1) for one in rest))
 
 
-def packed(some: list[Scene]) -> str:
+def packed(play: int, some: list[Scene]) -> str:
     """A part: scenes, one a line, compressed, in base64."""
     text = "\n".join(json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in some)
     data = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode()
-    return f'<script type="text/plain" class="part">{data}</script>\n'
+    return f'<script type="text/plain" class="part" data-play="{play}">{data}</script>\n'
 
 
 def as_data(value: object) -> str:
@@ -134,16 +160,24 @@ def about(header: Mapping[str, Json]) -> str:
     return " · ".join(escaped(one) for one in words if one)
 
 
-def finding_of(finding: Mapping[str, Json]) -> str:
-    """The broken rules: what each says, and of the first what was allowed and what was seen."""
-    if not finding:
-        return ""
+def summary_of(summary: Summary) -> str:
+    """The table of a summary."""
+    head, *rows = [
+        "".join(f"<{tag}>{escaped(cell)}</{tag}>" for cell in row)
+        for tag, row in (("th", summary.head), *(("td", row) for row in summary.rows))
+    ]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def finding_of(number: int, finding: Mapping[str, Json], replay: str) -> str:
+    """The broken rules of a play: what each says, what was allowed and what was seen; and how to play it again."""
     known = all_rules()
-    told = ['<section id="finding" class="finding" aria-label="What is broken">']
+    kind, label = ("finding", "What is broken") if finding else ("played", "What was played")
+    told = [f'<section class="{kind} play" data-play="{number}" aria-label="{label}">']
     for id in map(str, items(finding.get("rules"))):
         rule = known.get(id)
-        title = f" {escaped(rule.title)}" if rule else ""
-        told.append(f"<h2><b>{escaped(id)}</b>{title}</h2>")
+        told.append(f"<h2><b>{escaped(id)}</b> {escaped(rule.title) if rule else ''}</h2>")
         told.append(f"<p>{escaped(rule.text.replace('``', ''))}</p>" if rule else "")
     rows = [("call", finding.get("call")), ("allowed", finding.get("allowed")), *fields(finding.get("seen")).items()]
     rows += [("detail", finding.get("detail")), *(("parted", one) for one in items(finding.get("parted")))]
@@ -151,12 +185,25 @@ def finding_of(finding: Mapping[str, Json]) -> str:
     rows += [("length", finding.get("minimal") or finding.get("not_minimal"))]
     told.append("<dl>")
     told += [f"<dt>{escaped(name.replace('_', ' '))}</dt><dd>{escaped(one)}</dd>" for name, one in rows if one]
-    told.append("</dl></section>")
+    told.append("</dl>")
+    if replay:
+        told.append(
+            f'<p class="replay">play it again: <code>{escaped(replay)}</code> <button type="button">Copy</button></p>'
+        )
+    if calls := [f"<li>{escaped(one)}</li>" for one in items(finding.get("calls"))]:
+        told.append(f"<noscript><ol>{''.join(calls)}</ol></noscript>")
+    told.append("</section>")
     return "\n".join(told)
 
 
-def parted_at(finding: Mapping[str, Json]) -> int:
-    """The step after which cache and reference first weren't alike; 0 where that isn't told."""
+def parted_at(finding: Mapping[str, Json], calls: Sequence[int], count: int) -> int:
+    """The step after which cache and reference first weren't alike; 0 where that isn't told.
+
+    ``calls``: the steps at which the calls that findings count begin; one that the suite composes has several steps.
+    """
     words = [str(one).split(":")[0].split() for one in items(finding.get("parted"))]
-    calls = [int(one[1]) for one in words if len(one) > 1 and one[0] == "call" and one[1].isdecimal()]
-    return number(min(calls, default=0))
+    told = [int(one[1]) for one in words if len(one) > 1 and one[0] == "call" and one[1].isdecimal()]
+    call = min(told, default=0)
+    if not 0 < call <= len(calls):
+        return 0
+    return calls[call] - 1 if call < len(calls) else count - 1

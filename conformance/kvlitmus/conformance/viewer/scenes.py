@@ -75,10 +75,11 @@ class Verdict(TypedDict):
 
 
 class Scene(TypedDict):
-    """What is drawn after one step."""
+    """What is drawn after one step; ``begins``: a call that findings count begins with it."""
 
     n: int
     text: str
+    begins: bool
     op: int | None
     answer: str
     raised: bool
@@ -157,6 +158,7 @@ def scenes(steps: Iterable[Mapping[str, Json]], families: Iterable[Family]) -> I
         yield {
             "n": number,
             "text": short(step.get("text") or text_of(name, step.get("args"), step.get("kwargs"))) if name else "fresh",
+            "begins": "text" in step,
             "op": op if type(op) is int else None,
             "answer": told(answer) if name else "",
             "raised": raised,
