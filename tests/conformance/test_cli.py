@@ -236,9 +236,11 @@ def test_several_failures_and_whole_folders_are_replayed(capsys: Capture) -> Non
     folder = Path(".kvlitmus/failures")
     files = [str(path) for path in sorted(folder.iterdir())]
     capsys.readouterr()
-    assert main(["replay", *files, files[0]]) == 1
-    assert main(["replay", str(folder), "--target", "specimen"]) == 0
+    assert main(["replay", *files, files[0], "--html", "drawn.html"]) == 1
+    assert Path("drawn.html").read_text().count('class="finding play"') == len(set(files))
+    assert main(["replay", str(folder), "--target", "specimen", "--html", "gone.html"]) == 0
     out = capsys.readouterr().out
+    assert "drawn in drawn.html" in out and "drawn in gone.html" in out
     assert out.count("cause lock-") == out.count("state and cache first disagreed after call") == len(files)
     if len(files) > 1:
         assert f"{len(files)} of {len(files)} failures still occur" in out and "\n0 of " in out
@@ -324,8 +326,8 @@ def test_what_a_target_lacks_is_a_line_for_each_family(capsys: Capture) -> None:
         ("run --config lru", "expected FIELD=VALUE"),
         ("run --config pages=many", "config.pages must be a whole number"),
         ("run --config bigram=maybe", "config.bigram must be true or false"),
-        ("run --report out.txt", "--report out.txt: a report is written as .json or .md"),
-        ("run --report x.html", "a report is written as .json or .md (also: --junit FILE.xml, --markdown FILE)"),
+        ("run --report out.txt", "--report out.txt: a report is written as .json, .md or .html"),
+        ("run --report x.txt", "a report is written as .json, .md or .html (also: --junit FILE.xml, --markdown FILE)"),
         ("run --baseline nowhere.toml", "baseline nowhere.toml: No such file"),
         ("run --baseline \x1b[2J.toml", "baseline \\x1b[2J.toml: No such file"),
         ("replay \x1b[2J.json", "\\x1b[2J.json: No such file"),

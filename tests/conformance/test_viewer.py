@@ -17,8 +17,16 @@ from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape.calls import CALLS, LOOKS
 from kvlitmus.conformance.viewer import page
 from kvlitmus.conformance.viewer.scenes import ODD, Scene, scenes
-from tests.conformance.viewer_plays import HOSTILE, LEAK, config_like, finding, hostile_tape, long_play, random_play
-from tests.support.taping import Tape
+from tests.conformance.viewer_plays import (
+    HOSTILE,
+    LEAK,
+    Tape,
+    config_like,
+    finding,
+    hostile_tape,
+    long_play,
+    random_play,
+)
 
 
 def drawn(tape: Tape) -> list[Scene]:

@@ -12,9 +12,17 @@ import pytest
 
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.viewer import page as pages
-from tests.conformance.viewer_plays import HOSTILE, LEAK, config_like, finding, hostile_tape, long_play, random_play
+from tests.conformance.viewer_plays import (
+    HOSTILE,
+    LEAK,
+    Tape,
+    config_like,
+    finding,
+    hostile_tape,
+    long_play,
+    random_play,
+)
 from tests.support.browser import launched
-from tests.support.taping import Tape
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine, plan
+from kvlitmus.conformance.run.failures import tape_of
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.tape.lines import TapeReader
+from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.mutants.registry import all_mutants
-from tests.support.taping import Tape, taped
+
+Tape = tuple[dict[str, Any], list[dict[str, Any]]]
+"""A header, and steps, as they stand in a file."""
 
 MUTANTS = all_mutants()
 
@@ -20,7 +24,20 @@ def config_like(label: str, target: Any = specimen) -> Config:
 
 
 def played(target: Any, item: Item) -> Tape:
-    return taped(target, item.config, engine._program(target, item, Options(), CurrentRun()), "a cache")
+    """The tape of an item: that of what was found, or else of all that was played."""
+    options = Options(shrink_trials=0, reruns=0)
+    recording = Recording(target)
+    result = engine.run_item(recording, item, options)
+    assert not result.error, result.error
+    assert not result.unsupported, result.unsupported
+    if result.findings:
+        (found,) = engine.run_item(target, item, options).findings
+        return tape_of(found, target="a cache", depth=3, force_misuse=False, version="test")
+    data = recording.record(item, target="a cache")
+    assert data is not None
+    reader = TapeReader("a play", data=data)
+    header, steps = next(iter(reader.plays()))
+    return header.data, [step.data for step in steps]
 
 
 def random_play(target: Any, config: Config, ops: int = 40) -> Tape:

@@ -76,20 +76,10 @@ def name_of(header: Mapping[str, Any]) -> str:
     return f"{rules[0]}-{hashlib.sha256(json.dumps(played, sort_keys=True).encode()).hexdigest()[:8]}{SUFFIX}"
 
 
-def save(
-    folder: Path,
-    finding: Finding,
-    *,
-    target: str,
-    depth: int,
-    force_misuse: bool,
-    version: str,
-    lasting: bool = False,
-) -> Path:
-    """Save a finding; returns the path.  The same finding gets the same name; raises ``OSError``.
-
-    lasting: when this returns, it is on disk, whatever happens to the machine.
-    """
+def tape_of(
+    finding: Finding, *, target: str, depth: int, force_misuse: bool, version: str
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A finding as a tape: the header, and the steps where they are on record."""
     first, *steps = finding.tape or [{}]
     header = headed(
         {
@@ -115,6 +105,24 @@ def save(
             },
         }
     )
+    return header, steps
+
+
+def save(
+    folder: Path,
+    finding: Finding,
+    *,
+    target: str,
+    depth: int,
+    force_misuse: bool,
+    version: str,
+    lasting: bool = False,
+) -> Path:
+    """Save a finding; returns the path.  The same finding gets the same name; raises ``OSError``.
+
+    lasting: when this returns, it is on disk, whatever happens to the machine.
+    """
+    header, steps = tape_of(finding, target=target, depth=depth, force_misuse=force_misuse, version=version)
     path = folder / name_of(header)
     files.write(path, b"".join(map(encoded, (header, *steps))), lasting=lasting)
     return path

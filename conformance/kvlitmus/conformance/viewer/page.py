@@ -167,7 +167,9 @@ def summary_of(summary: Summary) -> str:
         for tag, row in (("th", summary.head), *(("td", row) for row in summary.rows))
     ]
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    name = f"{len(rows)} rules"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<details class="scroll"><summary>{name}</summary>{table}</details>'
 
 
 def finding_of(number: int, finding: Mapping[str, Json], replay: str) -> str:

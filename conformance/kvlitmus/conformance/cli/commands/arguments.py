@@ -165,7 +165,7 @@ def add_verdicts(what: argparse._ArgumentGroup) -> None:
     """What to say of the verdicts."""
     what.add_argument("--baseline", metavar="FILE", help=BASELINE_HELP)
     what.add_argument("--write-baseline", metavar="FILE", help="write the entries that make this run's causes known")
-    add_report_files(what, "write a report: .json (schema in the package) or .md")
+    add_report_files(what, "write a report: .json (schema in the package), .md, or .html, where each finding is drawn")
     add_forms(what)
     what.add_argument(
         "--failures",
@@ -189,6 +189,9 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="TARGET", help="replay on this target instead of the one in the file")
     parser.add_argument(
         "--python", metavar="PATH", help="the Python interpreter that has the cache (default: this one)"
+    )
+    parser.add_argument(
+        "--html", metavar="FILE.html", help="draw what happened, step by step, as one page that needs no network"
     )
     add_color(parser)
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kvlitmus.conformance.cli.commands import session
-from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
+from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError, check_writable
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report import terminal
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.run.cause import cause_of
-from kvlitmus.conformance.run.failures import SUFFIX, Failure, FailureError, load
+from kvlitmus.conformance.run.failures import SUFFIX, Failure, FailureError, load, replay_line, tape_of
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
+from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import closest, harmless
 from kvlitmus.conformance.support.version import version
+from kvlitmus.conformance.viewer.page import Play, write
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
 
@@ -27,17 +30,51 @@ STILL, GONE = 1, 0
 def main(args: argparse.Namespace) -> int:
     """Play failures again; 1 if one still occurs, 0 if none does."""
     style = style_of(sys.stdout, args.color)
-    found = [read(str(path)) for path in files_of(args.files)]
+    paths = files_of(args.files)
+    found = [read(str(path)) for path in paths]
+    if args.html is not None:
+        check_writable("--html", args.html)
     asked: dict[str, session.Session] = {}
     still = 0
+    shown: list[Play] = []
     for at, (failure, rules) in enumerate(found):
         if at:
             print()
-        still += played(failure, rules, args, style, asked)
+        result = played(failure, rules, args, style, asked)
+        still += occurs(result, rules) is not None
+        shown.append(drawn(failure, rules, result, args, replay_line(paths[at], args.python or "")))
     if len(found) > 1:
         print()
         print(style.paint(f"{still} of {len(found)} failures still occur", "red" if still else "green"))
+    if args.html is not None:
+        draw(shown, Path(args.html))
     return STILL if still else GONE
+
+
+def drawn(failure: Failure, rules: dict[str, Rule], result: ItemResult, args: argparse.Namespace, line: str) -> Play:
+    """What happened, to be drawn; what is on file, if nothing happened."""
+    finding = occurs(result, rules) or next(iter(result.findings), None)
+    if finding is None:
+        return Play(failure.header.data, [step.data for step in failure.steps], line)
+    header, steps = tape_of(
+        finding,
+        target=args.target or failure.target,
+        depth=failure.depth,
+        force_misuse=failure.force_misuse,
+        version=version(),
+    )
+    return Play(header, steps, line)
+
+
+def draw(shown: Sequence[Play], path: Path) -> None:
+    """Write the page; that it can't be written is the user's to see."""
+    stream = io.StringIO()
+    write(stream, shown)
+    try:
+        files.write(path, stream.getvalue())
+    except OSError as error:
+        raise UsageError(f"--html {path}: can't be written: {error.strerror or error}") from None
+    print(f"drawn in {harmless(path)}")
 
 
 def files_of(names: Sequence[str]) -> list[Path]:
@@ -58,8 +95,8 @@ def played(
     args: argparse.Namespace,
     style: Style,
     asked: dict[str, session.Session],
-) -> bool:
-    """Play one failure again, and tell; whether it still occurs.  ``asked``: the targets that told what they are."""
+) -> ItemResult:
+    """Play one failure again, and tell; what came of it.  ``asked``: the targets that told what they are."""
     target = args.target or failure.target
     ref = session.find(target, args.python)
     print(
@@ -74,7 +111,7 @@ def played(
         print(line)
     if result.error:
         raise TargetFailed(result.error)
-    return occurs(result, rules) is not None
+    return result
 
 
 def read(name: str) -> tuple[Failure, dict[str, Rule]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from kvlitmus.conformance.report import document, junit, markdown, summary
+from kvlitmus.conformance.report import document, drawn, junit, markdown, summary
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
 
@@ -53,8 +53,8 @@ class Reports:
         """Option, what it is, name and text of each."""
         plain = document.document(self.run)
         for name in self.reports:
-            page = Path(name).suffix == ".md"
-            yield "--report", "report", name, markdown.render(self.run) if page else document.dump_report(plain)
+            forms = {".md": lambda: markdown.render(self.run), ".html": lambda: drawn.render(self.run)}
+            yield "--report", "report", name, forms.get(Path(name).suffix, lambda: document.dump_report(plain))()
         if self.junit is not None:
             yield "--junit", "JUnit XML", self.junit, junit.render(plain)
 

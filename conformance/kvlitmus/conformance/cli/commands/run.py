@@ -124,9 +124,9 @@ def check_report(paths: Sequence[str]) -> None:
     """Refuse report files that could not be written, before anything is run."""
     for name in paths:
         path = Path(name)
-        if path.suffix not in (".json", ".md"):
+        if path.suffix not in (".json", ".md", ".html"):
             raise UsageError(
-                f"--report {name}: a report is written as .json or .md (also: --junit FILE.xml, --markdown FILE)"
+                f"--report {name}: a report is written as .json, .md or .html (also: --junit FILE.xml, --markdown FILE)"
             )
         common.check_writable("--report", name)
 
