@@ -95,7 +95,7 @@ def test_whoever_ends_a_run_gets_its_report(number: signal.Signals) -> None:
 def test_whoever_ends_a_campaign_gets_its_summary(number: signal.Signals) -> None:
     words = ("fuzz", *ONE[:2], "--workers", "1", "--for", "1h", "--no-canary", "--report", "r.json")
     with begun(*words, until="fuzzing ") as process:
-        eventually(lambda: list(Path(".kvlitmus/fuzz/specimen/corpus").glob("*.json")), "a kept schedule")
+        eventually(lambda: list(Path(".kvlitmus/fuzz/specimen/corpus").glob("*.jsonl")), "a kept schedule")
         process.send_signal(number)
         _, err = process.communicate()
     assert process.returncode == 128 + number, err
