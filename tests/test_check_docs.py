@@ -6,10 +6,11 @@ import re
 import sys
 from pathlib import Path
 
-from kvlitmus.conformance.history.lines import CALL, HEADER
+from kvlitmus.conformance.tape.lines import HEADER, STEP
 from tests.support.pages import DOCS, follow
 
 TEXT = (DOCS / "check.md").read_text(encoding="utf-8")
+TAPE = (DOCS / "tape.md").read_text(encoding="utf-8")
 LOGGER = DOCS / "examples" / "trace_logger.py"
 
 
@@ -19,8 +20,12 @@ def test_the_page_can_be_followed(tmp_path: Path) -> None:
 
 
 def test_the_page_tells_every_field() -> None:
-    for field in (HEADER | CALL) - {"kind", "format"}:
-        assert f"`{field}`" in TEXT, field
+    for field in HEADER | STEP:
+        assert f"`{field}`" in TAPE, field
+
+
+def test_the_page_on_tapes_can_be_followed(tmp_path: Path) -> None:
+    assert [command.split()[0] for command in follow(TAPE, tmp_path)] == ["kvlitmus", "python"]
 
 
 def test_the_logger_is_short_and_needs_the_standard_library_alone() -> None:

@@ -24,7 +24,9 @@ class TraceLogger:
         self._handles: dict[int, Any] = {}  # id -> the object, and its names in the trace
         self._receipts: dict[int, Any] = {}
         self._serial, self._file = count(1), Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
-        self._write({"kind": "kvlitmus trace", "format": 1, **header})
+        self._line({"kind": "kvlitmus tape", "format": 1, **header})
+        if looks:
+            self._write({})
 
     def __getattr__(self, method: str) -> Any:
         found = getattr(self._cache, method)
@@ -54,10 +56,14 @@ class TraceLogger:
 
     def _write(self, line: dict[str, Any]) -> None:
         for look in self._looks if "raised" not in line else ():
+            seen = line.setdefault("looks", {})
             try:
-                line[look] = plain(getattr(self._cache, look)())
+                seen[look] = plain(getattr(self._cache, look)())
             except Exception as error:  # noqa: BLE001 - it is the cache's fault, and is judged like a call that raises
-                line[look] = {"raised": f"{type(error).__name__}: {error}"}
+                seen[look] = {"raised": f"{type(error).__name__}: {error}"}
+        self._line(line)
+
+    def _line(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line, default=repr, separators=(",", ":")) + "\n")
         self._file.flush()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from kvlitmus.conformance.adapters.reference import target as reference
 from kvlitmus.conformance.history import playback
-from kvlitmus.conformance.history.forms import JUDGED_PORTS, OPTIONAL, PARAMETERS
+from kvlitmus.conformance.history.forms import JUDGED_PORTS
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import PORTS, Config, capabilities_of
 from kvlitmus.conformance.run.plan import suits
@@ -18,7 +17,6 @@ from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support.recorder import call, check, key, record, schedule, written
-from tests.conformance.support.schemas import fits, schema
 
 CONFIGS = (
     Config(page_size=1),
@@ -96,31 +94,6 @@ def test_litmus_tests_pass_and_two_calls_are_held_against_each_other(tmp_path: P
         ), test.id
         evaluated |= set(trace_checker.checker.counted())
     assert {"HASH-04", "HASH-05", "HASH-06", "POOL-19", "REQ-01"} <= evaluated
-
-
-def test_every_line_of_a_recorded_run_fits_the_schema(tmp_path: Path) -> None:
-    config = Config(page_size=4, bigram=True)
-    record(specimen.target, config, schedule(specimen.target, config, 3, 150), tmp_path / "t.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
-    loaded = schema("trace")
-    for line in lines:
-        name = "header" if "kind" in line else f"call_{line['call']}"
-        one = {**loaded, "anyOf": [{"$ref": f"#/$defs/{name}"}]}
-        assert fits(line, "trace", one) == [], line
-    assert len({line.get("call") for line in lines}) > 12
-    assert fits({**lines[0], "format": 2}, "trace")
-    assert fits(call("match", key(1), answer={"length": -1}), "trace")
-    assert fits({**call("free", [1]), "more": 1}, "trace")
-
-
-def test_the_schema_knows_the_calls_and_parameters_that_the_reader_knows() -> None:
-    loaded = schema("trace")["$defs"]
-    assert {name.removeprefix("call_") for name in loaded if name.startswith("call_")} == set(PARAMETERS)
-    for method, parameters in PARAMETERS.items():
-        known = loaded[f"call_{method}"]["properties"]
-        assert list(known["kwargs"]["properties"]) == list(parameters)
-        assert known["args"]["maxItems"] == len(parameters)
-    assert set(OPTIONAL) <= {name for parameters in PARAMETERS.values() for name in parameters}
 
 
 # -- mutants ---------------------------------------------------------------------------------------

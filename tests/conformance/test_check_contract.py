@@ -270,9 +270,11 @@ def test_the_logger_records_what_raises_and_lets_it_through(tmp_path: Path) -> N
         made.free([4])
     made._file.close()
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
-    assert [line.get("call") for line in lines] == [None, "alloc", "alloc"]
-    assert lines[1]["answer"] == [4, 5, 6, 7] and lines[1]["available"] == {"raised": "KeyError: 'page 7'"}
-    assert lines[2]["raised"] == "MemoryError: no more" and "answer" not in lines[2]
+    assert [line.get("call") for line in lines] == [None, None, "alloc", "alloc"]
+    broken = {"available": {"raised": "KeyError: 'page 7'"}}
+    assert lines[1] == {"looks": broken}
+    assert lines[2]["answer"] == [4, 5, 6, 7] and lines[2]["looks"] == broken
+    assert lines[3]["raised"] == "MemoryError: no more" and "answer" not in lines[3]
 
 
 def test_the_logger_keeps_the_calls_of_several_threads_apart_and_in_order(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.history.lines import TraceError
+from kvlitmus.conformance.tape.lines import TapeError
 from tests.conformance.support.recorder import HEADER, call, check, key, written
 
 Capture = pytest.CaptureFixture[str]
@@ -33,15 +33,25 @@ WRONG: list[tuple[object, str]] = [
     ({"call": "alloc", "args": [4], "answer": None, "raised": "E: x"}, "got both"),
     ({"call": "alloc", "args": [4], "raised": 7}, "expected raised to be a text"),
     ({"call": "alloc", "args": 4, "answer": None}, "expected args to be a list"),
-    (call("alloc", "4"), "expected the n of alloc to be a whole number from 0 on, got '4'"),
-    (call("alloc", True), "expected the n of alloc to be a whole number from 0 on, got True"),
-    (call("alloc", -4), "got -4"),
+    (call("alloc", "4"), "expected the n of alloc to be a whole number, got '4'"),
+    (call("alloc", True), "expected the n of alloc to be a whole number, got True"),
+    (call("alloc", -4), "expected the n of alloc to be a whole number from 0 on, got -4"),
+    (call("alloc", 1 << 62), "expected the n of alloc to be a number of at most 62 bits"),
+    (call("free", [4, 1 << 62]), "expected the slots of free to be a number of at most 62 bits"),
     (call("alloc"), "expected alloc(n), got"),
     (call("alloc", 4, 5), "expected alloc(n), got"),
     (call("alloc", 4, kwargs={"n": 4}), "expected alloc(n), got"),
-    (call("match", [1, 2]), "expected the key of match to be a key such as"),
-    (call("match", {"tokens": [1, "2"]}), "expected the key of match to be a list of whole numbers"),
+    (call("match", [1, 2]), "expected the key of match to be an object (Key) with tokens"),
+    (call("match", {"tokens": [1, "2"]}), "expected the key of match to be a whole number, got '2'"),
     (call("lock", None), "expected the handle of lock to be a name"),
+    (call("lock", {"@": 9}), "expected the handle of lock to be what a step before gave"),
+    ({**ALLOC, "answer": {"$": "dance"}}, "expected the answer of alloc to be a tagged value"),
+    ({**ALLOC, "looks": {"weather": 1}}, "expected looks among available"),
+    (
+        {**ALLOC, "looks": {"available": {"~": []}}},
+        "expected the look at available to be a value, where this look was not",
+    ),
+    ({"kind": "kvlitmus tape", "format": 1, "config": {"page_size": 4, "pages": 8}}, "expected a tape of one play"),
     (call("begin", {}, key(1)), "expected the rid of begin to be a name"),
     ({**ALLOC, "answr": []}, "'answr' too"),
     (call("teleport", 4), "expected one of the calls alloc, free"),
@@ -62,7 +72,7 @@ def test_a_line_that_is_no_call_is_named_with_what_was_expected(
 
 
 HEADERS: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "kvlitmus failure"}, 'a header with "kind": "kvlitmus trace"'),
+    ({"kind": "kvlitmus failure"}, 'a header with "kind": "kvlitmus tape"'),
     ({"format": 2}, "expected format 1"),
     ({"config": {"pages": 3}}, "a config with page_size and pages"),
     ({"config": {"page_size": 4, "pages": 0}}, "config.pages must be a whole number from 1 to 1048576"),
@@ -85,7 +95,8 @@ HEADERS: list[tuple[dict[str, Any], str]] = [
 def test_a_wrong_header_is_told(header: dict[str, Any], text: str, tmp_path: Path, capsys: Capture) -> None:
     assert main(["check", str(written(tmp_path / "t.jsonl", ALLOC, **header))]) == 2
     error = capsys.readouterr().err
-    assert ", line 1: expected " in error and text in error and error.count("\n") == 1
+    line = 2 if header.keys() & {"available", "sizes"} else 1
+    assert f", line {line}: expected " in error and text in error and error.count("\n") == 1
 
 
 def test_a_file_that_is_none(tmp_path: Path, capsys: Capture) -> None:
@@ -98,9 +109,7 @@ def test_a_file_that_is_none(tmp_path: Path, capsys: Capture) -> None:
 
 def test_a_missing_look_is_an_error_of_the_trace(tmp_path: Path) -> None:
     path = written(tmp_path / "t.jsonl", {**ALLOC, "available": 28}, FREE, available=32)
-    with pytest.raises(
-        TraceError, match="line 3: expected 'available' on this line, since the header has it, got none"
-    ):
+    with pytest.raises(TapeError, match="line 4: expected a look at 'available' on this line, since the fresh"):
         check(path)
 
 
@@ -118,7 +127,7 @@ def test_a_trace_that_contradicts_itself_is_no_verdict_on_the_cache(tmp_path: Pa
     seen = {**ALLOC, "available": 28}
     path = written(tmp_path / "t.jsonl", seen, call("available", answer=24), available=32)
     assert main(["check", str(path)]) == 3
-    assert "line 3: available() answers 24, and after the call before it was 28" in capsys.readouterr().out
+    assert "line 4: available() answers 24, and after the call before it was 28" in capsys.readouterr().out
 
 
 # -- traces that break off -------------------------------------------------------------------------

@@ -118,14 +118,14 @@ def test_whoever_ends_mutants_gets_what_was_found_and_no_worker_is_left(number: 
 
 TRACE = (
     {
-        "kind": "kvlitmus trace",
+        "kind": "kvlitmus tape",
         "format": 1,
         "config": {"page_size": 1, "pages": 8},
         "ports": ["pool"],
-        "available": 8,
     },
-    {"call": "alloc", "args": [1], "answer": [1], "available": 7},
-    {"call": "alloc", "args": [1], "answer": [2], "available": 6},
+    {"looks": {"available": 8}},
+    {"call": "alloc", "args": [1], "answer": [1], "looks": {"available": 7}},
+    {"call": "alloc", "args": [1], "answer": [2], "looks": {"available": 6}},
 )
 
 

@@ -14,7 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.tape import forms
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run import engine, plan
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
+from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.tape import forms, schema
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LOOKS, look_key, look_of
 from kvlitmus.conformance.tape.changes import Looks, change, changed
 from kvlitmus.conformance.tape.forms import (
@@ -33,8 +38,10 @@ from kvlitmus.conformance.tape.forms import (
 )
 from kvlitmus.conformance.tape.lines import TapeError, TapeReader, TapeWriter
 from kvlitmus.conformance.tape.operands import Operands, Thing
+from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.spec.interface import PORTS, Exchange, Hit, NodeView, Send, Stored, View
 from kvlitmus.spec.words.units import Key
+from tests.conformance.support import schemas
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 PLAIN = st.recursive(
@@ -361,3 +368,47 @@ def test_a_damaged_line_says_what_was_expected(tmp_path: Path, at: int, line: st
     with pytest.raises(TapeError) as error, TapeReader(str(path)) as reader:
         list(reader)
     assert expected in str(error.value) and str(error.value).startswith(str(path))
+
+
+# -- the schema ----------------------------------------------------------------------------------------------------
+
+
+def test_the_committed_schema_is_that_of_the_forms() -> None:
+    assert schemas.schema("tape") == json.loads(schema.text()), "run tools/tape_schema.py"
+
+
+@pytest.mark.parametrize(
+    ("target", "config"),
+    [
+        (specimen, Config(page_size=4, bigram=True)),
+        (specimen, TIER_CONFIGS[2]),
+        *((specimen, configs[0]) for configs in plan.KINDS.values()),
+    ],
+)
+def test_every_line_of_a_recorded_play_fits_the_schema(target: Any, config: Config) -> None:
+    recording = Recording(target)
+    item = Item(kind="random", config=config, seed=1, ops=60)
+    result = engine.run_item(recording, item, Options(shrink_trials=0))
+    assert not result.error
+    lines = [json.loads(line) for line in (recording.record(item) or b"").splitlines()]
+    assert len({line.get("call") for line in lines}) > 3
+    loaded = schemas.schema("tape")
+    for line in lines:
+        name = "header" if "kind" in line else f"call_{line['call']}" if "call" in line else "fresh"
+        assert schemas.fits(line, "tape", {**loaded, "anyOf": [{"$ref": f"#/$defs/{name}"}]}) == [], line
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ({"call": "alloc", "args": [4, 5]}, "args"),
+        ({"call": "match", "answer": {"length": 1, "colour": 2}}, "answer"),
+        ({"call": "free", "args": [[4, "a", []]]}, "args"),
+        ({"call": "evict", "speed": 1}, "unknown field speed"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_told(line: dict[str, Any], complaint: str) -> None:
+    loaded = schemas.schema("tape")
+    found = schemas.fits(line, "tape", {**loaded, "anyOf": [{"$ref": f"#/$defs/call_{line['call']}"}]})
+    assert found, line
+    assert complaint in " ".join(schemas.complaints(line, loaded["$defs"][f"call_{line['call']}"], loaded))

@@ -108,7 +108,7 @@ def check(path: Path, **how: Any) -> TraceChecker:
 
 
 HEADER: dict[str, Any] = {
-    "kind": "kvlitmus trace",
+    "kind": "kvlitmus tape",
     "format": 1,
     "config": {"page_size": 4, "pages": 8},
     "ports": ["pool", "extend", "group", "tree", "locks", "evict", "requests", "reset"],
@@ -116,10 +116,18 @@ HEADER: dict[str, Any] = {
 
 
 def written(path: Path, *calls: dict[str, Any], **header: Any) -> Path:
-    """A trace written by hand."""
-    lines = [json.dumps({**HEADER, **header}), *map(json.dumps, calls)]
+    """A tape written by hand; what is a look is put where looks stand."""
+    looks = {name: header.pop(name) for name in PORT_OF if name in header}
+    lines = [json.dumps({**HEADER, **header}), *([json.dumps({"looks": looks})] if looks else [])]
+    lines += [json.dumps(with_looks(one)) for one in calls]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+def with_looks(line: dict[str, Any]) -> dict[str, Any]:
+    """A step whose looks stand under their key."""
+    looks = {name: line[name] for name in PORT_OF if name in line}
+    return {**{name: one for name, one in line.items() if name not in looks}, **({"looks": looks} if looks else {})}
 
 
 def call(method: str, *args: Any, answer: Any = None, **more: Any) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 
 SCHEMA_WORDS = {
     "$schema", "$id", "$defs", "$ref", "title", "description", "type", "const", "enum", "properties", "required",
-    "additionalProperties", "items", "minItems", "maxItems", "minimum", "pattern", "anyOf",
+    "additionalProperties", "items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "pattern", "anyOf",
+    "contentEncoding",
 }  # fmt: skip
 
 
@@ -40,9 +41,10 @@ def complaints(value: Any, rule: Any, top: Any, at: str = "$") -> list[str]:
         "number": (int, float),
         "null": type(None),
     }
-    kind = rule.get("type")
-    if kind and (not isinstance(value, types[kind]) or (isinstance(value, bool) and kind != "boolean")):
-        return [f"{at}: {type(value).__name__} is no {kind}"]
+    kinds = [rule["type"]] if isinstance(rule.get("type"), str) else rule.get("type", [])
+    named = "boolean" if isinstance(value, bool) else ""
+    if kinds and not any(isinstance(value, types[one]) and named in ("", one) for one in kinds):
+        return [f"{at}: {type(value).__name__} is no {' or '.join(kinds)}"]
     found: list[str] = []
     if isinstance(value, str) and not re.search(rule.get("pattern", ""), value):
         found.append(f"{at}: {value!r} does not match")
@@ -52,7 +54,9 @@ def complaints(value: Any, rule: Any, top: Any, at: str = "$") -> list[str]:
         if not rule.get("minItems", 0) <= len(value) <= rule.get("maxItems", len(value)):
             found.append(f"{at}: {len(value)} items")
         for number, one in enumerate(value):
-            found += complaints(one, rule.get("items", {}), top, f"{at}[{number}]")
+            first = rule.get("prefixItems", [])
+            inner = first[number] if number < len(first) else rule.get("items", {})
+            found += complaints(one, inner, top, f"{at}[{number}]")
     if isinstance(value, dict):
         found += [f"{at}: {name} is missing" for name in rule.get("required", []) if name not in value]
         more = rule.get("additionalProperties", True)

@@ -3,8 +3,8 @@
 ``kvlitmus check TRACE.jsonl`` drives nothing.  Somebody's engine ran, a logger wrote one line for each
 call at the cache's boundary, and the checker that otherwise drives a cache is fed these lines.
 
-* :mod:`~kvlitmus.conformance.history.lines` reads the file: a header, then a call on each line;
-* :mod:`~kvlitmus.conformance.history.forms` knows the calls: their parameters and what an answer looks like;
+* :mod:`~kvlitmus.conformance.history.lines` reads a tape (:mod:`kvlitmus.conformance.tape`) call by call;
+* :mod:`~kvlitmus.conformance.history.forms` knows which calls are judged, and the bounds on their arguments;
 * :mod:`~kvlitmus.conformance.history.actions` plays each of them on a checker, with what
   :mod:`~kvlitmus.conformance.history.state` knows of the engine so far;
 * :mod:`~kvlitmus.conformance.history.playback` stands in for the cache: it answers what was recorded, and its
@@ -15,6 +15,4 @@ call at the cache's boundary, and the checker that otherwise drives a cache is f
 
 What a run has recorded (:mod:`kvlitmus.conformance.tape.recorder`, ``kvlitmus run --record``) is judged again by
 :mod:`~kvlitmus.conformance.history.again` when rules have changed.
-
-The form of a line is ``schema/trace.schema.json``; ``docs/check.md`` explains it.
 """

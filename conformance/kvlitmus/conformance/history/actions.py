@@ -14,6 +14,7 @@ from kvlitmus.conformance.history import contract, plain
 from kvlitmus.conformance.history.contract import Breach
 from kvlitmus.conformance.history.lines import Call
 from kvlitmus.conformance.history.places import REMEMBERED, Handle, Places
+from kvlitmus.conformance.tape.operands import Thing
 from kvlitmus.spec.prefix.calls import CloseGroup, FreeInGroup
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.units import Slot, page_ceil
@@ -192,7 +193,7 @@ def lock(trace: TraceState, call: Call) -> None:
 
 def receipt_name(call: Call) -> object:
     """What the trace calls the receipt; one that is no name can't be given back."""
-    return call.answer if type(call.answer) is str or type(call.answer) is int else None
+    return call.answer if type(call.answer) in (str, int, Thing) else None
 
 
 def unlock(trace: TraceState, call: Call) -> None:

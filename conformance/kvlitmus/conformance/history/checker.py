@@ -12,16 +12,17 @@ from collections.abc import Iterable, Iterator
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history import actions
 from kvlitmus.conformance.history.contract import Breach, Contradiction
-from kvlitmus.conformance.history.lines import Call, TraceError
+from kvlitmus.conformance.history.lines import Call
 from kvlitmus.conformance.history.state import TraceState
 from kvlitmus.conformance.support.text import harmless, raised_text
+from kvlitmus.conformance.tape.lines import TapeError
 
 MAX_GROUP = 100_000
 """The most calls between the beginning and the end of a free group."""
 
 
 class TraceChecker(TraceState):
-    """Judges one trace.  Raises :class:`TraceError` for one whose beginning is no fresh cache."""
+    """Judges one trace.  Raises :class:`TapeError` for one whose beginning is no fresh cache."""
 
     def run(self, calls: Iterable[Call]) -> Iterator[int]:
         """Judge all calls, as far as they can be; yields the number of each line that is done."""
@@ -55,7 +56,7 @@ class TraceChecker(TraceState):
         except Contradiction as error:
             self.outcome.error = f"line {error.line}: {error.text}"
             return False
-        except (TraceError, KeyboardInterrupt):
+        except (TapeError, KeyboardInterrupt):
             raise
         except Exception as error:  # noqa: BLE001 - a trace may say anything; what upsets the judge must not be a verdict
             self.outcome.error = f"line {self.at}: {call.method} upsets the judge: {raised_text(error)}"
@@ -85,7 +86,7 @@ class TraceChecker(TraceState):
             if one.method == "free_group_end":
                 return waiting
             if len(waiting) > MAX_GROUP:
-                raise TraceError(self.file, one.line, f"a free group of at most {MAX_GROUP:,} calls", "more")
+                raise TapeError(self.file, one.line, f"a free group of at most {MAX_GROUP:,} calls", "more")
         return waiting
 
     def breached(self, breach: Breach) -> bool:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from kvlitmus.conformance.ports import Hit
+from kvlitmus.conformance.tape.operands import Thing
 from kvlitmus.spec.words.units import Key
 
 REMEMBERED = 10_000
@@ -39,7 +40,7 @@ class Places:
 
     def matched(self, name: object, handle: Handle) -> None:
         """A match answered this handle."""
-        if type(name) is str or type(name) is int:
+        if type(name) in (str, int, Thing):
             self.handles[name] = handle
             self.handles.move_to_end(name)
             if len(self.handles) > REMEMBERED:

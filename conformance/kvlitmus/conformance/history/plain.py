@@ -9,7 +9,6 @@ from kvlitmus.conformance.checker.calls.prefix import pure
 from kvlitmus.conformance.checker.calls.prefix.hashing import Answered
 from kvlitmus.conformance.checker.calls.prefix.prefetch import checked_plan
 from kvlitmus.conformance.history.contract import Contradiction
-from kvlitmus.conformance.history.forms import answer_of
 from kvlitmus.conformance.history.lines import Call
 from kvlitmus.conformance.support.text import harmless, shown
 from kvlitmus.spec.prefix.hash_calls import (
@@ -72,7 +71,7 @@ def plan(trace: TraceState, call: Call) -> None:
         checker.answered(asked, Planned(None, host))
         raise checker.broken("PORT-01", f"the call raised {harmless(call.raised)}")
     try:
-        found = checked_plan(answer_of("plan_prefetch", call.answer))
+        found = checked_plan(call.answer)
     except (TypeError, ValueError) as error:
         raise checker.broken("PORT-03", harmless(error)) from error
     checker.answered(asked, Planned(found, host))

@@ -15,8 +15,8 @@ from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.history.forms import LOOKS, answer_of
-from kvlitmus.conformance.history.lines import Call, Header
+from kvlitmus.conformance.history.forms import LOOKS
+from kvlitmus.conformance.history.lines import Call, Header, Raised
 from kvlitmus.conformance.ports import PORTS, capabilities_of
 from kvlitmus.spec.law.facts import INPUTS
 from kvlitmus.spec.prefix import effects
@@ -62,9 +62,9 @@ class Playback:
     def _look(self, method: str) -> Any:
         """What was seen after the last call."""
         seen = self.seen[method]
-        if type(seen) is dict and seen.keys() == {"raised"}:
-            raise exception_of(str(seen["raised"]))
-        return answer_of(method, seen)
+        if isinstance(seen, Raised):
+            raise exception_of(seen.text)
+        return seen
 
     def _answer(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """What the next of the waiting lines answered, or raised."""
@@ -73,7 +73,7 @@ class Playback:
         self.line, self.seen = call.line, call.look
         if call.raised is not None:
             raise exception_of(call.raised)
-        return answer_of(method, call.answer)
+        return call.answer
 
 
 EXPECTED: dict[str, type[Exception]] = {one.__name__: one for one in (MemoryError, TypeError)}

@@ -9,11 +9,15 @@ from kvlitmus.conformance.checker.calls.prefix.hashing import Answered
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history.contract import Breach
-from kvlitmus.conformance.history.lines import Call, Header, TraceError
+from kvlitmus.conformance.history.lines import Call, Header
 from kvlitmus.conformance.history.places import Places
 from kvlitmus.conformance.history.playback import Playback, RecordedChecker
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.tape.lines import TapeError
+
+FRESH = 2
+"""The line with the looks at a fresh cache."""
 
 MAX_MISUSE = 100
 """So many breaches of the contract are told; the others are counted."""
@@ -75,7 +79,7 @@ def call_text(call: Call) -> str:
 
 
 class TraceState:
-    """One trace so far.  Raises :class:`TraceError` for one whose beginning is no fresh cache."""
+    """One trace so far.  Raises :class:`TapeError` for one whose beginning is no fresh cache."""
 
     def __init__(
         self,
@@ -101,7 +105,7 @@ class TraceState:
                 self.playback, header, depth=min(depth, header.depth), muted=muted, found=self.found
             )
         except Violation as violation:
-            raise TraceError(file, 1, "what a fresh cache shows, in the promised form", violation.detail) from None
+            raise TapeError(file, FRESH, "what a fresh cache shows, in the promised form", violation.detail) from None
         self.check_fresh()
 
     def check_fresh(self) -> None:
@@ -109,9 +113,11 @@ class TraceState:
         seen, capacity = self.checker.before, self.checker.capacity
         if seen.available is not None and seen.available != capacity:
             expected = f"a trace that begins with a fresh cache: {capacity} slots available"
-            raise TraceError(self.file, 1, expected, str(seen.available))
+            raise TapeError(self.file, FRESH, expected, str(seen.available))
         if seen.cached_listed or (seen.sizes or (0, 0)) != (0, 0):
-            raise TraceError(self.file, 1, "a trace that begins with a fresh cache: nothing cached", "something cached")
+            raise TapeError(
+                self.file, FRESH, "a trace that begins with a fresh cache: nothing cached", "something cached"
+            )
 
     @property
     def at(self) -> int:

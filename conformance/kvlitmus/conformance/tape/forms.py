@@ -184,7 +184,8 @@ class Scalar(Form):
         return told
 
     def _schema(self) -> dict[str, object]:
-        return {"type": [self.SCHEMAS[kind] for kind in self.kinds]}
+        names = [self.SCHEMAS[kind] for kind in self.kinds]
+        return {"type": names if len(names) > 1 else names[0]}
 
 
 class Bytes(Form):
@@ -569,5 +570,4 @@ def either(forms: Sequence[Form]) -> Form:
 def schema_of(form: Form) -> dict[str, object]:
     """The JSON Schema of a value that should be of this form, and may be anything else with a tag."""
     own = form._schema()
-    scalars: dict[str, object] = {"type": ["null", "boolean", "number", "string"]}
-    return {"anyOf": [own, {"$ref": "#/$defs/tagged"}, scalars]} if own else {}
+    return {"anyOf": [own, {"$ref": "#/$defs/tagged"}, {"$ref": "#/$defs/scalar"}]} if own else {}

@@ -14,7 +14,7 @@ from kvlitmus.conformance.cli.commands.located import STEP, Progress, explained,
 from kvlitmus.conformance.cli.commands.run import now
 from kvlitmus.conformance.history import verdict
 from kvlitmus.conformance.history.checker import TraceChecker
-from kvlitmus.conformance.history.lines import Header, Reader, TraceError
+from kvlitmus.conformance.history.lines import Header, Reader
 from kvlitmus.conformance.history.state import JudgedTrace, Misuse
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
@@ -22,6 +22,7 @@ from kvlitmus.conformance.streams.capture import is_stream, peeked
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version
+from kvlitmus.conformance.tape.lines import TapeError
 from kvlitmus.spec.parts import all_rules
 
 MOST = 20
@@ -38,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         with Reader(args.file, ignore_unknown=args.ignore_unknown) as reader:
             trace_checker = judged(reader, args, len(chosen), frozenset(all_rules().keys() - chosen.keys()), style)
-    except TraceError as error:
+    except TapeError as error:
         raise UsageError(str(error)) from None
     outcome = trace_checker.outcome
     run = verdict.report(
@@ -66,7 +67,7 @@ def has_events(file: str) -> bool:
 
 
 def judged(reader: Reader, args: argparse.Namespace, rules: int, muted: frozenset[str], style: Style) -> TraceChecker:
-    """The checker after the trace, as far as it goes; raises :class:`TraceError`."""
+    """The checker after the trace, as far as it goes; raises :class:`TapeError`."""
     trace_checker = TraceChecker(
         args.file,
         reader.header,
