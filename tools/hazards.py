@@ -383,7 +383,9 @@ def page() -> str:
     weights = ", ".join(f"{kind} {weight}" for kind, weight in drawn.items())
     lines += ["", f"The weights of the operations, among those that a target can do: {weights}.", ""]
     for one in [one for one in records if "calls" in one]:
-        lines += [f"## {one['id']}: {one['title']}", "", f"{one['target']}, {one['config']}. Play it again:", ""]
+        file = one["counterexample"].removeprefix("docs/results/")
+        lines += [f"## {one['id']}: {one['title']}", ""]
+        lines += [f"{one['target']}, {one['config']} ([drawn step by step]({file})). Play it again:", ""]
         lines += [f"    kvlitmus replay {one['counterexample']}", "", "```text"]
         lines += [call[:150] for call in one["calls"]]
         lines += ["```", ""]

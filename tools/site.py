@@ -52,7 +52,7 @@ from kvlitmus.spec.words import shapes as component_shapes  # noqa: E402
 from kvlitmus.spec.words.transitions import Table  # noqa: E402
 from tests.conformance.frame import KINDS, cells_of, kept  # noqa: E402
 from tests.conformance.frame import Kind as Cache  # noqa: E402
-from tools import hazards, implement_page, matrix, results  # noqa: E402
+from tools import drawn, hazards, implement_page, matrix, results  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402
 from tools.matrix import ordered_rules  # noqa: E402
 
@@ -490,6 +490,8 @@ def for_site(text: str, path: str) -> str:
             return found[0]
         goal, _, anchor = found["goal"].partition("#")
         source = os.path.normpath(f"docs/{path}/../{goal}")
+        if re.fullmatch(r"docs/results/counterexamples/.+\.jsonl", source) and (ROOT / source).is_file():
+            return f"[{found['text']}]({drawn.name_of(goal)})"
         page = page_of().get(source, "")
         if page:
             name = f"kvlitmus.{page[:-3].replace('/', '.')}.{anchor}" if page.startswith("reference/") else anchor
@@ -500,11 +502,13 @@ def for_site(text: str, path: str) -> str:
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """MkDocs asks which files there are: those of ``docs/``, and the pages made here."""
+    """MkDocs asks which files there are: those of ``docs/``, and what is made here: pages, and findings as drawn."""
     from mkdocs.structure.files import File  # type: ignore[import-not-found, unused-ignore]
 
     sys.path[:0] = ROOMS  # MkDocs takes back what a hook has changed there while it was loaded
     for path, text in (pages() | {"matrix.md": matrix.page()}).items():
+        files.append(File.generated(config, path, content=text))
+    for path, text in drawn.pages():
         files.append(File.generated(config, path, content=text))
     return files
 

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.run.failures import load
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape.calls import CALLS, LOOKS
 from kvlitmus.conformance.viewer import page
+from kvlitmus.conformance.viewer.beside import shown
 from kvlitmus.conformance.viewer.scenes import ODD, Scene, scenes
 from tests.conformance.viewer_plays import (
     HOSTILE,
@@ -27,6 +29,7 @@ from tests.conformance.viewer_plays import (
     long_play,
     random_play,
 )
+from tools import drawn as drawn_pages
 
 
 def drawn(tape: Tape) -> list[Scene]:
@@ -163,3 +166,17 @@ def test_a_step_takes_less_than_five_hundred_bytes() -> None:
     text = written(long_play(500))
     assert len(text.encode()) <= 500 * 500  # so that 10,000 steps are less than 5 MB
     assert '"steps": 500' in text
+
+
+def test_the_reference_stands_beside_the_cache_and_differs_where_it_is_wrong() -> None:
+    path = drawn_pages.FOLDER / "sglang-0.5.13.post1-hicache" / "LOCK-04-aa7b03d0.jsonl"
+    failure = load(path)
+    play = shown(failure.header.data, [step.data for step in failure.steps], "")
+    assert play.beside is not None
+    *before, last = [play.beside[step] for step in sorted(play.beside)]
+    assert not any(row.odd for table in before for row in table["rows"])
+    assert [row.cells[1:] for row in last["rows"] if row.odd] == [["page 11", "page 11, 1 lock"]]
+    found = list(scenes(play.steps, [page.family_of(play.header)], play.beside))
+    assert last in found[-1]["tables"]
+    page_of = written((failure.header.data, [step.data for step in failure.steps]))
+    assert "Reference beside cache" not in json.dumps(unpacked(page_of)), "it is judged again for it"

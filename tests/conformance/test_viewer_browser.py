@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.run.failures import load
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.viewer import page as pages
 from tests.conformance.viewer_plays import (
@@ -23,6 +24,7 @@ from tests.conformance.viewer_plays import (
     random_play,
 )
 from tests.support.browser import launched
+from tools import drawn
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +35,18 @@ def browser() -> Iterator[Any]:
 
 @contextmanager
 def opened(
-    browser: Any, path: Path, tape: Tape, *, at: str = "", script: bool = True, wrong: list[str] | None = None
+    browser: Any,
+    path: Path,
+    tape: Tape | None = None,
+    *,
+    at: str = "",
+    script: bool = True,
+    wrong: list[str] | None = None,
 ) -> Iterator[Any]:
     """A page in the browser; at the end nothing is ``wrong``: it raised nothing, logged no error, fetched nothing."""
-    with path.open("w", encoding="utf-8") as stream:
-        pages.write(stream, [pages.Play(*tape, "kvlitmus replay 'a b.jsonl'")])
+    if tape is not None:
+        with path.open("w", encoding="utf-8") as stream:
+            pages.write(stream, [pages.Play(*tape, "kvlitmus replay 'a b.jsonl'")])
     context = browser.new_context(viewport={"width": 1280, "height": 800}, java_script_enabled=script)
     wrong = [] if wrong is None else wrong
     try:
@@ -181,3 +190,41 @@ def test_any_of_ten_thousand_steps_is_drawn_in_less_than_a_second(browser: Any, 
             times.append(time.monotonic() - started)
         print(f"{file.stat().st_size:,} bytes, slowest step {max(times):.3f} s")
         assert max(times) < 1
+
+
+PUBLISHED = sorted(drawn.FOLDER.glob("*/*.jsonl"))
+
+
+def opens(browser: Any, folder: Path, path: Path) -> None:
+    """A published finding opens as a page that says what is broken, and shows the step that breaks it."""
+    failure = load(path)
+    file = folder / "published.html"
+    file.write_text(drawn.page_of(path), encoding="utf-8")
+    with opened(browser, file) as page:
+        text = page.locator(".finding").inner_text()
+        assert all(rule in text for rule in failure.rules)
+        assert page.locator(".replay code").inner_text().startswith("kvlitmus replay docs/results/counterexamples/")
+        if failure.steps:
+            assert failure.rules[0] in page.locator("#now .broken").first.inner_text()
+            assert page.locator("#drawn section").count() > 0
+        else:
+            assert "not on record" in page.locator("#where").inner_text()
+
+
+@pytest.mark.parametrize("at", [0.1, 0.4, 0.8])
+def test_published_findings_open_as_pages(browser: Any, tmp_path: Path, at: float) -> None:
+    opens(browser, tmp_path, PUBLISHED[int(at * len(PUBLISHED))])
+
+
+@pytest.mark.nightly
+def test_every_published_finding_opens_as_a_page(browser: Any, tmp_path: Path) -> None:
+    assert len(PUBLISHED) > 250
+    for path in PUBLISHED:
+        opens(browser, tmp_path, path)
+
+
+def test_the_picture_of_the_readme_is_small_and_made_from_a_published_finding() -> None:
+    assert (drawn.FOLDER / drawn.PICTURED).is_file()
+    made = drawn.ROOT / "docs" / "assets" / "finding.png"
+    assert made.read_bytes().startswith(b"\x89PNG")
+    assert made.stat().st_size <= drawn.MOST_BYTES

@@ -95,6 +95,11 @@ class Played:
         for name in methods:
             setattr(self, name, partial(self._look if name in LOOKS else self._answer, name))
 
+    @property
+    def at(self) -> int:
+        """The step that was answered last."""
+        return self._operands.step
+
     def _look(self, name: str, *args: Any) -> Any:
         key = look_key(name, CALLS[name].arguments(args, {}, self._operands)[0])
         for play in self._plays:

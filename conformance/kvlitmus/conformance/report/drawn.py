@@ -9,6 +9,7 @@ from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.terminal import LOOK, headlines, said, words
 from kvlitmus.conformance.run.failures import tape_of
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS
+from kvlitmus.conformance.viewer.beside import shown
 from kvlitmus.conformance.viewer.page import Play, Summary, write
 
 FAILED = frozenset({"violated", "warned", "known", "harness_error"})
@@ -33,7 +34,7 @@ def plays(run: Run) -> Iterator[Play]:
             force_misuse=run.scope.force_misuse,
             version=run.version,
         )
-        yield Play(header, steps, run.replay.get(at, ""))
+        yield shown(header, steps, run.replay.get(at, ""))
 
 
 def summary(run: Run) -> Summary:

@@ -22,7 +22,7 @@ from kvlitmus.conformance.viewer.components import Components
 from kvlitmus.conformance.viewer.plain import fields, items
 from kvlitmus.conformance.viewer.prefix import Prefix
 from kvlitmus.conformance.viewer.ranks import Ranks
-from kvlitmus.conformance.viewer.scenes import KINDS, ODD, Family, Scene, scenes
+from kvlitmus.conformance.viewer.scenes import KINDS, ODD, Drawn, Family, Scene, scenes
 from kvlitmus.conformance.viewer.sparse import Sparse
 from kvlitmus.conformance.viewer.stores import Stores
 from kvlitmus.spec.parts import all_rules
@@ -37,12 +37,14 @@ LONG = 4_000
 class Play(NamedTuple):
     """What is drawn: the header of a tape, and the steps, each as it stands there.
 
-    ``replay``: the command that plays it again, if there is one.
+    ``replay``: the command that plays it again, if there is one.  ``beside``: what the reference has, by step
+    (:func:`kvlitmus.conformance.viewer.beside.beside`).
     """
 
     header: Mapping[str, Json]
     steps: Iterable[Mapping[str, Json]]
     replay: str = ""
+    beside: Mapping[int, Drawn] | None = None
 
 
 class Summary(NamedTuple):
@@ -90,12 +92,12 @@ def write(stream: IO[str], plays: Iterable[Play], *, summary: Summary | None = N
 
 def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
     """Write one play: what is broken, and its scenes; returns what the script needs to know of it."""
-    header, steps, replay = play
+    header, steps, replay, besides = play
     finding = fields(header.get("finding"))
     stream.write(finding_of(number, finding, replay))
     count = broken = 0
     calls: list[int] = []
-    drawn = scenes(steps, [family_of(header)])
+    drawn = scenes(steps, [family_of(header)], besides)
     while some := list(islice(drawn, PART)):
         stream.write(packed(number, some))
         count += len(some)

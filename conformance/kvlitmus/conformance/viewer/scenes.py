@@ -139,8 +139,10 @@ def named(call: str, step: Mapping[str, Json]) -> dict[str, Json]:
     return {**dict(given), **fields(step.get("kwargs"))}
 
 
-def scenes(steps: Iterable[Mapping[str, Json]], families: Iterable[Family]) -> Iterator[Scene]:
-    """What is drawn after each step of a play, one by one."""
+def scenes(
+    steps: Iterable[Mapping[str, Json]], families: Iterable[Family], beside: Mapping[int, Drawn] | None = None
+) -> Iterator[Scene]:
+    """What is drawn after each step of a play, one by one.  ``beside``: a further table of some steps."""
     looks = Looks()
     kept = tuple(families)
     for number, step in enumerate(steps):
@@ -154,6 +156,7 @@ def scenes(steps: Iterable[Mapping[str, Json]], families: Iterable[Family]) -> I
             for one in kept:
                 one.follow(call)
         drawn = [one.draw(looks) for one in kept]
+        further = [beside[number]] if beside and number in beside else []
         op = step.get("op")
         yield {
             "n": number,
@@ -166,7 +169,7 @@ def scenes(steps: Iterable[Mapping[str, Json]], families: Iterable[Family]) -> I
             "did": [told(one) for one in items(step.get("did"))],
             "verdicts": [verdict(fields(one)) for one in items(step.get("verdicts"))],
             "pools": [pool for pools, _, _ in drawn for pool in pools],
-            "tables": [table for _, tables, _ in drawn for table in tables] + [counters(looks)],
+            "tables": [*(table for _, tables, _ in drawn for table in tables), *further, counters(looks)],
             "jobs": [job for _, _, jobs in drawn for job in jobs],
         }
 

@@ -20,6 +20,7 @@ from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import closest, harmless
 from kvlitmus.conformance.support.version import version
+from kvlitmus.conformance.viewer.beside import shown
 from kvlitmus.conformance.viewer.page import Play, write
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
@@ -36,18 +37,19 @@ def main(args: argparse.Namespace) -> int:
         check_writable("--html", args.html)
     asked: dict[str, session.Session] = {}
     still = 0
-    shown: list[Play] = []
+    plays: list[Play] = []
     for at, (failure, rules) in enumerate(found):
         if at:
             print()
         result = played(failure, rules, args, style, asked)
         still += occurs(result, rules) is not None
-        shown.append(drawn(failure, rules, result, args, replay_line(paths[at], args.python or "")))
+        if args.html is not None:
+            plays.append(drawn(failure, rules, result, args, replay_line(paths[at], args.python or "")))
     if len(found) > 1:
         print()
         print(style.paint(f"{still} of {len(found)} failures still occur", "red" if still else "green"))
     if args.html is not None:
-        draw(shown, Path(args.html))
+        draw(plays, Path(args.html))
     return STILL if still else GONE
 
 
@@ -55,7 +57,7 @@ def drawn(failure: Failure, rules: dict[str, Rule], result: ItemResult, args: ar
     """What happened, to be drawn; what is on file, if nothing happened."""
     finding = occurs(result, rules) or next(iter(result.findings), None)
     if finding is None:
-        return Play(failure.header.data, [step.data for step in failure.steps], line)
+        return shown(failure.header.data, [step.data for step in failure.steps], line)
     header, steps = tape_of(
         finding,
         target=args.target or failure.target,
@@ -63,13 +65,13 @@ def drawn(failure: Failure, rules: dict[str, Rule], result: ItemResult, args: ar
         force_misuse=failure.force_misuse,
         version=version(),
     )
-    return Play(header, steps, line)
+    return shown(header, steps, line)
 
 
-def draw(shown: Sequence[Play], path: Path) -> None:
+def draw(plays: Sequence[Play], path: Path) -> None:
     """Write the page; that it can't be written is the user's to see."""
     stream = io.StringIO()
-    write(stream, shown)
+    write(stream, plays)
     try:
         files.write(path, stream.getvalue())
     except OSError as error:
