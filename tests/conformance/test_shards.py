@@ -7,6 +7,7 @@ import json
 import os
 import random
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -98,6 +99,26 @@ def test_merged_shards_of_an_executor_are_one_run(executor: str, whole: tuple[in
     done = subprocess.run(command(*words), capture_output=True, text=True, check=False)
     assert (done.returncode, report_in("r.json")) == whole, done.stdout + done.stderr
     assert [path.name for path in sorted(Path("shards").iterdir())] == ["run-0-1-2.jsonl.gz", "run-1-2-2.jsonl.gz"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("executor", ["ray", "dask"])
+def test_a_worker_of_an_executor_that_is_killed_loses_nothing(
+    executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ended while it plays one of two shards, whatever the executor does about that."""
+    pytest.importorskip({"dask": "distributed"}.get(executor, executor), reason=f"no {executor}")
+    with monkeypatch.context() as patch:
+        notes = kill(patch, tmp_path)
+        words = [f"{KILLING}:once", *SOME, "--on", executor, "--shards", "2", "--report", "r.json"]
+        program = f"import os, sys; os.environ['KVLITMUS_KILL'] = f'{{os.getpid()}}:{notes}'"
+        program += "; from kvlitmus.conformance.cli import main; sys.exit(main(sys.argv[1:]))"
+        done = subprocess.run(
+            [sys.executable, "-c", program, "run", *words], capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (report_in("r.json")["totals"]["items"], report_in("r.json")["failed"]) == (3, [])
+    assert notes.read_text() == "killed\n"
 
 
 # -- parts of a plan -------------------------------------------------------------------------------------------------
@@ -385,8 +406,6 @@ def test_what_makes_no_sense_together_is_refused(words: list[str], said: str, ca
 def test_an_executor_that_is_not_installed_says_how(
     name: str, module: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, module, None)
     assert main(["run", *LITTLE, "--on", name]) == 2
     assert f"pip install 'kvlitmus[{name}]'" in capsys.readouterr().err
