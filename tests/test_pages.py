@@ -22,6 +22,7 @@ BY_TEST = {
     "README.md": "test_readme.py",
     "docs/check.md": "test_check_docs.py",
     "docs/fuzz.md": "test_workflows.py",
+    "docs/many-machines.md": "test_workflows.py",
     "docs/adapters.md": "test_adapters_page.py",
     "docs/hierarchy.md": "test_hierarchy_page.py",
     "docs/implement.md": "test_implement_page.py",

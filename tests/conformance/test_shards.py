@@ -24,7 +24,7 @@ from kvlitmus.conformance.run.targets import resolve_target
 from kvlitmus.conformance.shards import Summary, folder, shard, spread
 from kvlitmus.conformance.shards.executors import WorkerLost
 from kvlitmus.conformance.shards.folder import common, missing, part_of, parts_of
-from tests.conformance.support.command_line import BROKEN, Capture, command
+from tests.conformance.support.command_line import BROKEN, Capture
 from tests.test_layout import ROOT
 
 LITTLE = ["--config", "page_size=1,policy=lru,bigram=false,pool=device,host_pages=0", "--pack", "lock", "--jobs", "1"]
@@ -89,6 +89,22 @@ def test_merged_shards_are_one_run(whole: tuple[int, Any], capsys: Capture) -> N
     assert verdicts(met) == verdicts(whole[1])
 
 
+DRIVER = """
+import sys
+from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.run import minimise
+minimise.TRIALS = 0
+{first}
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def driven(*words: str, first: str = "") -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, which the executor's machinery ends with; settled as this one is."""
+    program = [sys.executable, "-c", DRIVER.format(first=first), *words]
+    return subprocess.run(program, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("executor", ["processes", "ray", "dask"])
 def test_merged_shards_of_an_executor_are_one_run(executor: str, whole: tuple[int, Any]) -> None:
@@ -96,7 +112,7 @@ def test_merged_shards_of_an_executor_are_one_run(executor: str, whole: tuple[in
     if executor != "processes":
         pytest.importorskip({"dask": "distributed"}.get(executor, executor), reason=f"no {executor}")
     words = ["run", BROKEN, *LITTLE, "--on", executor, "--shards", "2", "--out", "shards", "--report", "r.json"]
-    done = subprocess.run(command(*words), capture_output=True, text=True, check=False)
+    done = driven(*words)
     assert (done.returncode, report_in("r.json")) == whole, done.stdout + done.stderr
     assert [path.name for path in sorted(Path("shards").iterdir())] == ["run-0-1-2.jsonl.gz", "run-1-2-2.jsonl.gz"]
 
@@ -111,11 +127,7 @@ def test_a_worker_of_an_executor_that_is_killed_loses_nothing(
     with monkeypatch.context() as patch:
         notes = kill(patch, tmp_path)
         words = [f"{KILLING}:once", *SOME, "--on", executor, "--shards", "2", "--report", "r.json"]
-        program = f"import os, sys; os.environ['KVLITMUS_KILL'] = f'{{os.getpid()}}:{notes}'"
-        program += "; from kvlitmus.conformance.cli import main; sys.exit(main(sys.argv[1:]))"
-        done = subprocess.run(
-            [sys.executable, "-c", program, "run", *words], capture_output=True, text=True, check=False
-        )
+        done = driven("run", *words, first=f"import os; os.environ['KVLITMUS_KILL'] = f'{{os.getpid()}}:{notes}'")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (report_in("r.json")["totals"]["items"], report_in("r.json")["failed"]) == (3, [])
     assert notes.read_text() == "killed\n"
