@@ -21,6 +21,7 @@ PAGES = pages()
 BY_TEST = {
     "README.md": "test_readme.py",
     "docs/check.md": "test_check_docs.py",
+    "docs/events.md": "conformance/test_event_streams.py",
     "docs/fuzz.md": "test_workflows.py",
     "docs/many-machines.md": "test_workflows.py",
     "docs/adapters.md": "test_adapters_page.py",
@@ -29,11 +30,12 @@ BY_TEST = {
     "docs/optimized.md": "optimized/test_page.py",
     "docs/sparse.md": "test_sparse_page.py",
     "docs/storage.md": "test_storage_page.py",
+    "docs/tape.md": "test_check_docs.py",
     "docs/tutorial.md": "test_tutorial.py",
     **{path: "test_guides.py" for path in PAGES if path.startswith("docs/guides/")},
 }
 """The pages of which a test does what they show, with that test."""
-YOURS = re.compile(r"(?:adapters[./])?my_\w+(?::\w+)?")
+YOURS = re.compile(r"(?:adapters[./])?my_\w+(?::\w+)?|exec:\./.+")
 """What a page calls a target of its reader's."""
 
 
@@ -58,7 +60,7 @@ def not_understood(line: str) -> str:
         return "" if (ROOT / program).is_file() else f"there is no {program}"
     elif program == "bash":
         return "" if (ROOT / words[1]).is_file() else f"there is no {words[1]}"
-    elif program not in ("", "pip", "pytest", "apt-get"):
+    elif program not in ("", "pip", "pytest", "apt-get", "cd", "c++"):
         return f"nobody knows {program}"
     return ""
 

@@ -357,7 +357,7 @@ def test_what_a_target_lacks_is_a_line_for_each_family(capsys: Capture) -> None:
         ("run mnie:target", "there is no module 'mnie' here or where Python looks"),
         ("replay", "the following arguments are required: FILE"),
         ("replay nowhere.json", "nowhere.json: No such file"),
-        ("replay known.toml", "not JSON"),
+        ("replay known.toml", "expected the header of a tape, got nothing"),
         ("rules TREE-3", "did you mean 'TREE-03'?"),
         ("rules lokc", "there is no rule or pack 'lokc'; did you mean 'lock'?"),
         ("rules --json --markdown", "not allowed with"),
@@ -416,8 +416,10 @@ def test_a_cache_that_can_not_be_made_is_3_in_the_report_as_well() -> None:
 def test_a_failure_of_another_version_says_which_rule_is_gone(capsys: Capture) -> None:
     main(["run", BROKEN, *ONE, "--steps", "0", "--rule", "LOCK-02"])
     file = next(Path(".kvlitmus/failures").iterdir())
-    data = json.loads(file.read_text())
-    file.write_text(json.dumps({**data, "rules": ["LOCK-2"]}))
+    header, *steps = file.read_text().splitlines()
+    data = json.loads(header)
+    data["finding"]["rules"] = ["LOCK-2"]
+    file.write_text("\n".join([json.dumps(data), *steps]) + "\n")
     capsys.readouterr()
     assert main(["replay", str(file)]) == 2
     assert "'rules': there is no rule 'LOCK-2'; did you mean 'LOCK-02'?" in capsys.readouterr().err

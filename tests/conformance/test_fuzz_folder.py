@@ -55,7 +55,7 @@ def test_whatever_lies_in_a_folder_is_set_aside_and_named_once(tmp_path: Path, k
     with Store(tmp_path / "it", said) as store:
         store.keep(entry(1))
         save_finding(store.findings, finding(number=1), "specimen", Options())
-        bad = store.folder / where / "POOL-01-12345678.json"
+        bad = store.folder / where / "POOL-01-1.jsonl"
         plant(kind, bad, victim)
         for _ in range(2):
             assert len(list(store.entries())) == 1
@@ -126,7 +126,7 @@ def test_what_can_not_be_moved_is_left_out_and_named_once(tmp_path: Path, monkey
     said = Said()
     with Store(tmp_path, said) as store:
         store.keep(entry(1))
-        bad = tmp_path / "corpus" / "bad.json"
+        bad = tmp_path / "corpus" / "bad.jsonl"
         bad.write_text("{")
         monkeypatch.setattr(Path, "rename", refuse)
         for _ in range(3):
@@ -138,7 +138,7 @@ def test_what_can_not_be_moved_is_left_out_and_named_once(tmp_path: Path, monkey
 def test_names_are_shown_without_what_controls_a_terminal(tmp_path: Path) -> None:
     said = Said()
     with Store(tmp_path, said) as store:
-        (tmp_path / "corpus" / "\x1b[2Jbad.json").write_text("{")
+        (tmp_path / "corpus" / "\x1b[2Jbad.jsonl").write_text("{")
         list(store.entries())
     assert len(said) == 1 and said[0].isprintable()
 
@@ -208,15 +208,15 @@ def test_whatever_is_in_a_journal_is_read(lines: list[bytes], tmp_path_factory: 
     assert all(0 <= number < 1e19 for number in found.values())
 
 
-@given(place=st.sampled_from(["config", "schedule", "origin", "kind", "format"]), value=JSON, deeper=st.booleans())
+@given(place=st.sampled_from(["config", "item", "origin", "kind", "format"]), value=JSON, deeper=st.booleans())
 def test_whatever_stands_in_a_kept_schedule_it_is_read_or_set_aside(
     place: str, value: object, deeper: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with Store(tmp_path_factory.mktemp("corpus"), Said()) as store:
         path = store.keep(entry(1))
         plain = json.loads(path.read_text())
-        if deeper and place == "schedule":
-            plain["schedule"][1][0] = value
+        if deeper and place == "item":
+            plain["item"]["schedule"][1][0] = value
         elif deeper and place == "config":
             plain["config"]["page_size"] = value
         else:

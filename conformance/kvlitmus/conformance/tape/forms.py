@@ -12,6 +12,7 @@ is told from what is:
 ``{"$": "Hit", "of": {…}}``                         a form of the ports, by its name
 ``{"$": "bytes", "of": base64}``                    bytes
 ``{"$": "text", "of": text}``                       a text where bytes are promised
+``{"$": "utf16", "of": base64}``                    a text with half a pair of UTF-16, which no file in UTF-8 may hold
 ``{"$": "float", "of": "nan"}``                     a number that JSON hasn't; ``"inf"``, ``"-inf"``
 ``{"$": "int", "of": "0x1f…"}``                     a whole number of more than a thousand bits
 ``{"$": "object", "of": n}``                        anything else, known by its number in the play
@@ -278,7 +279,9 @@ class Table(Form):
     def _takes(self, value: object) -> bool:
         if type(value) is not dict and not isinstance(value, types.MappingProxyType):
             return False
-        return not self.named or (all(type(one) is str for one in value) and RESERVED.isdisjoint(value))
+        return not self.named or (
+            all(type(one) is str and whole_text(one) for one in value) and RESERVED.isdisjoint(value)
+        )
 
     def _fits(self, told: Json) -> bool:
         if self.named:
@@ -387,8 +390,11 @@ ANYTHING = Anything()
 def odd(value: object, things: Things) -> Json:
     """A value that is not of the promised type, or a scalar: those are themselves."""
     kind = type(value)
-    if value is None or kind is bool or kind is str:
+    if value is None or kind is bool:
         return cast("Json", value)
+    if kind is str:
+        text = cast("str", value)
+        return text if whole_text(text) else {"$": "utf16", "of": base64.b64encode(halves(text)).decode()}
     if kind is int:
         number = cast("int", value)
         return number if number.bit_length() <= LONG_INT else {"$": "int", "of": hex(number)}
@@ -403,6 +409,22 @@ def odd(value: object, things: Things) -> Json:
         return tagged(value, things)
     finally:
         things.depth -= 1
+
+
+def whole_text(text: str) -> bool:
+    """Whether a text can be written in UTF-8."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def halves(text: str) -> bytes:
+    """A text in UTF-16, halves of pairs included."""
+    return text.encode("utf-16-le", "surrogatepass")
 
 
 def tagged(value: object, things: Things) -> Json:
@@ -478,6 +500,14 @@ def unpacked(of: Json) -> bytes:
         raise FormError("bytes in base64", of) from None
 
 
+def of_halves(of: Json) -> str:
+    """A text from UTF-16 in base64; raises :class:`FormError`."""
+    try:
+        return unpacked(of).decode("utf-16-le", "surrogatepass")
+    except UnicodeDecodeError:
+        raise FormError("a text in UTF-16, in base64", of) from None
+
+
 def number_of(of: Json, how: Callable[[str], object], words: str) -> object:
     """A number that is written as a text; raises :class:`FormError`."""
     try:
@@ -500,6 +530,7 @@ UNTAG: Mapping[str, Callable[[Json, Things], object]] = {
     "map": of_pairs,
     "bytes": lambda of, _: unpacked(of),
     "text": lambda of, _: of_text(of),
+    "utf16": lambda of, _: of_halves(of),
     "float": lambda of, _: number_of(of, float, '"nan", "inf" or "-inf"'),
     "int": lambda of, _: number_of(of, lambda text: int(text, 16), "a whole number in hexadecimal"),
 }
