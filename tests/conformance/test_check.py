@@ -12,8 +12,11 @@ from kvlitmus.conformance.history import playback
 from kvlitmus.conformance.history.forms import JUDGED_PORTS
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import PORTS, Config, capabilities_of
+from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import suits
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen import cache as specimen
+from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support.recorder import call, check, key, record, schedule, written
@@ -94,6 +97,21 @@ def test_litmus_tests_pass_and_two_calls_are_held_against_each_other(tmp_path: P
         ), test.id
         evaluated |= set(trace_checker.checker.counted())
     assert {"HASH-04", "HASH-05", "HASH-06", "POOL-19", "REQ-01"} <= evaluated
+
+
+def test_what_a_run_has_recorded_is_judged_like_what_a_logger_wrote(tmp_path: Path) -> None:
+    """Handles are named by the steps that gave them, looks are changes, and within a group there are none."""
+    mutant = all_mutants()["split-forgets-locks"]
+    for name, target in (("good", specimen.target), ("bad", mutant.target)):
+        recording = Recording(target)
+        item = Item(kind="random", config=Config(page_size=4), seed=0, ops=300)
+        result = engine.run_item(recording, item, Options(shrink_trials=0, reruns=0))
+        path = tmp_path / f"{name}.jsonl"
+        path.write_bytes(recording.record(item) or b"")
+        outcome = check(path, ignore_unknown=True).outcome
+        assert [one.finding.rules for one in outcome.findings] == [one.rules for one in result.findings]
+        assert bool(result.findings) == (name == "bad") and not outcome.error and not outcome.misuse
+        assert outcome.ignored.keys() <= {"plan_prefetch", "raw_array", "raw_match"}
 
 
 # -- mutants ---------------------------------------------------------------------------------------

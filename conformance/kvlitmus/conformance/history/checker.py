@@ -40,7 +40,7 @@ class TraceChecker(TraceState):
         """Judge one call, or one free group; whether to go on."""
         self.call = call
         act = actions.ACTIONS.get(call.method)
-        if act is None:
+        if act is None or call.args.get("host", ()) is None:
             self.outcome.ignored[call.method] = self.outcome.ignored.get(call.method, 0) + 1
             return True
         waiting = [call]

@@ -60,7 +60,7 @@ class Arguments(TypedDict, total=False):
     page_size: int
     prior: str | None
     ask: PrefetchAsk
-    host: tuple[HostCall, ...]
+    host: tuple[HostCall, ...] | None
     start: int
 
 
@@ -110,8 +110,10 @@ def numbers_in(value: object) -> Sequence[int]:
     return value if type(value) is tuple and value and type(value[0]) is int else ()
 
 
-def conversation(told: Json, operands: Operands) -> tuple[HostCall, ...]:
-    """What a planner asked the host's memory, and what it got, with what was available then."""
+def conversation(told: Json, operands: Operands) -> tuple[HostCall, ...] | None:
+    """What a planner asked the host's memory, and what it got, with what was available then; ``None``: not told."""
+    if type(told) is dict and told.keys() == {"lent"}:
+        return None  # what the planner did is told, but not what was available at each call
     if type(told) is not list:
         raise FormError("the calls to the host's memory, a list", told)
     form = Record(HostCall)

@@ -86,6 +86,8 @@ class Reader:
         self._operands = Operands(strict=True)
         self._lines = iter(self.tape)
         self._waiting: list[tape.Header | tape.Step] = []
+        self._grouped = False
+        self._last: Seen = {}
         try:
             self.header = self.opened()
         except TapeError:
@@ -134,7 +136,7 @@ class Reader:
             first = self.seen(found.looks)
         elif found is not None:
             self._waiting.append(found)
-        looks = frozenset(first)
+        looks, self._last = frozenset(first), first
         for look, port in (("available", "pool"), ("sizes", "counters"), ("view", "inspect")):
             if look in looks and port not in said.ports:
                 self.tape.odd(f"the port {port!r} among the ports, since {look!r} is looked at", sorted(said.ports))
@@ -182,6 +184,11 @@ class Reader:
             answer = None if raised is not None else CALLS[method].told(step.answer, self._operands)
         except FormError as error:
             self.tape.odd(error.expected, error.got)
+        if method in ("free_group_begin", "free_group_end"):
+            self._grouped = method == "free_group_begin"
+        if self._grouped:  # within a group nobody knows what is free: what was seen before it may stand for it
+            look = {**self._last, **look}
+        self._last = look
         missing = self.header.looks - look.keys() if raised is None and method not in UNWATCHED else ()
         if missing:
             self.tape.wrong(f"a look at {min(missing)!r} on this line, since the fresh cache was looked at", "none")

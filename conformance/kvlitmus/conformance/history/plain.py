@@ -64,6 +64,7 @@ def relations(now: Answered, earlier: Sequence[Answered]) -> list[tuple[HashCall
 def plan(trace: TraceState, call: Call) -> None:
     """``plan_prefetch(ask, host)``: the conversation with the host's memory, and what came of it."""
     checker, ask, host = trace.checker, call.args["ask"], call.args["host"]
+    assert host is not None
     asked = PlanPrefetch(ask)
     given = ", ".join(f"{name}={value}" for name, value in ask._asdict().items())
     checker.announce(f"plan_prefetch({given}) in {len(host)} calls to the host's memory", "plan_prefetch")

@@ -145,7 +145,10 @@ def notes(outcome: JudgedTrace, header: Header) -> Iterator[tuple[str, str]]:
         many = f"{mild} breach{'es' * (mild != 1)} of the contract after which judging went on"
         yield f"{many}, the first of them in line {first.line}: {first.kind}: {first.text}", "yellow"
     for method, times in sorted(outcome.ignored.items()):
-        yield f"{times:,} call{'s' * (times != 1)} of {harmless(method)!r} not judged, as --ignore-unknown asks", "dim"
+        yield (
+            f"{times:,} call{'s' * (times != 1)} of {harmless(method)!r} not judged: unknown, or not told in full",
+            "dim",
+        )
     if header.unjudged:
         yield f"no trace can be judged for the ports {', '.join(sorted(header.unjudged))} yet", "dim"
 
