@@ -44,13 +44,12 @@ class Composed:
         self._profile = profile
         self._running: dict[int, ComposedRequest] = {}
         self._made: list[str] = []
-        if hasattr(adapter, "reset"):
-            self.reset = self._reset
 
     def __getattr__(self, name: str) -> Any:
         if name in PAST_THEM:
             raise AttributeError(name)
-        return getattr(self._adapter, name)
+        found = getattr(self._adapter, name)
+        return self._reset if name == "reset" else found  # kept on the object it would hold all of this in a circle
 
     def _reset(self) -> None:
         self._running.clear()

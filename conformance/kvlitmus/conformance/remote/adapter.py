@@ -33,20 +33,21 @@ class RemoteCache:
 
     lent: what the suite has lent, in order; holds: the one of these that is asked where the cache doesn't say.
     seen: what came with the last answer and nobody has looked at yet, by look.  shown: what each look showed last, as
-    JSON and as the value.  asked: the looks after each method, as they were made the last time.
+    JSON and as the value.  asked: the looks after each method, as they were made the last time in such a
+    configuration, by whatever cache; behind no name all that ever were.
     """
 
     piped = True
     """What the checker knows such a cache by."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, asked: dict[str, list[str]]) -> None:
         self._line = line
         self._operands = Operands()
         self._lent: list[object] = []
         self._holds = -1
         self._seen: dict[str, Json] = {}
         self._shown: dict[str, tuple[Json, object]] = {}
-        self._asked: dict[str, list[str]] = {}
+        self._asked = asked
         self._now: list[str] = []
 
     def _call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
@@ -103,15 +104,22 @@ class RemoteCache:
     def _look(self, name: str, args: Sequence[object]) -> object:
         told, _ = CALLS[name].arguments(args, {}, self._operands)
         key = look_key(name, told)
-        if not args and name in RIDING and name not in self._now:
-            self._now.append(name)
+        rides = not args and name in RIDING
         if key in self._seen:
             seen = self._seen.pop(key)  # who looks again wants to see whether looking has changed anything
         else:
-            answer = self._line.ask({"call": name, "args": told})
+            message: Message = {"call": name, "args": told}
+            usual = self._asked.setdefault("", [])
+            if rides and (others := [one for one in usual if one != name]):
+                message["looks"] = cast("Json", others)  # whoever looks at one thing looks at all
+            answer = self._exchange(message)
             if "answer" not in answer:
                 return self._told(name, answer)
             seen = self._since(key, answer["answer"])
+            if rides and name not in usual:
+                usual.append(name)
+        if rides and name not in self._now:
+            self._now.append(name)
         if isinstance(seen, dict) and seen.keys() == {"raised"}:
             return self._told(name, seen)
         if key in self._shown and self._shown[key][0] == seen and name in RIDING:

@@ -107,7 +107,7 @@ class Line:
         line = bytes(self.said[:end])
         del self.said[: end + 1]
         try:
-            found = json.loads(line)
+            found = json.loads(line.decode())
         except (ValueError, RecursionError) as error:
             raise self.odd(f"was answered with what is no JSON ({harmless(error, 100)})", line) from None
         if self.said:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -29,7 +30,7 @@ Field = TypeVar("Field")
 PROTOCOL = 1
 """The version of what is spoken."""
 
-MANY = 4
+MANY = 6
 """With so many caches alive it is looked whether some are garbage that nobody has collected yet."""
 
 METHODS: Mapping[str, Sequence[str]] = {**PORTS, "lookup": ("match",)}
@@ -52,6 +53,7 @@ class RemoteTarget:
         self.command = tuple(command)
         self.name = harmless(" ".join(self.command), 200)
         self._idle: list[Line] = []
+        self._asked: defaultdict[Config, dict[str, list[str]]] = defaultdict(dict)
         self._alive: weakref.WeakSet[RemoteCache] = weakref.WeakSet()
         line, hello = self._started()
         self._idle.append(line)
@@ -66,12 +68,12 @@ class RemoteTarget:
     def make(self, config: Config) -> RemoteCache:
         """A fresh cache; raises :class:`Unsupported`, and :class:`RemoteFault` where the process fails at it."""
         if len(self._alive) >= MANY and not self._idle:
-            gc.collect()
+            gc.collect(1)  # a cache that was played on is not old; all generations cost as much as many plays
         line = self._idle.pop() if self._idle else self._started()[0]
         answer = line.ask({"make": to_json(config)})
         if "made" in answer:
             ports = self._ports(answer["ports"]) if "ports" in answer else self.ports
-            made = adapter_class(frozenset(name for port in ports for name in METHODS[port]))(line)
+            made = adapter_class(frozenset(name for port in ports for name in METHODS[port]))(line, self._asked[config])
             self._alive.add(made)
             weakref.finalize(made, self._idle.append, line).atexit = False
             return made
