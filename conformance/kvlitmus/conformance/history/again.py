@@ -25,6 +25,7 @@ from kvlitmus.conformance.tape.changes import Looks
 from kvlitmus.conformance.tape.forms import Form, FormError, Json, form_of
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
 from kvlitmus.conformance.tape.operands import Operands
+from kvlitmus.conformance.tape.recorder import DOING
 from kvlitmus.spec.interface.ranks import GroupLost
 
 PATIENCE = 20.0
@@ -90,7 +91,7 @@ class Played:
         self._answers: list[Any] = [None]
         self._seen: Counter[str] = Counter()
         self._shown: dict[str, tuple[Json, Any]] = {}
-        self._lent: Any = None
+        self._lent: dict[str, Any] = {}
         self._read: Read | None = None
         for name in methods:
             setattr(self, name, partial(self._look if name in LOOKS else self._answer, name))
@@ -115,7 +116,7 @@ class Played:
 
     def _answer(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if name in LENT:
-            self._lent = args[LENT[name]]
+            self._lent |= dict.fromkeys(DOING[name], args[LENT[name]])
         self._operands.step = number = self._operands.step + 1
         self._seen.clear()
         self._plays = [
@@ -209,7 +210,7 @@ class Played:
         else:
             asked, _ = DOES[what].given(cast("list[Json]", given[0]), {}, self._operands)
             try:
-                getattr(self._lent, what)(*asked)
+                getattr(self._lent[what], what)(*asked)
             except Exception:  # noqa: BLE001  storage that raises on demand: the recorded cache has met that
                 return
 
