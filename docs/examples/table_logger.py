@@ -25,7 +25,7 @@ class TableLogger:
         self._cache, self._looks, self._lock, self._busy = cache, looks, threading.RLock(), False
         self._number, self._last = 0, dict[str, str]()
         self._names: dict[int, tuple[Any, Any]] = {}  # of receipts, by their id
-        self._file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
+        self.file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
         self._write({"kind": "kvlitmus tape", "format": 1, **header})
         self._write({"looks": self._seen()})
 
@@ -78,16 +78,15 @@ class TableLogger:
 
     def _write(self, line: dict[str, Any]) -> None:
         kept = {name: one for name, one in line.items() if one or name not in ("args", "kwargs", "looks")}
-        self._file.write(json.dumps(kept, default=odd, separators=(",", ":")) + "\n")
-        self._file.flush()
+        self.file.write(json.dumps(kept, default=odd, separators=(",", ":")) + "\n")
+        self.file.flush()
 
 
 def plain(value: Any) -> Any:
     """A value as a tape has it: what has fields is an object, without those at their default."""
     if hasattr(value, "_asdict"):
-        usual = {} if type(value).__name__ == "Key" else value._field_defaults
-        fields = value._asdict().items()
-        return {name: plain(one) for name, one in fields if name not in usual or one != usual[name]}
+        usual, fields = {} if type(value).__name__ == "Key" else value._field_defaults, value._asdict().items()
+        return {name: plain(one) for name, one in fields if one != usual.get(name, usual)}
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return {name: plain(one) for name, one in value.items()}
     if isinstance(value, dict):  # such as places by where they end

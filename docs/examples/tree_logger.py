@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-LENT = {"attach": 0, "plan_prefetch": 1}  # calls that are handed storage or a host pool, and as which argument
+LENT = {"attach": 0, "plan_prefetch": 1}  # calls that are lent storage or a host pool, and as which argument
 SCALARS = (bool, int, float, str, type(None))
 HANDLES = 10_000  # so many handles are known by name; a match that is older can't be locked any more
 
@@ -25,7 +25,7 @@ class TreeLogger:
         self._cache, self._looks, self._lock, self._busy = cache, looks, threading.RLock(), False
         self._number, self._did, self._last = 0, list[Any](), dict[str, str]()
         self._names: dict[int, tuple[Any, Any]] = {}  # of handles and receipts, by their id
-        self._file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
+        self.file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
         self._write({"kind": "kvlitmus tape", "format": 1, **header})
         self._write({"looks": self._seen()})
 
@@ -82,8 +82,8 @@ class TreeLogger:
 
     def _write(self, line: dict[str, Any]) -> None:
         kept = {name: one for name, one in line.items() if one or name not in ("args", "kwargs", "did", "looks")}
-        self._file.write(json.dumps(kept, default=odd, separators=(",", ":")) + "\n")
-        self._file.flush()
+        self.file.write(json.dumps(kept, default=odd, separators=(",", ":")) + "\n")
+        self.file.flush()
 
 
 class Lent:
@@ -108,9 +108,8 @@ class Lent:
 def plain(value: Any) -> Any:
     """A value as a tape has it: what has fields is an object, without those at their default."""
     if hasattr(value, "_asdict"):
-        usual = {} if type(value).__name__ == "Key" else value._field_defaults
-        fields = {name: one for name, one in value._asdict().items() if name != "handle"}
-        return {name: plain(one) for name, one in fields.items() if name not in usual or one != usual[name]}
+        usual, fields = {} if type(value).__name__ == "Key" else value._field_defaults, value._asdict().items()
+        return {name: plain(one) for name, one in fields if name != "handle" and one != usual.get(name, usual)}
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     return [plain(one) for one in value] if isinstance(value, list | tuple | range) else value
