@@ -26,8 +26,9 @@ reference, the optimized cache, page stores, SGLang.
 ``crash_triage`` (why it died), ``integrity`` (whether a cache has changed the suite).
 
 Beside them: ``report/`` and ``schema/`` (what people and programs read), ``history/`` (recorded calls, judged without
-driving anything), ``fuzz/`` (campaigns guided by what schedules reach), ``vectors/`` (findings that became part of
-every run), ``cli/`` (the command), ``pytest_plugin/`` (one test per rule), ``support/`` (text, files).
+driving anything), ``fuzz/`` (campaigns guided by what schedules reach), ``shards/`` (runs on many machines),
+``vectors/`` (findings that became part of every run), ``cli/`` (the command), ``pytest_plugin/`` (one test per rule),
+``support/`` (text, files).
 
 The bugs that the suite is tested with are in ``kvlitmus.mutants``, apart from what users import.
 """
