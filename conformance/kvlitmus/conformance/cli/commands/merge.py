@@ -32,7 +32,11 @@ def main(args: argparse.Namespace) -> int:
     """Merge shards and report; returns the exit code."""
     started = time.monotonic()
     folders = folders_of(args.folders)
-    if campaigns := merging.campaigns_in(folders):
+    try:
+        campaigns = merging.campaigns_in(folders)
+    except OSError as error:
+        raise UsageError(f"{harmless(error.filename)}: {error.strerror}") from None
+    if campaigns:
         return merge_campaigns(campaigns, args)
     if args.into or args.issue:
         raise UsageError("--into and --issue are for shards of 'kvlitmus fuzz', and none are there")
