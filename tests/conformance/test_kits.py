@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.isolation.remote.kits import KITS, kit_folder
+from kvlitmus.conformance.isolation.remote.target import RemoteTarget
 from kvlitmus.conformance.isolation.supervisor import run_items
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.remote.kits import KITS, kit_folder
-from kvlitmus.conformance.remote.target import RemoteTarget
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.run.plan import items as plan_items

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from kvlitmus.conformance.isolation.remote.process import Line
+from kvlitmus.conformance.isolation.remote.target import RemoteTarget
 from kvlitmus.conformance.isolation.supervisor import Limits, probe, run_items
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.remote.process import Line
-from kvlitmus.conformance.remote.target import RemoteTarget
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.run.targets import TargetError, UnknownTarget, load_target, resolve_target
@@ -96,7 +96,7 @@ FAULTS = {
 def test_what_a_process_does_in_a_call_is_a_verdict(
     kind: str, rule: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvlitmus.conformance.remote.process.GRACE_SECONDS", 0.2 if kind == "closes" else 5.0)
+    monkeypatch.setattr("kvlitmus.conformance.isolation.remote.process.GRACE_SECONDS", 0.2 if kind == "closes" else 5.0)
     result = judged(kind)
     assert not result.error
     (finding,) = result.findings

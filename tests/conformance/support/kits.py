@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.remote.kits import BUILDS, KITS
+from kvlitmus.conformance.isolation.remote.kits import BUILDS, KITS
 from tests.support.pages import DOCS, blocks
 from tests.test_layout import ROOT
 

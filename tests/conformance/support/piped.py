@@ -18,8 +18,8 @@ if __name__ == "__main__":
 
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.history.playback import exception_of
+from kvlitmus.conformance.isolation.remote.apart import APART
 from kvlitmus.conformance.ports import PORTS, Unsupported, capabilities_of
-from kvlitmus.conformance.remote.apart import APART
 from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.run.results import config_from_json, to_json
 from kvlitmus.conformance.run.targets import load_target, resolve_target

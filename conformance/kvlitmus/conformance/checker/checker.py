@@ -23,9 +23,9 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import LED, TierObserver, begun
+from kvlitmus.conformance.isolation.remote.apart import PIPED
 from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, capabilities_in
 from kvlitmus.conformance.ports.compose import Composed, with_requests
-from kvlitmus.conformance.remote.apart import PIPED
 from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec.components.state import components_at_first
 from kvlitmus.spec.interface import Begun, Hit

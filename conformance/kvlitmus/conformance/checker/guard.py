@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, cast
 
+from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.ports import Begun, Hit, Stored, Unsupported
-from kvlitmus.conformance.remote.fault import RemoteFault
 from kvlitmus.conformance.support.bounds import MAX_COUNT, MAX_SLOT, UNORDERED
 from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer, whether

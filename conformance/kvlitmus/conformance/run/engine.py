@@ -25,10 +25,10 @@ from kvlitmus.conformance.generate.schedule import Op, draw, table
 from kvlitmus.conformance.generate.shrink import NOT_AGAIN, Case, Failed, Shrunk, shrink
 from kvlitmus.conformance.generate.transcript import COMPOSITE, Transcript
 from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
+from kvlitmus.conformance.isolation.remote.apart import PIPED, UNSEEN
+from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of, unasked
-from kvlitmus.conformance.remote.apart import PIPED, UNSEEN
-from kvlitmus.conformance.remote.fault import RemoteFault
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import harmless, type_name

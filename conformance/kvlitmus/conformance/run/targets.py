@@ -3,8 +3,8 @@
 A target is named by a short name of the table below, or, for anybody's own, as ``module:attribute`` with the current
 folder importable, or as ``folder/file.py:attribute`` with that folder importable too.  Without an attribute it is the
 one target that the module has.  ``exec:./program argument`` is a program that speaks for a cache in any language
-(:mod:`~kvlitmus.conformance.remote`); no shell reads it.  Nothing is imported here until :func:`load_target` is called;
-that is the business of a worker process, which may be another Python than this one.
+(:mod:`~kvlitmus.conformance.isolation.remote`); no shell reads it.  Nothing is imported here until
+:func:`load_target` is called; that is the business of a worker process, which may be another Python than this one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FILE = re.compile(r"(.*\.py)(?::(.*))?", re.DOTALL)
 EXEC = "exec:"
 """What a target begins with that is a program."""
 
-REMOTE = "kvlitmus.conformance.remote.target"
+REMOTE = "kvlitmus.conformance.isolation.remote.target"
 """The module that speaks with programs."""
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import add_color, add_target
-from kvlitmus.conformance.remote.kits import KITS
+from kvlitmus.conformance.isolation.remote.kits import KITS
 
 RUN_EXAMPLES = """\
 examples:

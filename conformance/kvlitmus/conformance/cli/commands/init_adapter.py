@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from kvlitmus.conformance.cli.commands.common import UsageError, split
+from kvlitmus.conformance.isolation.remote.kits import BUILDS, KITS, kit_folder
 from kvlitmus.conformance.ports.template import USUAL, Port, all_ports, generate
 from kvlitmus.conformance.ports.template_words import wrapped
-from kvlitmus.conformance.remote.kits import BUILDS, KITS, kit_folder
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import closest, harmless
 

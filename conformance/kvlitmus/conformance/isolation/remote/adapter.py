@@ -7,8 +7,8 @@ from functools import cache
 from typing import cast
 
 from kvlitmus.conformance.history.playback import exception_of
-from kvlitmus.conformance.remote.fault import RemoteFault
-from kvlitmus.conformance.remote.process import Line
+from kvlitmus.conformance.isolation.remote.fault import RemoteFault
+from kvlitmus.conformance.isolation.remote.process import Line
 from kvlitmus.conformance.support.text import raised_text, shown
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE, TURNS, look_key
 from kvlitmus.conformance.tape.changes import changed

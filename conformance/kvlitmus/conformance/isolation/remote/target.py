@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+from kvlitmus.conformance.isolation.remote.adapter import RemoteCache, adapter_class
+from kvlitmus.conformance.isolation.remote.apart import APART
+from kvlitmus.conformance.isolation.remote.fault import RemoteFault
+from kvlitmus.conformance.isolation.remote.process import Line
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported
-from kvlitmus.conformance.remote.adapter import RemoteCache, adapter_class
-from kvlitmus.conformance.remote.apart import APART
-from kvlitmus.conformance.remote.fault import RemoteFault
-from kvlitmus.conformance.remote.process import Line
 from kvlitmus.conformance.run.plan import KINDS
 from kvlitmus.conformance.run.results import config_from_json, profile_from_json, to_json
 from kvlitmus.conformance.run.targets import TargetError

@@ -19,7 +19,7 @@ from time import monotonic, sleep
 from typing import IO, Any
 
 from kvlitmus.conformance.isolation.process import LINE_BYTES, OUTPUT_BYTES, Death, kill_group, kill_marked, status_of
-from kvlitmus.conformance.remote.fault import RemoteFault
+from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.support.text import harmless
 
 GRACE_SECONDS = 2.0
