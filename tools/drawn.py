@@ -49,10 +49,16 @@ def name_of(path: str) -> str:
     return f"{path.removesuffix(SUFFIX)}.html"
 
 
+def found() -> dict[str, Path]:
+    """Every counterexample, by the path of its page below ``docs/``."""
+    every = sorted(FOLDER.glob(f"*/*{SUFFIX}"))
+    return {name_of(path.relative_to(ROOT / "docs").as_posix()): path for path in every}
+
+
 def pages() -> Iterator[tuple[str, str]]:
     """All pages: the path below ``docs/``, and the text."""
-    for path in sorted(FOLDER.glob(f"*/*{SUFFIX}")):
-        yield name_of(path.relative_to(ROOT / "docs").as_posix()), page_of(path)
+    for name, path in found().items():
+        yield name, page_of(path)
 
 
 def picture(file: Path) -> None:

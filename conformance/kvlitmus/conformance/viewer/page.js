@@ -207,7 +207,11 @@ function go(number, of = play) {
   $("at").value = String(at);
   $("at").setAttribute("aria-valuetext", `step ${at}`);
   const link = meta.plays.length > 1 ? `#finding=${play + 1}&step=${at}` : `#step=${at}`;
-  if (location.hash !== link) history.replaceState(null, "", link);
+  try {
+    if (location.hash !== link) history.replaceState(null, "", link);
+  } catch {
+    // inside of another page there is no address of its own
+  }
   if (steps) return draw(play, at);
   $("where").textContent = "its steps are not on record";
   for (const one of document.querySelectorAll(".play")) one.hidden = one.dataset.play !== String(of);
