@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.history.streams import mirror
+from kvlitmus.conformance.history.streams.capture import MAX_BATCH, is_stream
+from kvlitmus.conformance.history.streams.forms import Batch, events_of
+from kvlitmus.conformance.history.streams.judge import JudgedStream, StreamJudge
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.conformance.streams import mirror
-from kvlitmus.conformance.streams.capture import MAX_BATCH, is_stream
-from kvlitmus.conformance.streams.forms import Batch, events_of
-from kvlitmus.conformance.streams.judge import JudgedStream, StreamJudge
 from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.published import PACKED, SIZE, Told, as_lines, as_messages, events_in, legal, written
 from tests.support.pages import DOCS, follow

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from kvlitmus.conformance.history.streams.capture import Capture
+from kvlitmus.conformance.history.streams.forms import Batch, KvEvent, Removed, Stored
+from kvlitmus.conformance.history.streams.judge import JudgedStream, StreamJudge
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.conformance.streams.capture import Capture
-from kvlitmus.conformance.streams.forms import Batch, KvEvent, Removed, Stored
-from kvlitmus.conformance.streams.judge import JudgedStream, StreamJudge
 from kvlitmus.spec.parts import all_rules
 
 ROOT = Path(__file__).resolve().parents[2]

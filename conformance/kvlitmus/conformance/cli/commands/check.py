@@ -16,9 +16,9 @@ from kvlitmus.conformance.history import verdict
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.lines import Header, Reader
 from kvlitmus.conformance.history.state import JudgedTrace, Misuse
+from kvlitmus.conformance.history.streams.capture import is_stream, peeked
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
-from kvlitmus.conformance.streams.capture import is_stream, peeked
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version

@@ -11,12 +11,12 @@ from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.cli.commands.located import BATCHES, STEP, Progress, explained
 from kvlitmus.conformance.cli.commands.run import now
+from kvlitmus.conformance.history.streams import verdict
+from kvlitmus.conformance.history.streams.capture import Capture, StreamError
+from kvlitmus.conformance.history.streams.judge import StreamJudge
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
-from kvlitmus.conformance.streams import verdict
-from kvlitmus.conformance.streams.capture import Capture, StreamError
-from kvlitmus.conformance.streams.judge import StreamJudge
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NoReturn, cast
 
-from kvlitmus.conformance.streams.forms import Batch, FormError, Plain, events_of, parts_of, publisher_of
+from kvlitmus.conformance.history.streams.forms import Batch, FormError, Plain, events_of, parts_of, publisher_of
 from kvlitmus.conformance.support.text import harmless, shown
 
 MAX_BATCH = 64 << 20

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kvlitmus.conformance.streams.forms import WHOLE, Batch, Cleared, Removed, Stored
+from kvlitmus.conformance.history.streams.forms import WHOLE, Batch, Cleared, Removed, Stored
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix import batches

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kvlitmus.conformance.history.streams.judge import CAPABILITIES, ENTRIES, EVENTS, ORDER, WHOLE, StreamJudge
 from kvlitmus.conformance.history.verdict import OPTIONS
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.results import ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, conclude, exit_code
-from kvlitmus.conformance.streams.judge import CAPABILITIES, ENTRIES, EVENTS, ORDER, WHOLE, StreamJudge
 from kvlitmus.spec.law.rule import Rule
 
 JUDGED = {*WHOLE, ORDER, ENTRIES}

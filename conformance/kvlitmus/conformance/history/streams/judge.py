@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.history.state import Located
+from kvlitmus.conformance.history.streams.forms import Batch, Cleared, KvEvent, Removed, Stored
+from kvlitmus.conformance.history.streams.mirror import BlockNames, Publisher, shown
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run.results import Finding
-from kvlitmus.conformance.streams.forms import Batch, Cleared, KvEvent, Removed, Stored
-from kvlitmus.conformance.streams.mirror import BlockNames, Publisher, shown
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.law.facts import UNKNOWN, Facts
 from kvlitmus.spec.law.plan import value_of

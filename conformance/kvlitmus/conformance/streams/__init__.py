@@ -1,8 +1,0 @@
-"""Streams of KV events: what engines publish for routers, captured to a file, and judged without the cache.
-
-* :mod:`~kvlitmus.conformance.streams.forms` reads a batch of events as vLLM, SGLang and Dynamo understand it;
-* :mod:`~kvlitmus.conformance.streams.capture` reads files of them: msgpack or JSON Lines;
-* :mod:`~kvlitmus.conformance.streams.mirror` is what a router knows that has heard them;
-* :mod:`~kvlitmus.conformance.streams.judge` has them judged, batch by batch;
-* :mod:`~kvlitmus.conformance.streams.verdict` makes the report.
-"""
