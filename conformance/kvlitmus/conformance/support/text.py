@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kvlitmus.spec.words.text import LONGEST, closest, harmless, raised_text, shown, type_name
 
 __all__ = ["LONGEST", "closest", "harmless", "page_text", "raised_text", "shown", "type_name"]
@@ -15,3 +17,11 @@ def page_text(value: bytes | None) -> str:
     if not rest or len(head) > 20:
         return f"{len(value)} bytes that nobody put" if value else "no bytes"
     return harmless(head.decode("ascii", "replace"))
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def whole_text(text: str) -> bool:
+    """Whether a text can be written in UTF-8: no half of a pair of UTF-16 is in it."""
+    return text.isascii() or _HALF.search(text) is None

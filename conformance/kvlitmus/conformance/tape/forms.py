@@ -34,6 +34,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, Protocol, TypeAlias, cast, get_type_hints
 
+from kvlitmus.conformance.support.text import whole_text
 from kvlitmus.spec.interface import cache as flat
 from kvlitmus.spec.interface import components, plans, ranks, sparse, stores, tiers
 from kvlitmus.spec.words.units import Key
@@ -394,7 +395,11 @@ def odd(value: object, things: Things) -> Json:
         return cast("Json", value)
     if kind is str:
         text = cast("str", value)
-        return text if whole_text(text) else {"$": "utf16", "of": base64.b64encode(halves(text)).decode()}
+        return (
+            text
+            if whole_text(text)
+            else {"$": "utf16", "of": base64.b64encode(text.encode("utf-16-le", "surrogatepass")).decode()}
+        )
     if kind is int:
         number = cast("int", value)
         return number if number.bit_length() <= LONG_INT else {"$": "int", "of": hex(number)}
@@ -409,22 +414,6 @@ def odd(value: object, things: Things) -> Json:
         return tagged(value, things)
     finally:
         things.depth -= 1
-
-
-def whole_text(text: str) -> bool:
-    """Whether a text can be written in UTF-8."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def halves(text: str) -> bytes:
-    """A text in UTF-16, halves of pairs included."""
-    return text.encode("utf-16-le", "surrogatepass")
 
 
 def tagged(value: object, things: Things) -> Json:
