@@ -508,7 +508,9 @@ def on_files(files: Any, *, config: Any) -> Any:
     sys.path[:0] = ROOMS  # MkDocs takes back what a hook has changed there while it was loaded
     for path, text in (pages() | {"matrix.md": matrix.page()}).items():
         files.append(File.generated(config, path, content=text))
-    for path, content in (*drawn.pages(), *judge_page.assets().items()):
+    for path, text in drawn.pages():
+        files.append(File.generated(config, path, content=text))
+    for path, content in judge_page.assets().items():
         files.append(File.generated(config, path, content=content))
     return files
 
