@@ -19,6 +19,7 @@ from kvlitmus.conformance.run.plan import items as plan_items
 from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.conformance.run.targets import resolve_target
 from tests.conformance.support.kits import TWINS, built, find_tools, twin
+from tests.support.night import by_turns
 
 CONFIGS = (Config(page_size=4, pages=16), Config())
 
@@ -115,7 +116,7 @@ def test_a_cache_passes_its_packs(command: tuple[str, ...], tmp_path: Path) -> N
         assert (result.findings, result.error) == ([], "")
 
 
-@pytest.mark.parametrize(("lang", "slip"), [(lang, slip) for lang, slips in SLIPS.items() for slip in slips])
+@pytest.mark.parametrize(("lang", "slip"), by_turns((lang, slip) for lang, slips in SLIPS.items() for slip in slips))
 def test_a_slip_is_found_as_in_process(
     lang: str, slip: str, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
