@@ -20,6 +20,7 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.run.targets import TargetError, UnknownTarget, load_target, resolve_target
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support import rude
 from tests.support.processes import eventually
 
@@ -204,3 +205,31 @@ def test_an_answer_may_be_longer_than_a_pipe_and_so_may_a_question() -> None:
     long = {"key": "é" * 500_000}
     assert line.ask(long) == long
     line.close()
+
+
+# -- judged as in process -------------------------------------------------------------------------
+
+BY_DAY = ("extend-past-committed",)
+"""Mutants that are played over a pipe."""
+
+SEEDS = range(6)
+
+
+def compared(id: str) -> int:
+    """Play schedules of a mutant until one shows it, and that one over a pipe as well; how many showed it."""
+    mutant = all_mutants()[id]
+    for config in mutant.configs:
+        for seed in SEEDS:
+            item = Item(kind="random", config=config, seed=seed, ops=60)
+            here = run_item(mutant.target, item, OPTIONS)
+            if here.findings:
+                there = run_item(piped(f"kvlitmus.mutants.run:by_name.{id.replace('-', '_')}"), item, OPTIONS)
+                assert [one.rules for one in there.findings] == [one.rules for one in here.findings]
+                assert [one.calls for one in there.findings] == [one.calls for one in here.findings]
+                return 1
+    return 0
+
+
+@pytest.mark.parametrize("id", BY_DAY)
+def test_a_mutant_is_found_over_a_pipe_by_the_same_rule_in_the_same_call(id: str) -> None:
+    assert compared(id)
