@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import lzma
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.generate.schedule import draw
 from kvlitmus.conformance.history import again
+from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, items
@@ -105,3 +108,34 @@ def test_a_run_records_its_steps(tmp_path: Path, capsys: pytest.CaptureFixture[s
     outcome = again.judge(path)
     assert outcome.items >= 1 and outcome.evaluated["POOL-12"] and not outcome.broken
     assert outcome.header.target == "specimen"
+
+
+@pytest.mark.parametrize("id", ["", "added-is-told-twice"])
+def test_check_judges_what_a_run_has_recorded_of_any_cache(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], id: str
+) -> None:
+    chosen = [item for item in some_items() if item.config.tiered and item.kind == "litmus"][::8]
+    cache = target
+    if id:
+        mutant = all_mutants()[id]
+        cache, about = mutant.target, set(mutant.kills)
+        chosen = [one for one in some_items() if one.kind == "litmus" and about & set(litmus_of(one.name).rules)][:4]
+    path, results = recorded(tmp_path, cache, chosen)
+    broken = {rule for one in results for finding in one.findings for rule in finding.rules}
+    assert main(["check", str(path)]) == bool(broken) == bool(id)
+    out = capsys.readouterr().out
+    assert f"\nrules: {len(broken)} violated, " in out and all(f"{rule} " in out for rule in broken)
+    judged, total = re.findall(r"^steps: ([\d,]+) of ([\d,]+) judged$", out, re.MULTILINE)[0]
+    assert judged == total
+
+
+def test_steps_that_are_not_made_again_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    item = Item(kind="random", config=CONFIGS[0], seed=0, ops=60)
+    path, _ = recorded(tmp_path, target, [item])
+    lines = lzma.decompress(path.read_bytes()).splitlines(keepends=True)
+    at = next(at for at, line in enumerate(lines) if at > 20 and b'"args":' in line)
+    lines[at] = lines[at].replace(b'"args":[', b'"args":[12345,')
+    path.write_bytes(b"".join(lines))
+    assert main(["check", str(path), "--json"]) == 4
+    told = json.loads(capsys.readouterr().out)
+    assert 10 < told["judged"] < told["total"] and list(told["ended"]) == [item.id] and not told["broken"]

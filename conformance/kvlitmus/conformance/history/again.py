@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -39,10 +39,14 @@ class NotRecorded(NotImplementedError):
 
 
 class Play:
-    """One recorded play, and how far it has been answered; ``looks``: what was looked at after the step where it is."""
+    """One recorded play, and how far it has been answered.
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    ``looks``: what was looked at after the step where it is.  ``reached``: is told of each step that it comes to.
+    """
+
+    def __init__(self, steps: Sequence[Step], reached: Callable[[int], None]) -> None:
         self._steps = {one.number: one for one in steps}
+        self._reached = reached
         self._changes = Looks()
         self.looks: dict[str, list[Json]] = {}
         self.go_on(0)
@@ -54,6 +58,7 @@ class Play:
     def go_on(self, number: int) -> None:
         """The play is after this step now."""
         step = self._steps.get(number)
+        self._reached(number)
         self.looks = self._changes.read(step.looks) if step is not None else {}
 
 
@@ -270,13 +275,23 @@ class Again:
 
     def __init__(self, record: Record) -> None:
         self._record = record
+        self._reached = [0] * len(record.plays)
         header, _ = record.plays[0]
         self._methods = [*(name for port in sorted(header.ports) for name in PORTS[port]), *header.methods]
         self.profile = header.profile
 
     def make(self, config: Config) -> Played:
         """The cache as it was recorded, from the beginning."""
-        return Played(self._methods, [Play(steps) for _, steps in self._record.plays])
+        plays = [Play(steps, partial(self._come, at)) for at, (_, steps) in enumerate(self._record.plays)]
+        return Played(self._methods, plays)
+
+    def _come(self, play: int, number: int) -> None:
+        self._reached[play] = max(self._reached[play], number)
+
+    @property
+    def judged(self) -> int:
+        """How many of the recorded steps were made again."""
+        return sum(self._reached)
 
 
 def records(reader: TapeReader) -> Iterator[Record]:
@@ -301,6 +316,7 @@ def records(reader: TapeReader) -> Iterator[Record]:
 class JudgedSteps:
     """What came of recorded steps.
 
+    ``steps``: calls that were judged.  ``judged``, ``total``: of the tape's steps those that were made again, and all.
     ``broken``: rules, each with the first item that breaks it.  ``evaluated``: how often each rule was.  ``ended``:
     items that could not be judged to their end, each with the reason.
     """
@@ -308,6 +324,8 @@ class JudgedSteps:
     header: Header
     items: int = 0
     steps: int = 0
+    judged: int = 0
+    total: int = 0
     broken: dict[str, str] = field(default_factory=dict)
     evaluated: Counter[str] = field(default_factory=Counter)
     ended: dict[str, str] = field(default_factory=dict)
@@ -319,8 +337,11 @@ def judge(path: Path) -> JudgedSteps:
         outcome = JudgedSteps(header=reader.header)
         options = Options(force_misuse=reader.header.force_misuse, shrink_trials=0)
         for record in records(reader):
-            result = engine.run_item(Again(record), record.item, options)
+            target = Again(record)
+            result = engine.run_item(target, record.item, options)
             outcome.items += 1
+            outcome.judged += target.judged
+            outcome.total += sum(max((one.number for one in steps), default=0) for _, steps in record.plays)
             outcome.steps += result.steps
             outcome.evaluated += result.evaluated
             for finding in result.findings:

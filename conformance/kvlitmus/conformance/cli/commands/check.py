@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kvlitmus.conformance.cli.commands import check_events, common
+from kvlitmus.conformance.cli.commands import check_events, check_runs, common
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.cli.commands.located import STEP, Progress, explained, window
 from kvlitmus.conformance.cli.commands.run import now
@@ -37,6 +37,8 @@ def main(args: argparse.Namespace) -> int:
     chosen = common.pick_rules(args.rule, args.pack)
     style = style_of(sys.stdout, args.color, verbose=args.verbose)
     try:
+        if check_runs.is_run(args.file):
+            return check_runs.main(args, chosen)
         with Reader(args.file, ignore_unknown=args.ignore_unknown) as reader:
             trace_checker = judged(reader, args, len(chosen), frozenset(all_rules().keys() - chosen.keys()), style)
     except TapeError as error:

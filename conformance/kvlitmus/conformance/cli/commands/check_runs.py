@@ -1,0 +1,80 @@
+"""``kvlitmus check`` of what a run has recorded: the items are played again, and the cache answers as it did then.
+
+So every kind of cache is judged: with a host tier, storage, jobs, components, ranks, sparse rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kvlitmus.conformance.history import again
+from kvlitmus.conformance.history.again import JudgedSteps
+from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.tape.lines import TapeError, TapeReader
+from kvlitmus.spec.law.rule import Rule
+
+MOST = 20
+"""Maximum number of items that are named which could not be judged to their end."""
+
+HOLDS, BROKEN, INCOMPLETE = 0, 1, 4
+
+
+def is_run(file: str) -> bool:
+    """Whether a file is the tape of a run: its header says which item was played."""
+    if file == "-":
+        return False
+    try:
+        with TapeReader(file) as reader:
+            return reader.header.item is not None
+    except TapeError:
+        return False
+
+
+def main(args: argparse.Namespace, rules: dict[str, Rule]) -> int:
+    """Judge the tape, and report; returns the exit code.  Raises :class:`TapeError`."""
+    style, started = style_of(sys.stdout, args.color), time.monotonic()
+    outcome = again.judge(Path(args.file))
+    broken = {rule: item for rule, item in sorted(outcome.broken.items()) if rule in rules}
+    code = BROKEN if broken else INCOMPLETE if outcome.judged < outcome.total or not outcome.judged else HOLDS
+    if args.json:
+        told = {"items": outcome.items, "judged": outcome.judged, "total": outcome.total, "ended": outcome.ended}
+        print(json.dumps({**told, "broken": broken, "exit_code": code}, indent=1))
+        return code
+    for line in render(outcome, broken, rules, args.file, style):
+        print(line)
+    print(style.paint(f"{time.monotonic() - started:.1f} s", "dim"))
+    print(f"exit {code}: {MEANING[code]}")
+    return code
+
+
+MEANING = {
+    HOLDS: "every rule that was evaluated holds, on all steps",
+    BROKEN: "a rule is violated",
+    INCOMPLETE: "what was judged holds, but not every step was judged",
+}
+
+
+def render(
+    outcome: JudgedSteps, broken: dict[str, str], rules: dict[str, Rule], file: str, style: Style
+) -> Iterator[str]:
+    """All lines of the report but the last."""
+    header = outcome.header
+    cache = style.paint(harmless(header.target or header.cache or "a recorded cache", 100), "bold")
+    yield f"judging {harmless(file)} of {cache}: a run of {outcome.items} item{'s' * (outcome.items != 1)}"
+    for rule, item in broken.items():
+        yield ""
+        yield style.paint(f"{rule} {rules[rule].title}", "bold", "red")
+        yield from style.wrap(rules[rule].text, "  ")
+        yield f"  first broken in {harmless(item, 200)}"
+    yield ""
+    for item, why in list(outcome.ended.items())[:MOST]:
+        yield from (style.paint(line, "yellow") for line in style.wrap(f"{harmless(item, 200)}: {harmless(why)}", "  "))
+    evaluated = sum(1 for rule in rules if outcome.evaluated[rule])
+    yield f"rules: {len(broken)} violated, {evaluated} of {len(rules)} evaluated"
+    yield f"steps: {outcome.judged:,} of {outcome.total:,} judged"
