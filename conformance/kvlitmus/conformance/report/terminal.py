@@ -123,8 +123,9 @@ def pack_lines(run: Run, names: Sequence[str], verdicts: Sequence[RuleVerdict], 
     worst = max(tally, key=WORSE.index)
     mark = style.paint(style.symbol(LOOK[worst][0]), LOOK[worst][1])
     counts = ", ".join(f"{tally[name]} {words(name)}" for name in LOOK if tally[name])
-    reasons = {one.reason for one in verdicts if said(run, one) == "not_applicable"}
-    why = f": {min(reasons, key=len)}{', …' if len(reasons) > 1 else ''}" if reasons and not style.verbose else ""
+    given = {one.reason for one in verdicts if said(run, one) == "not_applicable"}
+    reasons = sorted(given, key=lambda one: (len(one), one))
+    why = f": {reasons[0]}{', …' if len(reasons) > 1 else ''}" if reasons and not style.verbose else ""
     lines = style.wrap(", ".join(names), " " * 4)
     name = f"{lines.pop().strip():<9}"
     room = style.width - len(f"  x {name} {counts}") - 1
