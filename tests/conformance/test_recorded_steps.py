@@ -54,6 +54,15 @@ def test_steps_are_judged_again_as_they_were(tmp_path: Path) -> None:
     assert dict(outcome.evaluated) == dict(sum((one.evaluated for one in results), start=type(outcome.evaluated)()))
 
 
+def test_storage_is_still_lent_when_something_else_was(tmp_path: Path) -> None:
+    """Of two things that are lent each does what it did: a plan of a prefetch, and the storage from the beginning."""
+    item = Item(kind="random", config=TIER_CONFIGS[0], seed=0, ops=120)
+    path, (result,) = recorded(tmp_path, target, [item])
+    outcome = again.judge(path)
+    assert outcome.broken == {} == outcome.ended and outcome.evaluated["BACKUP-08"] > 0
+    assert outcome.steps == result.steps
+
+
 @pytest.mark.parametrize("id", ["split-forgets-locks", "added-is-told-twice", "prefetch-unchecked-allocation"])
 def test_what_was_broken_is_broken_again(tmp_path: Path, id: str) -> None:
     mutant = all_mutants()[id]
