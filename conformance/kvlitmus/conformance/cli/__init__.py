@@ -116,6 +116,11 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
         arguments.add_diff,
         arguments.DIFF_EXAMPLES,
     ),
+    "compare": (
+        "play the same calls on two caches: is the second the first?",
+        arguments.add_compare,
+        arguments.COMPARE_EXAMPLES,
+    ),
     "fuzz": (
         "search for violations for hours, guided by coverage",
         arguments.add_fuzz,

@@ -95,6 +95,8 @@ def checker_of(violation: Violation) -> Checker:
 def build_checker(target: Any, config: Config, options: Options, run: CurrentRun) -> Checker:
     """The same, as part of a play that is going on."""
     adapter, profile = make_adapter(target, config, run)
+    if options.without:
+        adapter = MethodMask(adapter, options.without)
     kind = run.checker_type or Checker
     try:
         checker = kind(

@@ -62,7 +62,7 @@ class Options:
     """How items are judged: depth of observation, muted rules, whether misuse is forced, how hard to shrink.
 
     ``shrink_seconds`` is a net for targets that hang; what decides is ``shrink_trials``.  ``record``: the folder in
-    which the steps are recorded, if any.
+    which the steps are recorded, if any.  ``without``: methods that adapters are treated as not having.
     """
 
     depth: int = 3
@@ -72,6 +72,7 @@ class Options:
     shrink_trials: int = TRIALS
     shrink_seconds: float = SAFETY
     record: str = ""
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -237,7 +238,7 @@ def item_from_json(data: Any, config: Config | None = None) -> Item:
 
 def options_from_json(data: dict[str, Any]) -> Options:
     """Options from plain data."""
-    return Options(**{**data, "muted": frozenset(data["muted"])})
+    return Options(**{**data, **{name: frozenset(data[name]) for name in ("muted", "without")}})
 
 
 def finding_from_json(data: dict[str, Any]) -> Finding:

@@ -41,7 +41,7 @@ WATCHED = 64
 """So many returned lists are looked at after each call: has the cache written into them since?"""
 
 SEEDS = 1
-"""Of the drawn schedules of each configuration so many are recorded; of litmus tests and vectors all."""
+"""Of the drawn schedules of each configuration so many are recorded; of all else each one."""
 
 MOST_TAPE = 1 << 18
 """A finding keeps its steps if they take no more bytes than that."""
@@ -54,7 +54,7 @@ _BYTES, _NUMBERS = form_of(bytes), form_of(Sequence[int])
 
 def wanted(item: Item) -> bool:
     """Whether an item is part of the recorded share."""
-    return (item.kind == "random" and item.seed < SEEDS) or item.kind in ("litmus", "vector")
+    return (item.kind == "random" and item.seed < SEEDS) or item.kind in ("litmus", "vector", "schedule")
 
 
 class Turning:

@@ -316,6 +316,56 @@ def add_diff(parser: argparse.ArgumentParser) -> None:
     add_color(parser)
 
 
+COMPARE_EXAMPLES = """\
+examples:
+  kvlitmus compare my_cache:target exec:./my-cache     is the rewritten core the old one?
+  kvlitmus compare before.jsonl.xz my_cache:target     what was recorded by 'run --record', and the cache now
+  kvlitmus compare before.jsonl.xz after.jsonl.xz      two records, without any cache
+  kvlitmus compare a:target b:target --tape finding.jsonl
+
+Both get the same calls, by the ports that both have. Where they first part is told with the call, both answers and what
+was seen, and by whose right: a difference in law (a rule that one of them breaks), a legal choice (a field of the
+profile), or a freedom (the rules leave it open). Which free slots were taken, and what jobs and pages are called, is no
+difference.
+
+exit codes:
+  0 the same in all that was compared                  1 they part
+  2 wrong usage                                        3 a target or the harness failed
+  4 nothing could be compared                          130 interrupted; what was compared is told"""
+
+
+def add_compare(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``compare``."""
+    from kvlitmus.conformance.run.plan import STEPS
+
+    about = "a target, or a file of recorded plays (.jsonl, .jsonl.gz, .jsonl.xz)"
+    parser.add_argument("a", metavar="A", help=f"the first cache: {about}")
+    parser.add_argument("b", metavar="B", help=f"the second: {about}")
+    parser.add_argument(
+        "--python", metavar="PATH", help="the Python interpreter that has both caches (default: this one)"
+    )
+    which = parser.add_argument_group("what is played")
+    which.add_argument(
+        "--tape", metavar="FILE", help="what was played on this tape (default: litmus tests and schedules of 'run')"
+    )
+    add_configs(which)
+    add_seed(which, "the first seed of the schedules (default: 0)")
+    which.add_argument(
+        "--steps",
+        metavar="N",
+        type=common.whole_number(0, 100_000_000),
+        default=STEPS,
+        help=f"steps of random schedules per configuration (default: {STEPS})",
+    )
+    which.add_argument("--no-litmus", action="store_true", help="random schedules only")
+    add_depth(which, "how much to observe: 0 answers, 1 counters, 2 events, 3 snapshots (default: 3)")
+    how = parser.add_argument_group("how")
+    add_jobs(how, "--jobs", "worker processes for each")
+    common.add_limits(how)
+    how.add_argument("--json", metavar="FILE", help="also write what was found as JSON")
+    add_color(how)
+
+
 FUZZ_EXAMPLES = """\
 examples:
   kvlitmus fuzz                                      the built-in cache, ten minutes

@@ -1,0 +1,158 @@
+"""Two caches side by side: where they part, and whether by a rule, by a profile or by what rules leave open."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.adapters.reference.target import target as reference
+from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.history import again
+from kvlitmus.conformance.history.compare import CHOICE, FREEDOM, LAW, Compared, compared
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, TIER_CONFIGS
+from kvlitmus.conformance.run.results import Item, ItemResult, Options
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.tape import recorder
+from kvlitmus.conformance.tape.lines import TapeReader
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import all_mutants
+from tests.conformance.support.command_line import ONE, Capture
+
+OPTIONS = Options(reruns=0, shrink_trials=0)
+OPS = 60
+RECORDED = Path(__file__).parents[2] / "docs/results/recorded"
+
+SAMPLE = [one for one in all_mutants().values() if not one.null and one.profile == specimen.profile]
+
+
+def recorded(target: Any, item: Item) -> tuple[again.Record, ItemResult]:
+    """An item, played and recorded."""
+    recording = recorder.Recording(target)
+    result = engine.run_item(recording, item, OPTIONS)
+    assert not result.error, result.error
+    with TapeReader("record", data=recording.record(item)) as reader:
+        return next(again.records(reader)), result
+
+
+@cache
+def of_specimen(item: Item) -> again.Record:
+    """What the specimen does in an item."""
+    return recorded(specimen, item)[0]
+
+
+def drawn(config: Config, seed: int = 0, ops: int = OPS) -> Item:
+    """A schedule."""
+    return Item(kind="random", config=config, seed=seed, ops=ops)
+
+
+def side_by_side(one: Any, other: Any, item: Item) -> Compared:
+    """Two targets in an item."""
+    (a, said_a), (b, said_b) = recorded(one, item), recorded(other, item)
+    broken = [[rule for finding in said.findings for rule in finding.rules] for said in (said_a, said_b)]
+    return compared(a, b, OPTIONS, (broken[0], broken[1]))
+
+
+NIGHTLY = [pytest.param(one, marks=pytest.mark.nightly) for one in (TIER_CONFIGS[0], COMPONENT_CONFIGS[2])]
+
+
+@pytest.mark.parametrize("config", [Config(page_size=4), *NIGHTLY], ids=lambda one: one.label)
+def test_specimen_and_reference_are_alike_or_part_by_a_freedom(config: Config) -> None:
+    outcome = side_by_side(specimen, reference, drawn(config))
+    assert outcome.steps > OPS / 2
+    assert outcome.kind in ("", FREEDOM) and (not outcome.kind or outcome.freedom)
+
+
+def killed(one: Mutant) -> tuple[Compared, ItemResult] | None:
+    """The first schedule in which a mutant breaks a rule, beside what the specimen does there."""
+    for seed in range(3):
+        item = drawn(one.configs[0], seed)
+        b, result = recorded(one.target, item)
+        if result.findings:
+            return compared(of_specimen(item), b, OPTIONS, ([], result.findings[0].rules)), result
+    return None
+
+
+def planted_faults_part(many: int) -> None:
+    """Look at so many, from all over the list."""
+    found = 0
+    for one in SAMPLE[7 :: len(SAMPLE) // (3 * many)]:
+        if (came := killed(one)) is None:
+            continue
+        found += 1
+        outcome, result = came
+        assert outcome.parting is not None and outcome.breach is not None, one.id
+        assert outcome.kind == LAW and outcome.breach.side == "B", one.id
+        assert outcome.breach.rules == result.findings[0].rules, one.id
+        assert outcome.parting.step <= outcome.breach.step, one.id
+    assert found >= many
+
+
+def test_planted_faults_part_where_their_rule_breaks_or_before() -> None:
+    planted_faults_part(2)
+
+
+@pytest.mark.nightly
+def test_twenty_planted_faults_part_where_their_rule_breaks_or_before() -> None:
+    planted_faults_part(20)
+
+
+@pytest.mark.parametrize("id", ["cache-frees-duplicates", "matches-count-as-hits", "what-is-freed-waits", "events-lag"])
+def test_a_legal_variation_parts_by_the_field_that_it_declares(id: str) -> None:
+    one, usual = all_mutants()[id], specimen.profile
+    (declared,) = [each.name for each in fields(usual) if getattr(one.profile, each.name) != getattr(usual, each.name)]
+    outcome = side_by_side(specimen, one.target, drawn(one.configs[0], 0, 80))
+    assert outcome.kind == CHOICE
+    assert [text.partition(":")[0] for text in outcome.fields] == [declared]
+
+
+def tape(path: Path, target: Any, items: list[Item]) -> str:
+    """A file with what a target did."""
+    path.write_bytes(b"".join(recorded(target, item)[0].tape for item in items))
+    return str(path)
+
+
+def test_two_tapes_are_compared_by_the_command(tmp_path: Path, capsys: Capture) -> None:
+    mutant = next(one for one in SAMPLE if killed(one) is not None)
+    items = [drawn(mutant.configs[0], seed, 60) for seed in range(3)]
+    a, b = tape(tmp_path / "a.jsonl", specimen, items), tape(tmp_path / "b.jsonl", mutant.target, items)
+    assert main(["compare", a, a, "--color", "never"]) == 0
+    assert "alike to their end in 3 of 3 items" in capsys.readouterr().out
+    assert main(["compare", a, b, "--color", "never", "--json", str(tmp_path / "out.json")]) == 1
+    out = capsys.readouterr().out
+    found = json.loads((tmp_path / "out.json").read_text())
+    first = found["partings"][0]
+    assert found["kind"] == "kvlitmus comparison" and first["kind"] == LAW and first["breach"]["side"] == "B"
+    assert f"{LAW}: B breaks {', '.join(first['breach']['rules'])}" in out and f"step {first['parting']['step']}" in out
+
+
+def test_a_file_that_is_no_tape_is_a_mistake_of_the_user(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "odd.jsonl").write_text('{"kind": "shopping list"}\n')
+    assert main(["compare", str(tmp_path / "odd.jsonl"), "specimen"]) == 2
+    assert "line 1: expected a header" in capsys.readouterr().err
+    assert main(["compare", str(tmp_path / "none.jsonl"), "specimen"]) == 2
+    assert "expected a file that can be read" in capsys.readouterr().err
+
+
+@pytest.mark.nightly
+def test_two_targets_are_played_in_their_workers(capsys: Capture) -> None:
+    assert main(["compare", "specimen", "specimen", *ONE, "--steps", "250", "--no-litmus"]) == 0
+    assert "alike to their end in 4 of 4 items" in capsys.readouterr().out
+
+
+@pytest.mark.nightly
+def test_the_cores_of_a_release_are_compared_by_their_records(tmp_path: Path, capsys: Capture) -> None:
+    """Nobody needs the release: what both did is on tape."""
+    names = [str(RECORDED / f"sglang-0.5.23-{core}.jsonl.xz") for core in ("python", "rust")]
+    words = ["--config", "page_size=16,policy=lru", "--json", str(tmp_path / "out.json")]
+    code = main(["compare", *names, *words, "--color", "never"])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert code == found["exit_code"] == (1 if found["partings"] else 0)
+    assert found["items"] > 50 and found["failed"] == {}
+    assert all(one["kind"] and one["why"] for one in found["partings"])
