@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.history.state import Located
@@ -17,6 +18,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Facts
 from kvlitmus.spec.law.plan import value_of
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.prefix import batches
+from kvlitmus.spec.prefix.state import EventMirror
 from kvlitmus.spec.words.setting import Setting
 
 CAPABILITIES = frozenset({"events", "batches"})
@@ -33,6 +35,12 @@ ORDER = "EVENT-11"
 
 EVENTS = 2
 """The depth of events."""
+
+
+class Heard(NamedTuple):
+    """What is known after a batch: what all groups of a publisher tell, and what was wrong with it, in words."""
+
+    told: EventMirror
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,24 +114,21 @@ class StreamJudge:
         entries = any(not one.whole for one in publisher.groups.values())
         wholes = any(one.whole for one in publisher.groups.values())
         self.wholes |= wholes
-        known: Facts = {
-            "odd_events": odd.odd,
-            "told_renamed": odd.renamed,
-            "told_strays": odd.strays,
-            "told_orphans": odd.orphans,
-            "told_aliases": odd.aliases,
-            "component_odd_events": odd.entries,
-        }
+        amiss = map(tuple, (odd.odd, (), odd.renamed, odd.strays, odd.orphans, odd.aliases))
+        then = Heard(EventMirror({}, {}, {}, {}, *amiss))
+        known: Facts = {"component_odd_events": odd.entries}
         wanted = (*(WHOLE if wholes else ()), ORDER, *[ENTRIES] * entries)
-        broken = self.judged(wanted, received, known, tells(batch))
+        broken = self.judged(wanted, received, then, known, tells(batch))
         if not broken:
             return True
         self.found(batch, broken, known)
         return self.keep_going
 
-    def judged(self, wanted: Iterable[str], received: batches.Batch, known: Facts, telling: bool) -> list[str]:
+    def judged(
+        self, wanted: Iterable[str], received: batches.Batch, then: Heard, known: Facts, telling: bool
+    ) -> list[str]:
         """Those of these rules that a batch breaks and that are not told yet; all that are judged are counted."""
-        inputs = {"setting": self.setting, "call": received}
+        inputs = {"setting": self.setting, "call": received, "then": then}
         broken = []
         for id in wanted:
             rule = self.rules.get(id)
