@@ -7,6 +7,7 @@ import html
 import http.server
 import importlib.util
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,15 @@ from tools import judge_page
 
 FILES = judge_page.ROOT / "docs" / "assets" / "judge"
 MENDED = ("zip(prefixes, pages)", "zip(prefixes[cached:], pages[cached:])")
+
+
+@pytest.fixture(autouse=True)
+def _modules_of_its_own() -> Iterator[None]:
+    """The page makes modules of what was edited, in a process that is the page's alone; here others come after it."""
+    before = set(sys.modules)
+    yield
+    for name in {one.removesuffix(".py") for one in judge_page.edited()} - before:
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")
