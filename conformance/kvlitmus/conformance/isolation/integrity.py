@@ -64,7 +64,7 @@ PLANTED = (
 )
 """Together they break rules of all packs."""
 
-OPTIONS = Options(reruns=0, shrink_trials=0)
+OPTIONS = Options(reruns=0, shrink_trials=0, taped=False)
 
 ROOMS = ("kvlitmus.spec", "kvlitmus.reference", "kvlitmus.conformance")
 OTHERS = ("kvlitmus.conformance.adapters", "kvlitmus.conformance.specimen", "kvlitmus.mutants")

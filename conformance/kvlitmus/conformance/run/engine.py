@@ -399,8 +399,9 @@ def finding(
                 best, (checker, violation) = best._replace(case=usual[0]), usual[1]
         elif ops and options.shrink_trials > 0:
             best = Shrunk(Case(item.config, ops), NOT_AGAIN)
-        last = Scheduled(best.case.ops) if ops else program
-        tape = taped(target, best.case.config, options, last, run, (checker, violation))
+        if options.taped:
+            last = Scheduled(best.case.ops) if ops else program
+            tape = taped(target, best.case.config, options, last, run, (checker, violation))
     rule = checker.rules[violation.rules[0]]
     return Finding(
         rules=list(violation.rules),

@@ -63,6 +63,7 @@ class Options:
 
     ``shrink_seconds`` is a net for targets that hang; what decides is ``shrink_trials``.  ``record``: the folder in
     which the steps are recorded, if any.  ``without``: methods that adapters are treated as not having.
+    ``taped``: whether findings keep their steps, for which they are played once more.
     """
 
     depth: int = 3
@@ -73,6 +74,7 @@ class Options:
     shrink_seconds: float = SAFETY
     record: str = ""
     without: frozenset[str] = frozenset()
+    taped: bool = True
 
 
 @dataclass(slots=True, kw_only=True)

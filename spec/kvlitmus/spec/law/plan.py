@@ -78,13 +78,11 @@ def compile_plan(
     capabilities: frozenset[str],
     unknown: frozenset[str] = frozenset(),
     premises: bool = True,
-    inline: bool = True,
 ) -> Plan:
     """The plan for steps on these occasions.
 
     ``unknown``: facts that nobody knows.  ``premises``: whether to count where premises are not true, which proofs
-    don't need.  ``inline``: short functions stand in the plan instead of being called, which takes longer to compile and
-    less to run.
+    don't need.
 
     After misuse the rules of that pack are judged, and no others.
     """
@@ -110,29 +108,28 @@ def compile_plan(
         for name in worked_out_from((*one.facts, premise)):
             if name not in done:
                 done.add(name)
-                lines.append(assignment(name, names, inline=inline))
+                lines.append(assignment(name, names))
         keeps = f"keeps_{one.id.replace('-', '_')}"
-        call = worked_out(keeps, one.predicate, one.facts, names, inline=inline)
+        call = worked_out(keeps, one.predicate, one.facts, names)
         if premise:
             lines.append(f"if {idle(one)}: idle[{len(premised)}] += 1")
             premised.append(one.id)
-        lines += judgement(one, call)
+        open_ = [name for name in one.facts if is_open(name)]
+        if open_:
+            known = " and ".join(f"{name} is not UNKNOWN" for name in open_)
+            lines += [
+                f"if {known}:",
+                f"    if not {call}: broken.append({one.id!r})",
+                f"else: unknown.append({one.id!r})",
+            ]
+        else:
+            lines.append(f"if not {call}: broken.append({one.id!r})")
     facts = ", ".join(f"{name!r}: {name}" for name in sorted(done - INPUTS.keys()))
     lines.append(f"if broken or told: return Judged(tuple(broken), tuple(unknown), {{{facts}}})")
     lines.append("if unknown: return Judged((), tuple(unknown), {})")
     source = f"def run({', '.join(INPUTS)}, told, idle=()):\n" + "".join(f"    {line}\n" for line in lines)
     exec(compile(source, f"<plan {'+'.join(sorted(occasions))}>", "exec"), names)  # noqa: S102 - of this tree's own names
     return Plan(tuple(one.id for one in judged), source, names["run"], tuple(premised), never)
-
-
-def judgement(one: Rule, call: str) -> list[str]:
-    """The lines that judge a rule by this call of its predicate, where its facts are known."""
-    judged = f"if not {call}: broken.append({one.id!r})"
-    open_ = [name for name in one.facts if is_open(name)]
-    if not open_:
-        return [judged]
-    known = " and ".join(f"{name} is not UNKNOWN" for name in open_)
-    return [f"if {known}:", f"    {judged}", f"else: unknown.append({one.id!r})"]
 
 
 def idle(one: Rule) -> str:
@@ -148,21 +145,19 @@ def is_open(name: str) -> bool:
     return name in FACTS and (FACTS[name].open or any(is_open(need) for need in FACTS[name].needs))
 
 
-def assignment(name: str, names: dict[str, Any], *, inline: bool) -> str:
+def assignment(name: str, names: dict[str, Any]) -> str:
     """The line that works a fact out."""
     one = FACTS[name]
-    value = worked_out(f"fact_{name}", one.compute, one.needs, names, inline=inline)
+    value = worked_out(f"fact_{name}", one.compute, one.needs, names)
     open_ = [need for need in one.needs if is_open(need)]
     if not open_:
         return f"{name} = {value}"
     return f"{name} = {value} if {' and '.join(f'{need} is not UNKNOWN' for need in open_)} else UNKNOWN"
 
 
-def worked_out(
-    name: str, function: Callable[..., Any], needs: Iterable[str], names: dict[str, Any], *, inline: bool
-) -> str:
+def worked_out(name: str, function: Callable[..., Any], needs: Iterable[str], names: dict[str, Any]) -> str:
     """What a function says of these: the expression that it returns, or a call of it by a name that is noted."""
-    simple = expression(function) if inline else None
+    simple = expression(function)
     if simple is not None:
         names.update(simple.names)
         return f"({simple.text})"
