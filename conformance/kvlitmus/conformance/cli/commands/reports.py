@@ -8,9 +8,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from kvlitmus.conformance.report import document, drawn, junit, markdown, summary
+from kvlitmus.conformance.report import document, junit, markdown, summary
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
+
+
+def drawn_page(run: document.Run) -> str:
+    """The report as a page; what draws is imported where something is drawn."""
+    from kvlitmus.conformance.report import drawn
+
+    return drawn.render(run)
 
 
 class Reports:
@@ -53,7 +60,7 @@ class Reports:
         """Option, what it is, name and text of each."""
         plain = document.document(self.run)
         for name in self.reports:
-            forms = {".md": lambda: markdown.render(self.run), ".html": lambda: drawn.render(self.run)}
+            forms = {".md": lambda: markdown.render(self.run), ".html": lambda: drawn_page(self.run)}
             yield "--report", "report", name, forms.get(Path(name).suffix, lambda: document.dump_report(plain))()
         if self.junit is not None:
             yield "--junit", "JUnit XML", self.junit, junit.render(plain)
