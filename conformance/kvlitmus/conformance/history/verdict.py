@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.lines import Header
 from kvlitmus.conformance.history.playback import CONTENT_FACTS
-from kvlitmus.conformance.history.state import JudgedTrace
+from kvlitmus.conformance.history.state import JudgedTrace, Located
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.results import ItemResult, RuleVerdict, Verdict
@@ -68,10 +68,7 @@ def report(
         partial=outcome.interrupted,
         capabilities=checker.capabilities,
     )
-    groups = [
-        Group(finding=one.finding, cause=cause_of(one.finding), items=[result.item], leads=at == 0)
-        for at, one in enumerate(outcome.findings)
-    ]
+    groups = groups_of(outcome.findings, result.item)
     verdicts = [accounted(one, rules[one.rule], header, outcome) for one in conclude(rules, [result], groups, scope)]
     return document.Run(
         target=file,
@@ -93,6 +90,19 @@ def report(
         verdicts=verdicts,
         exit_code=code_of(verdicts, result, scope, outcome),
     )
+
+
+def groups_of(findings: Sequence[Located], item: str) -> list[Group]:
+    """The findings of one file, each a cause of its own; the first leads, the others may follow from it."""
+    return [
+        Group(finding=one.finding, cause=cause_of(one.finding), items=[item], leads=at == 0)
+        for at, one in enumerate(findings)
+    ]
+
+
+def places_of(findings: Sequence[Located]) -> list[dict[str, Any]]:
+    """Where in the file the findings are, as plain data."""
+    return [{"line": one.line, "lines": one.lines, "before": one.before} for one in findings]
 
 
 def accounted(one: RuleVerdict, rule: Rule, header: Header, outcome: JudgedTrace) -> RuleVerdict:
@@ -153,7 +163,7 @@ def as_data(run: document.Run, outcome: JudgedTrace) -> dict[str, Any]:
         "ignored": dict(sorted(outcome.ignored.items())),
         "stopped": outcome.stopped,
         "torn": outcome.torn,
-        "findings": [{"line": one.line, "lines": one.lines, "before": one.before} for one in outcome.findings],
+        "findings": places_of(outcome.findings),
         "misuse": [asdict(one) for one in outcome.misuse],
         "misuses": outcome.misuses,
         "kinds_of_misuse": dict(Counter(one.kind for one in outcome.misuse)),

@@ -148,16 +148,21 @@ def quoted(word: str) -> str:
     return f"$'{escaped}'"
 
 
-def read_json(path: Path, most: int = MAX_BYTES, *, follow: bool = True) -> Any:
-    """Read JSON with a limit on its size and depth; raises :class:`FailureError`.  follow: it may be a link."""
+def raw_of(path: Path, most: int, *, follow: bool) -> bytes:
+    """The bytes of a file, with a limit on how many; raises :class:`FailureError`.  follow: it may be a link."""
     try:
         raw = files.read(path, most, follow=follow)
     except (OSError, ValueError) as error:  # a name with a null character is a ValueError
         raise FailureError(f"{path}: {(isinstance(error, OSError) and error.strerror) or error}") from error
     if len(raw) > most:
         raise FailureError(f"{path}: larger than {most} bytes")
+    return raw
+
+
+def read_json(path: Path, most: int = MAX_BYTES) -> Any:
+    """Read JSON with a limit on its size and depth; raises :class:`FailureError`."""
     try:
-        return json.loads(raw.decode("utf-8"))
+        return json.loads(raw_of(path, most, follow=True).decode("utf-8"))
     except RecursionError:
         raise FailureError(f"{path}: nested too deeply") from None
     except (UnicodeDecodeError, ValueError) as error:
@@ -176,13 +181,7 @@ def load(path: Path, *, follow: bool = True) -> Failure:
 def read(path: Path, most: int, *, follow: bool = True) -> tuple[Header, list[Step]]:
     """The play of a tape that has one, with a limit on its size; raises :class:`FailureError`."""
     try:
-        raw = files.read(path, most, follow=follow)
-    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-        raise FailureError(f"{path}: {(isinstance(error, OSError) and error.strerror) or error}") from error
-    if len(raw) > most:
-        raise FailureError(f"{path}: larger than {most} bytes")
-    try:
-        with TapeReader(str(path), data=raw) as reader:
+        with TapeReader(str(path), data=raw_of(path, most, follow=follow)) as reader:
             lines = list(reader)
             if reader.torn is not None:
                 raise FailureError(f"{path}: line {reader.torn[0]} is torn: {reader.torn[1]}")

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kvlitmus.conformance.cli.commands import check_events, check_runs, common
 from kvlitmus.conformance.cli.commands.common import UsageError
-from kvlitmus.conformance.cli.commands.located import STEP, Progress, explained, window
+from kvlitmus.conformance.cli.commands.located import Progress, explained, window
 from kvlitmus.conformance.cli.commands.run import now
 from kvlitmus.conformance.history import verdict
 from kvlitmus.conformance.history.checker import TraceChecker
@@ -82,13 +82,9 @@ def judged(reader: Reader, args: argparse.Namespace, rules: int, muted: frozense
     try:
         if not args.json:
             print(heading(reader.header, trace_checker, args.file, rules, style), flush=True)
-        for line in trace_checker.run(reader):
-            if line % STEP == 0:
-                progress.show(line)
+        progress.follow(trace_checker.run(reader))
     except KeyboardInterrupt:
         trace_checker.outcome.interrupted = True
-    finally:
-        progress.clear()
     if reader.torn is not None:
         trace_checker.outcome.torn = f"line {reader.torn[0]}: {reader.torn[1]}"
     return trace_checker

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import UsageError
-from kvlitmus.conformance.cli.commands.located import BATCHES, STEP, Progress, explained
+from kvlitmus.conformance.cli.commands.located import BATCHES, Progress, explained
 from kvlitmus.conformance.cli.commands.run import now
 from kvlitmus.conformance.history.streams import verdict
 from kvlitmus.conformance.history.streams.capture import Capture, StreamError
@@ -61,13 +61,9 @@ def read(capture: Capture, judge: StreamJudge, args: argparse.Namespace) -> None
     try:
         if not args.json:
             print(f"judging the events in {harmless(args.file)}, read so that {COPIES[args.copies]}", flush=True)
-        for batches in judge.run(capture):
-            if batches % STEP == 0:
-                progress.show(batches)
+        progress.follow(judge.run(capture))
     except KeyboardInterrupt:
         judge.outcome.interrupted = True
-    finally:
-        progress.clear()
     judge.outcome.torn = capture.torn
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol, TextIO
 
 from kvlitmus.conformance.history.state import Located
@@ -58,6 +58,15 @@ class Progress:
         """Nothing more to show."""
         if self.live:
             print("\r\x1b[K", end="", file=self.stream, flush=True)
+
+    def follow(self, counts: Iterable[int]) -> None:
+        """Show how far it is while ``counts`` says how many are judged, and clear that in the end."""
+        try:
+            for count in counts:
+                if count % STEP == 0:
+                    self.show(count)
+        finally:
+            self.clear()
 
 
 def explained(

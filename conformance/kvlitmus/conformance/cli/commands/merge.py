@@ -9,11 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvlitmus.conformance.checker.explain import harmless
-from kvlitmus.conformance.cli.commands import common, fuzz, session
-from kvlitmus.conformance.cli.commands import report as forms
+from kvlitmus.conformance.cli.commands import fuzz, session
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.cli.commands.players import Merged
-from kvlitmus.conformance.cli.commands.run import baselines_of, check_report, conclude_and_report, now, play
+from kvlitmus.conformance.cli.commands.run import (
+    baselines_of,
+    check_outputs,
+    check_report,
+    conclude_and_report,
+    now,
+    play,
+)
 from kvlitmus.conformance.fuzz import merge as merging
 from kvlitmus.conformance.fuzz import summary
 from kvlitmus.conformance.fuzz.canary import Canary
@@ -41,10 +47,7 @@ def main(args: argparse.Namespace) -> int:
     if args.into or args.issue:
         raise UsageError("--into and --issue are for shards of 'kvlitmus fuzz', and none are there")
     known = baselines_of(args.baseline)
-    check_report(args.report)
-    if args.write_baseline is not None:
-        common.check_writable("--write-baseline", args.write_baseline)
-    forms.check_writable(args.junit, args.markdown)
+    check_outputs(args)
     try:
         there = folder.played(folders)
         if there.plan is None:

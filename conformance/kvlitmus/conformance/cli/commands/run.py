@@ -55,10 +55,7 @@ def main(args: argparse.Namespace) -> int:
     if args.first and known is not None:
         raise UsageError("-x stops at the first cause, known or not: leave --baseline out")
     vectors = vectors_of(args.vectors)
-    check_report(args.report)
-    if args.write_baseline is not None:
-        common.check_writable("--write-baseline", args.write_baseline)
-    forms.check_writable(args.junit, args.markdown)
+    check_outputs(args)
     style = style_of(sys.stdout, args.color, verbose=args.verbose, every=args.all)
     ref = session.find(args.target, args.python)
     print(f"{style.paint(f'kvlitmus {version()}', 'bold')}: starting {harmless(ref.name, 100)}", flush=True)
@@ -118,6 +115,14 @@ def baselines_of(path: str | None) -> tuple[baselines.Entry, ...] | None:
         return baselines.load(Path(path), all_rules())
     except baselines.BaselineError as error:
         raise UsageError(str(error)) from None
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Raise :class:`UsageError` for a report or a baseline that can't be written, before anything is started."""
+    check_report(args.report)
+    if args.write_baseline is not None:
+        common.check_writable("--write-baseline", args.write_baseline)
+    forms.check_writable(args.junit, args.markdown)
 
 
 def check_report(paths: Sequence[str]) -> None:

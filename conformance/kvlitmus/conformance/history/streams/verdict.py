@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvlitmus.conformance.history.streams.judge import CAPABILITIES, ENTRIES, EVENTS, ORDER, WHOLE, StreamJudge
-from kvlitmus.conformance.history.verdict import OPTIONS
+from kvlitmus.conformance.history.verdict import OPTIONS, groups_of, places_of
 from kvlitmus.conformance.report import document
-from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.results import ItemResult, RuleVerdict, Verdict
-from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, conclude, exit_code
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Scope, conclude, exit_code
 from kvlitmus.spec.law.rule import Rule
 
 JUDGED = {*WHOLE, ORDER, ENTRIES}
@@ -50,10 +49,7 @@ def report(
         seconds=seconds,
     )
     scope = Scope(depth=EVENTS, full=False, partial=outcome.interrupted, capabilities=CAPABILITIES)
-    groups = [
-        Group(finding=one.finding, cause=cause_of(one.finding), items=[result.item], leads=at == 0)
-        for at, one in enumerate(outcome.findings)
-    ]
+    groups = groups_of(outcome.findings, result.item)
     verdicts = [accounted(one, judge) for one in conclude(rules, [result], groups, scope)]
     return document.Run(
         target=file,
@@ -156,6 +152,6 @@ def as_data(run: document.Run, judge: StreamJudge) -> dict[str, Any]:
             for name, one in judge.publishers.items()
             for group, tier, blocks in one.holds()
         ],
-        "findings": [{"line": one.line, "lines": one.lines, "before": one.before} for one in outcome.findings],
+        "findings": places_of(outcome.findings),
     }
     return data
