@@ -16,17 +16,17 @@ What the publishers import besides, and the environments of tools/peers don't ha
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import os
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-ROOMS = [str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.released import ROOT, Case, command, steps_played, target_of
+
 FOLDER = ROOT / "tests" / "data" / "events"
 BESIDE = ROOT / ".peers" / "publishers"
 PACKAGES = ("msgspec==0.21.1", "pyzmq==27.3.0", "pydantic==2.14.4", "urllib3==2.8.0")
@@ -35,43 +35,32 @@ WAIT = 10_000
 """The longest that a message is waited for, in milliseconds."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stream:
-    """What is captured: of which release and target, in which configuration, by which schedule."""
-
-    peer: str
-    target: str
-    config: dict[str, Any]
-    seed: int
-    ops: int
-
-
 STREAMS = {
-    "vllm-0.33.0-flat": Stream(
+    "vllm-0.33.0-flat": Case(
         peer="vllm-0.33.0", target="vllm.flat:target", config={"page_size": 4, "pages": 24}, seed=3, ops=300
     ),
-    "vllm-0.33.0-window": Stream(
+    "vllm-0.33.0-window": Case(
         peer="vllm-0.33.0",
         target="vllm.v0_33:target",
         config={"page_size": 4, "pages": 24, "components": "blocks+swa"},
         seed=3,
         ops=300,
     ),
-    "vllm-0.33.0-states": Stream(
+    "vllm-0.33.0-states": Case(
         peer="vllm-0.33.0",
         target="vllm.v0_33:target",
         config={"page_size": 4, "pages": 24, "components": "blocks+state"},
         seed=3,
         ops=300,
     ),
-    "sglang-0.5.23-hicache": Stream(
+    "sglang-0.5.23-hicache": Case(
         peer="sglang-0.5.23",
         target="sglang.v0_5_23.hicache:hicache_python_events",
         config={"page_size": 4, "pages": 16, "host_pages": 24},
         seed=5,
         ops=700,
     ),
-    "sglang-0.5.23-hicache-rust": Stream(
+    "sglang-0.5.23-hicache-rust": Case(
         peer="sglang-0.5.23",
         target="sglang.v0_5_23.hicache:hicache_rust_events",
         config={"page_size": 4, "pages": 16, "host_pages": 24},
@@ -172,56 +161,28 @@ def of_sglang(target: Any, tee: Tee) -> Any:
 
 def capture(name: str, folder: Path) -> None:
     """Capture one stream, in the release's own interpreter."""
-    import importlib
-
-    from kvlitmus.conformance.ports import Config
-    from kvlitmus.conformance.run import engine
-    from kvlitmus.conformance.run.results import Item, Options
-    from kvlitmus.spec.parts import all_rules
-
-    stream = STREAMS[name]
-    module, _, attribute = stream.target.partition(":")
-    target = getattr(importlib.import_module(f"kvlitmus.conformance.adapters.{module}"), attribute)
-    tee = Tee()
-    target = (of_vllm if stream.peer.startswith("vllm") else of_sglang)(target, tee)
-    item = Item(kind="random", config=Config(**stream.config), seed=stream.seed, ops=stream.ops)
-    muted = frozenset(id for id in all_rules() if not id.startswith("PORT-"))
-    result = engine.run_item(target, item, Options(muted=muted, shrink_trials=0))
-    if result.error or result.unsupported or result.findings:
-        said = [f"{one.rules}: {one.call}: {one.detail}" for one in result.findings]
-        raise SystemExit(f"{name}: {result.error or result.unsupported or said}")
+    case, tee = STREAMS[name], Tee()
+    target = (of_vllm if case.peer.startswith("vllm") else of_sglang)(target_of(case), tee)
+    steps = steps_played(name, case, target)
     wire = tee.wire
     assert wire is not None, "nothing was told"
     path = folder / f"{name}.msgpack.gz"
     path.write_bytes(gzip.compress(b"".join(wire.messages), mtime=0))
-    print(f"{path}: {len(wire.messages)} batches of {result.steps} steps, {path.stat().st_size:,} bytes")
+    print(f"{path}: {len(wire.messages)} batches of {steps} steps, {path.stat().st_size:,} bytes")
+
+
+def install_beside(python: Path) -> None:
+    """Install what the publishers import besides, unless it is there."""
+    if not BESIDE.exists():
+        install = [str(python), "-m", "pip", "install", "--quiet", "--target", str(BESIDE), *PACKAGES]
+        subprocess.run(install, check=True)
 
 
 def main() -> int:
     """Capture the streams that are asked for; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="STREAM", help=f"which ones: {', '.join(STREAMS)} (default: all)")
-    parser.add_argument("--into", type=Path, default=FOLDER, help="the folder (default: tests/data/events)")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    unknown = sorted(set(args.names) - STREAMS.keys())
-    if unknown:
-        parser.error(f"there is no stream {unknown[0]!r}; there are {', '.join(STREAMS)}")
-    args.into.mkdir(parents=True, exist_ok=True)
-    if args.here:
-        capture(args.names[0], args.into)
-        return 0
-    for name in args.names or STREAMS:
-        python = ROOT / ".peers" / STREAMS[name].peer / "bin" / "python"
-        if not python.exists():
-            parser.error(f"{python} isn't there: run tools/peers {STREAMS[name].peer}")
-        if not BESIDE.exists():
-            install = [str(python), "-m", "pip", "install", "--quiet", "--target", str(BESIDE), *PACKAGES]
-            subprocess.run(install, check=True)
-        path = os.pathsep.join([*ROOMS, str(BESIDE)])
-        command = [str(python), __file__, "--here", "--into", str(args.into), name]
-        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"})
-    return 0
+    return command(
+        __doc__, "stream", STREAMS, capture, file=__file__, folder=FOLDER, paths=(BESIDE,), before=install_beside
+    )
 
 
 if __name__ == "__main__":

@@ -12,33 +12,28 @@ in an engine, and makes the looks.  Nothing of the suite's own recording is used
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-PATHS = [str(ROOT / one) for one in ("spec", "reference", "optimized", "conformance", "docs/examples")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.released import ROOT, Case, command, item_of, steps_played, target_of
+
+LOGGERS = ROOT / "docs" / "examples"
 FOLDER = ROOT / "tests" / "data" / "tapes"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tape:
-    """What is recorded: of which release and target, by which logger and looks, without which ports."""
+class Tape(Case):
+    """What is recorded, by which logger and looks, without which ports."""
 
-    peer: str
-    target: str
     logger: str
     looks: tuple[str, ...]
     without: frozenset[str]
-    config: dict[str, Any]
-    seed: int
-    ops: int
 
 
 HICACHE: Any = {
@@ -80,18 +75,15 @@ def record(name: str, folder: Path) -> None:
 
     from kvlitmus.conformance.generate.schedule import describe
     from kvlitmus.conformance.ports import PORTS, Config
-    from kvlitmus.conformance.run import engine
-    from kvlitmus.conformance.run.results import Item, Options, to_json
+    from kvlitmus.conformance.run.results import to_json
     from kvlitmus.conformance.support.version import version
-    from kvlitmus.spec.parts import all_rules
 
     tape = TAPES[name]
-    module, _, attribute = tape.target.partition(":")
-    target = getattr(importlib.import_module(f"kvlitmus.conformance.adapters.{module}"), attribute)
+    target = target_of(tape)
     target = replace(target, capabilities=target.capabilities - tape.without)
     where, _, kind = tape.logger.partition(":")
     logger = getattr(importlib.import_module(where), kind)
-    item = Item(kind="random", config=Config(**tape.config), seed=tape.seed, ops=tape.ops)
+    item = item_of(tape)
     ports = sorted(target.capabilities & PORTS.keys())
     methods = list(dict.fromkeys(name for port in ports for name in PORTS[port]))
     header = {
@@ -111,42 +103,17 @@ def record(name: str, folder: Path) -> None:
             made.append(Path(scratch) / str(len(made)))
             return logger(Only(build(config), methods), str(made[-1]), header, tape.looks)
 
-        muted = frozenset(id for id in all_rules() if not id.startswith("PORT-"))
-        result = engine.run_item(replace(target, build=built), item, Options(muted=muted, shrink_trials=0))
-        if result.error or result.unsupported or result.findings:
-            said = [f"{one.rules}: {one.call}: {one.detail}" for one in result.findings]
-            raise SystemExit(f"{name}: {result.error or result.unsupported or said}")
-        longest = max(
-            (one.read_bytes() for one in made), key=len
-        )  # the others are asked what this one offers or evicts
+        steps = steps_played(name, tape, replace(target, build=built))
+        # The others are asked what this one offers or evicts.
+        longest = max((one.read_bytes() for one in made), key=len)
     path = folder / f"{name}.tape.gz"
     path.write_bytes(gzip.compress(longest, mtime=0))
-    print(f"{path}: {result.steps} steps, {len(longest):,} bytes, {path.stat().st_size:,} packed")
+    print(f"{path}: {steps} steps, {len(longest):,} bytes, {path.stat().st_size:,} packed")
 
 
 def main() -> int:
     """Record the tapes that are asked for; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="TAPE", help=f"which ones: {', '.join(TAPES)} (default: all)")
-    parser.add_argument("--into", type=Path, default=FOLDER, help="the folder (default: tests/data/tapes)")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    unknown = sorted(set(args.names) - TAPES.keys())
-    if unknown:
-        parser.error(f"there is no tape {unknown[0]!r}; there are {', '.join(TAPES)}")
-    args.into.mkdir(parents=True, exist_ok=True)
-    if args.here:
-        record(args.names[0], args.into)
-        return 0
-    for name in args.names or TAPES:
-        python = ROOT / ".peers" / TAPES[name].peer / "bin" / "python"
-        if not python.exists():
-            parser.error(f"{python} isn't there: run tools/peers {TAPES[name].peer}")
-        command = [str(python), __file__, "--here", "--into", str(args.into), name]
-        subprocess.run(
-            command, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(PATHS), "PYTHONHASHSEED": "0"}
-        )
-    return 0
+    return command(__doc__, "tape", TAPES, record, file=__file__, folder=FOLDER, paths=(LOGGERS,))
 
 
 if __name__ == "__main__":
