@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
 from kvlitmus.conformance.isolation.remote.target import RemoteTarget
 from kvlitmus.conformance.isolation.supervisor import Limits, probe, run_items
@@ -89,7 +91,6 @@ FAULTS = {
     "raises": ("PORT-01", r"the call raised RuntimeError: no memory"),
     "raises-exit": ("PORT-02", r"the call tried to end the process: it raised SystemExit: 3"),
     "raises-a-number": ("PORT-03", r'the call was answered by neither "answer" nor "raised"'),
-    "unasked": ("PORT-03", r"was (made when the process had said what nobody asked|answered more than once)"),
 }
 
 
@@ -119,7 +120,7 @@ def strays() -> list[Path]:
 
 
 def test_every_kind_is_tried() -> None:
-    assert {*FAULTS, "hangs"} == {*rude.INSTEAD, "unasked"}
+    assert {*FAULTS, "hangs"} == {*rude.INSTEAD}
 
 
 def test_a_fault_is_shrunk_like_any_other() -> None:
@@ -205,6 +206,23 @@ def test_an_answer_may_be_longer_than_a_pipe_and_so_may_a_question() -> None:
     long = {"key": "é" * 500_000}
     assert line.ask(long) == long
     line.close()
+
+
+def test_what_nobody_asked_is_no_answer_to_the_next_question() -> None:
+    program = """
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+print(input(), flush=True)
+signal.sigwait([signal.SIGUSR1])
+print("{}", flush=True)
+input()
+"""
+    line = Line((sys.executable, "-S", "-c", program))
+    assert line.ask({"call": 1}) == {"call": 1}
+    os.kill(line.pid, signal.SIGUSR1)
+    assert line.poll.poll(60_000)
+    with pytest.raises(RemoteFault, match=r"was made when the process had said what nobody asked: \{\}"):
+        line.ask({"call": 2})
 
 
 # -- judged as in process -------------------------------------------------------------------------

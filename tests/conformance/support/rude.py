@@ -130,9 +130,6 @@ def main(kind: str) -> None:
             say({"answer": pool.call(message["call"], message["args"])})
             if kind == "chatters":
                 os.write(2, b"\x1b[2Jallocated\n" * 1_000)
-            if kind == "unasked" and calls > CALLS:
-                time.sleep(0.01)
-                say({"answer": 1})
 
 
 if __name__ == "__main__":
