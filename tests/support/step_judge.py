@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN
 from kvlitmus.spec.law.occasions import occasions_of
-from kvlitmus.spec.law.plan import Plan, compile_plan
+from kvlitmus.spec.law.plan import Plan, plan_of
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 
@@ -29,7 +29,7 @@ class StepJudge:
         """What is judged on such occasions."""
         found = self.plans.get(occasions)
         if found is None:
-            found = self.plans[occasions] = compile_plan(
+            found = self.plans[occasions] = plan_of(
                 self.rules,
                 occasions,
                 depth=SNAPSHOT,

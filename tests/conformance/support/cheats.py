@@ -103,7 +103,9 @@ def empty_plans() -> None:
 
     class Plans(dict[Any, Any]):
         def get(self, *_: Any) -> Any:
-            return Plan((), "", nothing)
+            plan = Plan((), ())
+            plan.run = nothing
+            return plan
 
     selection.PLANS = Plans()
     assert plan_for is selection.plan_for

@@ -20,7 +20,7 @@ from kvlitmus.reference.prefix.perform import sizes
 from kvlitmus.spec.law import step as performed
 from kvlitmus.spec.law.facts import FACTS, worked_out_from
 from kvlitmus.spec.law.occasions import occasions_of
-from kvlitmus.spec.law.plan import Judged, compile_plan
+from kvlitmus.spec.law.plan import Judged, plan_of
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import advance
 from kvlitmus.spec.prefix.calls import Path
@@ -122,11 +122,11 @@ def claim(*rules: str, on: tuple[str, ...], capabilities: frozenset[str] = CAPAB
 
     Raises ``ValueError`` for a rule that isn't judged then: a lemma of it would prove nothing.
     """
-    plan = compile_plan([RULES[id] for id in rules], on, depth=SNAPSHOT, capabilities=capabilities, premises=False)
+    plan = plan_of([RULES[id] for id in rules], on, depth=SNAPSHOT, capabilities=capabilities, premises=False)
     if sorted(plan.rules) != sorted(rules):
         raise ValueError(f"{sorted({*rules} - {*plan.rules})} are not judged on {on}", rules)
     needs = {need for id in rules for name in worked_out_from(RULES[id].facts) for need in FACTS[name].needs}
-    return Claim(plan.rules, on, plan.run, not needs.isdisjoint({"expected", "then"}))
+    return Claim(plan.rules, on, plan.compiled(), not needs.isdisjoint({"expected", "then"}))
 
 
 def keeps(step: Step, claimed: Claim) -> bool:

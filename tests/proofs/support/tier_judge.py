@@ -13,7 +13,7 @@ from kvlitmus.reference.prefix.hierarchy import host_of
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.plan import Judged, Plan, compile_plan
+from kvlitmus.spec.law.plan import Judged, Plan, plan_of
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.advance import EXPECT, expect
 from kvlitmus.spec.prefix.calls import Reset
@@ -79,7 +79,7 @@ class Judge:
         self.now, self.state, self.before = now, then, after
         plan = self.plans.get(occasions)
         if plan is None:
-            plan = self.plans[occasions] = compile_plan(
+            plan = self.plans[occasions] = plan_of(
                 self.rules, occasions, depth=SNAPSHOT, capabilities=setting.capabilities, unknown=UNSEEN
             )
             self.idle[occasions] = [0] * len(plan.premised)

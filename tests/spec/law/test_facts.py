@@ -199,7 +199,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
         """A page MUST have slots."""
         return page_size > 0
 
-    return plan.compile_plan(register.RULES.values(), (On.MATCH,), depth=3, capabilities=frozenset())
+    return plan.plan_of(register.RULES.values(), (On.MATCH,), depth=3, capabilities=frozenset())
 
 
 def run(made: plan.Plan, state: State, size: int, *, told: bool = False) -> plan.Judged | None:
@@ -234,7 +234,7 @@ def test_a_rule_whose_premise_is_not_true_is_judged_but_not_counted(planned: pla
         return page_size <= 4
 
     made_rule = register.RULES["TREE-97"]
-    made = plan.compile_plan([made_rule], (On.MATCH,), depth=3, capabilities=frozenset())
+    made = plan.plan_of([made_rule], (On.MATCH,), depth=3, capabilities=frozenset())
     counts = [0]
     for size in (4, 8):
         setting = Setting(Config(page_size=size), Profile(), 3, frozenset())
@@ -258,8 +258,8 @@ def test_a_premise_must_be_a_fact_that_is_known_wherever_the_rule_is_judged(plan
 
 
 def test_only_one_plan_names_what_is_judged_below_the_depth_of_a_fact() -> None:
-    deep = plan.compile_plan(RULES.values(), (On.FREE,), depth=3, capabilities=frozenset({"pool", "inspect"}))
-    flat = plan.compile_plan(RULES.values(), (On.FREE,), depth=1, capabilities=frozenset({"pool"}))
+    deep = plan.plan_of(RULES.values(), (On.FREE,), depth=3, capabilities=frozenset({"pool", "inspect"}))
+    flat = plan.plan_of(RULES.values(), (On.FREE,), depth=1, capabilities=frozenset({"pool"}))
 
     assert {"POOL-09", "POOL-10", "POOL-12"} <= set(deep.rules)
     assert "POOL-10" in flat.rules and not {"POOL-09", "POOL-12"} & set(flat.rules)
@@ -285,7 +285,7 @@ def test_what_is_known_only_without_a_snapshot_is_not_worked_out_with_one(planne
         """No page MUST be left."""
         return pages_left > 0
 
-    made = plan.compile_plan([register.RULES["TREE-95"]], (On.MATCH,), depth=depth, capabilities=frozenset())
+    made = plan.plan_of([register.RULES["TREE-95"]], (On.MATCH,), depth=depth, capabilities=frozenset())
     setting = Setting(Config(page_size=1), Profile(), depth, frozenset())
     known = empty_state()
     judged = made.run(setting, known, known, known, calls.Reset(), None, Seen(), Seen(), None, None, False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kvlitmus.spec.law.plan import Plan, compile_plan
+from kvlitmus.spec.law.plan import Plan, plan_of
 from kvlitmus.spec.law.rule import Rule
 
 FLAT_CALL = "flat_call"
@@ -33,7 +33,7 @@ def plan_for(
         wanted = frozenset(occasions)
         if "tiers" not in capabilities:
             wanted |= {FLAT_CALL}
-        plan = PLANS[key] = compile_plan(
+        plan = PLANS[key] = plan_of(
             rules.values(),
             wanted,
             depth=depth,

@@ -1,8 +1,8 @@
 """Plans: which rules are judged after a step, and their facts, worked out once each.
 
-All steps that are alike (the same kind of call, the same depth and capabilities) have one plan.  It is compiled to one
-function, in which every fact is a local variable: a step has some fifty facts and rules, and looking each of them up
-would cost as much as working them out.  :attr:`Plan.source` is that function, to be read.
+All steps that are alike (the same kind of call, the same depth and capabilities) have one plan.  Where there are many
+of them it is compiled to one function, in which every fact is a local variable: a step has some fifty facts and rules,
+and looking each of them up would cost as much as working them out.  :attr:`Plan.source` is that function, to be read.
 """
 
 from __future__ import annotations
@@ -28,9 +28,15 @@ class Judged(NamedTuple):
     facts: Facts
 
 
-class Plan(NamedTuple):
+FIRST = 12
+"""So many steps of a plan are judged rule by rule: to compile it costs as much as they do, and most plans have fewer."""
+
+
+class Plan:
     """The rules to judge after steps that are alike.
 
+    judged: each rule in order, whether its premise is counted, and the facts that it is the first to need.  rules,
+    premised: the ids of all, and of those whose premise is counted.
     ``never``: rules about such steps that speak of what is known only without a snapshot, where there is one; they are
     unknown after every step.
 
@@ -39,11 +45,86 @@ class Plan(NamedTuple):
     ``None`` where facts are not to be told, and every rule was judged and kept.
     """
 
-    rules: tuple[str, ...]
-    source: str
-    run: Callable[..., Judged | None]
-    premised: tuple[str, ...] = ()
-    never: tuple[str, ...] = ()
+    __slots__ = ("judged", "never", "premised", "rules", "run", "steps")
+
+    def __init__(self, judged: Iterable[tuple[Rule, bool]], never: tuple[str, ...]) -> None:
+        done: set[str] = set()
+        self.judged: list[tuple[Rule, bool, list[str]]] = []
+        for one, counted in judged:
+            needed = worked_out_from((*one.facts, one.premise_fact) if counted else one.facts)
+            self.judged.append((one, counted, [name for name in needed if name not in done]))
+            done.update(needed)
+        self.never = never
+        self.rules = tuple(one.id for one, *_ in self.judged)
+        self.premised = tuple(one.id for one, counted, _ in self.judged if counted)
+        self.steps = 0
+        self.run: Callable[..., Judged | None] = self.followed
+
+    def followed(self, *inputs: Any) -> Judged | None:
+        """What :attr:`run` does, rule by rule; after a few steps the compiled function takes its place."""
+        self.steps += 1
+        if self.steps > FIRST:
+            self.run = self.compiled()
+            return self.run(*inputs)
+        *given, told = inputs[: len(INPUTS) + 1]
+        idle = inputs[-1]
+        known, facts = dict(zip(INPUTS, given, strict=True)), {}
+        broken, unknown, counts = [], [], 0
+        for one, counted, new in self.judged:
+            for name in new:
+                needs = [known[need] for need in FACTS[name].needs]
+                lacks = any(need is UNKNOWN for need in needs)
+                known[name] = facts[name] = UNKNOWN if lacks else FACTS[name].compute(*needs)
+            values = [known[name] for name in one.facts]
+            lacks = any(value is UNKNOWN for value in values)
+            if counted:
+                true = known[one.premise_fact]
+                if not lacks and true is not UNKNOWN and bool(true) == (one.premise != one.premise_fact):
+                    idle[counts] += 1
+                counts += 1
+            if lacks:
+                unknown.append(one.id)
+            elif not one.predicate(*values):
+                broken.append(one.id)
+        if broken or told:
+            return Judged(tuple(broken), tuple(unknown), facts)
+        return Judged((), tuple(unknown), {}) if unknown else None
+
+    @property
+    def source(self) -> str:
+        """The function that a plan is compiled to, to be read."""
+        return self.written({})
+
+    def compiled(self) -> Callable[..., Judged | None]:
+        """The function that judges many steps."""
+        names: dict[str, Any] = {"UNKNOWN": UNKNOWN, "Judged": Judged}
+        exec(compile(self.written(names), "<plan>", "exec"), names)  # noqa: S102 - of this tree's own names
+        made: Callable[..., Judged | None] = names["run"]
+        return made
+
+    def written(self, names: dict[str, Any]) -> str:
+        """The text of that function, and what it has ``names`` for; no fact has one that begins with ``_``."""
+        lines, counts = ["_broken, _unknown = [], []"], 0
+        for one, counted, new in self.judged:
+            lines += [assignment(name, names) for name in new]
+            call = worked_out(f"keeps_{one.id.replace('-', '_')}", one.predicate, one.facts, names)
+            if counted:
+                lines.append(f"if {idle(one)}: _idle[{counts}] += 1")
+                counts += 1
+            open_ = [name for name in one.facts if is_open(name)]
+            if open_:
+                known = " and ".join(f"{name} is not UNKNOWN" for name in open_)
+                lines += [
+                    f"if {known}:",
+                    f"    if not {call}: _broken.append({one.id!r})",
+                    f"else: _unknown.append({one.id!r})",
+                ]
+            else:
+                lines.append(f"if not {call}: _broken.append({one.id!r})")
+        facts = ", ".join(f"{name!r}: {name}" for *_, new in self.judged for name in new)
+        lines.append(f"if _broken or _told: return Judged(tuple(_broken), tuple(_unknown), {{{facts}}})")
+        lines.append("if _unknown: return Judged((), tuple(_unknown), {})")
+        return f"def run({', '.join(INPUTS)}, _told, _idle=()):\n" + "".join(f"    {line}\n" for line in lines)
 
 
 def applies(one: Rule, occasions: Collection[str], capabilities: frozenset[str]) -> bool:
@@ -70,7 +151,7 @@ def unseen(names: Iterable[str]) -> bool:
     return any(FACTS[name].unseen for name in worked_out_from(names))
 
 
-def compile_plan(
+def plan_of(
     rules: Iterable[Rule],
     occasions: Collection[str],
     *,
@@ -97,39 +178,10 @@ def compile_plan(
     ]
     judged = [one for one in about if depth < SNAPSHOT or not unseen(one.facts)]
     kept = {one.id for one in judged}
-    never = tuple(one.id for one in about if one.id not in kept)
-    names: dict[str, Any] = {"UNKNOWN": UNKNOWN, "Judged": Judged}
-    lines, done = ["broken, unknown = [], []"], set(INPUTS)
-    premised: list[str] = []
-    for one in judged:
-        premise = one.premise_fact
-        if premise and not (premises and knowable(premise, unknown, capabilities)):
-            premise = ""
-        for name in worked_out_from((*one.facts, premise)):
-            if name not in done:
-                done.add(name)
-                lines.append(assignment(name, names))
-        keeps = f"keeps_{one.id.replace('-', '_')}"
-        call = worked_out(keeps, one.predicate, one.facts, names)
-        if premise:
-            lines.append(f"if {idle(one)}: idle[{len(premised)}] += 1")
-            premised.append(one.id)
-        open_ = [name for name in one.facts if is_open(name)]
-        if open_:
-            known = " and ".join(f"{name} is not UNKNOWN" for name in open_)
-            lines += [
-                f"if {known}:",
-                f"    if not {call}: broken.append({one.id!r})",
-                f"else: unknown.append({one.id!r})",
-            ]
-        else:
-            lines.append(f"if not {call}: broken.append({one.id!r})")
-    facts = ", ".join(f"{name!r}: {name}" for name in sorted(done - INPUTS.keys()))
-    lines.append(f"if broken or told: return Judged(tuple(broken), tuple(unknown), {{{facts}}})")
-    lines.append("if unknown: return Judged((), tuple(unknown), {})")
-    source = f"def run({', '.join(INPUTS)}, told, idle=()):\n" + "".join(f"    {line}\n" for line in lines)
-    exec(compile(source, f"<plan {'+'.join(sorted(occasions))}>", "exec"), names)  # noqa: S102 - of this tree's own names
-    return Plan(tuple(one.id for one in judged), source, names["run"], tuple(premised), never)
+    counted = [
+        bool(one.premise_fact) and premises and knowable(one.premise_fact, unknown, capabilities) for one in judged
+    ]
+    return Plan(zip(judged, counted, strict=True), tuple(one.id for one in about if one.id not in kept))
 
 
 def idle(one: Rule) -> str:
