@@ -7,6 +7,7 @@ the project (no complaints) and on a small tree with a planted violation (exactl
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -122,7 +123,8 @@ def _names(node: ast.AST, package: str) -> Iterator[str]:
         yield name
 
 
-def imports_of(source: str, package: str) -> Iterator[Import]:
+@functools.cache
+def imports_of(source: str, package: str) -> tuple[Import, ...]:
     """Every import of a module that lies in ``package``, static or dynamic, at any depth."""
 
     def walk(node: ast.AST, lazy: bool) -> Iterator[Import]:
@@ -133,7 +135,7 @@ def imports_of(source: str, package: str) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             yield from walk(child, inner)
 
-    return walk(ast.parse(source), False)
+    return tuple(walk(ast.parse(source), False))
 
 
 def _python_files(root: Path, folders: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
