@@ -166,7 +166,7 @@ def nothing(_: Any, __: int) -> None:
 def played(what: str, tell: Tell) -> list[Any]:
     """Some items, played with what tells one thing so; where a rule is broken, again without it."""
     target = RetellingTarget(what, tell)
-    options = Options(reruns=40, shrink_trials=0)
+    options = Options(reruns=10, shrink_trials=0)
     return [run_item(target, item, options) for item in items(OPTIONAL[what].configs, target.profile, steps=250)]
 
 
