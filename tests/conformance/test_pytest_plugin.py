@@ -46,7 +46,7 @@ with (Path(__file__).parent / "loads").open("a") as file:
     file.write(f"{os.getpid()}\\n")
 target = by_name.lookup_pins
 """
-"""A target that counts how often it is loaded: a run loads it in a probe and in each worker."""
+"""A target that counts how often it is loaded: a run loads it in each worker."""
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ import pytest
 from kvlitmus.conformance.isolation import supervisor
 from kvlitmus.conformance.isolation.process import innermost
 from kvlitmus.conformance.isolation.supervisor import Event, Limits, TargetError, probe, run_items
+from kvlitmus.conformance.isolation.worker_pool import WorkerPool, probe_in
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import items as plan_items
@@ -75,6 +76,19 @@ def without_time(result: ItemResult) -> object:
 
 def findings(results: Sequence[ItemResult]) -> list[Finding]:
     return [finding for result in results for finding in result.findings]
+
+
+def test_who_was_asked_what_it_is_plays_the_first_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target that is slow to import is imported once where one worker is enough."""
+    monkeypatch.chdir(tmp_path)
+    counted = "from kvlitmus.conformance.specimen.cache import target as target\nopen('loads', 'a').write('x')\n"
+    (tmp_path / "counted.py").write_text(counted)
+    ref = resolve_target("counted")
+    with WorkerPool(ref, LIMITS, tmp_path / "state") as pool:
+        assert probe_in(pool).configs
+        results = list(run_items(ref, seeds(2, 20), OPTIONS, limits=LIMITS, pool=pool))
+    assert [one.error for one in results] == ["", ""] and (tmp_path / "loads").read_text() == "x"
+    assert not (tmp_path / "state").exists()
 
 
 # -- results -----------------------------------------------------------------------------------

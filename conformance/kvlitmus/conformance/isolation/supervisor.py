@@ -65,6 +65,7 @@ def run_items(
     limits: Limits | None = None,
     on_event: Callable[[Event], None] | None = None,
     state: Path | None = None,
+    pool: WorkerPool | None = None,
 ) -> Iterator[ItemResult]:
     """The result of every item, in the order of the items, whatever ``jobs`` is.
 
@@ -72,11 +73,11 @@ def run_items(
     :class:`TargetError` when no worker can be started at all, and, when all results have been told,
     :class:`JudgeChanged` if a worker's judge isn't what it was: then they are worth nothing.  On
     ``KeyboardInterrupt`` inside the iterator the finished results are still yielded, then it is raised
-    again; closing the iterator stops the workers.
+    again; closing the iterator stops the workers.  ``pool``: one in which the target was asked what it is.
     """
     if not items:
         return
-    with WorkerPool(ref, limits or Limits(), state) as pool:
+    with pool or WorkerPool(ref, limits or Limits(), state) as pool:
         run = Run(pool, items, options, max(1, min(jobs, len(items), 256)), on_event or _nobody_listens)
         told = 0
         try:
@@ -138,7 +139,11 @@ class Run:
                 break
             if self.working and not self.goes_on():
                 break
-            self.working[self.pool.launch(judging=True)] = None
+            worker, self.pool.spare = self.pool.spare, None
+            if worker is None:
+                self.working[self.pool.launch(judging=True)] = None
+            else:
+                self.give(worker)
         wait(list(self.working), 0.1)
         for worker, at in list(self.working.items()):
             if at is None:

@@ -160,13 +160,17 @@ def sweep(base: Path, older: float = STALE_SECONDS) -> None:
 
 
 class WorkerPool:
-    """Starts workers with the target loaded, and stops them all."""
+    """Starts workers with the target loaded, and stops them all.
+
+    spare: a worker that has loaded the target to say what it is, and waits for something to judge.
+    """
 
     def __init__(self, ref: TargetRef, limits: Limits, state: Path | None) -> None:
         self.ref = ref
         self.limits = limits
         self.folder = Folder(state)
         self.started: list[Process] = []
+        self.spare: Process | None = None
         self.loaded: dict[str, Any] = {}
         self.failed_loads = 0
 
@@ -242,9 +246,9 @@ class WorkerPool:
             raise failed
         return False
 
-    def ready(self) -> Process:
+    def ready(self, *, judging: bool = False) -> Process:
         """A worker with the target loaded; raises :class:`TargetError`."""
-        worker = self.launch()
+        worker = self.launch(judging=judging)
         while worker.answer is None:
             wait([worker], 0.1)
             failed = self.loading_failed(worker)
@@ -271,35 +275,39 @@ def probe(
 
     ``configs`` instead of the target's own: those for which the capabilities are wanted.
     """
-    limits = limits or Limits()
-    with WorkerPool(ref, limits, state) as pool:
-        maker = Maker(pool)
-        try:
-            told = tuple(config_from_json(one) for one in pool.loaded["configs"])
-            families = [tuple(map(config_from_json, one)) for one in pool.loaded["families"]]
-            info = TargetInfo(
-                name=ref.name,
-                profile=profile_from_json(pool.loaded["profile"]),
-                configs=told if configs is None else tuple(configs),
-                versions={"kvlitmus": version(), **pool.loaded["versions"]},
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise TargetError(f"the target's description can't be read: {harmless(error)}") from error
-        for config in info.configs:
-            came = maker.make(config)
-            if "capabilities" in came:
-                info.capabilities[config.label] = frozenset(map(str, came["capabilities"]))
-            elif "unsupported" in came:
-                info.unsupported[config.label] = harmless(came["unsupported"])
-            elif "left_out" in came:
-                info.left_out[config.label] = harmless(came["left_out"])
-            else:
-                info.errors[config.label] = harmless(came.get("failed", "the worker's answer can't be read"), 1_000)
-            if maker.deaths >= MAKE_DEATHS and not info.capabilities:
-                break
-        if configs is None:
-            look_further(maker, info, families)
-            info.configs = tuple(config for config in info.configs if config.label not in info.left_out)
+    with WorkerPool(ref, limits or Limits(), state) as pool:
+        return probe_in(pool, configs)
+
+
+def probe_in(pool: WorkerPool, configs: Sequence[Config] | None = None) -> TargetInfo:
+    """The same in a pool that goes on: the worker that was asked waits there for something to judge."""
+    maker = Maker(pool)
+    try:
+        told = tuple(config_from_json(one) for one in pool.loaded["configs"])
+        families = [tuple(map(config_from_json, one)) for one in pool.loaded["families"]]
+        info = TargetInfo(
+            name=pool.ref.name,
+            profile=profile_from_json(pool.loaded["profile"]),
+            configs=told if configs is None else tuple(configs),
+            versions={"kvlitmus": version(), **pool.loaded["versions"]},
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise TargetError(f"the target's description can't be read: {harmless(error)}") from error
+    for config in info.configs:
+        came = maker.make(config)
+        if "capabilities" in came:
+            info.capabilities[config.label] = frozenset(map(str, came["capabilities"]))
+        elif "unsupported" in came:
+            info.unsupported[config.label] = harmless(came["unsupported"])
+        elif "left_out" in came:
+            info.left_out[config.label] = harmless(came["left_out"])
+        else:
+            info.errors[config.label] = harmless(came.get("failed", "the worker's answer can't be read"), 1_000)
+        if maker.deaths >= MAKE_DEATHS and not info.capabilities:
+            break
+    if configs is None:
+        look_further(maker, info, families)
+        info.configs = tuple(config for config in info.configs if config.label not in info.left_out)
     if not info.configs:
         label, reason = next(iter(info.left_out.items()))
         raise TargetError(f"none of its configurations is left to judge; [{label}]: {reason}")
@@ -307,6 +315,7 @@ def probe(
         label, reason = next(iter(info.errors.items()))
         declined = f"; the target declines {len(info.unsupported)} other configurations" if info.unsupported else ""
         raise TargetError(f"no cache could be made; [{label}]: {reason}{declined}")
+    pool.spare = maker.worker
     return info
 
 
@@ -315,20 +324,20 @@ class Maker:
 
     def __init__(self, pool: WorkerPool) -> None:
         self.pool = pool
-        self.worker: Process | None = pool.ready()
+        self.worker: Process | None = pool.ready(judging=True)
         self.deaths = 0
         self.seconds = pool.limits.call_seconds
 
     def make(self, config: Config) -> Mapping[str, Any]:
         """The ``capabilities`` of the cache, why it is ``unsupported`` or ``left_out``, or what ``failed``."""
-        self.worker = self.worker or self.pool.ready()
+        self.worker = self.worker or self.pool.ready(judging=True)
         came = self.worker.ask(self.seconds, do="make", config=to_json(config))
         if not isinstance(came, Death):
             return came
         self.worker = None
         self.deaths += 1
         if came.kind == "hang" and self.pool.limits.again_seconds is not None:
-            self.worker = self.pool.ready()
+            self.worker = self.pool.ready(judging=True)
             self.worker.start_seconds = self.seconds = self.pool.limits.again_seconds
         return {"failed": f"making the cache {came.text}"}
 

@@ -13,6 +13,7 @@ from time import monotonic
 
 from kvlitmus.conformance.isolation.integrity import JudgeChanged
 from kvlitmus.conformance.isolation.supervisor import Limits, run_items
+from kvlitmus.conformance.isolation.worker_pool import WorkerPool
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.run.targets import TargetRef
 
@@ -88,6 +89,7 @@ def play_into(
     limits: Limits | None = None,
     jobs: int = 1,
     tell: Callable[[ItemResult], None] = lambda _: None,
+    pool: WorkerPool | None = None,
 ) -> None:
     """The same; what was played is in the summary, too, where it ends early (``KeyboardInterrupt``).
 
@@ -95,7 +97,7 @@ def play_into(
     """
     began = monotonic()
     try:
-        for result in run_items(target, items, options, jobs=jobs, limits=limits):
+        for result in run_items(target, items, options, jobs=jobs, limits=limits, pool=pool):
             if result.item == items[summary.items].id:  # what comes after an interruption may have gaps before it
                 summary.add(result)
                 tell(result)

@@ -206,7 +206,8 @@ def play_part(
     progress = Progress(sys.stdout, style, len(items))
     plain = replace(options, shrink_trials=0)
     try:
-        play_into(summary, found.ref, items, plain, limits=found.limits, jobs=jobs, tell=progress.add)
+        pool = found.take_pool()
+        play_into(summary, found.ref, items, plain, limits=found.limits, jobs=jobs, tell=progress.add, pool=pool)
     except TargetError as error:
         raise TargetFailed(str(error)) from error
     finally:
@@ -223,6 +224,7 @@ def player_for(args: argparse.Namespace, found: session.Session) -> Iterator[Pla
         executor = executor_of(args.on, args.jobs)
     except ExecutorError as error:
         raise UsageError(str(error)) from None
+    found.let_go()
     with contextlib.closing(executor):
         yield Spread(found, executor, args.shards, Path(args.out) if args.out else None)
 

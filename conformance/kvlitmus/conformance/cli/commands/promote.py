@@ -81,9 +81,8 @@ def vector_of(args: argparse.Namespace, failure: Failure) -> Vector:
 
 def refused(cache: str, vector: Vector, failure: Failure) -> str:
     """Why a vector is refused, as this cache sees it; empty if it passes."""
-    found = session.ask(session.find(cache, None))
     item = Item(kind="vector", config=vector.config, name=vector.id, schedule=vector.schedule)
-    (result,) = found.run([item], Options(reruns=0, shrink_trials=0))
+    (result,) = session.play(session.find(cache, None), [item], Options(reruns=0, shrink_trials=0))
     if result.findings:
         broken = result.findings[0]
         return (

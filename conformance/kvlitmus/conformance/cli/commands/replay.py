@@ -35,13 +35,12 @@ def main(args: argparse.Namespace) -> int:
     found = [read(str(path)) for path in paths]
     if args.html is not None:
         check_writable("--html", args.html)
-    asked: dict[str, session.Session] = {}
     still = 0
     plays: list[Play] = []
     for at, (failure, rules) in enumerate(found):
         if at:
             print()
-        result = played(failure, rules, args, style, asked)
+        result = played(failure, rules, args, style)
         still += occurs(result, rules) is not None
         if args.html is not None:
             plays.append(drawn(failure, rules, result, args, replay_line(paths[at], args.python or "")))
@@ -96,9 +95,8 @@ def played(
     rules: dict[str, Rule],
     args: argparse.Namespace,
     style: Style,
-    asked: dict[str, session.Session],
 ) -> ItemResult:
-    """Play one failure again, and tell; what came of it.  ``asked``: the targets that told what they are."""
+    """Play one failure again, and tell; what came of it."""
     target = args.target or failure.target
     ref = session.find(target, args.python)
     print(
@@ -106,9 +104,7 @@ def played(
         f"depth {failure.depth}{note(failure)}",
         flush=True,
     )
-    if target not in asked:
-        asked[target] = session.ask(ref)
-    (result,) = asked[target].run([item_of(failure)], options_of(failure, rules))
+    (result,) = session.play(ref, [item_of(failure)], options_of(failure, rules))
     for line in told(failure, rules, result, style):
         print(line)
     if result.error:

@@ -59,7 +59,20 @@ def main(args: argparse.Namespace) -> int:
     style = style_of(sys.stdout, args.color, verbose=args.verbose, every=args.all)
     ref = session.find(args.target, args.python)
     print(f"{style.paint(f'kvlitmus {version()}', 'bold')}: starting {harmless(ref.name, 100)}", flush=True)
-    found = session.ask(ref, session.limits_of(args))
+    with session.asked(ref, session.limits_of(args)) as found:
+        return judged(args, found, chosen, known, vectors, style, started)
+
+
+def judged(
+    args: argparse.Namespace,
+    found: session.Session,
+    chosen: dict[str, Rule],
+    known: tuple[baselines.Entry, ...] | None,
+    vectors: dict[str, Vector],
+    style: Style,
+    started: float,
+) -> int:
+    """Judge a target that has said what it is, and report; returns the exit code."""
     configs = common.pick_configs(found.configs, args.page_size, args.config)
     items = narrowed(
         plan.items(
@@ -81,7 +94,10 @@ def main(args: argparse.Namespace) -> int:
         items, run.planned = [], 0  # the target offers nothing that the chosen rules speak of
     if args.shard or args.out or any(name.endswith(".json") for name in args.report):
         kinds = build.kinds_of(configs)
-        run.build, run.items = build.build_of(ref.module, ref.attribute, kinds), build.items_of(items, kinds)
+        run.build, run.items = (
+            build.build_of(found.ref.module, found.ref.attribute, kinds),
+            build.items_of(items, kinds),
+        )
     if args.shard:
         return players.one_shard(args, found, run, items, style)
     with recording(args.record, run, items) as folder, players.player_for(args, found) as player:

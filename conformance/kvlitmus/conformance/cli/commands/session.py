@@ -7,14 +7,16 @@ are judged.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.checker.explain import harmless
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.isolation import supervisor
 from kvlitmus.conformance.isolation.supervisor import Event, TargetInfo
+from kvlitmus.conformance.isolation.worker_pool import WorkerPool, probe_in
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run import targets
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
@@ -27,6 +29,7 @@ class Session:
     ref: targets.TargetRef
     info: TargetInfo
     limits: supervisor.Limits = field(default_factory=supervisor.Limits)
+    pool: WorkerPool | None = None
 
     @property
     def name(self) -> str:
@@ -58,10 +61,41 @@ class Session:
         self, items: Sequence[Item], options: Options, *, jobs: int = 1, on_event: Callable[[Event], None] | None = None
     ) -> Generator[ItemResult]:
         """The results, in the order of the items; raises :class:`TargetFailed`, last if the judge was changed."""
-        try:
-            yield from supervisor.run_items(self.ref, items, options, jobs=jobs, limits=self.limits, on_event=on_event)
-        except (supervisor.TargetError, supervisor.JudgeChanged) as error:
-            raise TargetFailed(str(error)) from error
+        return play(self.ref, items, options, jobs=jobs, limits=self.limits, on_event=on_event, pool=self.take_pool())
+
+    def take_pool(self) -> WorkerPool | None:
+        """The workers that are there already, for the first who plays something."""
+        pool, self.pool = self.pool, None
+        return pool
+
+    def let_go(self) -> None:
+        """Nothing is played here: no worker waits for it."""
+        if (pool := self.take_pool()) is not None:
+            pool.stop()
+
+
+def play(
+    ref: targets.TargetRef,
+    items: Sequence[Item],
+    options: Options,
+    *,
+    jobs: int = 1,
+    limits: supervisor.Limits | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    pool: WorkerPool | None = None,
+) -> Generator[ItemResult]:
+    """The results, in the order of the items.
+
+    Raises :class:`UsageError` for a target that isn't there, :class:`TargetFailed` for one that can't be loaded, and
+    last if the judge was changed.
+    """
+    limits = limits or supervisor.Limits(on_wait=waiting(limited=False))
+    try:
+        yield from supervisor.run_items(ref, items, options, jobs=jobs, limits=limits, on_event=on_event, pool=pool)
+    except targets.UnknownTarget as error:
+        raise UsageError(str(error)) from error
+    except (supervisor.TargetError, supervisor.JudgeChanged) as error:
+        raise TargetFailed(str(error)) from error
 
 
 def find(word: str, python: str | None) -> targets.TargetRef:
@@ -105,10 +139,22 @@ def ask(ref: targets.TargetRef, limits: supervisor.Limits | None = None) -> Sess
 
     Raises :class:`UsageError` for one that isn't there, :class:`TargetFailed` for one that can't be imported or made.
     """
+    with asked(ref, limits) as session:
+        return session
+
+
+@contextlib.contextmanager
+def asked(ref: targets.TargetRef, limits: supervisor.Limits | None = None) -> Iterator[Session]:
+    """The same; inside, the worker that was asked waits for the first items that are played."""
     limits = limits or supervisor.Limits(on_wait=waiting(limited=False))
-    try:
-        return Session(ref=ref, info=supervisor.probe(ref, limits=limits), limits=limits)
-    except targets.UnknownTarget as error:
-        raise UsageError(str(error)) from error
-    except supervisor.TargetError as error:
-        raise TargetFailed(str(error)) from error
+    with WorkerPool(ref, limits, None) as pool:
+        try:
+            session = Session(ref=ref, info=probe_in(pool), limits=limits, pool=pool)
+        except targets.UnknownTarget as error:
+            raise UsageError(str(error)) from error
+        except supervisor.TargetError as error:
+            raise TargetFailed(str(error)) from error
+        try:
+            yield session
+        finally:
+            session.pool = None

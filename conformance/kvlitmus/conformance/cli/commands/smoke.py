@@ -33,7 +33,12 @@ def main(args: argparse.Namespace) -> int:
     style = style_of(sys.stdout, args.color, verbose=args.verbose)
     ref = session.find(args.target, args.python)
     print(f"{style.paint(f'kvlitmus {version()}', 'bold')}: a quick look at {word}", flush=True)
-    found = session.ask(ref)
+    with session.asked(ref) as found:
+        return looked(found, word, style, started)
+
+
+def looked(found: session.Session, word: str, style: Style, started: float) -> int:
+    """Say what a target is, and what came of a few steps of it."""
     for line in introduced(found, style):
         print(line)
     items = [Item(kind="random", config=config, seed=1, ops=OPS) for config in found.configs]
