@@ -1,4 +1,4 @@
-"""Tapes by the loggers that engines copy: of released engines (tools/logged_tapes.py), and of the suite's own cache."""
+"""Tapes by the loggers that engines copy: of released engines (tools/released.py), and of the suite's own cache."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_released_engines_are_logged_the_same_again(name: str, tmp_path: Path) -
     peer = "-".join(name.split("-")[:2])
     if not (ROOT / ".peers" / peer / "bin" / "python").exists():
         pytest.skip(f"run tools/peers {peer} first")
-    command = [sys.executable, str(ROOT / "tools" / "logged_tapes.py"), "--into", str(tmp_path), name]
+    command = [sys.executable, str(ROOT / "tools" / "released.py"), "tapes", "--into", str(tmp_path), name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     assert gzip.decompress((tmp_path / path_of(name).name).read_bytes()) == gzip.decompress(path_of(name).read_bytes())

@@ -1,4 +1,4 @@
-"""Streams that the publishers of released engines sent (tools/event_streams.py), judged without the engines."""
+"""Streams that the publishers of released engines sent (tools/released.py), judged without the engines."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_released_publishers_send_the_same_again(file: Path, tmp_path: Path)
     peer = ROOT / ".peers" / name(file).rpartition("-")[0].removesuffix("-hicache") / "bin" / "python"
     if not peer.exists():
         pytest.skip(f"run tools/peers {peer.parts[-3]} first")
-    command = [sys.executable, str(ROOT / "tools" / "event_streams.py"), "--into", str(tmp_path), name(file)]
+    command = [sys.executable, str(ROOT / "tools" / "released.py"), "streams", "--into", str(tmp_path), name(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     assert (tmp_path / file.name).read_bytes() == file.read_bytes()
