@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The pins of the rules: what each sentence says, and what all of them together decide.
+"""What is committed so that a change of it shows in a review: the pins of the rules, and the schema of a tape.
 
-    .venv/bin/python tools/pins.py    writes spec/kvlitmus/spec/sentences.json, and says which rules are other ones
+    .venv/bin/python tools/pins.py    writes both, and says which rules are other ones
 
-A reworded rule shows in the review of a change by its line; nothing else depends on it.  The one pin of all logic is
-the same under every version of Python.
+``spec/kvlitmus/spec/sentences.json`` has a pin of what each sentence says, and one of what all rules together decide.
+A reworded rule shows by its line; nothing else depends on it.  The one pin of all logic is the same under every
+version of Python.  ``conformance/kvlitmus/conformance/schema/tape.schema.json`` is made of the tape's forms.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
-    sys.path[:0] = [str(ROOT), str(ROOT / "spec")]
+    sys.path[:0] = [str(ROOT / room) for room in ("spec", "reference", "conformance")]
 
+from kvlitmus.conformance.tape import schema  # noqa: E402
 from kvlitmus.spec.law.fingerprint import digest  # noqa: E402
 from kvlitmus.spec.law.rule import RETIRED, Rule  # noqa: E402
 from kvlitmus.spec.parts import all_rules  # noqa: E402
 
 FILE = ROOT / "spec" / "kvlitmus" / "spec" / "sentences.json"
+SCHEMA = ROOT / "conformance" / "kvlitmus" / "conformance" / "schema" / "tape.schema.json"
 LOGIC = "the logic of all rules"
 
 
@@ -54,7 +57,8 @@ def lost(now: Mapping[str, str], pinned: Mapping[str, str], retired: Mapping[str
 
 
 def main() -> int:
-    """Write the pins anew; 1 where a rule was lost, which no pin can mend."""
+    """Write both anew; 1 where a rule was lost, which no pin can mend."""
+    SCHEMA.write_text(schema.text(), encoding="utf-8")
     rules = all_rules()
     pinned = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     for one in differences(rules, pinned, RETIRED):

@@ -374,7 +374,7 @@ def test_a_damaged_line_says_what_was_expected(tmp_path: Path, at: int, line: st
 
 
 def test_the_committed_schema_is_that_of_the_forms() -> None:
-    assert schemas.schema("tape") == json.loads(schema.text()), "run tools/tape_schema.py"
+    assert schemas.schema("tape") == json.loads(schema.text()), "run tools/pins.py"
 
 
 @pytest.mark.parametrize(
