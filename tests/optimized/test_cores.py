@@ -18,6 +18,7 @@ pytest.importorskip("numba")
 
 import numpy as np
 
+from kvlitmus.optimized import __main__ as serve_once
 from kvlitmus.optimized import cores, levels, residency, tree
 from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts
 from kvlitmus.optimized.inputs import StaleHandle
@@ -284,6 +285,19 @@ def test_a_core_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv(cores.VARIABLE, raising=False)
     assert FlatCache(CacheConfig()).core == "python"
     assert cores.report() == "python: there is no native core: nobody built it"
+
+
+def test_an_installation_serves_with_the_core_that_is_named_or_says_why_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(cores.VARIABLE, "python")
+    assert serve_once.main([]) == serve_once.main(["python"]) == 0
+    assert capsys.readouterr().out.count("hits [0, 8], core python: KVLITMUS_CORE says so\n") == 2
+    assert serve_once.main(["native"]) == 1
+    assert capsys.readouterr().err == "expected the core native (got python: KVLITMUS_CORE says so)\n"
+    monkeypatch.setenv(cores.VARIABLE, "fast")
+    assert serve_once.main([]) == 1
+    assert "must be one of auto, native, python (got 'fast')" in capsys.readouterr().err
 
 
 class Nosy:
