@@ -20,7 +20,7 @@ from kvlitmus.conformance.run import failures, plan, targets
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.run.targets import checkout_peers
 from kvlitmus.spec.parts import all_rules
-from tools import corpus, results, upstream_page
+from tools import corpus, results, results_page
 from tools.results_page import Evidence, Judged, Report, broken_rules, page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -184,14 +184,7 @@ def hazards(folder: Path) -> Path:
     where = folder / "counterexamples" / "hazards"
     path = failures.save(where, finding, target="specimen", depth=3, force_misuse=False, version="0.1.0")
     path = path.replace(where / "H-01.jsonl")
-    record = {
-        "id": "H-01",
-        "target": "specimen",
-        "rules": finding.rules,
-        "config": finding.config.label,
-        "calls": finding.calls,
-        "counterexample": "docs/results/counterexamples/hazards/H-01.jsonl",
-    }
+    record = {"id": "H-01", "target": "specimen", "counterexample": "docs/results/counterexamples/hazards/H-01.jsonl"}
     missed = {"id": "H-02", "target": "specimen"}
     (folder / "hazards.json").write_text(json.dumps({"hazards": [record, missed]}))
     return path
@@ -236,20 +229,57 @@ def test_a_configuration_that_was_declined_is_no_verdict() -> None:
 
 
 def test_known_hazards_have_the_counterexamples_that_they_tell_of(tmp_path: Path) -> None:
-    path = hazards(tmp_path)
-    assert results.search_complaints(tmp_path) == []
-    text = path.read_text()
-    path.with_name("H-03.jsonl").write_text(text)
-    path.write_text(text.replace('"BACKUP-05"', '"BACKUP-04"'))
-    name = "docs/results/counterexamples/hazards"
-    assert results.search_complaints(tmp_path) == [
+    path, name = hazards(tmp_path), "docs/results/counterexamples/hazards"
+    assert results.hazard_complaints(tmp_path) == []
+    (pair,), (finding,) = zip(*results.searched(tmp_path)["hazards"].items(), strict=True)
+    assert pair == ("specimen", "BACKUP-05")
+    assert (finding["saved"], finding["calls"]) == (f"{name}/H-01.jsonl", ["advance(put 1)"])
+    path.rename(path.with_name("H-03.jsonl"))
+    assert results.hazard_complaints(tmp_path) == [
+        f"{name}/H-01.jsonl: hazards.json refers to it, but it isn't there",
         f"{name}/H-03.jsonl: hazards.json does not refer to it",
-        f"{name}/H-01.jsonl: hazards.json tells of another counterexample",
     ]
     path.write_text("{}")
-    assert f"{name}/H-01.jsonl: " in "".join(results.search_complaints(tmp_path))
-    path.unlink()
-    assert f"{name}/H-01.jsonl: hazards.json refers to it, but it isn't there" in results.search_complaints(tmp_path)
+    with pytest.raises(failures.FailureError, match=r"H-01\.jsonl"):
+        results.searched(tmp_path)
+
+
+def test_of_what_campaigns_broke_what_reports_pass_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = planted()  # in which STORE-08 is violated, and all others passed
+    (tmp_path / "sglang-0.5.23-file.json").write_text(json.dumps(report | {"kind": "kvlitmus report"}))
+    found = {
+        "long": (["STORE-01", "STORE-02"], 5),
+        "short": (["STORE-01"], 2),
+        "known": (["STORE-08"], 1),
+        "gone": (["STORE-03"], 1),
+    }
+    for name in found:
+        (tmp_path / f"{name}.jsonl").write_text(name)
+    listed = [
+        {"file": str(tmp_path / f"{name}.jsonl"), "rules": rules, "calls": calls}
+        for name, (rules, calls) in found.items()
+    ]
+    summary = tmp_path / "summary"
+    settings, session = {"configs": ["a", "b"], "seed": 8}, {"steps": 100, "plays": 3}
+    about = {"target": {"name": "sglang-0.5.23-file"}, "settings": settings, "session": session, "findings": listed}
+    summary.write_text(json.dumps(about))
+    monkeypatch.setattr(results, "replays", lambda path, rules: path.stem != "gone")
+    old = tmp_path / "counterexamples" / "fuzz" / "old.jsonl"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    assert results.fuzzed([str(summary)], tmp_path) == 0
+    assert {path.name: path.read_text() for path in old.parent.iterdir()} == {
+        f"sglang-0.5.23-file-{name}.jsonl": name for name in ("long", "short")
+    }
+    (campaign,) = json.loads((tmp_path / "fuzz.json").read_text())["campaigns"]
+    rules = ["STORE-01", "STORE-02", "STORE-03", "STORE-08"]
+    assert campaign == {"target": "sglang-0.5.23-file", "configs": 2, "seed": 8, "found": rules} | session
+    assert "gone.jsonl: does not break STORE-03 any more" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        results.main(["--fuzz", str(tmp_path / "nothing")])
+    assert "there is no summary of a campaign" in capsys.readouterr().err
 
 
 def test_the_committed_counterexamples_are_saved_failures() -> None:
@@ -419,7 +449,7 @@ def test_a_verdict_of_the_page_on_upstream_names_its_target() -> None:
     found = evidence(planted(), searched={"hazards": {("sglang-0.5.23-file", "STORE-03"): finding}})
     report = "[0.5.23 file](results/sglang-0.5.23-file.json)"
     rules, entries = ["STORE-01", "STORE-08", "STORE-03"], [replace(ENTRY, rules=("STORE-02",)), ENTRY]
-    assert upstream_page.verdicts(rules, found, entries, "").split("; ") == [
+    assert results_page.verdicts(rules, found, entries, "").split("; ") == [
         f"broken in {report}: [STORE-08](results/README.md#2)",
         f"broken in {report} ([hazards](results/hazards.md)): [STORE-03](results/README.md#verdicts)",
         HELD,
@@ -427,11 +457,9 @@ def test_a_verdict_of_the_page_on_upstream_names_its_target() -> None:
     stale = replace(found, stale={"sglang-0.5.23-file": ["of another build"]})
     goal = "results/README.md#storage-in-files"
     said = ", ".join(f"[{rule}]({goal})" for rule in rules)
-    assert upstream_page.verdicts(rules, stale, entries, "") == f"stale in {report}: {said}"
+    assert results_page.verdicts(rules, stale, entries, "") == f"stale in {report}: {said}"
     unjudged = replace(found, unjudged={("sglang-0.5.23-file", "STORE-01"): "why"})
-    assert (
-        upstream_page.verdicts(["STORE-01"], unjudged, [], "") == "not judged: [STORE-01](results/README.md#verdicts)"
-    )
+    assert results_page.verdicts(["STORE-01"], unjudged, [], "") == "not judged: [STORE-01](results/README.md#verdicts)"
 
 
 def test_targets_that_say_the_same_are_named_together() -> None:
@@ -439,13 +467,13 @@ def test_targets_that_say_the_same_are_named_together() -> None:
     both = replace(both, reports={f"sglang-{name}": both.reports["sglang-0.5.23-file"] for name in ("1-a", "2-b")})
     entries = [replace(ENTRY, targets=("sglang-1-a", "sglang-2-b"))]
     where = "in [1 a](results/sglang-1-a.json), [2 b](results/sglang-2-b.json)"
-    said = upstream_page.verdicts(["STORE-08", "STORE-01", "STORE-02"], both, entries, "")
+    said = results_page.verdicts(["STORE-08", "STORE-01", "STORE-02"], both, entries, "")
     assert said == (
         f"broken {where}: [STORE-08](results/README.md#1); "
         f"holds {where}: [STORE-01](results/README.md#verdicts), [STORE-02](results/README.md#verdicts)"
     )
     apart = [replace(ENTRY, targets=("sglang-1-a",)), replace(ENTRY, targets=("sglang-2-b",))]
-    assert upstream_page.verdicts(["STORE-08"], both, apart, "") == (
+    assert results_page.verdicts(["STORE-08"], both, apart, "") == (
         "broken in [1 a](results/sglang-1-a.json): [STORE-08](results/README.md#1); "
         "broken in [2 b](results/sglang-2-b.json): [STORE-08](results/README.md#2)"
     )
@@ -453,17 +481,17 @@ def test_targets_that_say_the_same_are_named_together() -> None:
 
 def test_each_statement_on_upstream_gets_its_verdicts_on_the_site() -> None:
     found = evidence(planted())
-    text = f"## A part\n{upstream_page.HEADING}\n|---|---|---|---|\n| It is so. | STORE-01 | `store.get` | a test |\n"
-    *_, heading, ruler, row = upstream_page.filled(text, found, []).splitlines()
-    assert heading == f"{upstream_page.HEADING} on SGLang |" and ruler == "|---|---|---|---|---|"
+    text = f"## A part\n{results_page.HEADING}\n|---|---|---|---|\n| It is so. | STORE-01 | `store.get` | a test |\n"
+    *_, heading, ruler, row = results_page.upstream(text, found, []).splitlines()
+    assert heading == f"{results_page.HEADING} on SGLang |" and ruler == "|---|---|---|---|---|"
     assert row == f"| It is so. | STORE-01 | `store.get` | a test | {HELD} |"
 
 
 def test_what_another_engine_does_says_nothing_of_sglang() -> None:
     mine, other = evidence(planted()), evidence(planted("sglang-0.5.23-file"))
     other = replace(other, reports={"vllm-0.33.0": other.reports["sglang-0.5.23-file"]})
-    assert upstream_page.verdicts(["STORE-01"], mine, [], "") == HELD
-    assert upstream_page.verdicts(["STORE-01"], other, [], "").startswith("not judged: ")
+    assert results_page.verdicts(["STORE-01"], mine, [], "") == HELD
+    assert results_page.verdicts(["STORE-01"], other, [], "").startswith("not judged: ")
 
 
 def test_a_part_is_judged_by_its_own_targets() -> None:
@@ -473,6 +501,6 @@ def test_a_part_is_judged_by_its_own_targets() -> None:
         one, reports={f"sglang-1-{name}": one.reports["sglang-0.5.23-file"] for name in ("swa-mamba", "mamba")}
     )
     window = replace(both, reports={"sglang-1-swa-mamba": both.reports["sglang-1-swa-mamba"]})
-    for part, said in (("", "holds in [1 swa‑mamba]("), (upstream_page.STATES, "not judged: ")):
-        assert upstream_page.verdicts(["COMP-21"], window, [], part).startswith(said)
-        assert "[1 mamba](results/sglang-1-mamba.json)" in upstream_page.verdicts(["COMP-21"], both, [], part)
+    for part, said in (("", "holds in [1 swa‑mamba]("), (results_page.STATES, "not judged: ")):
+        assert results_page.verdicts(["COMP-21"], window, [], part).startswith(said)
+        assert "[1 mamba](results/sglang-1-mamba.json)" in results_page.verdicts(["COMP-21"], both, [], part)

@@ -12,7 +12,7 @@ import pytest
 
 from kvlitmus.spec.parts import all_rules
 from tests.test_docs import anchors, links
-from tools import results, upstream_page
+from tools import results, results_page
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "upstream.md").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def places(path: Path) -> set[str]:
 def test_the_page_speaks_of_the_changes() -> None:
     assert sorted(CHANGES) == ["16370", "23606", "26945", "27264"]
     assert len(ROWS) > 20
-    assert {line for line in PAGE.splitlines() if line.startswith("## ")} == upstream_page.PARTS.keys()
+    assert {line for line in PAGE.splitlines() if line.startswith("## ")} == results_page.PARTS.keys()
 
 
 def test_all_that_is_named_is_a_link_and_every_link_leads_somewhere() -> None:

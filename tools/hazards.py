@@ -44,6 +44,7 @@ from kvlitmus.conformance.run.targets import KNOWN, peer_python  # noqa: E402
 from kvlitmus.conformance.support.version import version  # noqa: E402
 from kvlitmus.spec.parts import all_rules  # noqa: E402
 from tests.conformance.support.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker  # noqa: E402
+from tools import results_page  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
 RECORD = FOLDER / "hazards.json"
@@ -274,27 +275,16 @@ def rediscover(hazard: Hazard) -> dict[str, Any]:
     return record | counterexample(hazard, short)
 
 
-def counterexample(hazard: Hazard, short: Finding | None) -> dict[str, Any]:
-    """Save a shrunk counterexample, if it stands; what there is to tell of it."""
-    folder = FOLDER / "counterexamples" / "hazards"
-    (folder / f"{hazard.id}.jsonl").unlink(missing_ok=True)
-    if short is not None and confirmed(hazard, short):
-        folder.mkdir(parents=True, exist_ok=True)
-        path = failures.save(folder, short, target=hazard.target, depth=3, force_misuse=False, version=version())
-        named = path.replace(path.with_name(f"{hazard.id}.jsonl"))
-        return {
-            "rules": short.rules,
-            "config": short.config.label,
-            "calls": short.calls,
-            "length": short.steps,
-            "call": short.call,
-            "seen": short.seen,
-            "allowed": short.allowed,
-            "detail": short.detail,
-            "not_minimal": short.not_minimal,
-            "counterexample": str(named.relative_to(ROOT)),
-        }
-    return {}
+def counterexample(hazard: Hazard, short: Finding | None) -> dict[str, str]:
+    """Save a shrunk counterexample, if it stands; where it is."""
+    path = FOLDER / "counterexamples" / "hazards" / f"{hazard.id}.jsonl"
+    path.unlink(missing_ok=True)
+    if short is None or not confirmed(hazard, short):
+        return {}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    about: Any = {"target": hazard.target, "depth": 3, "force_misuse": False, "version": version()}
+    failures.save(path.parent, short, **about).replace(path)
+    return {"counterexample": str(path.relative_to(ROOT))}
 
 
 def main() -> int:
@@ -314,9 +304,9 @@ def main() -> int:
     with ThreadPoolExecutor(2) as pool:
         for one in pool.map(searched, [known[id] for id in only]):
             records[one["id"]] = one
-            print(f"{one['id']}: {one['found']} of {SEARCHES}, steps {one['steps']}, {one.get('length')} calls")
+            print(f"{one['id']}: {one['found']} of {SEARCHES}, steps {one['steps']}, {one.get('counterexample')}")
             ordered = [records[id] for id in known if id in records]
-            text = json.dumps({"format": 2, "hazards": ordered}, indent=1, ensure_ascii=False)
+            text = json.dumps({"format": 3, "hazards": ordered}, indent=1, ensure_ascii=False)
             RECORD.write_text(text + "\n", encoding="utf-8")
     return 0
 
@@ -352,47 +342,31 @@ not here: they take a caller who breaks the contract, and schedules draw none. T
 def page() -> str:
     """The page of the site: the table, how it was searched, and each counterexample as calls."""
     records = json.loads(RECORD.read_text(encoding="utf-8"))["hazards"]
+    saved = {one["id"]: failures.load(ROOT / one["counterexample"]) for one in records if "counterexample" in one}
     lines = [INTRODUCTION]
     lines += ["| hazard | must have happened | found | median steps | rule | calls |", "|---|---|---|---|---|---|"]
     for one in records:
         median = "–" if one["median_steps"] is None else f"{one['median_steps']:,.0f}"
         found = f"{one['found']} of {one['searches']}" if one["found"] else "**not found**"
-        rules = ", ".join(one.get("rules", [])[:2]) or "–"
-        lines.append(
-            f"| **{one['id']}** {one['title']} | {one['mechanism']} | {found} | {median} | {rules} "
-            f"| {one.get('length', '–')} |"
-        )
-    lines += [
-        "",
-        "## How it was searched",
-        "",
-        "| hazard | target | rules judged | configurations | steps of the searches |",
-    ]
-    lines += ["|---|---|---|---|---|"]
+        short = saved.get(one["id"])
+        shown = f"{', '.join(short.rules[:2])} | {len(short.calls)}" if short else "– | –"
+        lines.append(f"| **{one['id']}** {one['title']} | {one['mechanism']} | {found} | {median} | {shown} |")
+    lines += ["", "## How it was searched", ""]
+    lines += ["| hazard | target | rules judged | configurations | steps of the searches |", "|---|---|---|---|---|"]
     for one in records:
         steps = ", ".join(f"{steps:,}" for steps in one["steps"])
         lines.append(
             f"| {one['id']} | {one['target'].removeprefix('sglang-')} | {', '.join(one['judged'])} "
             f"| {one['only'] or 'all'} | {steps} (of {one['budget']:,} each; build `{one['build']}`) |"
         )
-    drawn = {
-        kind: weight
-        for kind, weight in WEIGHTS.items()
-        if NEEDS[kind].isdisjoint({"store", "sparse", "ranks", "components", "component_requests"})
-    }
-    weights = ", ".join(f"{kind} {weight}" for kind, weight in drawn.items())
+    others = {"store", "sparse", "ranks", "components", "component_requests"}
+    weights = ", ".join(f"{kind} {weight}" for kind, weight in WEIGHTS.items() if NEEDS[kind].isdisjoint(others))
     lines += ["", f"The weights of the operations, among those that a target can do: {weights}.", ""]
-    for one in [one for one in records if "calls" in one]:
-        file = one["counterexample"].removeprefix("docs/results/")
+    for one in [one for one in records if one["id"] in saved]:
+        short, name = saved[one["id"]], one["counterexample"]
         lines += [f"## {one['id']}: {one['title']}", ""]
-        lines += [f"{one['target']}, {one['config']} ([drawn step by step]({file})). Play it again:", ""]
-        lines += [f"    kvlitmus replay {one['counterexample']}", "", "```text"]
-        lines += [call[:150] for call in one["calls"]]
-        lines += ["```", ""]
-        lines += [f"- {name}: `{text[:220]}`" for name, text in one["seen"].items()]
-        lines += [f"- {one['detail'][:220]}"] if one["detail"] else []
-        lines += [f"- not minimal: {one['not_minimal']}"] if one.get("not_minimal") else []
-        lines.append("")
+        lines += [*results_page.counterexample(short.finding, short.target, short.config.label), ""]
+        lines += [*results_page.replay(name), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

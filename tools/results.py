@@ -4,6 +4,7 @@
     .venv/bin/python tools/results.py             says what is wrong (exit code 1), and what is stale
     .venv/bin/python tools/results.py --rejudge   judges the recorded steps by this tree's rules; needs no SGLang
     .venv/bin/python tools/results.py --run       makes the reports again that are stale or missing, two at a time
+    .venv/bin/python tools/results.py --fuzz SUMMARY.json …     what campaigns broke takes the place of what they did
 
 The reports in ``docs/results`` are the suite's own; ``classification.toml`` beside them says of each
 violation what it is and why.  A violation that nobody classified is an error, and so is a
@@ -11,9 +12,10 @@ classification without its violation, a counterexample that no report refers to,
 no classification names.  ``README.md``, written by hand, has a row for each finding.  A report that this tree would
 not make (``stale``) counts for no verdict.
 
-``fuzz.json`` has what campaigns broke, ``hazards.json`` what ``tools/hazards.py`` found; each of their
-counterexamples must be a saved failure, the one that is told of.  Names of targets after ``--run`` or ``--rejudge``
-choose some of them.
+``fuzz.json`` says which campaigns there were, ``hazards.json`` how ``tools/hazards.py`` searched; what these broke is
+in the folders of their counterexamples.  Names of targets after ``--run`` or ``--rejudge`` choose some of them.
+``--fuzz`` takes the summaries of campaigns (``kvlitmus fuzz TARGET --steps N --seed S --workers 1 --report
+SUMMARY.json``), plays their counterexamples again, and keeps those that break a rule which the target's report passes.
 """
 
 from __future__ import annotations
@@ -37,17 +39,22 @@ if __name__ == "__main__":
 from kvlitmus.conformance.history import again  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
-from tools import corpus, upstream_page  # noqa: E402
-from tools.results_page import ALL_RELEASES, GROUPS, Evidence, Judged, Pair, Report, broken_rules, page, targets_of  # noqa: E402
+from tools import corpus, results_page  # noqa: E402
+from tools.results_page import ALL_RELEASES, Evidence, Judged, Pair, Report, broken_rules  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
 README = FOLDER / "README.md"
+SECONDS = 300
+"""The longest that a counterexample of a campaign may take."""
 SEARCHES = ("fuzz", "hazards")
-"""The folders of the searches' counterexamples, and the names of their data."""
+"""The folders of the searches' counterexamples."""
 CLASSES = ("bug", "declared choice", "outside the contract", "limit of the adapter")
 REACHES = ("reachable in a server", "latent", "by direct call")
 TARGETS = tuple(
-    name for _, ends in GROUPS for name in targets_of(ends) if name in targets.KNOWN and name != "sglang-0.5.23"
+    name
+    for _, ends in results_page.GROUPS
+    for name in results_page.targets_of(ends)
+    if name in targets.KNOWN and name != "sglang-0.5.23"
 )
 """The targets of the page; ``sglang-0.5.23`` is another name for its tree in Python."""
 
@@ -94,23 +101,15 @@ def stamps_of(data: Report) -> tuple[str, str]:
 
 
 def searched(folder: Path = FOLDER) -> dict[str, dict[Pair, dict[str, Any]]]:
-    """What long searches broke: by search, target and rule."""
+    """What long searches broke: by search, target and rule, what the counterexample says; raises ``FailureError``."""
     found: dict[str, dict[Pair, dict[str, Any]]] = {kind: {} for kind in SEARCHES}
-    for kind in SEARCHES:
-        for one in records(kind, folder):
-            if kind == "hazards" and not one.get("mechanism"):
-                continue  # what the search found isn't known to be the hazard
-            finding = {**one, "label": one["config"], "saved": one["counterexample"]}
-            for rule in one["rules"]:
-                found[kind].setdefault((one["target"], rule), finding)
+    for kind, pairs in found.items():
+        for path in sorted(folder.glob(f"counterexamples/{kind}/*.jsonl")):
+            one = failures.load(path)
+            finding = {**one.finding, "label": one.config.label, "saved": f"docs/results/{path.relative_to(folder)}"}
+            for rule in one.rules:
+                pairs.setdefault((one.target, rule), finding)
     return found
-
-
-def records(kind: str, folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """The findings of a search that have a counterexample."""
-    path = folder / f"{kind}.json"
-    data = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return [one for one in data.get("hazards", data.get("findings", [])) if "counterexample" in one]
 
 
 def evidence(folder: Path = FOLDER) -> Evidence:
@@ -189,33 +188,20 @@ def strangers(said: Sequence[Pair]) -> list[str]:
     return sorted({target for target, _ in said} - targets.KNOWN.keys())
 
 
-def search_complaints(folder: Path = FOLDER) -> list[str]:
-    """What the searches' data, pages and counterexamples do not agree about."""
-    wrong: list[str] = []
-    for kind in SEARCHES:
-        shown = {one["counterexample"]: one for one in records(kind, folder)}
-        files = {f"docs/results/{path.relative_to(folder)}": path for path in folder.glob(f"counterexamples/{kind}/*")}
-        told = f"{kind}.json"
-        wrong += [f"{path}: {told} refers to it, but it isn't there" for path in sorted(shown.keys() - files.keys())]
-        wrong += [f"{path}: {told} does not refer to it" for path in sorted(files.keys() - shown.keys())]
-        for name in sorted(files.keys() & shown.keys()):
-            record = shown[name]
-            try:
-                saved = failures.load(files[name])
-            except failures.FailureError as error:
-                wrong.append(f"{name}: {error}")
-                continue
-            about = (record["target"], record["rules"], record["config"], record["calls"])
-            if about != (saved.target, list(saved.rules), saved.config.label, list(saved.calls)):
-                wrong.append(f"{name}: {told} tells of another counterexample")
-    return wrong
+def hazard_complaints(folder: Path = FOLDER) -> list[str]:
+    """What the record of known hazards and its counterexamples do not agree about."""
+    hazards = json.loads((folder / "hazards.json").read_text(encoding="utf-8"))["hazards"]
+    told = {one["counterexample"] for one in hazards if "counterexample" in one}
+    files = {f"docs/results/{path.relative_to(folder)}" for path in folder.glob("counterexamples/hazards/*")}
+    wrong = [f"{path}: hazards.json refers to it, but it isn't there" for path in sorted(told - files)]
+    return wrong + [f"{path}: hazards.json does not refer to it" for path in sorted(files - told)]
 
 
 def for_site(text: str, path: str) -> str:
     """A written page as the site has it: the results with all verdicts and findings, and what they say of upstream."""
     if path == "results/README.md":
-        return page(text, evidence(), classification())
-    return upstream_page.filled(text, evidence(), classification()) if path == "upstream.md" else text
+        return results_page.page(text, evidence(), classification())
+    return results_page.upstream(text, evidence(), classification()) if path == "upstream.md" else text
 
 
 ROW = re.compile(r"^\| \[([^]]+)\]\([^)]+\)[^|]* \| ([^|]+) \| ([^|]*) \| ([^|]+) \| ([^|]*) \|$", re.MULTILINE)
@@ -304,6 +290,41 @@ def run(names: Sequence[str]) -> int:
     return 0
 
 
+def replays(path: Path, rules: Sequence[str]) -> bool:
+    """Whether a counterexample breaks its rules in this tree."""
+    command = [sys.executable, "-m", "kvlitmus.conformance.cli", "replay", str(path), "--color", "never"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return done.returncode == 1 and all(rule in done.stdout for rule in rules)
+
+
+def fuzzed(paths: Sequence[str], folder: Path = FOLDER) -> int:
+    """Keep what campaigns broke that the reports pass, the shortest counterexample of each rule; the exit code."""
+    summaries = [json.loads(Path(path).read_text(encoding="utf-8")) for path in paths]
+    kept = folder / "counterexamples" / "fuzz"
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    found, campaigns = reports(folder), []
+    passed = {name: {row["id"] for row in one["rules"] if row["verdict"] == "passed"} for name, one in found.items()}
+    for summary in summaries:
+        target, settings, session = summary["target"]["name"], summary["settings"], summary["session"]
+        for one in sorted(summary["findings"], key=lambda one: int(one["calls"])):
+            path, rules = Path(one["file"]), ", ".join(one["rules"])
+            if passed[target].isdisjoint(one["rules"]):
+                continue
+            if not replays(path, one["rules"]):
+                print(f"{path.name}: does not break {rules} any more")
+                continue
+            shutil.copyfile(path, kept / f"{target}-{path.name}")
+            passed[target] -= {*one["rules"]}
+            print(f"{path.name}: {rules} on {target}, {one['calls']} calls")
+        about = {"target": target, "configs": len(settings["configs"]), "seed": settings["seed"]}
+        broken = sorted({rule for one in summary["findings"] for rule in one["rules"]})
+        campaigns.append({**about, "steps": session["steps"], "plays": session["plays"], "found": broken})
+    data = {"format": 2, "campaigns": campaigns}
+    (folder / "fuzz.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
@@ -312,8 +333,11 @@ def main(arguments: Sequence[str]) -> int:
     modes = parser.add_mutually_exclusive_group()
     for mode in ("rejudge", "run"):
         modes.add_argument(f"--{mode}", action="store_true")
+    modes.add_argument("--fuzz", nargs="+", metavar="SUMMARY", help="summaries of campaigns")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="with --rejudge or --run: these alone")
     asked = parser.parse_args(arguments)
+    if missing := [path for path in asked.fuzz or () if not Path(path).is_file()]:
+        parser.error(f"there is no summary of a campaign: {', '.join(missing)}")
     unknown = set(asked.targets) - set(TARGETS)
     if unknown or (asked.targets and not (asked.rejudge or asked.run)):
         parser.error(f"targets go with --rejudge or --run, and are among {', '.join(TARGETS)}")
@@ -321,13 +345,14 @@ def main(arguments: Sequence[str]) -> int:
         return rejudge(asked.targets)
     if asked.run:
         return run(asked.targets)
-    found = evidence()
+    if asked.fuzz:
+        return fuzzed(asked.fuzz)
     try:
-        entries = classification()
-    except ValueError as error:
+        found, entries = evidence(), classification()
+    except (ValueError, failures.FailureError) as error:
         print(error)
         return 1
-    wrong = complaints(found, entries) + search_complaints() + table_complaints(README.read_text("utf-8"), entries)
+    wrong = complaints(found, entries) + hazard_complaints() + table_complaints(README.read_text("utf-8"), entries)
     for complaint in wrong:
         print(complaint)
     for target, why in found.stale.items():

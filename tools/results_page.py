@@ -1,10 +1,15 @@
-"""The results page of `tools/results.py`: what was judged, verdicts group by group, and each kind of violation."""
+"""The pages of the site that are made of the results of `tools/results.py`.
+
+On the results page: what was judged, verdicts group by group, and each kind of violation.  On `docs/upstream.md`: what
+SGLang's releases make of its statements, the last column of its tables.  Statements, rules, models and tests are chosen
+by hand there; the column says which target breaks a rule, in which it holds, and which rules no target is judged by.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -240,8 +245,7 @@ def section(number: int, entry: Judged, found: Evidence) -> list[str]:
         lines += ["Upstream: " + ", ".join(f"<{link}>" for link in entry.links), ""]
     lines += ["Shown by " + ", ".join(shown_by(target, entry, found) for target in entry.targets) + ".", ""]
     if best is not None:
-        saved = best[0]["saved"]
-        lines += [f"- replay: `kvlitmus replay {saved}` ([file]({saved.removeprefix('docs/results/')}))"]
+        lines += replay(best[0]["saved"])
     scripts = ", ".join(f"[`snippets/{name}`](snippets/{name})" for name in entry.snippets)
     lines += [f"- without kvlitmus: {scripts}" if scripts else "- without kvlitmus: no script", ""]
     return lines
@@ -274,6 +278,11 @@ def counterexample(finding: Mapping[str, Any], target: str, label: str) -> list[
     return [*lines, f"seen:    {seen}", "```"]
 
 
+def replay(saved: str) -> list[str]:
+    """How a counterexample is played again, and where it is: on the site, drawn step by step."""
+    return [f"- replay: `kvlitmus replay {saved}` ([step by step]({saved.removeprefix('docs/results/')}))"]
+
+
 def shortest(entry: Judged, found: Evidence) -> tuple[Mapping[str, Any], str, str] | None:
     """The shortest finding of an entry, the target that showed it, and its configuration; reports before searches."""
     options: list[tuple[int, int, str, Mapping[str, Any], str]] = []
@@ -300,3 +309,96 @@ def config_key(config: Mapping[str, Any], findings: Sequence[Mapping[str, Any]])
     """A configuration of a report in the form of its findings'."""
     fields = findings[0]["config"] if findings else {}
     return json.dumps({name: config[name] for name in fields}, sort_keys=True)
+
+
+HEADING = "| statement | rules | model | shown by |"
+RULE = re.compile(r"\b[A-Z]+-\d\d\b")
+INDEX = "results/README.md"
+ENGINE = "sglang-"
+"""The column is about SGLang: what another engine's cache keeps or breaks says nothing there."""
+STATES = "## The same with a recurrent state"
+PARTS = {
+    "## A prefetch that takes what memory there is": (("-hicache", "-ranks"), ()),
+    STATES: (("-mamba", "-state-commits", "-ranks"), ("-swa",)),
+    "## Host memory of sparse attention in pages": (("-hisparse",), ()),
+    "## Ranks that agree on what came with the KV": (("-ranks", "-swa"), ()),
+}
+"""By their names, the targets that say something of a part's statements: one of these in them, and none of those."""
+KINDS = ("broken", "holds", "stale", "not judged")
+
+
+def upstream(text: str, found: Evidence, entries: Sequence[Judged]) -> str:
+    """The page on upstream with a last column in its tables: the verdicts of the reports on SGLang."""
+    lines, part = [], ""
+    for line in text.splitlines():
+        part = line if line.startswith("## ") else part
+        if line == HEADING:
+            line += " on SGLang |"
+        elif line.startswith("|---"):
+            line += "---|"
+        elif line.startswith("| "):
+            rules = RULE.findall(line.split(" | ")[1])
+            line += f" {verdicts(rules, found, entries, part)} |"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def verdicts(rules: Sequence[str], found: Evidence, entries: Sequence[Judged], part: str) -> str:
+    """What the targets of a part make of these rules; those of which the same targets say the same stand together."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for rule in rules:
+        by: dict[tuple[str, str], list[str]] = {}
+        for target in judges(found, part):
+            kind = verdict(target, rule, found)
+            if kind != "not judged":
+                goal = f"#{broken_by(target, rule, entries)}" if kind == "broken" else ""
+                by.setdefault((kind, goal), []).append(target)
+        for (kind, goal), targets in by.items():
+            where = ", ".join(target_link(target, rule, found) for target in targets)
+            said.setdefault((kind, where), []).append(f"[{rule}]({INDEX}{goal or table_of(targets[0])})")
+        if not by:
+            said.setdefault(("not judged", ""), []).append(f"[{rule}]({INDEX}#verdicts)")
+    ordered = sorted(said.items(), key=lambda one: KINDS.index(one[0][0]))
+    return "; ".join(f"{kind}{' in ' if where else ''}{where}: {', '.join(some)}" for (kind, where), some in ordered)
+
+
+def judges(found: Evidence, part: str) -> Iterator[str]:
+    """The targets that say something of a part's statements: those with a report, and those of the searches."""
+    searched = {target for pairs in found.searched.values() for target, _ in pairs}
+    some, none = PARTS.get(part, ((ENGINE,), ()))
+    for target in (*found.reports, *sorted(searched - found.reports.keys())):
+        if target.startswith(ENGINE) and any(one in target for one in some) and not any(one in target for one in none):
+            yield target
+
+
+def verdict(target: str, rule: str, found: Evidence) -> str:
+    """What a target's report says of a rule, or a search that broke it."""
+    rows = found.reports[target]["rules"] if target in found.reports else ()
+    said = next((one["verdict"] for one in rows if one["id"] == rule), "not_applicable")
+    if target in found.stale:
+        return "not judged" if said == "not_applicable" else "stale"
+    if (target, rule) in found.broken:
+        return "broken"
+    return "holds" if said == "passed" and (target, rule) not in found.unjudged else "not judged"
+
+
+def broken_by(target: str, rule: str, entries: Sequence[Judged]) -> str:
+    """The anchor of the first kind of violation by which a target breaks a rule."""
+    numbers = (str(number) for number, entry in enumerate(entries, 1) if (target, rule) in entry.pairs)
+    return next(numbers, "verdicts")
+
+
+def table_of(target: str) -> str:
+    """The anchor of the table in which a target has its column."""
+    titles = (title for title, ends in GROUPS if target in targets_of(ends))
+    return f"#{next(titles, 'verdicts').lower().replace(' ', '-')}"
+
+
+def target_link(target: str, rule: str, found: Evidence) -> str:
+    """A target with a link to its report, and to the search that broke the rule where the report doesn't say so."""
+    report = f"[{short(target)}](results/{target}.json)" if target in found.reports else short(target)
+    if (target, rule) in broken_rules(found.fresh) or target in found.stale:
+        return report
+    pages = {"fuzz": "results/fuzz.json", "hazards": "results/hazards.md"}
+    marks = [f"[{kind}]({pages[kind]})" for kind, pairs in found.searched.items() if (target, rule) in pairs]
+    return f"{report} ({', '.join(marks)})" if marks else report
