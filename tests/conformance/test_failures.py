@@ -15,6 +15,8 @@ from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine, failures
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.tape.recorder import Taping
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.parts import all_rules
 
@@ -123,6 +125,50 @@ def test_a_finding_keeps_its_steps_with_what_the_judge_says(tmp_path: Path) -> N
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(failures.FailureError, match=r"line \d+ is torn: it breaks off after"):
         failures.load(path)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Item(kind="random", config=Config(page_size=4), seed=0, ops=400),
+        Item(kind="litmus", config=Config(page_size=4), name="lock/a-split-keeps-both-halves-locked"),
+    ],
+    ids=["random", "litmus"],
+)
+def test_a_finding_is_played_once_more_and_that_play_is_its_tape(item: Item, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[type] = []
+    play = engine.play
+
+    def noted(target: Any, *args: Any, watches: bool = False, **kwargs: Any) -> Any:
+        watched.extend([type(target)] if watches or type(target) is Taping else [])
+        return play(target, *args, watches=watches, **kwargs)
+
+    monkeypatch.setattr(engine, "play", noted)
+    (found,) = engine.run_item(all_mutants()["split-forgets-locks"].target, item, Options(reruns=0)).findings
+    assert watched == [Taping]
+    assert found.tape and found.parted
+
+
+class Unwritten(dict[str, int]):
+    """A mapping that nobody can read."""
+
+    def items(self) -> Any:
+        raise RuntimeError("not for you")
+
+
+class AnswersUnwritten(SpecimenTarget):
+    def make(self, config: Config) -> Any:
+        made = super().make(config)
+        made.alloc = lambda _: Unwritten()  # type: ignore[method-assign, assignment, return-value, unused-ignore]
+        return made
+
+
+@pytest.mark.parametrize("trials", [0, 20])
+def test_an_answer_that_cannot_be_written_is_found_all_the_same_and_has_no_tape(trials: int) -> None:
+    item = Item(kind="schedule", config=Config(), schedule=(Op("alloc", 1, 0, 0), Op("alloc", 2, 0, 0)))
+    (found,) = engine.run_item(AnswersUnwritten(), item, Options(reruns=0, shrink_trials=trials)).findings
+    assert (found.rules, found.call.partition("(")[0], found.tape) == (["PORT-03"], "alloc", [])
+    assert "not for you" not in found.detail
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
@@ -312,10 +312,26 @@ def count(checker: Checker, result: ItemResult) -> None:
     result.declined = sorted({*result.declined, *checker.declined})
 
 
-def shrunk(target: Any, case: Case, rule: str, options: Options, run: CurrentRun) -> Shrunk:
-    """A shorter schedule that breaks the same rule, as far as trials reach."""
+class Found(NamedTuple):
+    """How a play broke a rule; ``tape``: what it is on, if it is on one."""
+
+    checker: Checker
+    violation: Violation
+    tape: recorder.Taping | None = None
+
+    def told(self) -> tuple[Any, ...]:
+        """All that is said of it: the calls, the rules, and the facts of the first."""
+        rule = self.checker.rules[self.violation.rules[0]]
+        facts = seen_texts(rule, self.checker.names, self.violation.facts)
+        return list(self.checker.history), self.violation.rules, facts
+
+
+def shrunk(target: Any, case: Case, rule: str, options: Options, run: CurrentRun) -> tuple[Shrunk, Found | None]:
+    """A shorter schedule that breaks the same rule, as far as trials reach, and how it broke it."""
+    last: Found | None = None
 
     def still_fails(case: Case, most: int | None) -> Failed | None:
+        nonlocal last
         naming = Naming()
         program = Scheduled(case.ops, most, naming=naming)
         try:
@@ -324,6 +340,7 @@ def shrunk(target: Any, case: Case, rule: str, options: Options, run: CurrentRun
             return None
         if other is None or rule not in other.rules:
             return None
+        last = Found(played, other)
         return Failed(len(played.history), tuple(program.began), naming)
 
     def spelt_out(case: Case, failed: Failed) -> Sequence[Op] | None:
@@ -340,12 +357,32 @@ def shrunk(target: Any, case: Case, rule: str, options: Options, run: CurrentRun
         return transcript.spelt_out(naming.numbered(case.ops))
 
     trials, seconds = options.shrink_trials, options.shrink_seconds
-    return shrink(case, still_fails, trials=trials, seconds=seconds, spell_out=spelt_out)
+    return shrink(case, still_fails, trials=trials, seconds=seconds, spell_out=spelt_out), last
+
+
+def watched(
+    target: Any, config: Config, options: Options, program: Program, run: CurrentRun, known: Found | None
+) -> Found | None:
+    """A play once more, to see where state and cache part; ``None`` where it breaks nothing this time.
+
+    It is on a tape, if that is wanted and all is as it was ``known`` without one: an odd answer may be one that can't
+    be written down, and then the tape's own failure must not pass for the cache's.
+    """
+    if options.taped and known is not None:
+        tape = recorder.Taping(target)
+        try:
+            checker, violation = play(tape, config, options, program, run, watches=True)
+        except (HarnessError, Unsupported):
+            violation = None
+        if violation is not None and (found := Found(checker, violation, tape)).told() == known.told():
+            return found
+    checker, violation = play(target, config, options, program, run, watches=True)
+    return None if violation is None else Found(checker, violation)
 
 
 def under_usual_policy(
-    target: Any, case: Case, checker: Checker, violation: Violation, options: Options, run: CurrentRun
-) -> tuple[Case, tuple[Checker, Violation]] | None:
+    target: Any, case: Case, found: Found, options: Options, run: CurrentRun
+) -> tuple[Case, Found] | None:
     """The same under the usual eviction policy, if the same call breaks the same rules with the same facts there.
 
     So another policy is part of a counterexample only where it matters.  That the rule breaks there too is not enough:
@@ -354,20 +391,15 @@ def under_usual_policy(
     usual = case._replace(config=replace(case.config, policy=Config().policy))
     if usual == case:
         return None
+    tape = None if found.tape is None else recorder.Taping(target)
     try:
-        again, other = play(target, usual.config, options, Scheduled(usual.ops), run, watches=True)
+        checker, violation = play(tape or target, usual.config, options, Scheduled(usual.ops), run, watches=True)
     except (HarnessError, Unsupported):
         return None
-    if other is None or told_of(again, other) != told_of(checker, violation):
+    if violation is None:
         return None
-    return usual, (again, other)
-
-
-def told_of(checker: Checker, violation: Violation) -> tuple[Any, ...]:
-    """All that is said of a violation: the calls, the rules, and the facts of the first."""
-    rule = checker.rules[violation.rules[0]]
-    facts = seen_texts(rule, checker.names, violation.facts)
-    return list(checker.history), violation.rules, facts, checker.parted
+    other = Found(checker, violation, tape)
+    return (usual, other) if (other.told(), checker.parted) == (found.told(), found.checker.parted) else None
 
 
 def finding(
@@ -385,23 +417,22 @@ def finding(
 
     ``watches``: it is played once more, to see where state and cache part, even if it isn't shrunk.
     """
-    drawn, first, tape = checker.steps, violation.rules[0], list[recorder.Line]()
+    found, drawn, first = Found(checker, violation), checker.steps, violation.rules[0]
     ops = tuple(program.ops) if isinstance(program, Scheduled) else ()
+    shrinks = bool(ops) and options.shrink_trials > 0
     best = Shrunk(Case(item.config, ops), "it was not shrunk" if ops else "")
-    if ops and options.shrink_trials > 0:
-        best = shrunk(target, best.case, first, options, run)
+    known: Found | None = found
+    if shrinks:
+        best, known = shrunk(target, best.case, first, options, run)
     if watches or options.shrink_trials > 0:
-        last = Scheduled(best.case.ops) if ops else program
-        again, shorter = play(target, best.case.config, options, last, run, watches=True)
-        if shorter is not None and first in shorter.rules:
-            checker, violation = again, shorter
-            if ops and (usual := under_usual_policy(target, best.case, checker, violation, options, run)) is not None:
-                best, (checker, violation) = best._replace(case=usual[0]), usual[1]
-        elif ops and options.shrink_trials > 0:
+        again = watched(target, best.case.config, options, Scheduled(best.case.ops) if ops else program, run, known)
+        if again is not None and first in again.violation.rules:
+            found = again
+            if ops and (usual := under_usual_policy(target, best.case, found, options, run)) is not None:
+                best, found = best._replace(case=usual[0]), usual[1]
+        elif shrinks:
             best = Shrunk(Case(item.config, ops), NOT_AGAIN)
-        if options.taped:
-            last = Scheduled(best.case.ops) if ops else program
-            tape = taped(target, best.case.config, options, last, run, (checker, violation))
+    checker, violation = found.checker, found.violation
     rule = checker.rules[violation.rules[0]]
     return Finding(
         rules=list(violation.rules),
@@ -420,7 +451,7 @@ def finding(
         steps=checker.steps,
         after=list(checker.passed_over),
         parted=[f"call {at}: {what}" for at, what in checker.parted],
-        tape=tape,
+        tape=taped(found, len(best.case.ops)),
     )
 
 
@@ -429,21 +460,10 @@ def texts_of(checker: Checker) -> list[str]:
     return [harmless(call) + checker.begun.get(at, "") for at, call in enumerate(checker.history, 1)]
 
 
-def taped(
-    target: Any,
-    config: Config,
-    options: Options,
-    program: Program,
-    run: CurrentRun,
-    found: tuple[Checker, Violation],
-) -> list[recorder.Line]:
-    """What was found, played once more and written down; nothing, if another thing happens this time."""
-    taping = recorder.Taping(target)
-    try:
-        checker, violation = play(taping, config, options, program, run, watches=True)
-    except (HarnessError, Unsupported):
-        return []
-    if violation is None or told_of(checker, violation) != told_of(*found):
+def taped(found: Found, ops: int) -> list[recorder.Line]:
+    """The tape of a play, if it is on one; ``ops``: how many operations its schedule had."""
+    checker, violation, tape = found
+    if tape is None:
         return []
     verdicts: list[Json] = [
         {
@@ -454,4 +474,4 @@ def taped(
         }
         for id in violation.rules
     ]
-    return taping.tape(texts_of(checker), len(program.ops) if isinstance(program, Scheduled) else 0, verdicts)
+    return tape.tape(texts_of(checker), ops, verdicts)

@@ -63,7 +63,7 @@ class Options:
 
     ``shrink_seconds`` is a net for targets that hang; what decides is ``shrink_trials``.  ``record``: the folder in
     which the steps are recorded, if any.  ``without``: methods that adapters are treated as not having.
-    ``taped``: whether findings keep their steps, for which they are played once more.
+    ``taped``: whether the last play of a finding is written down, step by step.
     """
 
     depth: int = 3
