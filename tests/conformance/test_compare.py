@@ -15,48 +15,23 @@ from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.history import again
 from kvlitmus.conformance.history.compare import CHOICE, FREEDOM, LAW, Compared, compared
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, TIER_CONFIGS
-from kvlitmus.conformance.run.results import Item, ItemResult, Options
+from kvlitmus.conformance.run.results import Item, ItemResult
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.conformance.tape import recorder
-from kvlitmus.conformance.tape.lines import TapeReader
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support.command_line import ONE, Capture
+from tests.conformance.support.side_by_side import OPS, OPTIONS, drawn, recorded, side_by_side
 
-OPTIONS = Options(reruns=0, shrink_trials=0)
-OPS = 60
 RECORDED = Path(__file__).parents[2] / "docs/results/recorded"
 
 SAMPLE = [one for one in all_mutants().values() if not one.null and one.profile == specimen.profile]
-
-
-def recorded(target: Any, item: Item) -> tuple[again.Record, ItemResult]:
-    """An item, played and recorded."""
-    recording = recorder.Recording(target)
-    result = engine.run_item(recording, item, OPTIONS)
-    assert not result.error, result.error
-    with TapeReader("record", data=recording.record(item)) as reader:
-        return next(again.records(reader)), result
 
 
 @cache
 def of_specimen(item: Item) -> again.Record:
     """What the specimen does in an item."""
     return recorded(specimen, item)[0]
-
-
-def drawn(config: Config, seed: int = 0, ops: int = OPS) -> Item:
-    """A schedule."""
-    return Item(kind="random", config=config, seed=seed, ops=ops)
-
-
-def side_by_side(one: Any, other: Any, item: Item) -> Compared:
-    """Two targets in an item."""
-    (a, said_a), (b, said_b) = recorded(one, item), recorded(other, item)
-    broken = [[rule for finding in said.findings for rule in finding.rules] for said in (said_a, said_b)]
-    return compared(a, b, OPTIONS, (broken[0], broken[1]))
 
 
 NIGHTLY = [pytest.param(one, marks=pytest.mark.nightly) for one in (TIER_CONFIGS[0], COMPONENT_CONFIGS[2])]

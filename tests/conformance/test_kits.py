@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.history.compare import LAW
 from kvlitmus.conformance.isolation.remote.kits import KITS, kit_folder
 from kvlitmus.conformance.isolation.remote.target import RemoteTarget
 from kvlitmus.conformance.isolation.supervisor import run_items
@@ -19,6 +21,7 @@ from kvlitmus.conformance.run.plan import items as plan_items
 from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.conformance.run.targets import resolve_target
 from tests.conformance.support.kits import TWINS, built, find_tools, twin
+from tests.conformance.support.side_by_side import drawn, side_by_side
 from tests.support.night import by_turns
 
 CONFIGS = (Config(page_size=4, pages=16), Config())
@@ -126,6 +129,58 @@ def test_a_slip_is_found_as_in_process(
     one, other = found(here, item), found(there, item)
     assert one.rules[0] == other.rules[0]
     assert abs(len(one.calls) - len(other.calls)) <= 1
+
+
+def test_a_cache_is_the_one_that_it_is_after(
+    lang: str, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = twin(OF_GUIDE[lang], monkeypatch, {}), RemoteTarget(command)
+    for config in there.configs or CONFIGS:
+        outcome = side_by_side(here, there, drawn(config))
+        assert outcome.parting is None and outcome.steps > 50
+
+
+@pytest.mark.parametrize(("lang", "slip"), by_turns((lang, slip) for lang, slips in SLIPS.items() for slip in slips))
+def test_a_slip_parts_a_copy_from_the_cache_and_is_explained(
+    slip: str, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, copy = RemoteTarget(command), RemoteTarget((*command, "--slip", slip))
+    outcome = side_by_side(cache, copy, drawn((cache.configs or CONFIGS)[0], SEEDS.get(slip, 0), 100))
+    assert outcome.parting is not None and outcome.breach is not None
+    assert outcome.kind == LAW and outcome.breach.side == "B"
+    assert 0 <= outcome.breach.step - outcome.parting.step <= 2
+
+
+@pytest.fixture
+def go_and_ts(
+    commands: dict[str, tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, str]:
+    """One design in two languages, as the command line names them."""
+    find_tools(monkeypatch)
+    for lang in ("go", "ts"):
+        if lang not in commands:
+            commands[lang] = built(lang, tmp_path_factory.mktemp("kit"))
+    return f"exec:{' '.join(commands['go'])}", f"exec:{' '.join(commands['ts'])}"
+
+
+@pytest.mark.nightly
+def test_two_kits_of_one_design_do_not_part(go_and_ts: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *go_and_ts, "--steps", "1000", "--color", "never"]) == 0
+    alike, of = re.findall(r"alike to their end in (\d+) of (\d+) items", capsys.readouterr().out)[0]
+    assert alike == of and int(of) > 100
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("side", ["A", "B"])
+@pytest.mark.parametrize("slip", RADIX)
+def test_a_changed_copy_of_either_parts_from_the_other(
+    slip: str, side: str, go_and_ts: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = (f"{word} --slip {slip}" if side == name else word for name, word in zip("AB", go_and_ts, strict=True))
+    words = ["--config", "page_size=4,policy=lru", "--steps", "1000", "--color", "never"]
+    assert main(["compare", one, other, *words]) == 1
+    out = capsys.readouterr().out
+    assert f"{LAW}: {side} breaks " in out and f"{LAW}: {'AB'.replace(side, '')} breaks " not in out
 
 
 def found(target: object, item: Item) -> Finding:
