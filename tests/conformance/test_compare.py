@@ -18,10 +18,13 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item, ItemResult
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.tape.changes import Looks
+from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.tape.lines import TapeReader
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support.command_line import ONE, Capture
-from tests.conformance.support.side_by_side import OPS, OPTIONS, drawn, recorded, side_by_side
+from tests.conformance.support.side_by_side import MUTED, OPS, OPTIONS, drawn, recorded, side_by_side
 
 RECORDED = Path(__file__).parents[2] / "docs/results/recorded"
 
@@ -85,6 +88,63 @@ def test_a_legal_variation_parts_by_the_field_that_it_declares(id: str) -> None:
     outcome = side_by_side(specimen, one.target, drawn(one.configs[0], 0, 80))
     assert outcome.kind == CHOICE
     assert [text.partition(":")[0] for text in outcome.fields] == [declared]
+
+
+def changed(record: again.Record, *numbers: int) -> again.Record:
+    """A record in which the cache says something else of what is available after these steps."""
+    header, steps = record.plays[0]
+    looks, lines = Looks(), list[dict[str, Json]]()
+    for one in steps:
+        seen = {name: told[-1] for name, told in looks.read(one.looks).items() if name == "available"}
+        lines.append(
+            {**one.data, "looks": {**one.looks, **seen, **({"available": 1} if one.number in numbers else {})}}
+        )
+    told = json.dumps(header.data) + "".join(f"\n{json.dumps(one)}" for one in lines) + "\n"
+    with TapeReader("changed", data=told.encode()) as reader:
+        return next(again.records(reader))
+
+
+def test_what_both_break_is_no_parting_and_ends_no_comparison() -> None:
+    mutant = all_mutants()["hits-never-counted"]
+    item = drawn(mutant.configs[0])
+    broken, result = recorded(mutant.target, item)
+    whole = recorded(mutant.target, item, MUTED)[0]
+    assert result.findings and len(whole.plays[0][1]) > len(broken.plays[0][1])
+    assert compared(whole, whole, OPTIONS).parting is None
+    last = [one.number for one in whole.plays[0][1] if "available" in one.looks][-1]
+    outcome = compared(whole, changed(whole, last), OPTIONS)
+    assert outcome.parting is not None and outcome.parting.step == last
+    assert set(result.findings[0].rules) <= set(outcome.both)
+    assert outcome.breach is not None and outcome.breach.side == "B" and outcome.breach.step == last
+
+
+def test_what_parted_is_compared_again_after_a_reset() -> None:
+    record = of_specimen(drawn(Config(page_size=4), 1, 120))
+    steps = record.plays[0][1]
+    (reset,) = [one.number for one in steps if one.call == "reset"]
+    looked_at = [one.number for one in steps if "available" in one.looks]
+    first, second = looked_at[5], next(number for number in looked_at if number > reset + 3)
+    outcome = compared(record, changed(record, first, second), OPTIONS)
+    assert outcome.parting is not None and outcome.parting.step == first
+    (later,) = outcome.later
+    assert later.parting is not None
+    assert (later.parting.step, later.parting.since) == (second, reset)
+    assert (outcome.kind, later.kind) == (LAW, LAW) and outcome.apart
+    assert outcome.steps == first + second - reset < outcome.of
+    alone = compared(record, changed(record, second), OPTIONS)
+    assert alone.parting is not None and (alone.parting.step, alone.later) == (second, [])
+
+
+def test_every_play_of_an_item_is_compared(tmp_path: Path) -> None:
+    item = Item(kind="litmus", config=Config(page_size=4), name="misuse/a-receipt-is-given-back-twice")
+    (header, steps), *others = of_specimen(drawn(Config(page_size=4))).plays
+    assert not others
+    plays = [(header, steps[: len(steps) // 2]), (header, steps)]
+    record = again.Record(item, plays)
+    whole = compared(record, again.Record(item, plays[::-1]), OPTIONS)
+    assert (whole.parting, whole.plays, whole.of_plays) == (None, 2, 2)
+    less = compared(record, again.Record(item, plays[1:]), OPTIONS)
+    assert (less.plays, less.of_plays) == (1, 2)
 
 
 def tape(path: Path, target: Any, items: list[Item]) -> str:

@@ -10,15 +10,20 @@ Each record is judged by itself, by the rules of this tree and the profile of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.history import likeness
 from kvlitmus.conformance.history.again import Again, Played, Record
+from kvlitmus.conformance.history.likeness import NEVER, Likeness
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Finding, Options
+from kvlitmus.conformance.tape.lines import Header, Step
+from kvlitmus.spec.parts import all_rules
 
 LAW, CHOICE, FREEDOM, UNJUDGED = KINDS = ("difference in law", "legal choice", "freedom", "not judged")
 
@@ -29,8 +34,6 @@ FREEDOMS: Mapping[str, str] = {
     "call": "what the caller makes of an earlier answer",
 }
 """What rules leave open, by what differs."""
-
-NEVER = 1 << 62
 
 PLACES = frozenset({"slots", "host", "told", "row", "places", "left"})
 """Where places stand in what is compared."""
@@ -53,17 +56,24 @@ class Compared:
     """What came of one item: ``parting`` is ``None`` where the plays are alike to their end.
 
     ``kind``: one of :data:`KINDS`.  ``breach``: of a difference in law.  ``fields``: of a legal choice, the fields of
-    the profile; ``freedom``: of a freedom, which.  ``both``: rules that both break, where both plays end.
+    the profile; ``freedom``: of a freedom, which.  ``both``: rules that both break before they part; of plays that are
+    alike, rules by which both end.  ``later``: where they part again after they were together.  ``steps`` of ``of``
+    steps, and ``plays`` of ``of_plays`` were compared; ``apart``: why not all.
     """
 
     item: str
     steps: int = 0
+    of: int = 0
+    plays: int = 1
+    of_plays: int = 1
     parting: likeness.Parting | None = None
     kind: str = ""
     breach: Breach | None = None
     fields: list[str] = field(default_factory=list)
     freedom: str = ""
     both: list[str] = field(default_factory=list)
+    later: list[Compared] = field(default_factory=list)
+    apart: str = ""
 
     @property
     def why(self) -> str:
@@ -97,66 +107,101 @@ class Watched(Again):
         return max((one.at for one in self._played), default=0)
 
 
-def judged(record: Record, profile: Profile, options: Options) -> tuple[Finding | None, str, int]:
-    """What a record breaks first, judged by a profile; else why it can't be judged further; and in which step."""
+def judged(record: Record, profile: Profile, options: Options, since: int = 0) -> tuple[Finding | None, str, int]:
+    """What a record breaks first after a step, judged by a profile; else why it ends; and in which step."""
     watched = Watched(record, profile)
     forced = record.plays[0][0].force_misuse
     plain = replace(options, reruns=0, shrink_trials=0, record="", force_misuse=forced)
-    result = engine.run_item(watched, record.item, plain)
+    every = frozenset(all_rules())
+
+    class Late(Checker):
+        """Passes over whatever is broken up to that step."""
+
+        def judge(self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str]) -> None:
+            self.muted = every if watched.step <= since else plain.muted
+            super().judge(occasions, inputs, unknown)
+
+    result = engine.run_item(watched, record.item, plain, CurrentRun(checker_type=Late))
     return next(iter(result.findings), None), result.error or result.unsupported, watched.step
 
 
-Broken = Sequence[str] | None
-"""The rules that a cache broke in an item; ``None`` where nobody has judged it yet."""
+Plays = tuple[Header, Sequence[Step]]
 
 
-def compared(a: Record, b: Record, options: Options, broken: tuple[Broken, Broken] = (None, None)) -> Compared:
-    """Two records of one item, side by side; ``broken``: what came of them when they were played."""
-    play = a.plays[0]
-    others = [(likeness.parting(play, one), one) for one in b.plays]
-    found, other = next(
-        (one for one in others if one[0] is None), max(others, key=lambda one: one[0].step if one[0] else 0)
+def compared(a: Record, b: Record, options: Options, ended: tuple[Sequence[str], Sequence[str]] = ((), ())) -> Compared:
+    """Two records of one item, side by side; ``ended``: rules by which they ended when they were played."""
+    pairs = list(paired(a.plays, b.plays))
+    outcome = Compared(
+        item=a.item.id,
+        steps=sum(found.steps for _, found in pairs),
+        of=sum(max((one.number for one in steps), default=0) for _, steps in a.plays),
+        plays=len(pairs),
+        of_plays=max(len(a.plays), len(b.plays)),
+        apart=next((found.apart for _, found in pairs if found.apart), ""),
     )
-    outcome = Compared(item=a.item.id, steps=min(len(play[1]), len(other[1])), parting=found)
-    if found is None:
-        one, two = broken
-        if one is None or two is None or list(one) == list(two):
-            outcome.both = list(one or ())
-            return outcome
-        last = play[1][-1]
-        found = outcome.parting = likeness.Parting(step=last.number, call=likeness.text_of(last), what="end")
-    breaches = [
-        breach_of(side, one, options) if said is None or said else None
-        for side, one, said in (("A", a, broken[0]), ("B", b, broken[1]))
-    ]
-    why(outcome, found, (a, b), breaches, options)
+    partings = [one for _, found in pairs for one in found.partings]
+    if not partings and list(ended[0]) != list(ended[1]):
+        last = a.plays[0][1][-1]
+        partings.append(likeness.Parting(step=last.number, call=likeness.text_of(last), what="end"))
+    if not partings:
+        outcome.both = list(ended[0])
+    for at, found in enumerate(partings):
+        one = outcome if at == 0 else Compared(item=outcome.item)
+        one.parting = found
+        why(one, found, (a, b), options)
+        if one is not outcome:
+            outcome.later.append(one)
     return outcome
 
 
-def breach_of(side: str, record: Record, options: Options) -> Breach | None:
-    """What a cache breaks first, by its own profile."""
-    finding, _, step = judged(record, record.plays[0][0].profile, options)
-    if finding is None:
+def paired(a: Sequence[Plays], b: Sequence[Plays]) -> Iterator[tuple[Plays, Likeness]]:
+    """Each play of the first with the play of the second that goes on longest alike."""
+    left = list(b)
+    for play in a:
+        best: tuple[Likeness, Plays] | None = None
+        for other in left:
+            found = likeness.likeness(play, other)
+            if best is None or found.alike > best[0].alike:
+                best = found, other
+            if not found.partings:
+                break
+        if best is not None:
+            left.remove(best[1])
+            yield play, best[0]
+
+
+def breach_of(side: str, record: Record, since: int, options: Options) -> Breach | None:
+    """What a cache breaks first after a step, by its own profile."""
+    finding, _, step = judged(record, record.plays[0][0].profile, options, since)
+    if finding is None or step <= since:
         return None
     return Breach(
         side=side, step=step, rules=finding.rules, call=finding.call, allowed=finding.allowed, seen=finding.seen
     )
 
 
-def why(
-    outcome: Compared,
-    found: likeness.Parting,
-    records: tuple[Record, Record],
-    breaches: Sequence[Breach | None],
-    options: Options,
-) -> None:
+def breaches_of(
+    records: tuple[Record, Record], found: likeness.Parting, options: Options
+) -> tuple[int, list[Breach], list[str]]:
+    """What they break where they part or later; before that, in the same steps, what both break, up to which step."""
+    both: dict[str, None] = {}
+    since = found.since
+    while True:
+        one, two = (breach_of(side, record, since, options) for side, record in zip("AB", records, strict=True))
+        if one is None or two is None or (one.step, one.rules) != (two.step, two.rules) or one.step >= found.step:
+            return since, [breach for breach in (one, two) if breach is not None], list(both)
+        both.update(dict.fromkeys(one.rules))
+        since = one.step
+
+
+def why(outcome: Compared, found: likeness.Parting, records: tuple[Record, Record], options: Options) -> None:
     """Say whether a parting is a choice of the profile, a freedom, or a difference in law."""
-    broken = [one for one in breaches if one is not None]
+    since, broken, outcome.both = breaches_of(records, found, options)
     at_once = [one for one in broken if one.step <= found.step]
     if at_once:
         outcome.kind, outcome.breach = LAW, min(at_once, key=lambda one: one.step)
         return
-    outcome.fields = chosen(records, found.step, options)
+    outcome.fields = chosen(records, since, found.step, options)
     if outcome.fields:
         outcome.kind = CHOICE
     elif len(broken) == 1 or (broken and broken[0].rules != broken[1].rules):
@@ -167,14 +212,14 @@ def why(
         outcome.kind, outcome.freedom = FREEDOM, freedom(found)
 
 
-def chosen(records: tuple[Record, Record], step: int, options: Options) -> list[str]:
+def chosen(records: tuple[Record, Record], since: int, step: int, options: Options) -> list[str]:
     """The fields of the profiles that decide: with the other's value one of the plays would not be legal.
 
     Those by which it ends in this step or before; if there are none, the one by which it ends first: what a cache has
     done shows later then.
     """
     profiles = [record.plays[0][0].profile for record in records]
-    own = [judged(record, profile, options) for record, profile in zip(records, profiles, strict=True)]
+    own = [judged(record, profile, options, since) for record, profile in zip(records, profiles, strict=True)]
     ends = [at if finding is not None or error else NEVER for finding, error, at in own]
     found: list[tuple[int, str]] = []
     for one in fields(Profile):
@@ -187,7 +232,7 @@ def chosen(records: tuple[Record, Record], step: int, options: Options) -> list[
                 other = replace(profile, **{one.name: value})
             except ValueError:  # fields that go together
                 continue
-            finding, error, at = judged(record, other, options)
+            finding, error, at = judged(record, other, options, since)
             if (finding is not None or error) and at < end:
                 first = min(first, at)
         if first < NEVER:

@@ -4,12 +4,15 @@ Each play is read with names (:mod:`~kvlitmus.conformance.history.names`) in the
 plays are alike as long as all else is equal.  What one of them doesn't tell (a counter of a node, a count that the port
 leaves open) is not compared, and of exceptions not their texts.  Nor is what lies in slots: nobody owes anything for a
 slot that was never written, and for all others it is judged.
+
+Where they have parted they are asked in different states, and nothing more is compared until both look as they did
+when they were fresh: from there on they are together again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple, cast
@@ -28,6 +31,16 @@ EXCERPT = 200
 FREES = frozenset({"free", "component_free"})
 """Calls by which the caller gives back what is its own."""
 
+APART = "after a parting the two never look again as they did when they were fresh"
+BETWEEN = "from a parting to where both look again as they did when they were fresh"
+STORED = "after a parting what lies in storage may differ, and nobody sees it all"
+
+NEVER = 1 << 62
+"""The number of a step that there is not."""
+
+RESET = "reset"
+"""The call after which a cache is as it was."""
+
 
 class Moment(NamedTuple):
     """A step with names: each of what can be compared, in order, and how it stands on the tape."""
@@ -36,34 +49,65 @@ class Moment(NamedTuple):
     parts: dict[str, tuple[Plain, Json]]
 
 
-def moments(names: Names, steps: Iterable[Step]) -> Iterator[Moment]:
-    """The steps of a play one by one; raises :class:`~kvlitmus.conformance.tape.forms.FormError` for a bad look."""
-    looks = Looks()
-    last: dict[str, tuple[Json, Plain]] = {}
-    for step in steps:
+class Play:
+    """A play, step by step, with names.
+
+    Raises :class:`~kvlitmus.conformance.tape.forms.FormError` for a look that has no form.
+    """
+
+    def __init__(self, header: Header, prefixes: Prefixes) -> None:
+        self._prefixes = prefixes
+        self._page = header.config.page_size
+        self._lasting = header.config.storage != "none"
+        self._looks = Looks()
+        self._first: dict[str, Plain] = {}
+        self.afresh()
+
+    def afresh(self) -> None:
+        """From now on all that comes up has a new name."""
+        self.names = Names(self._page, self._prefixes)
+        self._last: dict[str, tuple[Json, Plain]] = {}
+
+    def moment(self, step: Step) -> Moment:
+        """A step with names."""
         parts: dict[str, tuple[Plain, Json]] = {}
         if step.call:
-            asked = names.arguments(step.call, step.args, step.kwargs)
+            asked = self.names.arguments(step.call, step.args, step.kwargs)
             parts["call"] = [step.call, asked], cast("Json", {"args": step.args, "kwargs": step.kwargs})
-            told: Plain = "raised" if step.raised is not None else [names.answer(step.call, step.answer)]
+            told: Plain = "raised" if step.raised is not None else [self.names.answer(step.call, step.answer)]
             parts["answer"] = told, step.answer if step.raised is None else f"raised {step.raised}"
-            parts["did"] = names.did(step.did), step.did
-        for key, answers in looks.read(step.looks).items():
+            parts["did"] = self.names.did(step.did), step.did
+        seen = dict(self._seen(step))
+        if not step.call:
+            self._first = {what: plain for what, (plain, _) in seen.items()}
+        return Moment(step, parts | seen)
+
+    def _seen(self, step: Step) -> Iterator[tuple[str, tuple[Plain, Json]]]:
+        for key, answers in self._looks.read(step.looks).items():
             method, args = look_of(key)
             if method == "peek":
                 continue
-            asked = names.arguments(method, args, {})
+            asked = self.names.arguments(method, args, {})
             place = f"{method}({json.dumps(list(asked.values()))[1:-1]})" if asked else method
             if method in TOLD_ONCE:
-                parts[place] = [names.look(method, one) for one in answers], cast("Json", answers)
+                yield place, ([self.names.look(method, one) for one in answers], cast("Json", answers))
                 continue
             seen = answers[-1]
-            before = last.get(key)
+            before = self._last.get(key)
             again = before is not None and before[0] is seen and type(seen) in (list, dict)
-            plain = before[1] if before is not None and again else names.look(method, seen)
-            last[key] = seen, plain
-            parts[place] = plain, seen
-        yield Moment(step, parts)
+            plain = before[1] if before is not None and again else self.names.look(method, seen)
+            self._last[key] = seen, plain
+            yield place, (plain, seen)
+
+    def fresh(self, moment: Moment) -> bool:
+        """Whether the cache looks as it did before the first call; storage keeps what nobody sees."""
+        first = {what: plain for what, plain in self._first.items() if what not in TOLD_ONCE}
+        seen = moment.parts
+        return (
+            bool(first)
+            and not self._lasting
+            and all(what in seen and difference(plain, seen[what][0]) is None for what, plain in first.items())
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,10 +117,12 @@ class Parting:
     ``step``: its number; ``call``: the call as A got it.  ``what``: ``call`` (the caller asks otherwise), ``answer``,
     ``did`` (with what it was lent), ``end`` (one play ends before), or what was looked at.  ``where``: the place in
     that.  ``a``, ``b``: what each showed there.  ``order``: that both showed the same in another order.  ``victims``:
-    that each has cached what the other has not.
+    that each has cached what the other has not.  ``since``: the step after which they were together again, 0 before
+    they have parted once.
     """
 
     step: int
+    since: int = 0
     call: str
     what: str
     where: str = ""
@@ -87,30 +133,91 @@ class Parting:
     victims: bool = False
 
 
-def parting(one: tuple[Header, Sequence[Step]], other: tuple[Header, Sequence[Step]]) -> Parting | None:
-    """Where a play first parts from another; ``None``: they are alike to their end."""
+class Likeness(NamedTuple):
+    """What came of laying two plays side by side.
+
+    ``partings``: the first, and one for each time that they part again after they were together.  ``steps``: how many
+    steps were compared; ``apart``: why not all, in words.
+    """
+
+    partings: list[Parting]
+    steps: int
+    apart: str = ""
+
+    @property
+    def alike(self) -> int:
+        """How far they are alike, in steps."""
+        return self.partings[0].step if self.partings else NEVER
+
+
+def likeness(one: tuple[Header, Sequence[Step]], other: tuple[Header, Sequence[Step]]) -> Likeness:
+    """Lay two plays side by side."""
     prefixes = Prefixes()
-    names = [Names(header.config.page_size, prefixes) for header, _ in (one, other)]
-    only_order: Parting | None = None
+    a, b = Play(one[0], prefixes), Play(other[0], prefixes)
+    mine_left, theirs_left = iter(one[1]), iter(other[1])
+    found, order = list[Parting](), list[Parting]()
+    steps = since = 0
     last: Moment | None = None
-    for mine, theirs in zip_longest(moments(names[0], one[1]), moments(names[1], other[1])):
-        if mine is None or theirs is None:
-            following = cast("Moment", mine or theirs).step
-            goes_on, ends = f"it goes on: {text_of(following)}", "its play ends here"
-            told = (ends, goes_on) if mine is None else (goes_on, ends)
-            at = following if last is None else last.step
-            return Parting(step=at.number, call=text_of(at), what="end", a=told[0], b=told[1])
+    for step, step_b in zip_longest(mine_left, theirs_left):
+        if step is None or step_b is None:
+            found.append(ended(step, step_b, last, since))
+            break
+        mine, theirs = a.moment(step), b.moment(step_b)
         last = mine
-        for what, (plain, told_a) in mine.parts.items():
-            seen, told_b = theirs.parts.get(what, (plain, None))
-            if plain is seen or (found := difference(plain, seen)) is None:
-                continue
-            if what == "call" and mine.step.call in FREES and went_by_number(plain, seen, names[1]):
-                continue
-            parts = parted(mine, theirs, what, (plain, seen), (told_a, told_b), found, prefixes)
-            if not parts.order:
-                return parts
-            only_order = only_order or parts
+        steps += bool(step.call)
+        parts = first_difference(mine, theirs, b.names, prefixes)
+        if parts is None:
+            continue
+        parts.since = since
+        if parts.order:
+            order = order or [parts]
+            continue
+        found.append(parts)
+        if (met := together_again((a, b), (mine_left, theirs_left))) is None:
+            return Likeness(found, steps, APART if one[0].config.storage == "none" else STORED)
+        since = met
+    return Likeness(found or order, steps, BETWEEN if since else "")
+
+
+def ended(step: Step | None, step_b: Step | None, last: Moment | None, since: int) -> Parting:
+    """One play goes on where the other has ended."""
+    following = cast("Step", step or step_b)
+    goes_on, ends = f"it goes on: {text_of(following)}", "its play ends here"
+    told = (ends, goes_on) if step is None else (goes_on, ends)
+    at = following if last is None else last.step
+    return Parting(step=at.number, since=since, call=text_of(at), what="end", a=told[0], b=told[1])
+
+
+def together_again(plays: tuple[Play, Play], left: tuple[Iterator[Step], Iterator[Step]]) -> int | None:
+    """Go on to where both look fresh: in the same place, or after a reset; the number of A's step."""
+    while True:
+        moments = [next(map(play.moment, steps), None) for play, steps in zip(plays, left, strict=True)]
+        resets = [one is not None and one.step.call == RESET for one in moments]
+        if any(resets) and not all(resets):
+            at = resets.index(False)
+            moments[at] = next((one for one in map(plays[at].moment, left[at]) if one.step.call == RESET), None)
+        mine, theirs = moments
+        if mine is None or theirs is None:
+            return None
+        if plays[0].fresh(mine) and plays[1].fresh(theirs):
+            for play in plays:
+                play.afresh()
+            return mine.step.number
+
+
+def first_difference(mine: Moment, theirs: Moment, names: Names, prefixes: Prefixes) -> Parting | None:
+    """What differs in a step, an order only if nothing else does; ``names``: those of the other."""
+    only_order: Parting | None = None
+    for what, (plain, told_a) in mine.parts.items():
+        seen, told_b = theirs.parts.get(what, (plain, None))
+        if plain is seen or (found := difference(plain, seen)) is None:
+            continue
+        if what == "call" and mine.step.call in FREES and went_by_number(plain, seen, names):
+            continue
+        parts = parted(mine, theirs, what, (plain, seen), (told_a, told_b), found, prefixes)
+        if not parts.order:
+            return parts
+        only_order = only_order or parts
     return only_order
 
 

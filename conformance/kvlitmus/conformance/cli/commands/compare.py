@@ -108,6 +108,14 @@ class Found:
         return [one for one in self.outcomes if one.parting is not None]
 
     @property
+    def counted(self) -> dict[str, tuple[int, int]]:
+        """How many plays and steps of those items were compared, and how many they have."""
+        return {
+            "plays": (sum(one.plays for one in self.outcomes), sum(one.of_plays for one in self.outcomes)),
+            "steps": (sum(one.steps for one in self.outcomes), sum(one.of for one in self.outcomes)),
+        }
+
+    @property
     def exit_code(self) -> int:
         """1 before 3 before 4."""
         if self.parted:
@@ -212,13 +220,14 @@ def played(
     alone = frozenset().union(*left_out(sides).values())
     kept = {name for port, names in PORTS.items() if port not in alone for name in names}
     without = frozenset(name for port in alone for name in PORTS[port]) - kept
-    options = Options(depth=args.depth, reruns=0, shrink_trials=0, without=without)
+    judged = Options(depth=args.depth, reruns=0, shrink_trials=0, without=without)
+    options = replace(judged, muted=frozenset(all_rules()))  # what both break ends no play
     progress = Progress(sys.stdout, style, len(pairs))
     items = [[pair[at] for pair in pairs] for at in (0, 1)]
     streams = [side.results(items[at], options, args.jobs, progress.tick) for at, side in enumerate(sides)]
     try:
         for pair, *results in zip(pairs, *streams, strict=True):
-            steps = one_item(sides, pair, results, options, found)
+            steps = one_item(sides, pair, results, judged, found)
             progress.add_sum(1, steps)
     except KeyboardInterrupt:
         print("kvlitmus: interrupted; what was compared so far follows", file=sys.stderr)
@@ -250,8 +259,8 @@ def one_item(
         return 0
     a, b = records
     assert a is not None and b is not None
-    broken = [None if one is None else [rule for finding in one.findings for rule in finding.rules] for one in results]
-    outcome = compared(a, b, options, (broken[0], broken[1]))
+    ended = [[] if one is None else [rule for finding in one.findings for rule in finding.rules] for one in results]
+    outcome = compared(a, b, options, (ended[0], ended[1]))
     found.outcomes.append(outcome)
     return outcome.steps
 
@@ -277,8 +286,9 @@ def headed(sides: Sequence[Side], many: int, style: Style) -> Iterator[str]:
 def groups_of(parted: Sequence[Compared]) -> list[list[Compared]]:
     """The items that part by the same, the shortest first; differences in law before all others."""
     groups: dict[tuple[str, str], list[Compared]] = {}
-    for one in parted:
-        groups.setdefault((one.kind, one.why), []).append(one)
+    for item in parted:
+        for one in (item, *item.later):
+            groups.setdefault((one.kind, one.why), []).append(one)
     ordered = sorted(groups.values(), key=lambda group: (KINDS.index(group[0].kind), -len(group)))
     return [sorted(group, key=lambda one: one.parting.step if one.parting else 0) for group in ordered]
 
@@ -293,10 +303,15 @@ def told(found: Found, style: Style) -> Iterator[str]:
         for why in dict.fromkeys(some.values()):
             many = sum(one == why for one in some.values())
             yield from style.wrap(f"{many} item{'s' * (many != 1)}: {why}", "      ", f"  {what} ")
-    both = [one for one in found.outcomes if one.both]
+    both = [one for one in found.outcomes if one.parting is None and one.both]
     if both:
         rules = ", ".join(dict.fromkeys(rule for one in both for rule in one.both))
         yield from style.wrap(f"{len(both)} items end early, since both break the same: {rules}", "      ", "  ")
+    for why in dict.fromkeys(one.apart for one in found.parted if one.apart):
+        apart = [one for one in found.parted if one.apart == why]
+        rest = sum(one.of - one.steps for one in apart)
+        yield from style.wrap(f"{rest:,} steps of {len(apart)} items: {why}", "      ", "  not compared ")
+    yield "compared: " + ", ".join(f"{some:,} of {all_:,} {what}" for what, (some, all_) in found.counted.items())
     alike, parted = len(found.outcomes) - len(found.parted), len(found.parted)
     kinds = [f"{sum(one.kind == kind for one in found.parted)} by {kind}" for kind in KINDS]
     by = ", ".join(text for text in kinds if not text.startswith("0 "))
@@ -326,6 +341,10 @@ def one_group(group: Sequence[Compared], style: Style) -> Iterator[str]:
         yield from style.wrap(f"{found.what}{where}", "             ", "  they part  ")
         yield from style.wrap(found.a, "             ", "  A          ")
         yield from style.wrap(found.b, "             ", "  B          ")
+    if found.since:
+        yield f"             (they had parted before, and were together again after step {found.since})"
+    if first.both:
+        yield from style.wrap(f"both have broken {', '.join(first.both)} before", "             ", "             ")
     if first.breach is not None:
         breach, rules = first.breach, all_rules()
         later = "" if breach.step <= found.step else f", {breach.step - found.step} steps later: {breach.call}"
@@ -345,7 +364,7 @@ def write(file: str, sides: Sequence[Side], found: Found) -> None:
         "b": {"target": sides[1].name, "profile": describe(sides[1].profile)},
         "exit_code": found.exit_code,
         "items": len(found.outcomes),
-        "steps": sum(one.steps for one in found.outcomes),
+        "compared": {what: {"compared": some, "of": all_} for what, (some, all_) in found.counted.items()},
         "alike": len(found.outcomes) - len(found.parted),
         "not_compared": found.declined,
         "failed": found.failed,
