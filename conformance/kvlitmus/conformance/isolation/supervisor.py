@@ -73,25 +73,30 @@ def run_items(
     :class:`TargetError` when no worker can be started at all, and, when all results have been told,
     :class:`JudgeChanged` if a worker's judge isn't what it was: then they are worth nothing.  On
     ``KeyboardInterrupt`` inside the iterator the finished results are still yielded, then it is raised
-    again; closing the iterator stops the workers.  ``pool``: one in which the target was asked what it is.
+    again; closing the iterator stops the workers.  ``pool``: one that is there already, and whose limits hold.
     """
     if not items:
         return
-    with pool or WorkerPool(ref, limits or Limits(), state) as pool:
-        run = Run(pool, items, options, max(1, min(jobs, len(items), 256)), on_event or _nobody_listens)
-        told = 0
-        try:
-            while told < len(items):
-                while told not in run.results:
-                    run.turn()
-                told += 1
-                yield run.results.pop(told - 1)
-            if run.changed is not None:
-                raise run.changed
-        except KeyboardInterrupt:
-            pool.stop()
-            yield from (run.results[at] for at in sorted(run.results))
-            raise
+    if pool is None:
+        with WorkerPool(ref, limits or Limits(), state) as pool:
+            yield from run_items(ref, items, options, jobs=jobs, on_event=on_event, pool=pool)
+        return
+    run = Run(pool, items, options, max(1, min(jobs, len(items), 256)), on_event or _nobody_listens)
+    told = 0
+    try:
+        while told < len(items):
+            while told not in run.results:
+                run.turn()
+            told += 1
+            yield run.results.pop(told - 1)
+        if run.changed is not None:
+            raise run.changed
+    except KeyboardInterrupt:
+        pool.stop()
+        yield from (run.results[at] for at in sorted(run.results))
+        raise
+    finally:
+        pool.stop(but=pool.spare)
 
 
 def _nobody_listens(_: Event) -> None:
@@ -225,6 +230,10 @@ class Run:
                 look(worker)
             except JudgeChanged as error:
                 self.changed = error
+            else:
+                if self.pool.keeps and not self.working:
+                    self.pool.spare = worker
+                    return
         worker.stop(0.0)
 
     def empty(self, at: int, *, error: str = "") -> ItemResult:

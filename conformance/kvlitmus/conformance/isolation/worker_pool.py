@@ -162,11 +162,13 @@ def sweep(base: Path, older: float = STALE_SECONDS) -> None:
 class WorkerPool:
     """Starts workers with the target loaded, and stops them all.
 
-    spare: a worker that has loaded the target to say what it is, and waits for something to judge.
+    spare: a worker that has loaded the target, and waits for something to judge.  keeps: whether the last one that has
+    judged waits for more.
     """
 
-    def __init__(self, ref: TargetRef, limits: Limits, state: Path | None) -> None:
+    def __init__(self, ref: TargetRef, limits: Limits, state: Path | None, *, keeps: bool = False) -> None:
         self.ref = ref
+        self.keeps = keeps
         self.limits = limits
         self.folder = Folder(state)
         self.started: list[Process] = []
@@ -183,12 +185,14 @@ class WorkerPool:
         self.stop()
         self.folder.remove()
 
-    def stop(self) -> None:
-        """Stop all workers."""
+    def stop(self, but: Process | None = None) -> None:
+        """Stop all workers, ``but`` one."""
         for worker in self.started:
-            with suppress(Exception):
-                worker.stop(0)
-        kill_marked(self.folder.path.name)
+            if worker is not but:
+                with suppress(Exception):
+                    worker.stop(0)
+        if but is None:
+            kill_marked(self.folder.path.name)
 
     def launch(self, *, judging: bool = False) -> Process:
         """A process that has begun to load the target; one that is to judge notes first what its judge is."""

@@ -82,7 +82,8 @@ def vector_of(args: argparse.Namespace, failure: Failure) -> Vector:
 def refused(cache: str, vector: Vector, failure: Failure) -> str:
     """Why a vector is refused, as this cache sees it; empty if it passes."""
     item = Item(kind="vector", config=vector.config, name=vector.id, schedule=vector.schedule)
-    (result,) = session.play(session.find(cache, None), [item], Options(reruns=0, shrink_trials=0))
+    with session.workers(session.find(cache, None)) as pool:
+        (result,) = session.play(pool, [item], Options(reruns=0, shrink_trials=0))
     if result.findings:
         broken = result.findings[0]
         return (

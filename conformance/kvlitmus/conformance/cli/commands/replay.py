@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,9 +11,11 @@ from pathlib import Path
 
 from kvlitmus.conformance.cli.commands import session
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError, check_writable
+from kvlitmus.conformance.isolation.worker_pool import WorkerPool
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report import terminal
 from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.run import targets
 from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.failures import SUFFIX, Failure, FailureError, load, replay_line, tape_of
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
@@ -37,13 +40,18 @@ def main(args: argparse.Namespace) -> int:
         check_writable("--html", args.html)
     still = 0
     plays: list[Play] = []
-    for at, (failure, rules) in enumerate(found):
-        if at:
-            print()
-        result = played(failure, rules, args, style)
-        still += occurs(result, rules) is not None
-        if args.html is not None:
-            plays.append(drawn(failure, rules, result, args, replay_line(paths[at], args.python or "")))
+    with contextlib.ExitStack() as stack:
+        pools: dict[targets.TargetRef, WorkerPool] = {}
+        for at, (failure, rules) in enumerate(found):
+            if at:
+                print()
+            ref = session.find(args.target or failure.target, args.python)
+            if ref not in pools:
+                pools[ref] = stack.enter_context(session.workers(ref, keeps=True))
+            result = played(failure, rules, pools[ref], style)
+            still += occurs(result, rules) is not None
+            if args.html is not None:
+                plays.append(drawn(failure, rules, result, args, replay_line(paths[at], args.python or "")))
     if len(found) > 1:
         print()
         print(style.paint(f"{still} of {len(found)} failures still occur", "red" if still else "green"))
@@ -90,21 +98,15 @@ def files_of(names: Sequence[str]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def played(
-    failure: Failure,
-    rules: dict[str, Rule],
-    args: argparse.Namespace,
-    style: Style,
-) -> ItemResult:
+def played(failure: Failure, rules: dict[str, Rule], pool: WorkerPool, style: Style) -> ItemResult:
     """Play one failure again, and tell; what came of it."""
-    target = args.target or failure.target
-    ref = session.find(target, args.python)
+    target = harmless(pool.ref.name, 100)
     print(
-        f"replaying {style.paint(', '.join(rules), 'bold')} on {harmless(target, 100)}, {failure.config.label}, "
+        f"replaying {style.paint(', '.join(rules), 'bold')} on {target}, {failure.config.label}, "
         f"depth {failure.depth}{note(failure)}",
         flush=True,
     )
-    (result,) = session.play(ref, [item_of(failure)], options_of(failure, rules))
+    (result,) = session.play(pool, [item_of(failure)], options_of(failure, rules))
     for line in told(failure, rules, result, style):
         print(line)
     if result.error:

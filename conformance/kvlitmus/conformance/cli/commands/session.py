@@ -61,7 +61,8 @@ class Session:
         self, items: Sequence[Item], options: Options, *, jobs: int = 1, on_event: Callable[[Event], None] | None = None
     ) -> Generator[ItemResult]:
         """The results, in the order of the items; raises :class:`TargetFailed`, last if the judge was changed."""
-        return play(self.ref, items, options, jobs=jobs, limits=self.limits, on_event=on_event, pool=self.take_pool())
+        with self.take_pool() or workers(self.ref, self.limits) as pool:
+            yield from play(pool, items, options, jobs=jobs, on_event=on_event)
 
     def take_pool(self) -> WorkerPool | None:
         """The workers that are there already, for the first who plays something."""
@@ -74,24 +75,26 @@ class Session:
             pool.stop()
 
 
+def workers(ref: targets.TargetRef, limits: supervisor.Limits | None = None, *, keeps: bool = False) -> WorkerPool:
+    """Workers for a target, none of which is started yet."""
+    return WorkerPool(ref, limits or supervisor.Limits(on_wait=waiting(limited=False)), None, keeps=keeps)
+
+
 def play(
-    ref: targets.TargetRef,
+    pool: WorkerPool,
     items: Sequence[Item],
     options: Options,
     *,
     jobs: int = 1,
-    limits: supervisor.Limits | None = None,
     on_event: Callable[[Event], None] | None = None,
-    pool: WorkerPool | None = None,
 ) -> Generator[ItemResult]:
     """The results, in the order of the items.
 
     Raises :class:`UsageError` for a target that isn't there, :class:`TargetFailed` for one that can't be loaded, and
     last if the judge was changed.
     """
-    limits = limits or supervisor.Limits(on_wait=waiting(limited=False))
     try:
-        yield from supervisor.run_items(ref, items, options, jobs=jobs, limits=limits, on_event=on_event, pool=pool)
+        yield from supervisor.run_items(pool.ref, items, options, jobs=jobs, on_event=on_event, pool=pool)
     except targets.UnknownTarget as error:
         raise UsageError(str(error)) from error
     except (supervisor.TargetError, supervisor.JudgeChanged) as error:
@@ -146,10 +149,9 @@ def ask(ref: targets.TargetRef, limits: supervisor.Limits | None = None) -> Sess
 @contextlib.contextmanager
 def asked(ref: targets.TargetRef, limits: supervisor.Limits | None = None) -> Iterator[Session]:
     """The same; inside, the worker that was asked waits for the first items that are played."""
-    limits = limits or supervisor.Limits(on_wait=waiting(limited=False))
-    with WorkerPool(ref, limits, None) as pool:
+    with workers(ref, limits) as pool:
         try:
-            session = Session(ref=ref, info=probe_in(pool), limits=limits, pool=pool)
+            session = Session(ref=ref, info=probe_in(pool), limits=pool.limits, pool=pool)
         except targets.UnknownTarget as error:
             raise UsageError(str(error)) from error
         except supervisor.TargetError as error:
