@@ -39,8 +39,8 @@ KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL
     ],
 )
 def test_they_agree_on_seeded_schedules(config: Config) -> None:
-    steps = sum(lockstep(audited, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(3))
-    assert steps > 600
+    steps = sum(lockstep(audited, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(2))
+    assert steps > 400
 
 
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)

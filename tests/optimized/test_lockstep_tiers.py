@@ -30,8 +30,8 @@ KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL
 
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
 def test_they_agree_on_seeded_schedules(config: Config) -> None:
-    steps = sum(lockstep(audited, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(2))
-    assert steps > 400
+    steps = sum(lockstep(audited, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(1))
+    assert steps > 200
 
 
 @pytest.mark.parametrize("config", TIER_CONFIGS, ids=lambda config: config.label)
