@@ -294,17 +294,23 @@ class Again:
         return sum(self._reached)
 
 
-def records(reader: TapeReader) -> Iterator[Record]:
-    """The items of a tape one by one; raises :class:`TapeError`."""
+def records(reader: TapeReader, *, others: bool = False) -> Iterator[Record]:
+    """The items of a tape one by one; raises :class:`TapeError`.
+
+    ``others``: a play that names no item, of an engine for instance, is one by itself.
+    """
 
     def played() -> Iterator[tuple[Item, tuple[Header, list[Step]]]]:
-        for header, steps in reader.plays():
-            if header.item is None:
+        for number, (header, steps) in enumerate(reader.plays(), 1):
+            item = header.item
+            if item is None and others:
+                item = Item(kind="tape", config=header.config, name=f"play-{number}.jsonl")
+            if item is None:
                 raise TapeError(reader.file, header.line, "an item in the header", "none")
             for step in (kept := list(steps)):
                 if step.call and step.call not in CALLS:
                     raise TapeError(reader.file, step.line, "a call of the ports", repr(step.call))
-            yield header.item, (header, kept)
+            yield item, (header, kept)
         if reader.torn is not None:
             raise TapeError(reader.file, reader.torn[0], "a whole line", f"half a line: {reader.torn[1]}")
 

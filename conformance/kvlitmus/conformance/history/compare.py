@@ -10,19 +10,23 @@ Each record is judged by itself, by the rules of this tree and the profile of it
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.history import likeness
 from kvlitmus.conformance.history.again import Again, Played, Record
+from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.likeness import NEVER, Likeness
+from kvlitmus.conformance.history.lines import Reader
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run import engine
-from kvlitmus.conformance.run.results import Finding, Options
-from kvlitmus.conformance.tape.lines import Header, Step
+from kvlitmus.conformance.run.results import Finding, Options, to_json
+from kvlitmus.conformance.tape.lines import Header, Step, TapeError, encoded
 from kvlitmus.spec.parts import all_rules
 
 LAW, CHOICE, FREEDOM, UNJUDGED = KINDS = ("difference in law", "legal choice", "freedom", "not judged")
@@ -109,6 +113,8 @@ class Watched(Again):
 
 def judged(record: Record, profile: Profile, options: Options, since: int = 0) -> tuple[Finding | None, str, int]:
     """What a record breaks first after a step, judged by a profile; else why it ends; and in which step."""
+    if record.item.kind == "tape":
+        return traced(record, profile, options, since)
     watched = Watched(record, profile)
     forced = record.plays[0][0].force_misuse
     plain = replace(options, reruns=0, shrink_trials=0, record="", force_misuse=forced)
@@ -125,11 +131,46 @@ def judged(record: Record, profile: Profile, options: Options, since: int = 0) -
     return next(iter(result.findings), None), result.error or result.unsupported, watched.step
 
 
+def traced(record: Record, profile: Profile, options: Options, since: int) -> tuple[Finding | None, str, int]:
+    """The same of a play that names no item, by what a trace tells."""
+    (header, steps), *_ = record.plays
+    missing = {key for key in steps[0].looks for one in steps[1:] if key not in one.looks} if steps else set[str]()
+    lines: list[Mapping[str, object]] = [{**header.data, "profile": to_json(describe(profile))}]
+    for one in steps:
+        looks = {key: told for key, told in one.looks.items() if key not in missing}
+        lines.append({**one.data, "looks": looks})
+    numbers = {line: one.number for line, one in enumerate(steps, 2)}
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+        file.write(b"".join(map(encoded, lines)))
+        file.flush()
+        try:
+            with Reader(file.name) as reader:
+                trace = TraceChecker(file.name, reader.header, depth=options.depth)
+                trace.checker.muted = frozenset(all_rules()) if since else options.muted
+                for line in trace.run(reader):
+                    if numbers.get(line, 0) >= since:
+                        trace.checker.muted = options.muted
+        except TapeError as error:
+            return None, f"expected {error.expected}, got {error.got}", 0
+    found = next(iter(trace.outcome.findings), None)
+    at = numbers.get(found.line if found is not None else trace.outcome.last, 0)
+    return None if found is None else found.finding, trace.outcome.error or trace.outcome.stopped, at
+
+
 Plays = tuple[Header, Sequence[Step]]
 
 
-def compared(a: Record, b: Record, options: Options, ended: tuple[Sequence[str], Sequence[str]] = ((), ())) -> Compared:
-    """Two records of one item, side by side; ``ended``: rules by which they ended when they were played."""
+def compared(
+    a: Record,
+    b: Record,
+    options: Options,
+    ended: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    cut: str = "",
+) -> Compared:
+    """Two records of one item, side by side.
+
+    ``ended``: rules by which they ended when they were played; ``cut``: why not all calls of the first could be made.
+    """
     pairs = list(paired(a.plays, b.plays))
     outcome = Compared(
         item=a.item.id,
@@ -139,10 +180,12 @@ def compared(a: Record, b: Record, options: Options, ended: tuple[Sequence[str],
         of_plays=max(len(a.plays), len(b.plays)),
         apart=next((found.apart for _, found in pairs if found.apart), ""),
     )
-    partings = [one for _, found in pairs for one in found.partings]
+    partings = [one for _, found in pairs for one in found.partings if not (cut and one.what == "end")]
+    outcome.apart = outcome.apart or cut
     if not partings and list(ended[0]) != list(ended[1]):
-        last = a.plays[0][1][-1]
-        partings.append(likeness.Parting(step=last.number, call=likeness.text_of(last), what="end"))
+        last, last_b = (record.plays[0][1][-1] for record in (a, b))
+        text = likeness.text_of(last)
+        partings.append(likeness.Parting(step=last.number, step_b=last_b.number, call=text, what="end"))
     if not partings:
         outcome.both = list(ended[0])
     for at, found in enumerate(partings):
@@ -170,56 +213,79 @@ def paired(a: Sequence[Plays], b: Sequence[Plays]) -> Iterator[tuple[Plays, Like
             yield play, best[0]
 
 
-def breach_of(side: str, record: Record, since: int, options: Options) -> Breach | None:
-    """What a cache breaks first after a step, by its own profile."""
-    finding, _, step = judged(record, record.plays[0][0].profile, options, since)
-    if finding is None or step <= since:
+Found = tuple[Finding | None, str, int]
+"""What a cache breaks, or why judging ended, and in which step."""
+
+
+def breach_of(side: str, found: Found) -> Breach | None:
+    """What a cache breaks, with the words of the finding."""
+    finding, _, step = found
+    if finding is None:
         return None
     return Breach(
         side=side, step=step, rules=finding.rules, call=finding.call, allowed=finding.allowed, seen=finding.seen
     )
 
 
-def breaches_of(
-    records: tuple[Record, Record], found: likeness.Parting, options: Options
-) -> tuple[int, list[Breach], list[str]]:
-    """What they break where they part or later; before that, in the same steps, what both break, up to which step."""
+def broken_by(
+    records: tuple[Record, Record], parting: likeness.Parting, options: Options
+) -> tuple[list[int], list[Found], list[str]]:
+    """Since when they are judged, what each breaks from there on, and what both broke in the same steps before."""
     both: dict[str, None] = {}
-    since = found.since
+    since, ends = [parting.since, parting.since_b], (parting.step, parting.step_b)
     while True:
-        one, two = (breach_of(side, record, since, options) for side, record in zip("AB", records, strict=True))
-        if one is None or two is None or (one.step, one.rules) != (two.step, two.rules) or one.step >= found.step:
-            return since, [breach for breach in (one, two) if breach is not None], list(both)
+        found = [
+            judged(record, record.plays[0][0].profile, options, after)
+            for record, after in zip(records, since, strict=True)
+        ]
+        (one, _, at), (two, _, at_b) = found
+        together = at - parting.since == at_b - parting.since_b
+        if one is None or two is None or one.rules != two.rules or not together or at >= ends[0] or at <= since[0]:
+            return since, found, list(both)
         both.update(dict.fromkeys(one.rules))
-        since = one.step
+        since = [at, at_b]
 
 
-def why(outcome: Compared, found: likeness.Parting, records: tuple[Record, Record], options: Options) -> None:
+def why(outcome: Compared, parting: likeness.Parting, records: tuple[Record, Record], options: Options) -> None:
     """Say whether a parting is a choice of the profile, a freedom, or a difference in law."""
-    since, broken, outcome.both = breaches_of(records, found, options)
-    at_once = [one for one in broken if one.step <= found.step]
+    since, found, outcome.both = broken_by(records, parting, options)
+    steps = (parting.step, parting.step_b)
+    breaches = [breach_of(side, one) for side, one in zip("AB", found, strict=True)]
+    untils = (parting.until or NEVER, parting.until_b or NEVER)
+    broken = [one for one, until in zip(breaches, untils, strict=True) if one is not None and one.step <= until]
+    at_once = [one for one, step in zip(breaches, steps, strict=True) if one is not None and one.step <= step]
     if at_once:
         outcome.kind, outcome.breach = LAW, min(at_once, key=lambda one: one.step)
         return
-    outcome.fields = chosen(records, since, found.step, options)
+    outcome.fields = chosen(records, since, steps, found, options)
+    unjudged = [
+        f"{side}: {text}" for side, (_, text, at), end in zip("AB", found, steps, strict=True) if text and at < end
+    ]
     if outcome.fields:
         outcome.kind = CHOICE
     elif len(broken) == 1 or (broken and broken[0].rules != broken[1].rules):
         outcome.kind, outcome.breach = LAW, min(broken, key=lambda one: one.step)
-    elif found.what == "end":
+    elif parting.what == "end":
         outcome.kind, outcome.freedom = UNJUDGED, "one of the plays ends there"
+    elif unjudged:
+        outcome.kind, outcome.freedom = UNJUDGED, unjudged[0]
     else:
-        outcome.kind, outcome.freedom = FREEDOM, freedom(found)
+        outcome.kind, outcome.freedom = FREEDOM, freedom(parting)
 
 
-def chosen(records: tuple[Record, Record], since: int, step: int, options: Options) -> list[str]:
+def chosen(
+    records: tuple[Record, Record],
+    since: Sequence[int],
+    steps: Sequence[int],
+    own: Sequence[Found],
+    options: Options,
+) -> list[str]:
     """The fields of the profiles that decide: with the other's value one of the plays would not be legal.
 
     Those by which it ends in this step or before; if there are none, the one by which it ends first: what a cache has
-    done shows later then.
+    done shows later then.  ``own``: what each comes to by its own profile.
     """
     profiles = [record.plays[0][0].profile for record in records]
-    own = [judged(record, profile, options, since) for record, profile in zip(records, profiles, strict=True)]
     ends = [at if finding is not None or error else NEVER for finding, error, at in own]
     found: list[tuple[int, str]] = []
     for one in fields(Profile):
@@ -227,17 +293,17 @@ def chosen(records: tuple[Record, Record], since: int, step: int, options: Optio
         if values[0] == values[1]:
             continue
         first = NEVER
-        for record, profile, value, end in zip(records, profiles, reversed(values), ends, strict=True):
+        for side, (record, profile, value) in enumerate(zip(records, profiles, reversed(values), strict=True)):
             try:
                 other = replace(profile, **{one.name: value})
             except ValueError:  # fields that go together
                 continue
-            finding, error, at = judged(record, other, options, since)
-            if (finding is not None or error) and at < end:
-                first = min(first, at)
+            finding, error, at = judged(record, other, options, since[side])
+            if (finding is not None or error) and at < ends[side]:
+                first = min(first, at - steps[side])
         if first < NEVER:
             found.append((first, f"{one.name}: {values[0]!r} of A, {values[1]!r} of B"))
-    at_once = [text for at, text in found if at <= step]
+    at_once = [text for late, text in found if late <= 0]
     return at_once or [text for _, text in sorted(found)[:1]]
 
 

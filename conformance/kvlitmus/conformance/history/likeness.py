@@ -118,11 +118,16 @@ class Parting:
     ``did`` (with what it was lent), ``end`` (one play ends before), or what was looked at.  ``where``: the place in
     that.  ``a``, ``b``: what each showed there.  ``order``: that both showed the same in another order.  ``victims``:
     that each has cached what the other has not.  ``since``: the step after which they were together again, 0 before
-    they have parted once.
+    they have parted once.  ``until``: the step after which they are together the next time, 0 if they
+    never are.  ``step_b``, ``since_b``, ``until_b``: the numbers that these steps have in the other play.
     """
 
     step: int
+    step_b: int
     since: int = 0
+    since_b: int = 0
+    until: int = 0
+    until_b: int = 0
     call: str
     what: str
     where: str = ""
@@ -156,40 +161,49 @@ def likeness(one: tuple[Header, Sequence[Step]], other: tuple[Header, Sequence[S
     a, b = Play(one[0], prefixes), Play(other[0], prefixes)
     mine_left, theirs_left = iter(one[1]), iter(other[1])
     found, order = list[Parting](), list[Parting]()
-    steps = since = 0
-    last: Moment | None = None
+    steps, since = 0, (0, 0)
+    last: tuple[Step, Step] | None = None
     for step, step_b in zip_longest(mine_left, theirs_left):
         if step is None or step_b is None:
             found.append(ended(step, step_b, last, since))
             break
         mine, theirs = a.moment(step), b.moment(step_b)
-        last = mine
+        last = step, step_b
         steps += bool(step.call)
         parts = first_difference(mine, theirs, b.names, prefixes)
         if parts is None:
             continue
-        parts.since = since
+        parts.since, parts.since_b = since
         if parts.order:
             order = order or [parts]
             continue
         found.append(parts)
         if (met := together_again((a, b), (mine_left, theirs_left))) is None:
             return Likeness(found, steps, APART if one[0].config.storage == "none" else STORED)
-        since = met
-    return Likeness(found or order, steps, BETWEEN if since else "")
+        parts.until, parts.until_b = since = met
+    return Likeness(found or order, steps, BETWEEN if any(since) else "")
 
 
-def ended(step: Step | None, step_b: Step | None, last: Moment | None, since: int) -> Parting:
+def ended(step: Step | None, step_b: Step | None, last: tuple[Step, Step] | None, since: tuple[int, int]) -> Parting:
     """One play goes on where the other has ended."""
     following = cast("Step", step or step_b)
     goes_on, ends = f"it goes on: {text_of(following)}", "its play ends here"
     told = (ends, goes_on) if step is None else (goes_on, ends)
-    at = following if last is None else last.step
-    return Parting(step=at.number, since=since, call=text_of(at), what="end", a=told[0], b=told[1])
+    at, at_b = last or (following, following)
+    return Parting(
+        step=at.number,
+        step_b=at_b.number,
+        since=since[0],
+        since_b=since[1],
+        call=text_of(at),
+        what="end",
+        a=told[0],
+        b=told[1],
+    )
 
 
-def together_again(plays: tuple[Play, Play], left: tuple[Iterator[Step], Iterator[Step]]) -> int | None:
-    """Go on to where both look fresh: in the same place, or after a reset; the number of A's step."""
+def together_again(plays: tuple[Play, Play], left: tuple[Iterator[Step], Iterator[Step]]) -> tuple[int, int] | None:
+    """Go on to where both look fresh: in the same place, or after a reset; the numbers of the step in both."""
     while True:
         moments = [next(map(play.moment, steps), None) for play, steps in zip(plays, left, strict=True)]
         resets = [one is not None and one.step.call == RESET for one in moments]
@@ -202,7 +216,7 @@ def together_again(plays: tuple[Play, Play], left: tuple[Iterator[Step], Iterato
         if plays[0].fresh(mine) and plays[1].fresh(theirs):
             for play in plays:
                 play.afresh()
-            return mine.step.number
+            return mine.step.number, theirs.step.number
 
 
 def first_difference(mine: Moment, theirs: Moment, names: Names, prefixes: Prefixes) -> Parting | None:
@@ -285,6 +299,7 @@ def parted(
     answers = [excerpt(one.parts["answer"][1]) if "answer" in one.parts else "" for one in (mine, theirs)]
     return Parting(
         step=mine.step.number,
+        step_b=theirs.step.number,
         call=text_of(mine.step),
         what=what,
         where=" / ".join(places),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import TypeAlias, cast
 
 from kvlitmus.conformance.tape.calls import CALLS, FILLED, LENT, OTHER
-from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.tape.forms import FormError, Json
 
 Plain: TypeAlias = object
 """What is compared: JSON, with names in it, and mappings by prefix."""
@@ -74,6 +74,7 @@ class Names:
         self._page = page
         self._prefixes = prefixes
         self._known: dict[str, dict[Hashable, int]] = {}
+        self._numbers: dict[str, dict[int, Json]] = {}
         self._many: dict[str, int] = {}
         self._owners: dict[str, dict[Hashable, Hashable]] = {}
         self._before: dict[str, dict[Hashable, Hashable]] = {}
@@ -86,8 +87,44 @@ class Names:
         key: Hashable = number if isinstance(number, int | str | float | None) else json.dumps(number)
         if fresh or key not in known:
             known[key] = self._many[kind] = self._many.get(kind, -1) + 1
+            self._numbers.setdefault(kind, {})[known[key]] = number
         name = f"{kind} {known[key]}"
         return self._other.get(name, name)
+
+    def there(self, name: str, told: Json, given: Mapping[str, Json], other: Names) -> Json:
+        """An argument with the numbers that the same places and jobs have in another play.
+
+        Raises :class:`FormError` for what has none there.
+        """
+        if name in ("slots", "last"):
+            return self._places_there("host" if given.get("tier") == "host" else "device", told, other)
+        if name == "job":
+            return self._number_there("job", told, other)
+        if name in ("given", "entries") and type(told) is dict:
+            return {kind: self._places_there(kind, one, other) for kind, one in told.items()}
+        return told
+
+    def _places_there(self, kind: str, told: Json, other: Names) -> Json:
+        """Places, or where they end and the places."""
+        if type(told) is not list:
+            return told
+        size = self._page if kind in PAGED else 1
+        found: list[Json] = []
+        for one in told:
+            if type(one) is list and len(one) == 2:
+                found.append([one[0], self._number_there(kind, one[1], other)])
+            elif type(one) is int and one >= 0:
+                found.append(cast("int", self._number_there(kind, one // size, other)) * size + one % size)
+            else:
+                found.append(one)
+        return found
+
+    def _number_there(self, kind: str, number: Json, other: Names) -> Json:
+        key: Hashable = number if isinstance(number, int | str | float | None) else json.dumps(number)
+        index = self._known.get(kind, {}).get(key)
+        if index is None or index not in other._numbers.get(kind, {}):
+            raise FormError(f"a {kind} that a step before gave both", number)
+        return other._numbers[kind][index]
 
     def swap(self, one: str, other: str) -> None:
         """From now on one of these names stands for what the other did."""

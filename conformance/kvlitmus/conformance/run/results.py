@@ -10,6 +10,7 @@ import enum
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import PurePath
 from typing import Any
 
 from kvlitmus.conformance.generate.schedule import GENERATION, HIGHEST, MAX_OPS, NEEDS, Op
@@ -39,7 +40,7 @@ class Item:
 
     kind: ``litmus`` (``name`` is the test), ``transcript`` (the same test, written down as a schedule), ``random``
     (``seed`` and ``ops`` give the schedule, drawn from the operations of a ``generation``), ``schedule`` (``schedule``
-    is given), or ``vector`` (likewise; ``name`` is the vector).
+    is given), ``vector`` (likewise; ``name`` is the vector), or ``tape`` (``name`` is a file, whose calls are made).
     """
 
     kind: str
@@ -53,7 +54,8 @@ class Item:
     @property
     def id(self) -> str:
         """A name that is the same in every run of this version."""
-        what = f"seed={self.seed}" if self.kind == "random" else self.name or "schedule"
+        name = PurePath(self.name).name if self.kind == "tape" else self.name
+        what = f"seed={self.seed}" if self.kind == "random" else name or "schedule"
         return f"{self.kind}:{what} [{self.config.label}]"
 
 
@@ -209,7 +211,7 @@ def schedule_from_json(data: Any) -> tuple[Op, ...]:
 
 
 KINDS = ("litmus", "transcript", "random", "schedule", "vector")
-"""What an item may be."""
+"""What an item may be that a tape names."""
 
 
 def item_as_json(item: Item, config: Config) -> dict[str, Any]:
@@ -223,7 +225,7 @@ def item_as_json(item: Item, config: Config) -> dict[str, Any]:
 
 def item_from_json(data: Any, config: Config | None = None) -> Item:
     """An item from plain data, by itself or beside a configuration; raises ``ValueError`` that names the field."""
-    if not isinstance(data, dict) or data.get("kind") not in KINDS:
+    if not isinstance(data, dict) or data.get("kind") not in (*KINDS, "tape"):
         raise ValueError(f"an item must be an object with a kind among {', '.join(KINDS)} (got {data!r:.80})")
     numbers = {name: data.get(name, default) for name, default in (("seed", 0), ("ops", 0), ("generation", 1))}
     for name, kind in (("name", str), *((one, int) for one in numbers)):

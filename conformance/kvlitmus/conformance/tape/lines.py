@@ -325,9 +325,12 @@ class TapeReader:
     def item(self, found: Json, config: Config) -> Item:
         """What was played."""
         try:
-            return item_from_json(found, config)
+            item = item_from_json(found, config)
         except ValueError as error:
             self.wrong("an item that kvlitmus knows", harmless(error))
+        if item.kind == "tape":
+            self.wrong("an item that kvlitmus knows", "the calls of another file")
+        return item
 
     # -- a step --------------------------------------------------------------------------------
 

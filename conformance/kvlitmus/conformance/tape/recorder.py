@@ -54,7 +54,7 @@ _BYTES, _NUMBERS = form_of(bytes), form_of(Sequence[int])
 
 def wanted(item: Item) -> bool:
     """Whether an item is part of the recorded share."""
-    return (item.kind == "random" and item.seed < SEEDS) or item.kind in ("litmus", "vector", "schedule")
+    return (item.kind == "random" and item.seed < SEEDS) or item.kind in ("litmus", "vector", "schedule", "tape")
 
 
 class Turning:
@@ -297,8 +297,9 @@ class Recording:
             return None
         lines: list[Mapping[str, object]] = []
         for first, steps in longest([(first, recorder.steps()) for first, recorder in self._recorders]):
-            played = item_as_json(item, config_from_json(first["config"]))
-            lines += [headed({**header, **first, "item": played}), *steps]
+            if item.kind != "tape":
+                first = {**first, "item": item_as_json(item, config_from_json(first["config"]))}
+            lines += [headed({**header, **first}), *steps]
         return b"".join(map(encoded, lines))
 
     def save(self, folder: Path, item: Item) -> None:

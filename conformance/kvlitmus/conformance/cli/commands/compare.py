@@ -60,12 +60,13 @@ class Side:
 
     def record(self, item: Item) -> again.Record | None:
         """The record of an item, if it was played."""
-        path = self.folder / recorder.name_of(item.id)
+        recorded = item.kind == "tape" and self.live is None
+        path = self.folder / (Path(item.name).name if recorded else recorder.name_of(item.id))
         if not path.is_file():
             return None
         try:
             with TapeReader(str(path)) as reader:
-                found = next(again.records(reader), None)
+                found = next(again.records(reader, others=True), None)
         except TapeError as error:
             raise TargetFailed(str(error)) from None
         if self.live is not None:
@@ -80,7 +81,8 @@ def main(args: argparse.Namespace) -> int:
         common.check_writable("--json", args.json)
     with tempfile.TemporaryDirectory(prefix="kvlitmus-compare-") as folder:
         sides = [side_of(word, Path(folder, name), args) for name, word in (("A", args.a), ("B", args.b))]
-        pairs = list(pairs_of(sides, args))
+        tape = taken_apart(args.tape, Path(folder, "tape")) if args.tape is not None else None
+        pairs = list(pairs_of(sides, tape, args))
         if not pairs:
             raise UsageError("nothing is left to compare: expected items that both can play, got none")
         for line in headed(sides, len(pairs), style):
@@ -125,21 +127,23 @@ class Found:
 
 def side_of(word: str, folder: Path, args: argparse.Namespace) -> Side:
     """A target, asked what it is; or a file of recorded plays, taken apart."""
-    folder.mkdir()
     if word.endswith(TAPES):
         return taken_apart(word, folder)
+    folder.mkdir()
     found = session.ask(session.find(word, args.python), session.limits_of(args))
     return Side(found.name, folder, found.profile, found.configs, dict(found.info.capabilities), found)
 
 
 def taken_apart(file: str, folder: Path) -> Side:
     """A file of recorded plays, an item at a time."""
+    folder.mkdir()
     side = Side(harmless(Path(file).name, 100), folder, Profile(), (), {})
     try:
         with TapeReader(file) as reader:
             side.profile = reader.header.profile
-            for record in again.records(reader):
-                (folder / recorder.name_of(record.item.id)).write_bytes(record.tape)
+            for record in again.records(reader, others=True):
+                name = record.item.name if record.item.kind == "tape" else recorder.name_of(record.item.id)
+                (folder / name).write_bytes(record.tape)
                 side.items.append(record.item)
                 header = record.plays[0][0]
                 side.ports[header.config.label] = side.ports.get(header.config.label, frozenset()) | header.ports
@@ -149,30 +153,14 @@ def taken_apart(file: str, folder: Path) -> Side:
     return side
 
 
-def tape_items(file: str) -> list[Item]:
-    """What was played on a tape."""
-    try:
-        with TapeReader(file) as reader:
-            headers = [header for header, _ in reader.plays()]
-    except TapeError as error:
-        raise UsageError(str(error)) from None
-    for header in headers:
-        if header.item is None:
-            raise UsageError(str(TapeError(file, header.line, "an item in the header, which both can play", "none")))
-    return list(dict.fromkeys(header.item for header in headers if header.item is not None))
-
-
-def pairs_of(sides: Sequence[Side], args: argparse.Namespace) -> Iterator[tuple[Item, Item]]:
+def pairs_of(sides: Sequence[Side], tape: Side | None, args: argparse.Namespace) -> Iterator[tuple[Item, Item]]:
     """What is played on each, pair by pair."""
     a, b = sides
     shared = [one for one in a.configs if one in b.configs] or list(a.configs)
     configs = common.pick_configs(shared, args.page_size, args.config)
-    if args.tape is not None:
-        items = tape_items(args.tape)
-    elif a.live is None:
-        items = a.items
-    elif b.live is None:
-        items = b.items
+    source = tape or next((side for side in sides if side.live is None), None)
+    if source is not None:
+        items = list(dict.fromkeys(source.items))
     else:
         litmus, seed, steps = not args.no_litmus, args.seed, args.steps
         items = plan.items(configs, a.profile, seed=seed, steps=steps, litmus=litmus)
@@ -183,6 +171,8 @@ def pairs_of(sides: Sequence[Side], args: argparse.Namespace) -> Iterator[tuple[
         if any(side.live is None and item.id not in ids for side, ids in zip(sides, recorded, strict=True)):
             continue
         drawn = as_drawn(item, sides)
+        if source is not None and item.kind == "tape":
+            drawn = replace(item, name=str(source.folder / item.name))
         yield tuple([drawn if side.live is not None else item for side in sides])  # type: ignore[misc]
 
 
@@ -249,10 +239,13 @@ def one_item(
     """Compare what was recorded of one item; returns how many steps there were."""
     records = [side.record(item) for side, item in zip(sides, pair, strict=True)]
     id = pair[0].id
+    if not any(step.call for record in records if record is not None for _, steps in record.plays for step in steps):
+        found.declined[id] = "neither made a call"
+        return 0
     for name, result, record in zip("AB", results, records, strict=True):
         if result is not None and result.error:
             found.failed[id] = f"{name}: {result.error}"
-        elif record is None:
+        elif record is None or (result is not None and result.unsupported and pair[0].kind != "tape"):
             reason = (result.unsupported or "its process ended") if result is not None else "it was not recorded"
             found.declined[id] = f"{name}: {harmless(reason)}"
     if id in found.failed or id in found.declined:
@@ -260,7 +253,10 @@ def one_item(
     a, b = records
     assert a is not None and b is not None
     ended = [[] if one is None else [rule for finding in one.findings for rule in finding.rules] for one in results]
-    outcome = compared(a, b, options, (ended[0], ended[1]))
+    cut = next(
+        (f"{name}: {one.unsupported}" for name, one in zip("AB", results, strict=True) if one and one.unsupported), ""
+    )
+    outcome = compared(a, b, options, (ended[0], ended[1]), cut)
     found.outcomes.append(outcome)
     return outcome.steps
 

@@ -1,0 +1,144 @@
+"""Tapes that name no item, as an engine writes them: their calls are made on the second cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.adapters.reference.target import target as reference
+from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.generate.schedule import GENERATION, Op, draw, table
+from kvlitmus.conformance.history import again
+from kvlitmus.conformance.history.compare import FREEDOM, LAW, Compared, compared
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, HOST_CONFIGS
+from kvlitmus.conformance.run.results import Item
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.tape import recorder
+from kvlitmus.conformance.tape.lines import TapeReader, encoded
+from kvlitmus.mutants.registry import all_mutants
+from tests.conformance.support.command_line import Capture
+from tests.conformance.support.side_by_side import MUTED, OPTIONS, recorded
+
+FLAT = Config(page_size=4)
+PORTS = frozenset({"pool", "group", "tree", "lookup", "locks", "evict", "counters", "inspect", "requests", "extend"})
+
+OTHERS: Mapping[str, Callable[[Config], object]] = {
+    "host": lambda config: config.host_pages,
+    "tiers": lambda config: config.host_pages,
+    "components": lambda config: config.components,
+}
+"""Ports that only some configurations have."""
+
+Write = Callable[..., str]
+
+
+def played(config: Config, seed: int = 0, ops: int = 60) -> Item:
+    """A schedule of calls for which the suite lends nothing."""
+    ports = PORTS | {port for port, there in OTHERS.items() if there(config)}
+    drawn = draw(seed, ops, table(ports, GENERATION), generation=GENERATION)
+    return Item(kind="schedule", config=config, name=f"seed={seed}", schedule=tuple(drawn))
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes what a target did in an item, as if nobody had asked for that item."""
+
+    def write(target: Any, *items: Item) -> str:
+        path = tmp_path / f"{len([*tmp_path.iterdir()])}.jsonl"
+        with path.open("wb") as file:
+            for item in items:
+                (header, steps), *_ = recorded(target, item)[0].plays
+                said = {name: told for name, told in header.data.items() if name != "item"}
+                file.writelines(map(encoded, [said, *(one.data for one in steps)]))
+        return str(path)
+
+    return write
+
+
+def driven(file: str, target: Any) -> Compared:
+    """The calls of a tape on this cache."""
+    with TapeReader(file) as reader:
+        a = next(again.records(reader, others=True))
+    item = Item(kind="tape", config=a.item.config, name=file)
+    recording = recorder.Recording(target)
+    result = engine.run_item(recording, item, MUTED)
+    assert not result.error and not result.findings
+    with TapeReader("record", data=recording.record(item)) as reader:
+        b = next(again.records(reader, others=True))
+    return compared(a, b, OPTIONS, cut=result.unsupported)
+
+
+NIGHTLY = [pytest.param(one, marks=pytest.mark.nightly) for one in (Config(), HOST_CONFIGS[1], *COMPONENT_CONFIGS[:4])]
+
+
+@pytest.mark.parametrize("config", [FLAT, HOST_CONFIGS[0], *NIGHTLY], ids=lambda one: one.label)
+def test_a_cache_that_is_driven_by_its_own_tape_is_itself(config: Config, write: Write) -> None:
+    outcome = driven(write(specimen, played(config)), specimen)
+    assert (outcome.parting, outcome.apart) == (None, "")
+    assert outcome.steps == outcome.of > 30
+
+
+def test_another_cache_is_asked_for_its_own_places(write: Write) -> None:
+    file = write(specimen, played(FLAT))
+    outcome = driven(file, reference)
+    assert outcome.kind in ("", FREEDOM) and outcome.steps == outcome.of > 30
+
+
+@pytest.mark.parametrize("id", ["page-number-as-slot", "evicted-but-still-indexed"])
+def test_a_planted_fault_parts_from_the_tape_and_is_explained(id: str, write: Write) -> None:
+    outcome = driven(write(specimen, played(FLAT, 0, 100)), all_mutants()[id].target)
+    assert outcome.parting is not None and outcome.breach is not None
+    assert (outcome.kind, outcome.breach.side) == (LAW, "B")
+    assert outcome.breach.step == outcome.parting.step < outcome.of and outcome.apart
+
+
+def test_after_a_parting_a_reset_brings_the_two_together(write: Write) -> None:
+    once = played(FLAT, 0, 100)
+    twice = replace(once, schedule=(*once.schedule, Op("reset", 0, 0, 0), *once.schedule))
+    outcome = driven(write(specimen, twice), all_mutants()["evicted-but-still-indexed"].target)
+    assert outcome.parting is not None and outcome.later
+    first, later = outcome.parting, outcome.later[0].parting
+    assert later is not None and first.step < first.until == later.since < later.step
+    assert (first.until_b, later.since_b) == (first.step_b + 1, first.until_b)
+    assert (later.what, outcome.later[0].why) == (first.what, outcome.why)
+
+
+def test_what_a_tape_does_not_tell_ends_it_and_is_said(write: Write) -> None:
+    item = Item(kind="random", config=HOST_CONFIGS[0], seed=0, ops=100)
+    outcome = driven(write(specimen, item), specimen)
+    assert outcome.parting is None and 0 < outcome.steps < outcome.of
+    assert "plan_prefetch" in outcome.apart and "such a call can't be made from a tape" in outcome.apart
+
+
+def test_what_was_never_given_is_said(write: Write, tmp_path: Path) -> None:
+    lines = Path(write(specimen, played(FLAT))).read_bytes().splitlines(keepends=True)
+    taken = next(at for at, line in enumerate(lines) if b'"alloc"' in line)
+    (tmp_path / "less.jsonl").write_bytes(b"".join(lines[:taken] + lines[taken + 1 :]))
+    outcome = driven(str(tmp_path / "less.jsonl"), specimen)
+    assert "that a step before gave both" in outcome.apart and outcome.steps < outcome.of
+
+
+def test_two_tapes_without_items_are_compared_play_by_play(write: Write, tmp_path: Path, capsys: Capture) -> None:
+    items = [played(FLAT, seed, 100) for seed in (0, 3)]
+    a, same = write(specimen, *items), write(specimen, *items)
+    assert main(["compare", a, same, "--color", "never"]) == 0
+    told = capsys.readouterr().out
+    assert "compared: 2 of 2 plays" in told and "alike to their end in 2 of 2 items" in told
+    b = write(all_mutants()["page-number-as-slot"].target, *items)
+    assert main(["compare", a, b, "--color", "never"]) == 1
+    assert f"{LAW}: B breaks POOL-02" in capsys.readouterr().out
+
+
+@pytest.mark.nightly
+def test_a_target_is_driven_by_a_tape_in_its_worker(write: Write, capsys: Capture) -> None:
+    file = write(specimen, played(FLAT), played(HOST_CONFIGS[0]))
+    assert main(["compare", file, "specimen", "--jobs", "1", "--color", "never"]) == 0
+    assert "alike to their end in 2 of 2 items" in capsys.readouterr().out
+    assert main(["compare", "specimen", "specimen", "--tape", file, "--jobs", "1", "--color", "never"]) == 0
+    assert "alike to their end in 2 of 2 items" in capsys.readouterr().out
