@@ -332,7 +332,7 @@ TARGETS: dict[str, Any] = {
     "view_not_tuple": Target(view=answers(lambda view: [view.free, view.nodes])),
     "view_rows_short": Target(view=answers(lambda view: View(view.free, [(1, 2)]))),  # type: ignore[list-item]
     "view_endless": Target(view=answers(lambda view: View(endless(), ()))),  # type: ignore[arg-type]
-    "view_enormous": Target(view=answers(lambda view: View(view.free, [NODE] * 100_000))),
+    "view_enormous": Target(view=answers(lambda view: View(view.free, [NODE] * 1_000_000))),
     "view_free_text": Target(view=answers(lambda view: View(["x"], view.nodes))),  # type: ignore[list-item]
     "view_changes_cache": Target(view=view_that_allocates),
     # odd as a whole

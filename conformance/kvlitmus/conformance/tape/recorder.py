@@ -136,11 +136,22 @@ def lent(thing: Any, methods: Iterable[str], did: Callable[[str, tuple[Any, ...]
 
 
 class Recorder:
-    """An adapter that writes down every call and its answer; ``begun`` is told of each step before it is made."""
+    """An adapter that writes down every call and its answer; ``begun`` is told of each step before it is made.
 
-    def __init__(self, adapter: Any, methods: Sequence[str], begun: Callable[[Line], None] | None = None) -> None:
+    most: the longest list that is written; what was recorded with a longer one isn't ``whole``.
+    """
+
+    def __init__(
+        self,
+        adapter: Any,
+        methods: Sequence[str],
+        begun: Callable[[Line], None] | None = None,
+        most: int | None = None,
+    ) -> None:
         self._adapter = adapter
         self._begun = begun
+        self._most = most
+        self.whole = True
         self._operands = Operands()
         self._looks = Looks()
         self._seen: dict[str, list[Json]] = {}
@@ -180,8 +191,16 @@ class Recorder:
         except BaseException as error:
             self._seen.setdefault(key, []).append({"raised": raised_text(error)})
             raise
-        self._seen.setdefault(key, []).append(CALLS[name].answer.write(answer, self._operands))
+        if self._written(answer):
+            self._seen.setdefault(key, []).append(CALLS[name].answer.write(answer, self._operands))
         return answer
+
+    def _written(self, answer: Any) -> bool:
+        """Whether an answer is written: a cache that is wrong may answer with millions of nodes."""
+        parts = (answer, *(answer if isinstance(answer, tuple) else ()))
+        if self._most is not None and any(isinstance(one, list | tuple) and len(one) > self._most for one in parts):
+            self.whole = False
+        return self.whole
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         self._flush()
@@ -227,7 +246,8 @@ class Recorder:
             step["answer"] = None
             self._late.append((step, asked))
             return asked
-        step["answer"] = CALLS[name].answered(answer, self._operands)
+        if self._written(answer):
+            step["answer"] = CALLS[name].answered(answer, self._operands)
         return answer
 
     def _noted(self, name: str, args: tuple[Any, ...], answer: Any) -> None:
@@ -335,7 +355,9 @@ class Taping:
         """A fresh cache, on a tape."""
         adapter = self._target.make(config)
         header = header_of(adapter, config, self._target.profile)
-        recorder = Recorder(adapter, methods_of(adapter), lambda step: self._note(header, recorder, step))
+        recorder = Recorder(
+            adapter, methods_of(adapter), lambda step: self._note(header, recorder, step), most=MOST_TAPE // 2
+        )
         return recorder
 
     def watch(self, checker: Watched, began: Sequence[int]) -> None:
@@ -353,7 +375,7 @@ class Taping:
         ``ops``: how many operations the schedule had; what comes after them empties the cache.  ``verdicts``: what is
         said of the last step.
         """
-        if self._recorder is None:
+        if self._recorder is None or not self._recorder.whole:
             return []
         told = 0
         for step, call, op in self._calls:
