@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,17 @@ def test_a_cache_that_can_not_be_made_is_no_finding() -> None:
     assert judged("make-dies").error == "making the cache ended the process with exit status 4"
     assert "was answered by neither" in judged("make-odd").error
     assert judged("declines").unsupported == "no\\x1b[31m thanks"
+
+
+def test_one_process_makes_one_cache_after_the_other() -> None:
+    gc.disable()
+    try:
+        before, target = children(), load_target(resolve_target(program("rude.py", "fine")))
+        for seed in range(4):
+            assert not run_item(target, replace(ITEM, seed=seed, ops=5), OPTIONS).error
+        assert len(children() - before) == 1
+    finally:
+        gc.enable()
 
 
 def test_what_it_says_is_known_to_whoever_asks(tmp_path: Path) -> None:

@@ -201,4 +201,6 @@ class Borrowed:
 
 
 if __name__ == "__main__":
-    Server(load_target(resolve_target(sys.argv[1]))).serve()
+    REF = resolve_target(sys.argv[1])
+    sys.path[:0] = REF.folders
+    Server(load_target(REF)).serve()

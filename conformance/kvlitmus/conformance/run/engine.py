@@ -232,6 +232,8 @@ def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None =
         result.left_out = isinstance(declined, LeftOut)
     except HarnessError as error:
         result.error = harmless(error, 2_000)
+    finally:
+        run.checker = None  # which holds the run in turn: nobody but the garbage collector would let go of the cache
     result.seconds = monotonic() - started
     return result
 

@@ -67,8 +67,8 @@ class RemoteTarget:
 
     def make(self, config: Config) -> RemoteCache:
         """A fresh cache; raises :class:`Unsupported`, and :class:`RemoteFault` where the process fails at it."""
-        if len(self._alive) >= MANY and not self._idle:
-            gc.collect(1)  # a cache that was played on is not old; all generations cost as much as many plays
+        if self._alive and not self._idle:
+            gc.collect(1 if len(self._alive) < MANY else 2)  # costs less than to start a process
         line = self._idle.pop() if self._idle else self._started()[0]
         answer = line.ask({"make": to_json(config)})
         if "made" in answer:
