@@ -21,7 +21,7 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape import forms, schema
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LOOKS, look_key, look_of
-from kvlitmus.conformance.tape.changes import Looks, change, changed
+from kvlitmus.conformance.tape.changes import Looks, change, changed, same
 from kvlitmus.conformance.tape.forms import (
     Anything,
     Array,
@@ -31,6 +31,7 @@ from kvlitmus.conformance.tape.forms import (
     Form,
     FormError,
     Json,
+    Reader,
     Record,
     Scalar,
     Table,
@@ -54,6 +55,10 @@ PLAIN = st.recursive(
     max_leaves=6,
 )
 """Whatever a cache may answer."""
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+)
 
 RESERVED = st.dictionaries(st.sampled_from(["$", "@", "~", "several", "raised", "of"]), st.integers(), min_size=1)
 
@@ -130,6 +135,26 @@ def test_what_is_not_promised_comes_back_as_well(data: st.DataObject) -> None:
     form = EVERY_FORM[data.draw(st.sampled_from(sorted(EVERY_FORM)))]
     other = data.draw(PLAIN | RESERVED | promised(EVERY_FORM[data.draw(st.sampled_from(sorted(EVERY_FORM)))]))
     assert alike(other, there_and_back(form, other))
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_what_is_compiled_does_as_the_form_does(data: st.DataObject) -> None:
+    form = EVERY_FORM[data.draw(st.sampled_from(sorted(EVERY_FORM)))]
+    value = data.draw(promised(form) | PLAIN | RESERVED)
+    told = form.write(value, Operands())
+    assert same(told, form._write(value, Operands()))
+    for one in (told, data.draw(JSON)):
+        for strict in (False, True):
+            assert repr(read(form.read, one, strict)) == repr(read(form._read, one, strict))
+
+
+def read(reader: Reader, told: Json, strict: bool) -> object:
+    """What comes of reading, or the error."""
+    try:
+        return reader(told, Operands(strict=strict))
+    except FormError as error:
+        return error.expected
 
 
 @pytest.mark.parametrize("name", sorted(forms.RECORDS))

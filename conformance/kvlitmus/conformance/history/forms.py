@@ -35,6 +35,11 @@ NAMES = ("rid", "handle", "receipt")
 LEAST: Mapping[str, int] = {"n": 0, "protected": 0, "upto": 0, "start": 0, "page_size": 1}
 """The least that a number may be."""
 
+HOST_CALL = Record(
+    HostCall, {"name": form_of(str), "amount": form_of(int), "answer": form_of(int | None), "available": form_of(int)}
+)
+"""One call to the host's memory."""
+
 JUDGED_PORTS = frozenset(port for port, methods in PORTS.items() if all(one in JUDGED for one in methods))
 """The ports whose every method can be judged."""
 
@@ -116,6 +121,4 @@ def conversation(told: Json, operands: Operands) -> tuple[HostCall, ...] | None:
         return None  # what the planner did is told, but not what was available at each call
     if type(told) is not list:
         raise FormError("the calls to the host's memory, a list", told)
-    form = Record(HostCall)
-    form.of = {"name": form_of(str), "amount": form_of(int), "answer": form_of(int | None), "available": form_of(int)}
-    return cast("tuple[HostCall, ...]", tuple([form.read(one, operands) for one in told]))
+    return cast("tuple[HostCall, ...]", tuple([HOST_CALL.read(one, operands) for one in told]))

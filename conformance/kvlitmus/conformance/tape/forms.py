@@ -35,6 +35,8 @@ from functools import cache
 from typing import NamedTuple, Protocol, TypeAlias, cast, get_type_hints
 
 from kvlitmus.conformance.support.text import whole_text
+from kvlitmus.conformance.tape import compiled
+from kvlitmus.conformance.tape.compiled import LONG_INT, PAIR, Field, Quick, all_pairs, whole
 from kvlitmus.spec.interface import cache as flat
 from kvlitmus.spec.interface import components, plans, ranks, sparse, stores, tiers
 from kvlitmus.spec.words.units import Key
@@ -55,12 +57,6 @@ TAGS = ("$", "@")
 
 RESERVED = frozenset((*TAGS, "~", "several", "raised"))
 """A mapping with one of these keys is written as pairs."""
-
-LONG_INT = 1_000
-"""Whole numbers of more bits are written as text: readers have limits of their own."""
-
-PAIR = 2
-"""A bigram has so many tokens."""
 
 DEEPEST = 20
 """What lies in more tagged values than that is an object."""
@@ -92,6 +88,10 @@ class Things(Protocol):
         """What ``{"@": …}`` or ``{"$": "object", …}`` stands for; raises :class:`FormError`."""
 
 
+Writer: TypeAlias = Callable[[object, Things], Json]
+Reader: TypeAlias = Callable[[Json, Things], object]
+
+
 class Named(NamedTuple):
     """Stands for a handle or receipt where it is written: ``json`` is its name."""
 
@@ -99,16 +99,30 @@ class Named(NamedTuple):
 
 
 class Form:
-    """A promised type: ``words`` say it to people."""
+    """A promised type: ``words`` say it to people.
+
+    write: a value as JSON, tagged where it is not of this type.  read: the value again; raises :class:`FormError` for a
+    tag that can't be read, and for any other form if strict.  Most forms have compiled ones in their place, which do
+    the same.
+    """
 
     words = "anything"
+    quick_write: Quick | None = None
+    quick_read: Quick | None = None
 
-    def write(self, value: object, things: Things) -> Json:
-        """A value as JSON, tagged where it is not of this type."""
+    def __init__(self) -> None:
+        self.write: Writer = self._write
+        self.read: Reader = self._read
+
+    def quickly(self, write: Quick, read: Quick) -> None:
+        """From now on this is tried first."""
+        self.quick_write, self.quick_read = write, read
+        self.write, self.read = compiled.single(write, self._write), compiled.single(read, self._read)
+
+    def _write(self, value: object, things: Things) -> Json:
         return self._plain(value, things) if self._takes(value) else odd(value, things)
 
-    def read(self, told: Json, things: Things) -> object:
-        """The value again; raises :class:`FormError` for a tag that can't be read, and for any other form if strict."""
+    def _read(self, told: Json, things: Things) -> object:
         if type(told) is dict and not told.keys().isdisjoint(TAGS):
             return untagged(told, things)
         if self._fits(told):
@@ -173,8 +187,10 @@ class Scalar(Form):
     }
 
     def __init__(self, *kinds: type) -> None:
+        super().__init__()
         self.kinds = kinds
         self.words = " or ".join(self.NAMES[kind] for kind in kinds)
+        self.quickly(compiled.scalars_written(kinds), compiled.scalars_read(kinds))
 
     def _takes(self, value: object) -> bool:
         return False  # a scalar is itself anywhere: see odd()
@@ -215,10 +231,13 @@ class Array(Form):
     """A sequence, or a tuple of any length (``kind``: what it becomes)."""
 
     def __init__(self, of: Form, kind: type[list[object]] | type[tuple[object, ...]]) -> None:
+        super().__init__()
         self.of, self.kind = of, kind
         self.numbers = takes_numbers(of)
         self.pairs = isinstance(of, Either) and any(isinstance(one, Fixed) and one.pairs for one in of.of)
         self.words = f"a list, each {of.words}"
+        if self.numbers:
+            self.quickly(compiled.NUMBERS_WRITTEN, compiled.NUMBERS_READ[kind])
 
     def _takes(self, value: object) -> bool:
         return type(value) in (list, tuple)
@@ -248,6 +267,7 @@ class Fixed(Form):
     """A tuple of so many values, each of its own type."""
 
     def __init__(self, of: Sequence[Form]) -> None:
+        super().__init__()
         self.of = of
         self.pairs = len(of) == PAIR and all(map(takes_numbers, of))
         self.words = f"a list of {len(of)}: {', '.join(one.words for one in of)}"
@@ -273,6 +293,7 @@ class Table(Form):
     """A mapping: an object if its keys are texts, else a list of pairs."""
 
     def __init__(self, key: Form, of: Form) -> None:
+        super().__init__()
         self.key, self.of = key, of
         self.named = isinstance(key, Scalar) and key.kinds == (str,)
         self.words = f"an object, each {of.words}" if self.named else f"a list of pairs: {key.words}, {of.words}"
@@ -312,17 +333,27 @@ class Table(Form):
 class Record(Form):
     """A form with fields: an object; fields at their default are left out."""
 
-    def __init__(self, kind: type[tuple[object, ...]]) -> None:
-        self.kind = kind
+    def __init__(self, kind: type[tuple[object, ...]], of: Mapping[str, Form]) -> None:
+        super().__init__()
+        self.kind, self.of = kind, of
         self.fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
         self.defaults: dict[str, object] = kind._field_defaults  # type: ignore[attr-defined]
         self.left_out: Mapping[str, object] = {} if kind is Key else self.defaults
-        self.of: dict[str, Form] = {}  # filled in by form_of: a form may hold itself
         if kind is Key:
             self.defaults = {"namespace": None, "bigram": False}
         self.needed = frozenset(self.fields) - self.defaults.keys()
         optional = [f"{one} (optional)" for one in self.fields if one in self.defaults]
         self.words = f"an object ({kind.__name__}) with {', '.join([*sorted(self.needed), *optional])}"
+        self.write = compiled.later(self._writer)
+        self.read = compiled.later(self._reader)
+
+    def _writer(self) -> Writer:
+        fields = {name: Field(form.quick_write, form.write) for name, form in self.of.items()}
+        return compiled.record_writer(self.kind, fields, self.left_out, self._write)
+
+    def _reader(self) -> Reader:
+        fields = {name: Field(form.quick_read, form.read) for name, form in self.of.items()}
+        return compiled.record_reader(self.kind, fields, self.defaults, self._read)
 
     def _takes(self, value: object) -> bool:
         return type(value) is self.kind and len(value) == len(self.fields)
@@ -334,11 +365,9 @@ class Record(Form):
         found: dict[str, Json] = {}
         parts = dict(zip(self.fields, tuple.__iter__(cast("tuple[object, ...]", value)), strict=True))
         for name, form in self.of.items():
-            one = parts[name]
-            if name in self.left_out:
-                default = self.left_out[name]
-                if one is default or (type(one) is type(default) and one == default):
-                    continue
+            one, default = parts[name], self.left_out.get(name, self)  # which no value is
+            if one is default or (type(one) is type(default) and one == default):
+                continue
             found[name] = form.write(one, things)
         return found
 
@@ -366,8 +395,12 @@ class Either(Form):
     """One of several types."""
 
     def __init__(self, of: Sequence[Form]) -> None:
+        super().__init__()
         self.of = of
         self.words = " or ".join(one.words for one in of)
+        write, read = [one.quick_write for one in of], [one.quick_read for one in of]
+        if None not in write and None not in read:
+            self.quickly(compiled.either(write), compiled.either(read))
 
     def _takes(self, value: object) -> bool:
         return any(one._takes(value) for one in self.of)
@@ -497,19 +530,12 @@ def of_halves(of: Json) -> str:
         raise FormError("a text in UTF-16, in base64", of) from None
 
 
-def number_of(of: Json, how: Callable[[str], object], words: str) -> object:
-    """A number that is written as a text; raises :class:`FormError`."""
+def of_text(of: Json, how: Callable[[str], object], words: str) -> object:
+    """What is written as a text; raises :class:`FormError`."""
     try:
         return how(cast("str", of))
     except (ValueError, TypeError):
         raise FormError(words, of) from None
-
-
-def of_text(of: Json) -> str:
-    """A tagged text."""
-    if type(of) is not str:
-        raise FormError("a text", of)
-    return of
 
 
 UNTAG: Mapping[str, Callable[[Json, Things], object]] = {
@@ -518,10 +544,10 @@ UNTAG: Mapping[str, Callable[[Json, Things], object]] = {
     "array": of_list,
     "map": of_pairs,
     "bytes": lambda of, _: unpacked(of),
-    "text": lambda of, _: of_text(of),
+    "text": lambda of, _: of_text(of, lambda text: text + "", "a text"),
     "utf16": lambda of, _: of_halves(of),
-    "float": lambda of, _: number_of(of, float, '"nan", "inf" or "-inf"'),
-    "int": lambda of, _: number_of(of, lambda text: int(text, 16), "a whole number in hexadecimal"),
+    "float": lambda of, _: of_text(of, float, '"nan", "inf" or "-inf"'),
+    "int": lambda of, _: of_text(of, lambda text: int(text, 16), "a whole number in hexadecimal"),
 }
 """How tagged values are read."""
 
@@ -531,25 +557,6 @@ def takes_numbers(form: Form) -> bool:
     if isinstance(form, Either):
         return any(map(takes_numbers, form.of))
     return isinstance(form, Scalar) and int in form.kinds
-
-
-def all_pairs(values: Sequence[object]) -> bool:
-    """Whether these are lists of two whole numbers, and nothing else: the units of bigrams."""
-    if set(map(type, values)) != {list}:
-        return False
-    lists = cast("Sequence[list[object]]", values)
-    return set(map(len, lists)) == {PAIR} and whole([one for pair in lists for one in pair])
-
-
-def whole(values: Sequence[object]) -> bool:
-    """Whether these are integers of bearable size and nothing else."""
-    if not values:
-        return True
-    if set(map(type, values)) != {int}:
-        return False
-    numbers = cast("Sequence[int]", values)
-    most, least = max(numbers), min(numbers)
-    return most.bit_length() <= LONG_INT and least.bit_length() <= LONG_INT
 
 
 @cache
@@ -562,11 +569,9 @@ def form_of(kind: object) -> Form:
     if kind in Scalar.NAMES:
         return Scalar(cast("type", kind))
     if isinstance(kind, type) and kind in RECORDS.values():
-        record = Record(kind)
         hints = get_type_hints(kind)
-        order = ("tokens", "namespace", "bigram") if kind is Key else record.fields
-        record.of = {name: form_of(hints[name]) for name in order}
-        return record
+        order = ("tokens", "namespace", "bigram") if kind is Key else kind._fields  # type: ignore[attr-defined]
+        return Record(kind, {name: form_of(hints[name]) for name in order})
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Sequence or (origin is tuple and inner[-1] is Ellipsis):
         return Array(form_of(inner[0]), tuple if origin is tuple else list)
