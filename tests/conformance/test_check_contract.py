@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.history import actions
+from kvlitmus.conformance.history import families
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.lines import Reader
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.specimen import cache as specimen
+from kvlitmus.conformance.tape.lines import TapeReader
 from kvlitmus.spec.words.units import Key
 from tests.conformance.support.recorder import call, check, key, logging, record, schedule, written
 from tests.conformance.support.schemas import fits
@@ -209,8 +210,9 @@ def test_a_cache_that_would_have_ended_the_process_or_answers_nonsense(tmp_path:
 
 def test_what_is_remembered_does_not_grow_with_the_trace(tmp_path: Path) -> None:
     calls = [ALLOC, STORE, FOUND, LOCK, call("unlock", "r1"), call("evict", 4, answer=4)] * 400
-    with Reader(str(written(tmp_path / "t.jsonl", *calls))) as reader:
-        trace_checker = TraceChecker("t", reader.header)
+    with TapeReader(str(written(tmp_path / "t.jsonl", *calls))) as tape:
+        reader = Reader(tape)
+        trace_checker = TraceChecker(reader)
         most = 0
         for _ in trace_checker.run(reader):
             most = max(
@@ -235,7 +237,7 @@ def test_an_interrupt_leaves_what_was_judged(tmp_path: Path, capsys: Capture, mo
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(actions.ACTIONS, "evict", interrupted)
+    monkeypatch.setitem(families.ACTIONS, "evict", interrupted)
     path = written(tmp_path / "t.jsonl", ALLOC, FREE, call("evict", 4, answer=0))
     assert main(["check", str(path)]) == 130
     assert "interrupted after line 3" in capsys.readouterr().out

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.tape.lines import TapeError
-from tests.conformance.support.recorder import HEADER, call, check, key, written
+from tests.conformance.support.recorder import HEADER, call, key, written
 
 Capture = pytest.CaptureFixture[str]
 
@@ -107,10 +106,15 @@ def test_a_file_that_is_none(tmp_path: Path, capsys: Capture) -> None:
     assert len(errors) == 3 and "No such file" in errors[0] and "line 1: expected the header" in errors[1]
 
 
-def test_a_missing_look_is_an_error_of_the_trace(tmp_path: Path) -> None:
-    path = written(tmp_path / "t.jsonl", {**ALLOC, "available": 28}, FREE, available=32)
-    with pytest.raises(TapeError, match="line 4: expected a look at 'available' on this line, since the fresh"):
-        check(path)
+def test_from_a_missing_look_on_only_what_is_certain_is_judged(tmp_path: Path, capsys: Capture) -> None:
+    calls = [{**ALLOC, "available": 28}, FREE, {**ALLOC, "available": 28}]
+    assert main(["check", str(written(tmp_path / "t.jsonl", *calls, available=32))]) == 4
+    shown = capsys.readouterr().out
+    assert "line 4: nobody looked at available after it" in shown
+    assert "2 of 3 calls judged, 1 of them by what is certain" in shown
+    twice = {**call("alloc", 8, answer=[8, 9, 10, 11, 8, 9, 10, 11]), "available": 20}
+    assert main(["check", str(written(tmp_path / "t.jsonl", *calls, twice, available=32))]) == 1
+    assert "POOL-03" in capsys.readouterr().out
 
 
 def test_unknown_calls_and_ports_are_skipped_and_counted_where_that_is_asked(tmp_path: Path, capsys: Capture) -> None:

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path[:1] = [str(Path(__file__).parent), str(Path.cwd())]
 
 from kvlitmus.conformance.generate.schedule import describe
-from kvlitmus.conformance.history.playback import exception_of
+from kvlitmus.conformance.history.answers import exception_of
 from kvlitmus.conformance.isolation.remote.apart import APART
 from kvlitmus.conformance.ports import PORTS, Unsupported, capabilities_of
 from kvlitmus.conformance.run.plan import configs_of

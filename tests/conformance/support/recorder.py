@@ -19,6 +19,7 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import to_json
+from kvlitmus.conformance.tape.lines import TapeReader
 
 ROOT = Path(__file__).resolve().parents[3]
 PORT_OF = {"available": "pool", "sizes": "counters", "view": "inspect"}
@@ -100,8 +101,9 @@ def schedule(target: Any, config: Config, seed: int, ops: int = 250, *, leave: s
 
 def check(path: Path, **how: Any) -> TraceChecker:
     """Judge a trace to its end, or as far as can be."""
-    with Reader(str(path), ignore_unknown=how.pop("ignore_unknown", False)) as reader:
-        trace_checker = TraceChecker(str(path), reader.header, **how)
+    with TapeReader(str(path), ignore_unknown=how.pop("ignore_unknown", False)) as tape:
+        reader = Reader(tape)
+        trace_checker = TraceChecker(reader, **how)
         for _ in trace_checker.run(reader):
             pass
     return trace_checker

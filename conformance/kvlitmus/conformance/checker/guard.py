@@ -108,6 +108,7 @@ def short_of_memory(error: BaseException, limit: int) -> str:
 class Guard:
     """What makes the calls of one run.
 
+    blind: whether nothing is known of the cache but what is seen of it.
     starved: whether the suite has asked for a call that finds no memory.
     interruptible: whether a ``KeyboardInterrupt`` comes from the user; in a worker it can only come
     from the adapter.
@@ -116,6 +117,7 @@ class Guard:
     be told that before the call is made, and when it has come back, is (``on_first``).
     """
 
+    blind = False
     starved = False
     interruptible = True
     met: set[str] | None = None

@@ -5,8 +5,10 @@ call at the cache's boundary, and the checker that otherwise drives a cache is f
 
 * :mod:`~kvlitmus.conformance.history.lines` reads a tape (:mod:`kvlitmus.conformance.tape`) call by call;
 * :mod:`~kvlitmus.conformance.history.forms` knows which calls are judged, and the bounds on their arguments;
-* :mod:`~kvlitmus.conformance.history.actions` plays each of them on a checker, with what
-  :mod:`~kvlitmus.conformance.history.state` knows of the engine so far;
+* :mod:`~kvlitmus.conformance.history.actions` and :mod:`~kvlitmus.conformance.history.families` play each of them on a
+  checker, with what :mod:`~kvlitmus.conformance.history.state` knows of the engine so far;
+* where not all is known, :mod:`~kvlitmus.conformance.history.unseen` and :mod:`~kvlitmus.conformance.history.certain`
+  judge by what is certain;
 * :mod:`~kvlitmus.conformance.history.playback` stands in for the cache: it answers what was recorded, and its
   checker goes on after a broken rule where that is wanted;
 * :mod:`~kvlitmus.conformance.history.contract` says what the *engine* must not do;

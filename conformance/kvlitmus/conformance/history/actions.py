@@ -21,9 +21,7 @@ from kvlitmus.spec.words.units import Slot, page_ceil
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.history.playback import RecordedChecker
-    from kvlitmus.conformance.history.state import TraceState
-
-Act = Callable[["TraceState", Sequence[Call]], None]
+    from kvlitmus.conformance.history.state import Act, TraceState
 
 
 def one(judge_it: Callable[[TraceState, Call], None]) -> Act:
@@ -86,7 +84,9 @@ def group(trace: TraceState, calls: Sequence[Call]) -> None:
     waiting = trace.playback.waiting
     waiting.clear()
     waiting.extend(calls)
-    if inner and all(call.method == "free" for call in inner):
+    if checker.blind:
+        mixed_group(trace, inner, calls[-1] if ended else None)
+    elif inner and all(call.method == "free" for call in inner):
         freed: list[int] = []
         for call in inner:
             trace.call = call
@@ -119,7 +119,7 @@ def mixed_group(trace: TraceState, calls: Sequence[Call], ending: Call | None) -
     try:
         checker.call("free_group_begin()", "free_group_begin")
         for call in calls:
-            act = ACTIONS.get(call.method)
+            act = trace.act_of(call.method)
             if call.method == "free_group_begin" or act is None:
                 raise Breach("free group", f"{call.method} within a free group")
             rest = [later for later in waiting if later is not call]

@@ -8,13 +8,17 @@ leaves the cache in a state that nobody knows, and so does a breach of the contr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.history import actions
+from kvlitmus.conformance.history import families, unseen
+from kvlitmus.conformance.history.answers import NotRecorded
 from kvlitmus.conformance.history.contract import Breach, Contradiction
+from kvlitmus.conformance.history.forms import HARMLESS
 from kvlitmus.conformance.history.lines import Call
-from kvlitmus.conformance.history.state import TraceState
+from kvlitmus.conformance.history.state import Act, TraceState
 from kvlitmus.conformance.support.text import harmless, raised_text
+from kvlitmus.conformance.tape.calls import CALLS
 from kvlitmus.conformance.tape.lines import TapeError
 
 MAX_GROUP = 100_000
@@ -39,19 +43,29 @@ class TraceChecker(TraceState):
     def step(self, call: Call, following: Iterator[Call]) -> bool:
         """Judge one call, or one free group; whether to go on."""
         self.call = call
-        act = actions.ACTIONS.get(call.method)
-        if act is None or call.args.get("host", ()) is None:
-            self.outcome.ignored[call.method] = self.outcome.ignored.get(call.method, 0) + 1
+        self.outcome.total += 1
+        if self.outcome.total == 1 and self.attached_already(call):
             return True
+        act = families.ACTIONS.get(call.method)
+        if act is None or (call.method == "plan_prefetch" and call.args["host"] is None):
+            return self.passed_over(call)
+        if call.lacking:
+            self.loses_sight(f"nobody looked at {min(call.lacking)} after it")
         waiting = [call]
         if call.method == "free_group_begin":
             waiting = self.group(call, following)
+        elif call.method == "ranks_ask":
+            waiting += islice(following, families.asked_together(self, call) - 1)
+        evaluations, blind = self.checker.evaluations, self.checker.blind
         try:
-            act(self, waiting)
+            (unseen.act if blind else act)(self, waiting)
         except Breach as breach:
             return self.breached(breach)
         except Violation as violation:
             self.ended_by(violation)
+            return False
+        except NotRecorded as error:
+            self.outcome.stopped = f"line {self.at}: {error}"
             return False
         except Contradiction as error:
             self.outcome.error = f"line {error.line}: {error.text}"
@@ -61,11 +75,47 @@ class TraceChecker(TraceState):
         except Exception as error:  # noqa: BLE001 - a trace may say anything; what upsets the judge must not be a verdict
             self.outcome.error = f"line {self.at}: {call.method} upsets the judge: {raised_text(error)}"
             return False
+        self.outcome.total += len(waiting) - 1
+        self.outcome.judged += len(waiting) if not blind else self.checker.evaluations > evaluations
+        self.outcome.partly += blind and self.checker.evaluations > evaluations
         self.checker.forget_calls(self.window)
         if call.method == "free_group_begin" and waiting[-1].method != "free_group_end":
             self.outcome.stopped = f"line {call.line}: the trace ends within the free group that begins here"
             return False
         return True
+
+    def attached_already(self, call: Call) -> bool:
+        """Storage was there from the beginning, where there is some; whether the first call attached it unseen."""
+        checker = self.checker
+        if checker.blind or checker.store is None or checker.config.storage != "attached":
+            return False
+        if call.method != "attach":
+            checker.state = checker.state._replace(tiers=checker.below._replace(attached=True))
+        elif call.lacking:
+            self.playback.waiting.append(call)
+            checker.attached_before()
+            self.outcome.judged += 1
+            return True
+        return False
+
+    def act_of(self, method: str) -> Act | None:
+        """See :class:`TraceState`."""
+        return unseen.act if self.checker.blind and method in families.ACTIONS else families.ACTIONS.get(method)
+
+    def passed_over(self, call: Call) -> bool:
+        """A call that can't be judged; what it did isn't known, if it may have changed anything."""
+        self.outcome.ignored[call.method] = self.outcome.ignored.get(call.method, 0) + 1
+        if call.method in CALLS and call.method not in HARMLESS and call.method != "plan_prefetch":
+            self.loses_sight(f"what {call.method} does isn't known")
+            self.playback.seen = call.look
+            self.checker.before = self.checker.observe_now()
+        return True
+
+    def loses_sight(self, why: str) -> None:
+        """From here on it isn't known any more what the cache has: judged is what is certain without that."""
+        if not self.checker.blind:
+            self.outcome.lacking = f"line {self.call.line}: {why}"
+            self.checker.blinded()
 
     def ended_by(self, violation: Violation) -> None:
         """Say why nothing later is judged: a rule is broken, or what a call has done isn't known."""

@@ -8,8 +8,8 @@ ignored, because nobody knows what the call did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias
 
 from kvlitmus.spec.words.units import Key, PageNo, page_floor
 
@@ -35,6 +35,22 @@ class Contradiction(Exception):
         self.text = text
 
 
+P = ParamSpec("P")
+Judges: TypeAlias = Callable[Concatenate["RecordedChecker", P], None]
+
+
+def where_known(judge: Judges[P]) -> Judges[P]:
+    """Nobody is blamed where it isn't known who has what."""
+
+    def judged(checker: RecordedChecker, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        if not checker.blind:
+            judge(checker, *args, **kwargs)
+
+    judged.__doc__ = judge.__doc__
+    return judged
+
+
+@where_known
 def alloc(checker: RecordedChecker, n: int) -> None:
     """A pool that rejects odd sizes must not be asked for one."""
     if n % checker.size and checker.profile.align == "reject":
@@ -43,6 +59,7 @@ def alloc(checker: RecordedChecker, n: int) -> None:
         )
 
 
+@where_known
 def free(checker: RecordedChecker, slots: Sequence[int], *, freed: Sequence[int] = ()) -> None:
     """Only the caller's own pages may be freed, each once; ``freed`` wait in the same group."""
     if len(set(slots)) < len(slots):
@@ -69,6 +86,7 @@ def home(checker: RecordedChecker, page: PageNo) -> str:
     return "free, or was never handed out"
 
 
+@where_known
 def extend(checker: RecordedChecker, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> None:
     """An extension continues pages that the caller owns, and makes nothing shorter."""
     if not len(before) == len(after) == len(last):
@@ -81,6 +99,7 @@ def extend(checker: RecordedChecker, before: Sequence[int], after: Sequence[int]
             raise Breach("foreign page", f"page {page} isn't the caller's to fill: it is {home(checker, page)}")
 
 
+@where_known
 def insert(checker: RecordedChecker, key: Key, slots: Sequence[int], protected: int) -> None:
     """What is inserted is a whole page for each page of the key, from ``protected`` on the caller's own."""
     size, whole = checker.size, page_floor(key.length, checker.size)
@@ -99,12 +118,14 @@ def insert(checker: RecordedChecker, key: Key, slots: Sequence[int], protected: 
         raise Breach("broken page", "the same page is brought for two places of the key")
 
 
+@where_known
 def running(checker: RecordedChecker, rid: int) -> None:
     """Only a request that runs can grow, be published and end."""
     if rid not in checker.requests:
         raise Breach("no such request", f"request {rid!r} isn't running")
 
 
+@where_known
 def computed(checker: RecordedChecker, rid: int, upto: int | None) -> None:
     """What is computed of a request is not less than what it shares, and not more than it has slots for."""
     request = checker.requests[rid]
@@ -114,6 +135,7 @@ def computed(checker: RecordedChecker, rid: int, upto: int | None) -> None:
         )
 
 
+@where_known
 def beginning(checker: RecordedChecker, rid: int) -> None:
     """A request that runs can't begin."""
     if rid in checker.requests:

@@ -10,27 +10,41 @@ from kvlitmus.conformance.tape.calls import CALLS
 from kvlitmus.conformance.tape.forms import FormError, Json, Record, form_of
 from kvlitmus.conformance.tape.operands import Operands, Thing
 from kvlitmus.spec.interface.plans import PrefetchAsk
+from kvlitmus.spec.interface.ranks import Local, World
+from kvlitmus.spec.interface.tiers import DONE, Outcome
 from kvlitmus.spec.prefix.prefetch_plan import HostCall
 from kvlitmus.spec.words.units import Key
 
 MAX_NUMBER = 1 << 62
 """A number beyond this is nonsense."""
 
-LOOKS = ("available", "sizes", "view")
-"""The looks that are judged."""
+SUITES = frozenset({"raw", "raw_requests", "raw_prefetching", "memory_faults", "data"}) | {
+    *("store_into", "store_faults", "store_crash", "store_other", "store_ranks")
+}
+"""What the suite alone does to a cache."""
 
-JUDGED = (
-    *("alloc", "free", "alloc_extend", "alloc_decode", "free_group_begin", "free_group_end", "match", "insert", "lock"),
-    *("unlock", "evict", "begin", "grow", "publish", "end", "publish_upto", "end_upto", "reset", "page_hashes"),
-    *("plan_prefetch", "write", *LOOKS),
-)
+JUDGED_PORTS = PORTS.keys() - SUITES
+"""The ports whose every method can be judged."""
+
+JUDGED = (*dict.fromkeys(method for port in PORTS if port in JUDGED_PORTS for method in PORTS[port]), "write")
 """The calls that can be judged.  ``write`` is no port's: it says what was written."""
 
-OPTIONAL: Mapping[str, object] = {"protected": 0, "priority": 0, "chunked": False, "prior": None, "start": 0}
-"""Parameters that may be left out."""
+HARMLESS = frozenset({"store_get_into", "raw_array", "shares_free_list", "poke"})
+"""Calls that can't be judged, and change nothing."""
 
-NAMES = ("rid", "handle", "receipt")
+NAMES = ("rid", "handle", "receipt", "copy", "fetch", "write")
 """What is a name: a text, a whole number, or what a step gave."""
+
+OPTIONAL: Mapping[str, object] = {
+    "protected": 0,
+    "priority": 0,
+    "chunked": False,
+    "prior": None,
+    "start": 0,
+    "outcome": DONE,
+    "ok": True,
+}
+"""Parameters that may be left out."""
 
 LEAST: Mapping[str, int] = {"n": 0, "protected": 0, "upto": 0, "start": 0, "page_size": 1}
 """The least that a number may be."""
@@ -39,9 +53,6 @@ HOST_CALL = Record(
     HostCall, {"name": form_of(str), "amount": form_of(int), "answer": form_of(int | None), "available": form_of(int)}
 )
 """One call to the host's memory."""
-
-JUDGED_PORTS = frozenset(port for port, methods in PORTS.items() if all(one in JUDGED for one in methods))
-"""The ports whose every method can be judged."""
 
 
 class Arguments(TypedDict, total=False):
@@ -64,9 +75,35 @@ class Arguments(TypedDict, total=False):
     upto: int
     page_size: int
     prior: str | None
-    ask: PrefetchAsk
+    ask: Any
     host: tuple[HostCall, ...] | None
     start: int
+    job: int
+    outcome: Outcome
+    quota: int
+    seconds: float
+    kind: str
+    size: int
+    keys: tuple[str, ...]
+    values: tuple[bytes, ...]
+    wants: Mapping[str, int]
+    given: Mapping[str, Sequence[int]]
+    entries: Mapping[str, Mapping[int, int]]
+    stored: Mapping[str, Sequence[int]]
+    came: Mapping[str, Sequence[int]]
+    threshold: int
+    chunk: int
+    ok: bool
+    copy: Any
+    fetch: Any
+    write: Any
+    row: int
+    length: int
+    transfer: int
+    arrived: bool
+    world: World
+    event: Local
+    rank: int
 
 
 def arguments(method: str, args: Sequence[Json], kwargs: Mapping[str, Json], operands: Operands) -> Arguments:
@@ -82,19 +119,22 @@ def arguments(method: str, args: Sequence[Json], kwargs: Mapping[str, Json], ope
     found = {one: OPTIONAL[one] for one in call.parameters if one not in given}
     for one, told in given.items():
         try:
-            found[one] = value_of(one, told, call.parameters[one].read, operands)
+            found[one] = value_of(method, one, told, call.parameters[one].read, operands)
         except FormError as error:
             raise FormError(f"the {one} of {method} to be {error.expected}", error.got) from None
     return cast("Arguments", found)
 
 
-def value_of(name: str, told: Json, read: Any, operands: Operands) -> object:
+def value_of(method: str, name: str, told: Json, read: Any, operands: Operands) -> object:
     """An argument; raises :class:`FormError` for one of another form, or beyond its bounds."""
     if name == "host":
         return conversation(told, operands)
+    if type(told) is dict and "lent" in told:
+        return None
     if name in NAMES:
-        value = operands.meant(told) if type(told) is dict and "@" in told else told
-        if type(value) not in (str, int, Thing):
+        named = type(told) is dict and ("@" in told or told.get("$") == "object")  # the latter is told by a look
+        value = operands.meant(cast("dict[str, Json]", told)) if named else told
+        if type(value) not in (str, int, Thing) and not (value is None and name == "handle" and method != "lock"):
             raise FormError("a name: a text, a whole number, or what a step gave", told)
         return value
     value = read(told, operands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from types import NoneType
 from typing import NamedTuple
 
 from kvlitmus.conformance.ports import Hit
@@ -40,7 +41,7 @@ class Places:
 
     def matched(self, name: object, handle: Handle) -> None:
         """A match answered this handle."""
-        if type(name) in (str, int, Thing):
+        if type(name) in (str, int, Thing, NoneType):
             self.handles[name] = handle
             self.handles.move_to_end(name)
             if len(self.handles) > REMEMBERED:

@@ -82,10 +82,10 @@ def look(trace: TraceState, call: Call) -> None:
     """The engine looked: it must have seen what was recorded after the call before."""
     if call.raised is not None:
         raise trace.checker.broken("PORT-01", f"{call.method}() raised {harmless(call.raised)}")
-    if call.method in trace.header.looks and call.answer != trace.playback.seen.get(call.method, call.answer):
-        seen = shown(trace.playback.seen[call.method])
+    known = trace.playback.seen.get(call.method, (call.answer,))[-1]
+    if call.answer != known:
         raise Contradiction(
             call.line,
-            f"{call.method}() answers {shown(call.answer)}, and after the call before it was {seen}: "
+            f"{call.method}() answers {shown(call.answer)}, and after the call before it was {shown(known)}: "
             "a call between them was not recorded, or looking changes the cache",
         )

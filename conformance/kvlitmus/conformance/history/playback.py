@@ -2,28 +2,45 @@
 
 A :class:`Playback` is handed the lines of one action and answers the checker's calls from them, in their
 order.  What it shows of itself is what was recorded last.  A :class:`RecordedChecker` is the checker of every
-other run, but for three things: facts that a trace can't give stay unknown, a broken rule need not end
-it, and it remembers only the last calls.
+other run, but for four things: facts that a trace can't give stay unknown, a broken rule need not end
+it, it remembers only the last calls, and it may know nothing but what it sees (``blind``).
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.history.forms import LOOKS
-from kvlitmus.conformance.history.lines import Call, Header, Raised
-from kvlitmus.conformance.ports import PORTS, capabilities_of
-from kvlitmus.spec.law.facts import INPUTS
+from kvlitmus.conformance.checker.harness_store import HarnessStore
+from kvlitmus.conformance.history import certain
+from kvlitmus.conformance.history.answers import Answers, NotRecorded, exception_at
+from kvlitmus.conformance.history.lines import ONCE, Call, Header, Raised
+from kvlitmus.conformance.ports import PORTS
+from kvlitmus.conformance.tape.calls import CALLS, DOES, LOOKS, TOLD_ONCE, TURNS, look_key
+from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.tape.lines import Step
+from kvlitmus.conformance.tape.operands import Operands
+from kvlitmus.spec.law.facts import INPUTS, UNKNOWN
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.hash_calls import HashLedger
+from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.names import NO_NAME, Names
 from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, Unit, pages_of
+
+UNSAID: Mapping[str, object] = {"sparse_prefills": True, "sparse_receives": True}
+"""Questions that an engine has asked before its call, and what the answer was, since it made the call."""
+
+LOOK_PORTS: Mapping[str, frozenset[str]] = {
+    port: frozenset([one for one in methods if not CALLS[one].parameters])
+    for port, methods in PORTS.items()
+    if LOOKS.issuperset(methods)
+}
+"""The ports that only look, and how."""
 
 CONTENT_FACTS = frozenset({"found_names", "row_names"})
 """What is in slots: known only if the trace says what was written."""
@@ -44,52 +61,78 @@ MANY_UNITS = 1 << 20
 """Keys of so many units in all are remembered together with their names."""
 
 
-class Ended(BaseException):
-    """What a recorded call raised, where that would have ended the process."""
+class ToldStore(HarnessStore):
+    """Storage as a tape tells of it: what it was asked, and what it answered then."""
+
+    def tell(self, what: str, asked: Sequence[Any], answer: Any) -> None:
+        """The cache asked this; an answer that is an exception was raised."""
+        failed = isinstance(answer, BaseException)
+        if what == "exists":
+            self.asked.append(Asked(tuple(asked[0]), 0 if failed else int(answer)))
+        elif what == "get":
+            whole = not failed and answer is not None and len(answer) == self.page_size
+            self.got.append(Got(asked[0], whole))
+            if answer is None:
+                self.contents.pop(asked[0], None)
+        else:
+            self.puts.append(Put(asked[0], tuple(asked[1]), answer is True))
+            if answer is True:
+                self.contents[asked[0]] = tuple(asked[1])
 
 
-class Playback:
-    """The ports of a recorded cache."""
+class Playback(Answers):
+    """The ports of a recorded cache: the next of the ``waiting`` calls is answered as it was.
 
-    def __init__(self, header: Header) -> None:
+    ``seen``: what was looked at after it, by the key of the look; what is said but once is kept.
+    """
+
+    def __init__(self, header: Header, operands: Operands) -> None:
+        super().__init__()
+        self.operands = operands
         self.waiting: deque[Call] = deque()
         self.line = 1
-        self.seen = header.first
+        self.seen: Mapping[str, Sequence[object]] = header.first
+        self._kept: dict[str, object] = {}
+        self._looked: Counter[str] = Counter()
+        self._call: Call
         for port in header.ports:
             for method in PORTS[port]:
                 setattr(self, method, partial(self._look if method in LOOKS else self._answer, method))
 
-    def _look(self, method: str) -> Any:
+    def _look(self, method: str, *args: Any) -> Any:
         """What was seen after the last call."""
-        seen = self.seen[method]
+        key = look_key(method, CALLS[method].arguments(args, {}, self.operands)[0])
+        told = self.seen.get(key)
+        if told is None:
+            if method in UNSAID:
+                return UNSAID[method]
+            if method in ONCE and key in self._kept:
+                return self._kept[key]
+            raise NotRecorded(f"nobody looked at {key} after line {self.line}")
+        at, self._looked[key] = self._looked[key], self._looked[key] + 1
+        if method in TOLD_ONCE and at >= len(told):
+            return ()
+        seen = self._kept[key] = told[min(at, len(told) - 1)]
         if isinstance(seen, Raised):
-            raise exception_of(seen.text)
+            raise exception_at(seen.text)
         return seen
 
-    def _answer(self, method: str, *args: Any, **kwargs: Any) -> Any:
+    def _answer(self, method: str, *args: Any, **_: Any) -> Any:
         """What the next of the waiting lines answered, or raised."""
-        call = self.waiting.popleft()
-        assert call.method == method, (call.method, method)
+        if not self.waiting or self.waiting[0].method != method:
+            raise NotRecorded(f"line {self.line} is not followed by this call: {method}")
+        self._call = call = self.waiting.popleft()
         self.line, self.seen = call.line, call.look
-        if call.raised is not None:
-            raise exception_of(call.raised)
-        return call.answer
+        self._looked.clear()
+        return self.played(call.step, args)
 
+    def _made(self, step: Step, args: Sequence[Any]) -> Any:
+        return super()._made(step, args) if step.call == TURNS else self._call.answer
 
-EXPECTED: dict[str, type[Exception]] = {one.__name__: one for one in (MemoryError, TypeError)}
-"""What is told apart by its type: memory that was made short, and an answer of the wrong type."""
-
-
-def exception_of(raised: str) -> BaseException:
-    """An exception that reads like the one that was recorded."""
-    kind, _, message = raised.partition(": ")
-    if not kind.isidentifier():
-        kind, message = "Exception", raised
-    if kind in EXPECTED:
-        return EXPECTED[kind](message)
-    base = Ended if kind in ("SystemExit", "KeyboardInterrupt", "GeneratorExit") else Exception
-    made: BaseException = type(kind, (base,), {})(message)
-    return made
+    def _use(self, what: str, asked: Sequence[Any], answer: Json) -> None:
+        """Storage is told of; of anything else that was lent only the answer of the cache is judged."""
+        if isinstance(store := self._lent.get(what), ToldStore):
+            store.tell(what, asked, self._told(DOES[what].answer, answer))
 
 
 class RecordedNames(Names):
@@ -146,7 +189,8 @@ class RecordedChecker(Checker):
     """The checker of a trace.
 
     ``found`` is told of each violation and says whether to go on; then its rules are ``silenced``.  Nothing
-    may be freed that isn't ``loose``.
+    may be freed that isn't ``loose``.  ``blind``: nothing is known but what is seen, since the tape begins in the
+    middle, or lacks calls or looks.  ``evaluations``: how many rules were.
     """
 
     most_hashes = MANY_HASHES
@@ -161,16 +205,32 @@ class RecordedChecker(Checker):
         found: Callable[[Violation], bool],
     ) -> None:
         self.contents = header.contents
-        self.grouped = False
+        self.grouped = self.blind = False
+        self.without = header.without
         self.vanished_last = False
+        self.evaluations = 0
         self.lines: list[int] = []
         self.silenced: set[str] = set()
         self.found = found
         self.playback = playback
         self.prefixes = RecordedNames()
         super().__init__(playback, header.config, header.profile, depth=depth, muted=muted, names=self.prefixes)
-        self.adapter = playback  # without the requests that a checker composes: nobody asked this cache for any
-        self.capabilities = capabilities_of(playback) | (self.capabilities & {"scheme"})
+
+    def offered(self) -> frozenset[str]:
+        """The capabilities of what was recorded: nobody asked this cache for the requests that a checker composes."""
+        self.adapter, self.composed = self.playback, None
+        return super().offered()
+
+    def attach_at_first(self) -> None:
+        """Storage is attached by a call like all others, or was there from the beginning."""
+
+    def attached_before(self) -> None:
+        """A call attaches storage before anybody looks."""
+        super().attach_at_first()
+
+    def storage(self, number: int) -> HarnessStore:
+        """Storage of which the tape tells."""
+        return self.stores.setdefault(number, ToldStore(self.size))
 
     def announce(self, text: str, method: str) -> None:
         """A call is about to be judged: note the line that it stands on."""
@@ -181,11 +241,17 @@ class RecordedChecker(Checker):
         """Drop all but the last calls, and what else would grow with the trace."""
         if len(self.history) > 2 * keep:
             del self.history[:-keep], self.lines[:-keep]
+            self.begun.clear()
         self.victims.clear()
         self.kept.clear()
-        if self.prefixes.crowded:
+        if self.prefixes.crowded and self.forgets:
             self.prefixes.keep_only(self.held_names())
             self.observer.forget()
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it is known which names are spoken of: of a flat cache."""
+        return not self.blind and self.store is None and not self.config.components and self.config.pool != "ranks"
 
     def held_names(self) -> Iterator[Name]:
         """The names that the checker's state speaks of."""
@@ -211,10 +277,33 @@ class RecordedChecker(Checker):
 
     def observe_now(self) -> Seen:
         """What can be seen; within a free group nobody knows what is available."""
+        if self.blind:
+            return self.glimpsed()
         seen = super().observe_now()
         if self.grouped:
             seen.available = None
         return seen
+
+    def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Make one port call; rules about what nobody looked at after it aren't judged."""
+        answer = super().call(text, method, *args, **kwargs)
+        if self.blind:
+            seen = self.playback.seen.keys()
+            self.capabilities = self.every - {port for port in LOOK_PORTS if not LOOK_PORTS[port] <= seen}
+        return answer
+
+    def glimpsed(self) -> Seen:
+        """What was seen, if not all was looked at."""
+        looked = {one: self.look(one) for one in certain.READ_BY if one in self.playback.seen}
+        for one in certain.COUNTS & looked.keys():
+            looked[one] = self.count(looked[one], f"what {one}() counts")
+        with self.reading("a snapshot of the promised form"):
+            return certain.seen_of(self.observer, looked, self.store.record() if self.store else Record())
+
+    def blinded(self) -> None:
+        """From now on nothing is known but what is seen."""
+        self.blind, self.every = True, self.capabilities
+        self.before = certain.unseen_by(self.observer)
 
     def expect(self, call: Any, answer: Any) -> State:
         """What a call amounts to; the caller wrote what it was asked to compute only if the trace vouches for it."""
@@ -225,6 +314,50 @@ class RecordedChecker(Checker):
         """The trace itself says what was written."""
         contents = effects.write(self.state.contents, tuple(map(Slot, slots)), names)
         self.state = self.state._replace(contents=contents)
+
+    def sees_again(self) -> None:
+        """From now on all is known: the cache is empty, and nobody owns anything."""
+        self.blind, self.capabilities = False, self.every
+        self.forget()
+
+    def step(self, call: Any, answer: Any) -> None:
+        """A call was made and answered."""
+        if not self.blind:
+            super().step(call, answer)
+            return
+        before, after = self.before, self.observe_now()
+        self.before = certain.unseen_by(self.observer) if self.without else after
+        self.by_what_is_certain(call, answer, before, after)
+
+    def answered(self, call: Any, answer: Any, state: Any = None) -> None:
+        """Judge a call by its answer."""
+        if self.blind:
+            self.by_what_is_certain(call, answer, None, None, state)
+        else:
+            super().answered(call, answer, state)
+
+    def by_what_is_certain(self, call: Any, answer: Any, before: Any, after: Any, known: Any = None) -> None:
+        """Evaluate the rules that speak of nothing but this."""
+        inputs = {"setting": self.setting, "state": known, "expected": certain.Nothing(), "then": certain.Nothing()}
+        if not isinstance(known, HashLedger):
+            inputs["state"] = certain.Nothing()
+        seen = {"call": call, "answer": answer, "before": before, "after": after}
+        inputs |= {
+            name: one for name, one in seen.items() if one is not None or (name == "answer" and call is not None)
+        }
+        unknown = CONTENT_FACTS | (POOL_FACTS if self.grouped else frozenset())
+        judged = certain.judged(inputs, self.depth, self.capabilities, self.muted, dict.fromkeys(unknown, UNKNOWN))
+        self.evaluated.update(judged.evaluated)
+        self.evaluations += len(judged.evaluated)
+        if judged.broken:
+            self.told_of(Violation(judged.broken, self.history[-1], judged.facts))
+
+    def told_of(self, violation: Violation) -> None:
+        """Say that rules are broken that were not before; raise where that is the end."""
+        fresh = [id for id in violation.rules if id not in self.silenced]
+        if fresh and not self.found(Violation(fresh, violation.call, violation.facts, violation.detail)):
+            raise violation
+        self.silenced.update(fresh)
 
     def judge(self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str]) -> None:
         """Evaluate the rules whose facts the trace gives; go on after a broken one where that is wanted."""
@@ -239,7 +372,4 @@ class RecordedChecker(Checker):
         try:
             super().judge(occasions, inputs, unknown)
         except Violation as violation:
-            fresh = [id for id in violation.rules if id not in self.silenced]
-            if fresh and not self.found(Violation(fresh, violation.call, violation.facts, violation.detail)):
-                raise
-            self.silenced.update(fresh)
+            self.told_of(violation)

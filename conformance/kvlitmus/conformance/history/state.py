@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.checker.calls.prefix.hashing import Answered
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history.contract import Breach
-from kvlitmus.conformance.history.lines import Call, Header
+from kvlitmus.conformance.history.lines import Call, Reader, call_text
 from kvlitmus.conformance.history.places import Places
 from kvlitmus.conformance.history.playback import Playback, RecordedChecker
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.support.text import harmless
-from kvlitmus.conformance.tape.lines import TapeError
+from kvlitmus.conformance.tape.lines import Step, TapeError
+from kvlitmus.spec.prefix.seen import TierSeen
+
+Act = Callable[["TraceState", Sequence[Call]], None]
+"""What is done with a call, or with all calls of a group."""
 
 FRESH = 2
 """The line with the looks at a fresh cache."""
@@ -52,13 +57,18 @@ class Misuse:
 @dataclass(slots=True, kw_only=True)
 class JudgedTrace:
     """What came of a trace.  ``stopped`` says why judging ended before the trace did, in words; ``last`` is the last
-    line that was judged.
+    line that was judged.  ``total``: the calls up to there; ``judged``: those that were judged; ``partly``: those of
+    them that were by what is certain where not all is known: from where on, and for want of what, says ``lacking``.
     """
 
     findings: list[Located] = field(default_factory=list)
     misuse: list[Misuse] = field(default_factory=list)
     misuses: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
+    total: int = 0
+    judged: int = 0
+    partly: int = 0
+    lacking: str = ""
     last: int = 1
     stopped: str = ""
     error: str = ""
@@ -71,53 +81,55 @@ class JudgedTrace:
         return any(not one.harmless for one in self.misuse)
 
 
-def call_text(call: Call) -> str:
-    """A call as it was recorded."""
-    given = ", ".join(f"{name}={list(value) if type(value) is tuple else value}" for name, value in call.args.items())
-    end = "" if call.raised is None else f" → raised {call.raised}"
-    return harmless(f"{call.method}({given}){end}")
-
-
 class TraceState:
     """One trace so far.  Raises :class:`TapeError` for one whose beginning is no fresh cache."""
 
     def __init__(
         self,
-        file: str,
-        header: Header,
+        reader: Reader,
         *,
         depth: int = 3,
         muted: frozenset[str] = frozenset(),
         keep_going: bool = False,
         window: int = 20,
     ) -> None:
-        self.file = file
-        self.header = header
+        self.file = file = reader.tape.file
+        self.header = header = reader.header
         self.keep_going = keep_going
         self.window = window
         self.outcome = JudgedTrace()
-        self.playback = Playback(header)
-        self.call = Call(1, "", {}, None, None, {})
+        self.playback = Playback(header, reader.operands)
+        self.call = Call(1, "", {}, None, None, {}, Step(1, 0, "", [], {}, None, None, [], {}, {}))
         self.places = Places()
         self.hashed: deque[Answered] = deque(maxlen=8)
+        self.detached = self.ticked = False
         try:
             self.checker = RecordedChecker(
                 self.playback, header, depth=min(depth, header.depth), muted=muted, found=self.found
             )
+            if header.lacking:
+                self.outcome.lacking = harmless(header.lacking)
+                self.checker.blinded()
         except Violation as violation:
             raise TapeError(file, FRESH, "what a fresh cache shows, in the promised form", violation.detail) from None
-        self.check_fresh()
+        if not header.lacking:
+            self.check_fresh()
 
     def check_fresh(self) -> None:
-        """A trace begins with an empty cache: what was there before it can't be judged."""
+        """A trace begins with an empty cache, unless it says that it doesn't: what was there before can't be judged."""
         seen, capacity = self.checker.before, self.checker.capacity
+        expected = "a trace that begins with a fresh cache"
+        middle = '; the tape of a cache that is in use already has "begins": "middle" in its header'
         if seen.available is not None and seen.available != capacity:
-            expected = f"a trace that begins with a fresh cache: {capacity} slots available"
-            raise TapeError(self.file, FRESH, expected, str(seen.available))
-        if seen.cached_listed or (seen.sizes or (0, 0)) != (0, 0):
-            raise TapeError(
-                self.file, FRESH, "a trace that begins with a fresh cache: nothing cached", "something cached"
-            )
+            raise TapeError(self.file, FRESH, f"{expected}: {capacity} slots available", f"{seen.available}{middle}")
+        cached = seen.cached_listed or (seen.sizes or (0, 0)) != (0, 0)
+        entries = [self.header.first.get(one, ()) for one in ("component_entries", "component_host_entries")]
+        if cached or (isinstance(seen, TierSeen) and (seen.tier_nodes or seen.jobs)) or any(map(any, entries)):
+            raise TapeError(self.file, FRESH, f"{expected}: nothing cached", f"something cached{middle}")
+
+    def act_of(self, method: str) -> Act | None:
+        """What is done with a call, or with all those of a group; nothing with one that can't be judged."""
+        raise NotImplementedError
 
     @property
     def at(self) -> int:

@@ -27,6 +27,7 @@ VIOLATED_WORDS = "a rule is violated"
 ENDED_WORDS = "what was judged holds, but judging ended before the trace did"
 EMPTY_WORDS = "the trace has no call that could be judged"
 BREACH_WORDS = "the recorded engine broke the contract, so judging ended early"
+PARTLY_WORDS = "what could be judged holds, but the trace doesn't tell all"
 TORN_WORDS = "what there is holds, but the trace breaks off"
 
 
@@ -124,6 +125,8 @@ def accounted(one: RuleVerdict, rule: Rule, header: Header, outcome: JudgedTrace
         one.verdict, one.reason = Verdict.NOT_APPLICABLE, reason
     elif one.verdict is Verdict.NOT_EXERCISED:
         one.reason = "no call of the trace led there"
+        if outcome.lacking:
+            one.reason += ", or what it speaks of can't be known of it"
         if outcome.broken_off:
             one.reason += ", up to the breach of the contract"
     return one
@@ -139,7 +142,7 @@ def code_of(verdicts: list[RuleVerdict], result: ItemResult, scope: Scope, outco
     code = exit_code(verdicts, [result], scope)
     if code in (0, 4) and outcome.broken_off:
         return 1
-    if code == 0 and (outcome.torn or outcome.stopped or not result.steps):
+    if code == 0 and (outcome.torn or outcome.stopped or outcome.lacking or not result.steps):
         return 4
     return code
 
@@ -151,6 +154,8 @@ def meaning(run: document.Run, outcome: JudgedTrace) -> str:
         return VIOLATED_WORDS if violated else BREACH_WORDS
     if run.exit_code == 4 and (outcome.torn or outcome.stopped or not run.steps):
         return TORN_WORDS if outcome.torn else ENDED_WORDS if outcome.stopped else EMPTY_WORDS
+    if run.exit_code == 4 and outcome.lacking:
+        return PARTLY_WORDS
     return EXIT_WORDS[run.exit_code]
 
 
@@ -160,6 +165,10 @@ def as_data(run: document.Run, outcome: JudgedTrace) -> dict[str, Any]:
     data["exit_meaning"] = meaning(run, outcome)
     data["trace"] = {
         "lines_judged": outcome.last,
+        "calls": outcome.total,
+        "judged": outcome.judged,
+        "partly": outcome.partly,
+        "lacking": outcome.lacking,
         "ignored": dict(sorted(outcome.ignored.items())),
         "stopped": outcome.stopped,
         "torn": outcome.torn,

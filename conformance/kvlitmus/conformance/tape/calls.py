@@ -127,7 +127,7 @@ class Call:
             raise FormError(repr(self), {"args": list(args), "kwargs": dict(kwargs)})
 
     def _read(self, name: str, told: Json, operands: Operands) -> object:
-        if type(told) is dict and told.keys() == {"lent"}:
+        if type(told) is dict and "lent" in told:
             return Lent(str(told["lent"]))
         try:
             return self.parameters.get(name, ANYTHING).read(told, operands)

@@ -35,12 +35,15 @@ MAX_LINE = 64 << 20
 SHOWN = 100
 """How much of an odd value an error shows, in characters."""
 
+BEGINNINGS = ("fresh", "middle")
+"""Whether the cache was fresh when the play began, or in use already."""
+
 CONTENTS = ("unknown", "as_asked", "recorded")
 """What is known of the KV in the slots; see ``docs/check.md``."""
 
 HEADER = frozenset(
     {"kind", "format", "kvlitmus", "target", "cache", "version", "build", "date", "config", "profile", "ports"}
-    | {"methods", "contents", "item", "depth", "force_misuse", "finding", "vector", "origin"}
+    | {"methods", "begins", "without", "contents", "item", "depth", "force_misuse", "finding", "vector", "origin"}
 )
 """What a header may have."""
 
@@ -70,7 +73,8 @@ class Header:
     """What the first line of a play says: what was played on which cache, and how that was made.
 
     ``ports``: what it has; ``methods``: what it has of calls that make up no port of these.  ``item``: what was played,
-    where the suite played.  ``data``: the header as it stands.
+    where the suite played.  ``begins``: whether the cache was fresh then; ``without``: calls that were made and aren't
+    told.  ``data``: the header as it stands.
     """
 
     line: int
@@ -79,6 +83,8 @@ class Header:
     profile: Profile
     ports: frozenset[str]
     methods: tuple[str, ...]
+    begins: str
+    without: tuple[str, ...]
     contents: str
     target: str
     cache: str
@@ -108,30 +114,41 @@ class Step(NamedTuple):
     data: dict[str, Json]
 
 
-def opened(file: str, data: bytes | None) -> tuple[IO[bytes], int]:
-    """A file, or its data, and how many bytes it has on the disk: 0 where there is none; raises ``OSError``."""
+def opened(file: str, data: bytes | None = None, stream: IO[bytes] | None = None) -> tuple[IO[bytes], int]:
+    """A file, or its data, and how many bytes it has on the disk: 0 where there is none; raises ``OSError``.
+
+    ``stream``: the file, if it is open already.
+    """
     if data is not None:
         return io.BufferedReader(io.BytesIO(data)), len(data)
     if file == "-":
         return sys.stdin.buffer, 0
-    raw = Path(file).open("rb")  # noqa: SIM115 - streamed
+    raw = stream or Path(file).open("rb")  # noqa: SIM115 - streamed
     return raw, os.fstat(raw.fileno()).st_size
 
 
 class TapeReader:
-    """One pass over one file, or over its ``data``; the header of its first play, ``header``, is read at once.
+    """One pass over one file, or its ``data``, or an open ``stream``; the header of its first play, ``header``, is read
+    at once.
 
     After the last line ``torn`` says, if the file was cut short, in which line and how.  ``done`` and ``size`` count
     bytes of the file as it lies on the disk; the size is 0 where there is none.
     """
 
-    def __init__(self, file: str, *, data: bytes | None = None, ignore_unknown: bool = False) -> None:
+    def __init__(
+        self,
+        file: str,
+        *,
+        data: bytes | None = None,
+        stream: IO[bytes] | None = None,
+        ignore_unknown: bool = False,
+    ) -> None:
         self.file = file
         self.number = 0
         self.torn: tuple[int, str] | None = None
         self.ignore_unknown = ignore_unknown
         try:
-            self.raw, self.size = opened(file, data)
+            self.raw, self.size = opened(file, data, stream)
             head = cast("io.BufferedReader", self.raw).peek(6)
         except (OSError, ValueError) as error:  # a name with a null character is a ValueError
             why = error.strerror if isinstance(error, OSError) else None
@@ -249,6 +266,9 @@ class TapeReader:
             self.odd(f"format {FORMAT}, which is all that this version reads", found.get("format"))
         self.known(found, HEADER, "a header")
         contents, depth = found.get("contents", CONTENTS[0]), found.get("depth", MOST_DEPTH)
+        begins = found.get("begins", BEGINNINGS[0])
+        if begins not in BEGINNINGS:
+            self.odd(f"begins to be one of {', '.join(BEGINNINGS)}", begins)
         if contents not in CONTENTS:
             self.odd(f"contents to be one of {', '.join(CONTENTS)}", contents)
         if type(depth) is not int or not 0 <= depth <= MOST_DEPTH:
@@ -264,6 +284,8 @@ class TapeReader:
             profile=self.profile(found.get("profile", {})),
             ports=self.ports(found.get("ports", [])),
             methods=tuple(self.names(found.get("methods", []), "methods")),
+            begins=begins,
+            without=tuple(self.names(found.get("without", []), "without")),
             contents=contents,
             target=self.text(found, "target"),
             cache=self.text(found, "cache"),

@@ -11,7 +11,7 @@ from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.run.results import KINDS
 from kvlitmus.conformance.tape.calls import CALLS, FILLED, LENT, OTHER, TURNS, Call
 from kvlitmus.conformance.tape.forms import RECORDS, Form, Record, Scalar, form_of, schema_of
-from kvlitmus.conformance.tape.lines import CONTENTS, FORMAT, KIND, MOST_DEPTH
+from kvlitmus.conformance.tape.lines import BEGINNINGS, CONTENTS, FORMAT, KIND, MOST_DEPTH
 
 Schema = dict[str, object]
 
@@ -36,7 +36,12 @@ def document() -> Schema:
         "$defs": {
             "tagged": {"anyOf": [{**OBJECT, "required": ["$"]}, {**OBJECT, "required": ["@"]}]},
             "scalar": {"type": ["null", "boolean", "number", "string"]},
-            "lent": {**OBJECT, "properties": {"lent": TEXT}, "required": ["lent"], "additionalProperties": False},
+            "lent": {
+                **OBJECT,
+                "properties": {"lent": TEXT, "of": {"type": "integer", "minimum": 0}},
+                "required": ["lent"],
+                "additionalProperties": False,
+            },
             "did": {"type": "array", "items": {"type": "array", "minItems": 2}},
             "verdicts": {"type": "array", "items": {**OBJECT, "required": ["rule", "sentence", "allowed", "seen"]}},
             "header": header(),
@@ -77,6 +82,8 @@ def header() -> Schema:
             },
             "ports": {"type": "array", "items": {"enum": sorted(PORTS)}},
             "methods": {"type": "array", "items": TEXT},
+            "begins": {"enum": list(BEGINNINGS)},
+            "without": {"type": "array", "items": TEXT},
             "contents": {"enum": list(CONTENTS)},
             "item": {**OBJECT, "properties": {"kind": {"enum": list(KINDS)}}, "required": ["kind"]},
             "depth": {"type": "integer", "minimum": 0, "maximum": MOST_DEPTH},

@@ -14,7 +14,7 @@ from kvlitmus.conformance.checker.rendezvous import (
     together,
 )
 from kvlitmus.conformance.support.text import type_name
-from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, StatesView, Turns, worlds
+from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, StatesView, Turns, World, worlds
 from kvlitmus.spec.ranks.calls import RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views
 from kvlitmus.spec.ranks.state import Agreed, advance_ranks, decided
 
@@ -32,9 +32,12 @@ def start(checker: Checker, shape: str, **sizes: int | str) -> bool:
     """Begin anew with ranks of this shape; ``False`` where the cache has no such shape."""
     given: dict[str, int | str] = {"pages": checker.config.pages, "host_pages": checker.config.pages}
     world = worlds(**{**given, "stop": checker.config.stop, **sizes})[shape]
-    checker.announce(
-        f"ranks_start({shape}{''.join(f', {name}={size}' for name, size in sizes.items())})", "ranks_start"
-    )
+    return begin(checker, world, f"{shape}{''.join(f', {name}={size}' for name, size in sizes.items())}")
+
+
+def begin(checker: Checker, world: World, said: str) -> bool:
+    """The same with these very ranks."""
+    checker.announce(f"ranks_start({said})", "ranks_start")
     _, error = checker.attempt(lambda: checker.adapter.ranks_start(world))
     if isinstance(error, NotImplementedError):
         checker.history[-1] += " → no such shape"

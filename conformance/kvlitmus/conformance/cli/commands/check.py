@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import IO
 
 from kvlitmus.conformance.cli.commands import check_events, check_runs, common
 from kvlitmus.conformance.cli.commands.common import UsageError
@@ -22,7 +23,7 @@ from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version
-from kvlitmus.conformance.tape.lines import TapeError
+from kvlitmus.conformance.tape.lines import TapeError, TapeReader, opened
 from kvlitmus.spec.parts import all_rules
 
 MOST = 20
@@ -31,18 +32,32 @@ MOST = 20
 
 def main(args: argparse.Namespace) -> int:
     """Judge the trace, or the stream of events, and report; returns the exit code."""
-    if args.events or has_events(args.file):
-        return check_events.main(args)
+    try:
+        stream, _ = opened(args.file)
+        try:
+            if args.events or is_stream(peeked(stream)):
+                return check_events.main(stream, args)
+            return check_tape(stream, args)
+        finally:
+            if args.file != "-":
+                stream.close()
+    except TapeError as error:
+        raise UsageError(str(error)) from None
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+        why = error.strerror if isinstance(error, OSError) else None
+        raise UsageError(f"{harmless(args.file)}: expected a file that can be read, got {why or error}") from None
+
+
+def check_tape(stream: IO[bytes], args: argparse.Namespace) -> int:
+    """Judge a tape; raises :class:`TapeError`."""
     started = time.monotonic()
     chosen = common.pick_rules(args.rule, args.pack)
     style = style_of(sys.stdout, args.color, verbose=args.verbose)
-    try:
-        if check_runs.is_run(args.file):
-            return check_runs.main(args, chosen)
-        with Reader(args.file, ignore_unknown=args.ignore_unknown) as reader:
-            trace_checker = judged(reader, args, len(chosen), frozenset(all_rules().keys() - chosen.keys()), style)
-    except TapeError as error:
-        raise UsageError(str(error)) from None
+    tape = TapeReader(args.file, stream=stream, ignore_unknown=args.ignore_unknown)
+    if tape.header.item is not None:
+        return check_runs.main(tape, args, chosen)
+    reader = Reader(tape)
+    trace_checker = judged(reader, args, len(chosen), frozenset(all_rules().keys() - chosen.keys()), style)
     outcome = trace_checker.outcome
     run = verdict.report(
         trace_checker,
@@ -60,19 +75,10 @@ def main(args: argparse.Namespace) -> int:
     return run.exit_code
 
 
-def has_events(file: str) -> bool:
-    """Whether a file is a stream of KV events rather than a trace, by how it begins; one that can't be read isn't."""
-    try:
-        return is_stream(peeked(file))
-    except OSError:
-        return False
-
-
 def judged(reader: Reader, args: argparse.Namespace, rules: int, muted: frozenset[str], style: Style) -> TraceChecker:
     """The checker after the trace, as far as it goes; raises :class:`TapeError`."""
     trace_checker = TraceChecker(
-        args.file,
-        reader.header,
+        reader,
         depth=args.depth,
         muted=muted,
         keep_going=args.keep_going,
@@ -133,6 +139,8 @@ def notes(outcome: JudgedTrace, header: Header) -> Iterator[tuple[str, str]]:
         yield f"judging failed: {outcome.error}", "red"
     if outcome.stopped:
         yield f"judged up to here: {outcome.stopped}", "yellow"
+    if outcome.lacking:
+        yield f"not all is known: {outcome.lacking}; judged is what is certain all the same", "yellow"
     if outcome.torn:
         yield f"the trace is torn: {outcome.torn}; judged up to line {outcome.last}", "yellow"
     if outcome.interrupted:
@@ -148,14 +156,18 @@ def notes(outcome: JudgedTrace, header: Header) -> Iterator[tuple[str, str]]:
             "dim",
         )
     if header.unjudged:
-        yield f"no trace can be judged for the ports {', '.join(sorted(header.unjudged))} yet", "dim"
+        yield f"of the ports {', '.join(sorted(header.unjudged))} no trace can be judged", "dim"
 
 
 def summary(run: document.Run, outcome: JudgedTrace, style: Style) -> Iterator[str]:
     """The last lines."""
     *first, last = terminal.summary(replace(run), style)
     yield first[0]
-    yield style.paint(f"{run.steps:,} calls judged, up to line {outcome.last:,}, {run.seconds:.1f} s", "dim")
+    judged = f"{run.steps:,} calls judged"
+    if outcome.judged < outcome.total or outcome.partly:
+        judged = f"{outcome.judged:,} of {outcome.total:,} calls judged"
+        judged += f", {outcome.partly:,} of them by what is certain" if outcome.partly else ""
+    yield style.paint(f"{judged}, up to line {outcome.last:,}, {run.seconds:.1f} s", "dim")
     color = "green" if run.exit_code == 0 else "red" if run.exit_code in (1, 3) else "yellow"
     text = f"exit {run.exit_code}: {verdict.meaning(run, outcome)}"
     yield style.paint(text, color) if run.exit_code else last

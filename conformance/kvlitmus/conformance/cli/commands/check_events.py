@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from typing import IO
 
 from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import UsageError
@@ -24,7 +25,7 @@ COPIES = {"one": "a name stands for all copies", "each": "each copy counts"}
 """How events are read (``event_copies`` of the profile), in words."""
 
 
-def main(args: argparse.Namespace) -> int:
+def main(stream: IO[bytes], args: argparse.Namespace) -> int:
     """Judge the stream and report; returns the exit code."""
     started = time.monotonic()
     chosen = {id: one for id, one in common.pick_rules(args.rule, args.pack).items() if verdict.of_events(one)}
@@ -40,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
         window=args.window,
     )
     try:
-        with Capture(args.file, ignore_unknown=args.ignore_unknown) as capture:
+        with Capture(args.file, stream=stream, ignore_unknown=args.ignore_unknown) as capture:
             read(capture, judge, args)
     except StreamError as error:
         raise UsageError(str(error)) from None

@@ -10,13 +10,14 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
+from kvlitmus.conformance.cli.commands.located import window
 from kvlitmus.conformance.history import again
 from kvlitmus.conformance.history.again import JudgedSteps
+from kvlitmus.conformance.report import terminal
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.text import harmless
-from kvlitmus.conformance.tape.lines import TapeError, TapeReader
+from kvlitmus.conformance.tape.lines import TapeReader
 from kvlitmus.spec.law.rule import Rule
 
 MOST = 20
@@ -25,28 +26,17 @@ MOST = 20
 HOLDS, BROKEN, INCOMPLETE = 0, 1, 4
 
 
-def is_run(file: str) -> bool:
-    """Whether a file is the tape of a run: its header says which item was played."""
-    if file == "-":
-        return False
-    try:
-        with TapeReader(file) as reader:
-            return reader.header.item is not None
-    except TapeError:
-        return False
-
-
-def main(args: argparse.Namespace, rules: dict[str, Rule]) -> int:
+def main(tape: TapeReader, args: argparse.Namespace, rules: dict[str, Rule]) -> int:
     """Judge the tape, and report; returns the exit code.  Raises :class:`TapeError`."""
     style, started = style_of(sys.stdout, args.color), time.monotonic()
-    outcome = again.judge(Path(args.file))
+    outcome = again.judged(tape, depth=args.depth, keep_going=args.keep_going)
     broken = {rule: item for rule, item in sorted(outcome.broken.items()) if rule in rules}
     code = BROKEN if broken else INCOMPLETE if outcome.judged < outcome.total or not outcome.judged else HOLDS
     if args.json:
         told = {"items": outcome.items, "judged": outcome.judged, "total": outcome.total, "ended": outcome.ended}
         print(json.dumps({**told, "broken": broken, "exit_code": code}, indent=1))
         return code
-    for line in render(outcome, broken, rules, args.file, style):
+    for line in render(outcome, broken, rules, args, style):
         print(line)
     print(style.paint(f"{time.monotonic() - started:.1f} s", "dim"))
     print(f"exit {code}: {MEANING[code]}")
@@ -61,17 +51,27 @@ MEANING = {
 
 
 def render(
-    outcome: JudgedSteps, broken: dict[str, str], rules: dict[str, Rule], file: str, style: Style
+    outcome: JudgedSteps, broken: dict[str, str], rules: dict[str, Rule], args: argparse.Namespace, style: Style
 ) -> Iterator[str]:
     """All lines of the report but the last."""
     header = outcome.header
     cache = style.paint(harmless(header.target or header.cache or "a recorded cache", 100), "bold")
-    yield f"judging {harmless(file)} of {cache}: a run of {outcome.items} item{'s' * (outcome.items != 1)}"
-    for rule, item in broken.items():
-        yield ""
-        yield style.paint(f"{rule} {rules[rule].title}", "bold", "red")
-        yield from style.wrap(rules[rule].text, "  ")
-        yield f"  first broken in {harmless(item, 200)}"
+    yield f"judging {harmless(args.file)} of {cache}: a run of {outcome.items} item{'s' * (outcome.items != 1)}"
+    for finding in outcome.findings:
+        about = [rule for rule in finding.rules if rule in broken]
+        for rule in about:
+            yield ""
+            yield style.paint(f"{rule} {rules[rule].title}", "bold", "red")
+            yield from style.wrap(rules[rule].text, "  ")
+        if about:
+            yield ""
+            yield from terminal.explained(finding, about, rules, style)
+            yield ""
+            calls = finding.calls[-args.window :]
+            before = len(finding.calls) - len(calls)
+            yield from window([before + at for at in range(1, len(calls) + 1)], calls, before, style, "call")
+            yield ""
+            yield from terminal.labelled("found in", harmless(finding.item, 200), style)
     yield ""
     for item, why in list(outcome.ended.items())[:MOST]:
         yield from (style.paint(line, "yellow") for line in style.wrap(f"{harmless(item, 200)}: {harmless(why)}", "  "))

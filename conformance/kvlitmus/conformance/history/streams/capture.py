@@ -15,16 +15,14 @@ import hashlib
 import io
 import json
 import lzma
-import os
 import re
-import sys
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, NoReturn, cast
 
 from kvlitmus.conformance.history.streams.forms import Batch, FormError, Plain, events_of, parts_of, publisher_of
 from kvlitmus.conformance.support.text import harmless, shown
+from kvlitmus.conformance.tape.lines import opened
 
 MAX_BATCH = 64 << 20
 """The largest batch, in bytes."""
@@ -55,13 +53,9 @@ class StreamError(Exception):
         super().__init__(f"{harmless(file)}{where}: expected {expected}, got {got}")
 
 
-def peeked(file: str) -> bytes:
-    """The first bytes of a file, unpacked; nothing of stdin is used up.  Raises ``OSError``."""
-    if file == "-":
-        raw = cast("io.BufferedReader", sys.stdin.buffer).peek(PEEKED)[:PEEKED]
-    else:
-        with Path(file).open("rb") as stream:
-            raw = stream.read(PEEKED)
+def peeked(stream: IO[bytes]) -> bytes:
+    """The first bytes of an open file, unpacked; nothing of it is used up.  Raises ``OSError``."""
+    raw = cast("io.BufferedReader", stream).peek(PEEKED)[:PEEKED]
     try:
         if raw[:2] == b"\x1f\x8b":
             return zlib.decompressobj(31).decompress(raw, PEEKED)
@@ -95,25 +89,25 @@ class Counted:
 
 
 class Capture:
-    """One pass over one file: the batches, in order.
+    """One pass over one file, or over an open ``stream``: the batches, in order.
 
     After the last one ``torn`` says, if the file breaks off, where and how; ``ignored`` counts events of unknown kinds,
     where these are passed over.  ``done`` and ``size`` count bytes of the file as it lies on the disk; the size is 0
     where there is none.
     """
 
-    def __init__(self, file: str, *, ignore_unknown: bool = False) -> None:
+    def __init__(self, file: str, *, stream: IO[bytes] | None = None, ignore_unknown: bool = False) -> None:
         self.file = file
         self.number = 0
         self.torn = ""
         self.ignored: dict[str, int] = {}
         self.passes_over = ignore_unknown
         try:
-            self.raw: IO[bytes] = sys.stdin.buffer if file == "-" else Path(file).open("rb")  # noqa: SIM115 - streamed
-            self.size = 0 if file == "-" else os.fstat(self.raw.fileno()).st_size
+            self.raw, self.size = opened(file, None, stream)
             start = cast("io.BufferedReader", self.raw).peek(6)[:6]
-        except OSError as error:
-            raise StreamError(file, "", "a file that can be read", error.strerror or str(error)) from None
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else None
+            raise StreamError(file, "", "a file that can be read", why or str(error)) from None
         self.bytes: IO[bytes] = self.raw
         if start[:2] == b"\x1f\x8b":
             self.bytes = cast("IO[bytes]", gzip.GzipFile(fileobj=self.raw))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
 from typing import cast
 
-from kvlitmus.conformance.history.playback import exception_of
+from kvlitmus.conformance.history.answers import exception_of
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
 from kvlitmus.conformance.support.text import raised_text, shown

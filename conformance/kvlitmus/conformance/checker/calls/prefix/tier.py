@@ -90,7 +90,16 @@ def tick(checker: Checker, *, detached: bool = False) -> None:
 
 
 def attach(checker: Checker, *, on: bool, storage: int | None = None) -> None:
-    """Attach the suite's storage, or detach it: the one that was attached last, or the one of this number."""
+    """Attach the suite's storage, or detach it: the one that was attached last, or the one of this number.
+
+    A tick follows if it was detached.
+    """
+    if exchanged(checker, on=on, storage=storage) and not on:
+        tick(checker, detached=True)
+
+
+def exchanged(checker: Checker, *, on: bool, storage: int | None = None) -> bool:
+    """The same without the tick; whether it was done."""
     was = checker.below.storage
     number = was if storage is None else storage
     store = checker.storage(number)
@@ -102,8 +111,7 @@ def attach(checker: Checker, *, on: bool, storage: int | None = None) -> None:
     now = number if on and accepted else was
     checker.store = checker.storage(now)
     checker.step(Attach(on, stored[now], now), accepted)
-    if accepted and not on:
-        tick(checker, detached=True)
+    return accepted
 
 
 def spoiled(checker: Checker, name: str, *, lost: bool) -> None:

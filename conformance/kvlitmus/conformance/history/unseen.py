@@ -1,0 +1,74 @@
+"""What is done with calls where it isn't known what the cache has: they are judged by what is certain without that.
+
+A call that can't be understood without what was before it (which pages a receipt protects, what a job copies) is only
+looked at: what holds after every call must hold after this one, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.checker.calls.components import snapshot
+from kvlitmus.conformance.checker.calls.prefix import fetch
+from kvlitmus.conformance.history import families
+from kvlitmus.conformance.history.answers import NotRecorded
+from kvlitmus.conformance.history.certain import Nothing
+from kvlitmus.conformance.history.lines import Call, call_text
+from kvlitmus.conformance.history.places import Places
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.history.state import TraceState
+
+UNDERSTOOD = frozenset(
+    {"alloc", "free", "alloc_extend", "alloc_decode", "free_group_begin", "match", "insert", "evict"}
+) | {
+    *(
+        "begin",
+        "publish",
+        "end",
+        "publish_upto",
+        "end_upto",
+        "page_hashes",
+        "plan_prefetch",
+        "available",
+        "sizes",
+        "view",
+    ),
+    *("evict_host", "load_back", "load_back_within", "poll", "loaded", "abandon", "write"),
+    *("component_match", "component_alloc", "component_free", "component_insert", "component_evict"),
+    *("component_evict_host", "component_start"),
+}
+"""Calls that say all that there is to know of them."""
+
+
+def act(trace: TraceState, calls: Sequence[Call]) -> None:
+    """Judge a call, or a free group, where it isn't known what the cache has."""
+    call, checker = calls[0], trace.checker
+    if call.method.startswith(("sparse_", "store_", "ranks_")):
+        raise NotRecorded("a tape of such a cache can't be judged in part")
+    trace.playback.waiting.clear()
+    trace.playback.waiting.extend(calls)
+    if call.method in UNDERSTOOD or (call.method == "tick" and trace.ticked):
+        families.ACTIONS[call.method](trace, calls)
+    elif call.method == "prefetch":
+        rid, key = call.args["rid"], call.args["key"]
+        fetch.asked_for(checker, rid, key, checker.call(f"prefetch({rid})", "prefetch", rid, key))
+    else:
+        glance(trace, call)
+    trace.ticked = trace.ticked or call.method == "tick"
+    trace.detached = call.method == "detach" or (trace.detached and call.method != "tick")
+
+
+def glance(trace: TraceState, call: Call) -> None:
+    """A call of which it isn't known what it does; after a reset of a flat cache all is known again."""
+    checker = trace.checker
+    checker.call(call_text(call), call.method)
+    if checker.config.components:
+        checker.answered(None, snapshot.seen(checker, Nothing()))
+        return
+    checker.step(None, None)
+    again = trace.header.complete and not (trace.header.without or call.lacking or trace.header.config.tiered)
+    if call.method == "reset" and again:
+        trace.places = Places()
+        checker.sees_again()
