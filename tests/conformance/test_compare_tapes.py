@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.generate.schedule import GENERATION, Op, draw, table
 from kvlitmus.conformance.history import again
-from kvlitmus.conformance.history.compare import FREEDOM, LAW, Compared, compared
+from kvlitmus.conformance.history.compare import FREEDOM, LAW, UNJUDGED, Compared, compared
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, HOST_CONFIGS
@@ -24,6 +25,8 @@ from kvlitmus.conformance.tape.lines import TapeReader, encoded
 from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support.command_line import Capture
 from tests.conformance.support.side_by_side import MUTED, OPTIONS, recorded
+
+TAPES = Path(__file__).parents[1] / "data" / "tapes"
 
 FLAT = Config(page_size=4)
 PORTS = frozenset({"pool", "group", "tree", "lookup", "locks", "evict", "counters", "inspect", "requests", "extend"})
@@ -142,3 +145,17 @@ def test_a_target_is_driven_by_a_tape_in_its_worker(write: Write, capsys: Captur
     assert "alike to their end in 2 of 2 items" in capsys.readouterr().out
     assert main(["compare", "specimen", "specimen", "--tape", file, "--jobs", "1", "--color", "never"]) == 0
     assert "alike to their end in 2 of 2 items" in capsys.readouterr().out
+
+
+def test_the_two_cores_of_a_release_part_where_rust_has_no_such_text_or_number(tmp_path: Path, capsys: Capture) -> None:
+    """Recorded from SGLang 0.5.23: ``kvlitmus compare …/sglang-0.5.23-core-python.jsonl sglang-0.5.23-rust``."""
+    names = [str(TAPES / f"sglang-0.5.23-core-{core}.jsonl") for core in ("python", "rust")]
+    assert main(["compare", *names, "--color", "never", "--json", str(tmp_path / "out.json")]) == 1
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert (found["items"], found["alike"], found["failed"], found["not_compared"]) == (3, 1, {}, {})
+    law, unjudged = found["partings"]
+    assert law["item"].startswith("tape:play-1.jsonl") and unjudged["item"].startswith("tape:play-3.jsonl")
+    assert (law["kind"], law["breach"]["side"], law["breach"]["rules"]) == (LAW, "B", ["PORT-01"])
+    assert "UnicodeEncodeError" in law["parting"]["b"]
+    assert unjudged["kind"] == UNJUDGED and "at most 62 bits" in unjudged["why"]
+    assert "OverflowError" in unjudged["parting"]["b"]

@@ -71,7 +71,7 @@ class Side:
             raise TargetFailed(str(error)) from None
         if self.live is not None:
             path.unlink()
-        return found
+        return found and found._replace(item=item)
 
 
 def main(args: argparse.Namespace) -> int:

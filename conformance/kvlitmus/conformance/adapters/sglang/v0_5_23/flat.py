@@ -184,9 +184,9 @@ class Unified(Tree):
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
         """``insert``; SGLang frees the duplicates behind ``protected`` itself."""
-        self._remember(key)
         before = page_floor(key.length, self.page_size) if chunked else 0
         result = self._insert(key, slots, prev_prefix_len=protected, inserted_len=before, priority=priority)
+        self._remember(key)  # what the core refused, it can't be asked for either
         return Stored(int(result.prefix_len))
 
     def _remember(self, key: Key) -> None:

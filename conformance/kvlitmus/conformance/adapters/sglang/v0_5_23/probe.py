@@ -37,7 +37,7 @@ class Probe:
         self.keys.clear()
 
     def remember(self, key: Key) -> None:
-        """This key is about to be inserted."""
+        """This key is being inserted, or was."""
         self.keys[key] = None
         if len(self.keys) > self.LIMIT:
             self.nodes()
