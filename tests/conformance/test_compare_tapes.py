@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +24,10 @@ from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape import recorder
 from kvlitmus.conformance.tape.lines import TapeReader, encoded
 from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support.command_line import Capture
 from tests.conformance.support.side_by_side import MUTED, OPTIONS, recorded
+from tests.support.pages import DOCS
 
 TAPES = Path(__file__).parents[1] / "data" / "tapes"
 
@@ -159,3 +162,35 @@ def test_the_two_cores_of_a_release_part_where_rust_has_no_such_text_or_number(t
     assert "UnicodeEncodeError" in law["parting"]["b"]
     assert unjudged["kind"] == UNJUDGED and "at most 62 bits" in unjudged["why"]
     assert "OverflowError" in unjudged["parting"]["b"]
+
+
+def logged(cache: Any, path: Path) -> str:
+    """A little engine over a cache, with the logger that engines copy."""
+    logger = runpy.run_path(str(DOCS / "examples" / "trace_logger.py"))["TraceLogger"]
+    header = {"config": {"page_size": 4, "pages": 16}, "ports": ["pool", "tree", "locks", "evict", "inspect"]}
+    engine = logger(cache, str(path), header, looks=("available", "view"))
+    for turn in range(24):
+        key = Key(None, (*range(8), *([turn % 7] * 4 * (turn % 3 + 1))))
+        hit = engine.match(key)
+        receipt = engine.lock(hit.handle)
+        missing = len(key.tokens) - hit.length
+        slots = engine.alloc(missing) if missing else []
+        if slots is None:
+            engine.evict(missing)
+            slots = engine.alloc(missing)
+        if slots:
+            stored = engine.insert(key, [*hit.slots, *slots], protected=hit.length)
+            if stored.to_free:
+                engine.free(stored.to_free)
+        engine.unlock(receipt)
+    vars(engine)["_file"].close()
+    return str(path)
+
+
+def test_what_an_engine_has_logged_is_compared(tmp_path: Path) -> None:
+    file = logged(specimen.make(Config(page_size=4, pages=16)), tmp_path / "engine.jsonl")
+    for cache in (specimen, reference):
+        outcome = driven(file, cache)
+        assert (outcome.parting, outcome.apart) == (None, "") and outcome.steps == outcome.of > 60
+    outcome = driven(file, all_mutants()["evicted-but-still-indexed"].target)
+    assert outcome.breach is not None and (outcome.kind, outcome.breach.side) == (LAW, "B")

@@ -39,6 +39,9 @@ FREEDOMS: Mapping[str, str] = {
 }
 """What rules leave open, by what differs."""
 
+LOOKED_AT: Mapping[str, str] = {"counters": "sizes", "inspect": "view"}
+"""Ports that are judged by a look after each call."""
+
 PLACES = frozenset({"slots", "host", "told", "row", "places", "left"})
 """Where places stand in what is compared."""
 
@@ -135,7 +138,8 @@ def traced(record: Record, profile: Profile, options: Options, since: int) -> tu
     """The same of a play that names no item, by what a trace tells."""
     (header, steps), *_ = record.plays
     missing = {key for key in steps[0].looks for one in steps[1:] if key not in one.looks} if steps else set[str]()
-    lines: list[Mapping[str, object]] = [{**header.data, "profile": to_json(describe(profile))}]
+    ports = sorted(port for port in header.ports if LOOKED_AT.get(port) not in missing)
+    lines: list[Mapping[str, object]] = [{**header.data, "profile": to_json(describe(profile)), "ports": ports}]
     for one in steps:
         looks = {key: told for key, told in one.looks.items() if key not in missing}
         lines.append({**one.data, "looks": looks})

@@ -321,6 +321,7 @@ examples:
   kvlitmus compare my_cache:target exec:./my-cache     is the rewritten core the old one?
   kvlitmus compare before.jsonl.xz my_cache:target     what was recorded by 'run --record', and the cache now
   kvlitmus compare before.jsonl.xz after.jsonl.xz      two records, without any cache
+  kvlitmus compare engine.jsonl my_cache:target        the calls that an engine's logger wrote, made on the cache
   kvlitmus compare a:target b:target --tape finding.jsonl
 
 Both get the same calls, by the ports that both have. Where they first part is told with the call, both answers and what
