@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.beside.moments import filled
 from kvlitmus.conformance.cli.commands.replay import occurs
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
@@ -109,15 +110,17 @@ def test_a_finding_keeps_its_steps_with_what_the_judge_says(tmp_path: Path) -> N
     mutant = all_mutants()["split-forgets-locks"]
     item = Item(kind="random", config=Config(page_size=4), seed=0, ops=400)
     first, *_ = engine.run_item(mutant.target, item, Options(reruns=0)).findings
-    path = failures.save(tmp_path, first, target="x", depth=3, force_misuse=False, version="0")
+    path = failures.save(tmp_path, first, target="x", depth=3, force_misuse=False, version="0", fill=filled)
     failure = failures.load(path)
-    assert failure.tape == json.loads(json.dumps(first.tape)) and failure.header.ports >= {"tree", "locks", "inspect"}
+    bare = [{name: one for name, one in step.items() if name != "expected"} for step in failure.tape]
+    assert bare == json.loads(json.dumps(first.tape)) and failure.header.ports >= {"tree", "locks", "inspect"}
     fresh, *calls = failure.steps
     assert not fresh.call and fresh.looks["available"] == 128
     assert [step.data["text"] for step in calls if "text" in step.data] == first.calls
     ops = [op for step in calls if type(op := step.data.get("op")) is int]
     assert ops and sorted(ops) == ops and ops[-1] < len(first.schedule)
     assert [one for step in calls[:-1] for one in step.data if one == "verdicts"] == []
+    assert "expected" in calls[-1].data
     (told,) = [one for one in calls[-1].data["verdicts"] if one["rule"] == first.rules[0]]  # type: ignore[union-attr, index, call-overload]
     assert told["sentence"] == all_rules()[first.rules[0]].text  # type: ignore[index, call-overload]
     assert (told["allowed"], told["seen"]) == (first.allowed, first.seen)  # type: ignore[index, call-overload]

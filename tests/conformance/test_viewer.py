@@ -13,12 +13,17 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.beside.moments import filled
+from kvlitmus.conformance.generate.schedule import draw, table
+from kvlitmus.conformance.ports import capabilities_of
 from kvlitmus.conformance.run.failures import load
+from kvlitmus.conformance.run.results import Item
+from kvlitmus.conformance.specimen.cache import component_request_target, component_target
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape.calls import CALLS, LOOKS
 from kvlitmus.conformance.viewer import page
-from kvlitmus.conformance.viewer.beside import shown
-from kvlitmus.conformance.viewer.scenes import ODD, Scene, scenes
+from kvlitmus.conformance.viewer.beside import beside, shown
+from kvlitmus.conformance.viewer.scenes import ODD, Beside, Scene, scenes
 from tests.conformance.viewer_plays import (
     HOSTILE,
     LEAK,
@@ -27,6 +32,7 @@ from tests.conformance.viewer_plays import (
     finding,
     hostile_tape,
     long_play,
+    played,
     random_play,
 )
 from tools import drawn as drawn_pages
@@ -159,7 +165,7 @@ def test_a_tape_of_nonsense_is_drawn_all_the_same(config: dict[str, Any]) -> Non
             for name in methods
         ]
         looks = {key: NONSENSE[(NONSENSE.index(one) + 1) % len(NONSENSE)] for key, one in looks.items()}
-    assert len(drawn(({"config": config}, steps))) == len(steps)
+    assert len(drawn(({"config": config}, steps))) == 1 + len(steps)  # nobody looked at the fresh cache
 
 
 def test_a_step_takes_less_than_five_hundred_bytes() -> None:
@@ -168,15 +174,80 @@ def test_a_step_takes_less_than_five_hundred_bytes() -> None:
     assert '"steps": 500' in text
 
 
-def test_the_reference_stands_beside_the_cache_and_differs_where_it_is_wrong() -> None:
-    path = drawn_pages.FOLDER / "sglang-0.5.13.post1-hicache" / "LOCK-04-aa7b03d0.jsonl"
-    failure = load(path)
-    play = shown(failure.header.data, [step.data for step in failure.steps], "")
-    assert play.beside is not None
-    *before, last = [play.beside[step] for step in sorted(play.beside)]
-    assert not any(row.odd for table in before for row in table["rows"])
-    assert [row.cells[1:] for row in last["rows"] if row.odd] == [["page 11", "page 11, 1 lock"]]
+def published(name: str) -> page.Play:
+    failure = load(drawn_pages.FOLDER / name)
+    return shown(failure.header.data, [step.data for step in failure.steps], "")
+
+
+def rows_of(one: Beside) -> list[list[str]]:
+    return [row.cells for row in one.table["rows"]] if one.table else []
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "answer"),
+    [
+        ("sglang-0.5.23-rust/EVICT-05-20591449", ["free pages of the device", "2, 4…32", "3…32"], ("16", False)),
+        (
+            "sglang-0.5.13.post1-hicache/LOCK-04-aa7b03d0",
+            ["‹2 1 1 1 1 1 1 1› on the device", "page 1", "–"],
+            ("before 4, slots [4…15]", False),
+        ),
+        ("sglang-0.5.13.post1-hisparse/SPARSE-17-8d423663", ["row 0", "–", "pages 0, 1"], ("none", False)),
+        (
+            "sglang-0.5.13.post1-swa/COMP-15-e12e3aa9",
+            ["kv of ‹1 1 1 1› on the device", "place 1", "place 4"],
+            ("kv [4]", True),
+        ),
+        ("sglang-0.5.13.post1-file/STORE-10-611c7ebd", None, ("[none, none]", True)),
+        ("sglang-0.5.13.post1/MISUSE-01-0dba4c44", None, ("none", True)),
+    ],
+)
+def test_the_reference_stands_beside_a_finding_of_every_family(
+    name: str, row: list[str] | None, answer: tuple[str, bool]
+) -> None:
+    play = published(f"{name}.jsonl")
     found = list(scenes(play.steps, [page.family_of(play.header)], play.beside))
-    assert last in found[-1]["tables"]
-    page_of = written((failure.header.data, [step.data for step in failure.steps]))
-    assert "Reference beside cache" not in json.dumps(unpacked(page_of)), "it is judged again for it"
+    last = found[-1]
+    assert (last["expected"], last["unlike"]) == answer
+    assert last["beside"] is not None
+    rows = [one.cells for one in last["beside"]["rows"]]
+    assert rows == [] if row is None else row in rows
+    text = written((dict(play.header), [dict(step) for step in play.steps]))
+    assert "reference" not in json.dumps([one["beside"] for one in unpacked(text)]), "it is judged again for it"
+
+
+RIGHT = [
+    *((specimen, label) for label in ("page=4 lru", "page=1 lru host", "bigram", "pages=20 host=6 write_back")),
+    (specimen, "host=16 write_through storage=attached best_effort"),
+    *((specimen, label) for label in ("ranks timeout", "page=1 lru store")),
+    (component_target, "page=4 lru pages=16 kv+swa+state"),
+]
+
+
+@pytest.mark.parametrize(("target", "label"), RIGHT, ids=[label for _, label in RIGHT])
+def test_a_cache_that_is_right_differs_from_the_reference_in_nothing(target: Any, label: str) -> None:
+    config = config_like(label, target)
+    ops = tuple(draw(1, 50, table(capabilities_of(target.make(config)))))
+    header, steps = played(target, Item(kind="schedule", config=config, schedule=ops))
+    found = beside(header, steps)
+    assert len(found) > 30
+    assert [step for step, one in found.items() if one.differs or rows_of(one)] == []
+    assert any(one.answer for one in found.values())
+
+
+def test_a_reference_that_chooses_otherwise_is_no_accuser() -> None:
+    config = config_like("page=1 lru pages=20 groups", component_request_target)
+    ops = tuple(draw(1, 80, table(capabilities_of(component_request_target.make(config)))))
+    found = beside(*played(component_request_target, Item(kind="schedule", config=config, schedule=ops)))
+    last = found[max(found)]
+    assert last.table is not None
+    assert "chose otherwise" in last.table["name"]
+    assert [step for step, one in found.items() if one.differs or rows_of(one)] == []
+
+
+def test_what_the_reference_answered_is_on_the_tape_of_a_finding() -> None:
+    header, steps = finding(*LEAK)
+    assert "expected" in steps[-1]
+    plain = [{name: one for name, one in step.items() if name != "expected"} for step in steps]
+    assert filled(header, plain) == steps
+    assert filled(header, steps) == steps, "it is written anew"

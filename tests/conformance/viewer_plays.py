@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kvlitmus.conformance.beside.moments import filled
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.failures import tape_of
@@ -32,7 +33,7 @@ def played(target: Any, item: Item) -> Tape:
     assert not result.unsupported, result.unsupported
     if result.findings:
         (found,) = engine.run_item(target, item, options).findings
-        return tape_of(found, target="a cache", depth=3, force_misuse=False, version="test")
+        return tape_of(found, target="a cache", depth=3, force_misuse=False, version="test", fill=filled)
     data = recording.record(item, target="a cache")
     assert data is not None
     reader = TapeReader("a play", data=data)

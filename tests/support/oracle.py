@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from kvlitmus.conformance.beside.follower import said
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.reference.prefix.choose import counted
 from kvlitmus.reference.prefix.perform import choice_of, free_pages, perform, sizes
-from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix.advance import follow
-from kvlitmus.spec.prefix.calls import Insert, Lock
-from kvlitmus.spec.prefix.rules.tree import left_to_caller
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.words.setting import Setting
 
 GROUPS = tuple(name for name in State._fields if name not in ("told", "late"))
 """The groups of the state that are compared: all, save those of events, which are asked for after the call."""
@@ -92,15 +89,3 @@ class Oracle(Checker):
 def places(state: State) -> dict[int, int]:
     """Where each cached page is."""
     return {name: page.page for name, page in state.tree.pages.items()}
-
-
-def said(step: Step[Any], setting: Setting) -> object:
-    """An answer without what is a cache's own affair: handles, receipts, the form of what the contract says anyway."""
-    call, answer = step.call, step.answer
-    if isinstance(answer, Hit):
-        return answer.length, None if answer.slots is None else tuple(answer.slots)
-    if isinstance(answer, Begun):
-        return tuple(answer.row), answer.cached
-    if isinstance(call, Insert):
-        return answer.already, sorted(left_to_caller(setting, call, answer))
-    return None if isinstance(call, Lock) else answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kvlitmus.conformance.beside.moments import filled
 from kvlitmus.conformance.fuzz.dedupe import Distinct
 from kvlitmus.conformance.fuzz.store import Store
 from kvlitmus.conformance.run import failures
@@ -24,6 +25,7 @@ def save_finding(folder: Path, finding: Finding, target: str, options: Options) 
         force_misuse=options.force_misuse,
         version=version(),
         lasting=True,
+        fill=filled,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 
+from kvlitmus.conformance.beside.moments import filled
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.terminal import LOOK, headlines, said, words
 from kvlitmus.conformance.run.failures import tape_of
@@ -33,6 +34,7 @@ def plays(run: Run) -> Iterator[Play]:
             depth=run.scope.depth,
             force_misuse=run.scope.force_misuse,
             version=run.version,
+            fill=filled,
         )
         yield shown(header, steps, run.replay.get(at, ""))
 

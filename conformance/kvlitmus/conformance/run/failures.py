@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,10 @@ SUFFIX = ".jsonl"
 
 ABOUT = ("config", "profile", "ports", "methods")
 """What a header says of the cache."""
+
+
+Fill = Callable[[Mapping[str, Any], Sequence[dict[str, Any]]], list[dict[str, Any]]]
+"""What adds to the steps of a finding what is known of them: the answers of the reference, for one."""
 
 
 class FailureError(Exception):
@@ -77,9 +81,9 @@ def name_of(header: Mapping[str, Any]) -> str:
 
 
 def tape_of(
-    finding: Finding, *, target: str, depth: int, force_misuse: bool, version: str
+    finding: Finding, *, target: str, depth: int, force_misuse: bool, version: str, fill: Fill | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A finding as a tape: the header, and the steps where they are on record."""
+    """A finding as a tape: the header, and the steps where they are on record; ``fill`` adds what is known of them."""
     first, *steps = finding.tape or [{}]
     header = headed(
         {
@@ -105,7 +109,7 @@ def tape_of(
             },
         }
     )
-    return header, steps
+    return header, steps if fill is None else fill(header, steps)
 
 
 def save(
@@ -117,12 +121,13 @@ def save(
     force_misuse: bool,
     version: str,
     lasting: bool = False,
+    fill: Fill | None = None,
 ) -> Path:
     """Save a finding; returns the path.  The same finding gets the same name; raises ``OSError``.
 
     lasting: when this returns, it is on disk, whatever happens to the machine.
     """
-    header, steps = tape_of(finding, target=target, depth=depth, force_misuse=force_misuse, version=version)
+    header, steps = tape_of(finding, target=target, depth=depth, force_misuse=force_misuse, version=version, fill=fill)
     path = folder / name_of(header)
     files.write(path, b"".join(map(encoded, (header, *steps))), lasting=lasting)
     return path

@@ -65,7 +65,7 @@ function squares(pool, before) {
 
 const CHIP = { "device pages": "request", "host pages": "flight" };
 
-function table(drawn, before) {
+function table(drawn, before, classes = []) {
   const old = new Map((before ? before.rows : []).map((row) => [row[0], row]));
   const body = element("tbody");
   for (const [key, cells, depth, odd] of drawn.rows) {
@@ -87,8 +87,9 @@ function table(drawn, before) {
   }
   const head = element("tr", {}, ...drawn.head.map((one) => element("th", { scope: "col" }, one)));
   const whole = element("table", {}, element("caption", { class: "unseen" }, drawn.name), element("thead", {}, head), body);
+  if (!drawn.rows.length && classes.includes("alike")) return element("section", { class: "alike" }, element("h3", {}, drawn.name));
   const shown = body.children.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": drawn.name }, whole) : element("p", {}, "empty");
-  return element("section", {}, element("h3", {}, drawn.name), shown);
+  return element("section", { class: classes.join(" ") || null }, element("h3", {}, drawn.name), shown);
 }
 
 function lanes(around, number) {
@@ -111,7 +112,8 @@ function lanes(around, number) {
     });
     const now = around.findIndex((one) => one && one.n === number);
     const state = job.states[now] || "not there";
-    grid.append(element("span", { title: job.about }, `${job.kind} ${id}`, element("span", { class: "unseen" }, ` ${state}, ${job.about}`)), lane);
+    const name = id.startsWith(job.kind) ? id : `${job.kind} ${id}`;
+    grid.append(element("span", { title: job.about }, name, element("span", { class: "unseen" }, ` ${state}, ${job.about}`)), lane);
   }
   const legend = element("ul", { class: "legend" });
   for (const [kind, word] of [["flight", "under way"], ["waiting", "waits"], ["cached", "landed, not yet noted"], ["two", "failed"]]) {
@@ -128,13 +130,15 @@ function terms(rows) {
 
 function step(now) {
   const shown = [element("h3", {}, now.n ? `Step ${now.n}` : "Before the first call"), element("p", { class: "call mono" }, now.text)];
-  const rows = [[now.raised ? "raised" : "answered", now.answer]];
-  if (now.expected) rows.push(["expected", now.expected]);
+  const rows = [[now.raised ? "cache raised" : "cache answered", now.answer]];
+  if (now.expected) rows.push(["reference answered", now.unlike ? now.expected : "the same"]);
   now.did.forEach((one) => rows.push(["meanwhile", one]));
   if (now.op !== null) rows.push(["operation", String(now.op)]);
-  shown.push(terms(rows));
+  const list = terms(rows);
+  if (now.unlike) list.classList.add("unlike");
+  shown.push(list);
+  if (now.verdicts.length) shown.push(element("p", { class: "broken" }, `broken: ${now.verdicts.map((one) => one.rule).join(", ")}`));
   for (const one of now.verdicts) {
-    shown.push(element("p", { class: "broken" }, `broken: ${one.rule}`));
     if (document.querySelector(".finding:not([hidden])")) continue; // there it is told
     shown.push(terms([["sentence", one.sentence], ["allowed", one.allowed], ...Object.entries(one.seen).map(([name, value]) => [name.replaceAll("_", " "), value])]));
   }
@@ -168,7 +172,9 @@ async function draw(of, number) {
   for (const one of document.querySelectorAll(".play")) one.hidden = one.dataset.play !== String(of);
   $("now").replaceChildren(...step(now));
   $("steps").replaceChildren(...listed(around));
+  const apart = now.beside && now.beside.rows.length ? ["apart"] : ["alike"];
   $("drawn").replaceChildren(
+    ...(now.beside ? [table(now.beside, undefined, apart)] : []),
     ...now.pools.map((one) => squares(one, same("pools", one.name))),
     ...now.tables.filter((one) => one.tree).map((one) => table(one, same("tables", one.name))),
     ...lanes(around, number),

@@ -22,7 +22,7 @@ from kvlitmus.conformance.viewer.components import Components
 from kvlitmus.conformance.viewer.plain import fields, items
 from kvlitmus.conformance.viewer.prefix import Prefix
 from kvlitmus.conformance.viewer.ranks import Ranks
-from kvlitmus.conformance.viewer.scenes import KINDS, ODD, Drawn, Family, Scene, scenes
+from kvlitmus.conformance.viewer.scenes import KINDS, ODD, Beside, Family, Scene, scenes, table
 from kvlitmus.conformance.viewer.sparse import Sparse
 from kvlitmus.conformance.viewer.stores import Stores
 from kvlitmus.spec.parts import all_rules
@@ -37,14 +37,18 @@ LONG = 4_000
 class Play(NamedTuple):
     """What is drawn: the header of a tape, and the steps, each as it stands there.
 
-    ``replay``: the command that plays it again, if there is one.  ``beside``: what the reference has, by step
+    ``replay``: the command that plays it again, if there is one.  ``beside``: the reference, by step
     (:func:`kvlitmus.conformance.viewer.beside.beside`).
     """
 
     header: Mapping[str, Json]
     steps: Iterable[Mapping[str, Json]]
     replay: str = ""
-    beside: Mapping[int, Drawn] | None = None
+    beside: Mapping[int, Beside] | None = None
+
+
+NONE = table("", [], [])
+"""A table of nothing."""
 
 
 class Summary(NamedTuple):
@@ -94,8 +98,7 @@ def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
     """Write one play: what is broken, and its scenes; returns what the script needs to know of it."""
     header, steps, replay, besides = play
     finding = fields(header.get("finding"))
-    stream.write(finding_of(number, finding, replay))
-    count = broken = 0
+    count = broken = parted = 0
     calls: list[int] = []
     drawn = scenes(steps, [family_of(header)], besides)
     while some := list(islice(drawn, PART)):
@@ -103,11 +106,13 @@ def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
         count += len(some)
         calls += [one["n"] for one in some if one["begins"]]
         broken = broken or next((one["n"] for one in some if one["verdicts"]), 0)
+        parted = parted or next((one["n"] for one in some if one["unlike"] or (one["beside"] or NONE)["rows"]), 0)
+    stream.write(finding_of(number, finding, replay, broken))
     return {
         "title": html.unescape(title_of(header)),
         "steps": count,
         "broken": broken,
-        "parted": parted_at(finding, calls, count),
+        "parted": parted or parted_at(finding, calls, count),
     }
 
 
@@ -174,22 +179,28 @@ def summary_of(summary: Summary) -> str:
     return f'<details class="scroll"><summary>{name}</summary>{table}</details>'
 
 
-def finding_of(number: int, finding: Mapping[str, Json], replay: str) -> str:
-    """The broken rules of a play: what each says, what was allowed and what was seen; and how to play it again."""
-    known = all_rules()
+def finding_of(number: int, finding: Mapping[str, Json], replay: str, broken: int) -> str:
+    """What is broken in which step, what was seen, and what would have been right; then the sentences of the rules.
+
+    ``replay``: how to play it again.
+    """
     kind, label = ("finding", "What is broken") if finding else ("played", "What was played")
     told = [f'<section class="{kind} play" data-play="{number}" aria-label="{label}">']
-    for id in map(str, items(finding.get("rules"))):
-        rule = known.get(id)
-        told.append(f"<h2><b>{escaped(id)}</b> {escaped(rule.title) if rule else ''}</h2>")
-        told.append(f"<p>{escaped(rule.text.replace('``', ''))}</p>" if rule else "")
-    rows = [("call", finding.get("call")), ("allowed", finding.get("allowed")), *fields(finding.get("seen")).items()]
+    ids = list(map(str, items(finding.get("rules"))))
+    if ids:
+        at = f"Step {broken}" if broken else "The last call"
+        told.append(f"<h2>{at} breaks {named(ids[0])}</h2>")
+    rows = [("call", finding.get("call")), ("right", finding.get("allowed")), *fields(finding.get("seen")).items()]
     rows += [("detail", finding.get("detail")), *(("parted", one) for one in items(finding.get("parted")))]
     rows += [("after", ", ".join(map(str, items(finding.get("after")))))]
     rows += [("length", finding.get("minimal") or finding.get("not_minimal"))]
     told.append("<dl>")
     told += [f"<dt>{escaped(name.replace('_', ' '))}</dt><dd>{escaped(one)}</dd>" for name, one in rows if one]
     told.append("</dl>")
+    told += [sentence(ids[0])] if ids else []
+    if ids[1:]:
+        more = "".join(f"<p>{named(id)}</p>{sentence(id)}" for id in ids[1:])
+        told.append(f"<details><summary>It breaks {', '.join(map(escaped, ids[1:]))} too</summary>{more}</details>")
     if replay:
         told.append(
             f'<p class="replay">play it again: <code>{escaped(replay)}</code> <button type="button">Copy</button></p>'
@@ -198,6 +209,18 @@ def finding_of(number: int, finding: Mapping[str, Json], replay: str) -> str:
         told.append(f"<noscript><ol>{''.join(calls)}</ol></noscript>")
     told.append("</section>")
     return "\n".join(told)
+
+
+def named(id: str) -> str:
+    """A rule by its id and title."""
+    rule = all_rules().get(id)
+    return f"<b>{escaped(id)}</b>" + (f": {escaped(rule.title)}" if rule else "")
+
+
+def sentence(id: str) -> str:
+    """What a rule says."""
+    rule = all_rules().get(id)
+    return f"<p>{escaped(rule.text.replace('``', ''))}</p>" if rule else ""
 
 
 def parted_at(finding: Mapping[str, Json], calls: Sequence[int], count: int) -> int:

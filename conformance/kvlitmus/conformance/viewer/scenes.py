@@ -61,6 +61,14 @@ class Drawn(TypedDict):
     tree: bool
 
 
+class Beside(NamedTuple):
+    """The reference beside a step: what it answered, whether that ``differs``, and in what the two differ then."""
+
+    answer: str = ""
+    differs: bool = False
+    table: Drawn | None = None
+
+
 Job = tuple[str, str, str, str]
 """What it is known by, its kind, its state, and more about it."""
 
@@ -75,7 +83,11 @@ class Verdict(TypedDict):
 
 
 class Scene(TypedDict):
-    """What is drawn after one step; ``begins``: a call that findings count begins with it."""
+    """What is drawn after one step; ``begins``: a call that findings count begins with it.
+
+    ``expected``: what the reference answered; ``unlike``: that is not what the cache did.  ``beside``: in what the two
+    differ.
+    """
 
     n: int
     text: str
@@ -84,8 +96,10 @@ class Scene(TypedDict):
     answer: str
     raised: bool
     expected: str
+    unlike: bool
     did: list[str]
     verdicts: list[Verdict]
+    beside: Drawn | None
     pools: list[Pool]
     tables: list[Drawn]
     jobs: list[Job]
@@ -140,12 +154,12 @@ def named(call: str, step: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def scenes(
-    steps: Iterable[Mapping[str, Json]], families: Iterable[Family], beside: Mapping[int, Drawn] | None = None
+    steps: Iterable[Mapping[str, Json]], families: Iterable[Family], beside: Mapping[int, Beside] | None = None
 ) -> Iterator[Scene]:
-    """What is drawn after each step of a play, one by one.  ``beside``: a further table of some steps."""
+    """What is drawn after each step of a play, one by one.  ``beside``: the reference, at some of them."""
     looks = Looks()
     kept = tuple(families)
-    for number, step in enumerate(steps):
+    for number, step in enumerate(with_fresh(steps)):
         name = str(step.get("call", ""))
         raised = "raised" in step
         answer = step.get("raised") if raised else step.get("answer")
@@ -156,7 +170,7 @@ def scenes(
             for one in kept:
                 one.follow(call)
         drawn = [one.draw(looks) for one in kept]
-        further = [beside[number]] if beside and number in beside else []
+        reference = beside[number] if beside and number in beside else told_beside(step)
         op = step.get("op")
         yield {
             "n": number,
@@ -165,13 +179,30 @@ def scenes(
             "op": op if type(op) is int else None,
             "answer": told(answer) if name else "",
             "raised": raised,
-            "expected": told(step["expected"]) if "expected" in step else "",
+            "expected": reference.answer,
+            "unlike": reference.differs,
             "did": [told(one) for one in items(step.get("did"))],
             "verdicts": [verdict(fields(one)) for one in items(step.get("verdicts"))],
+            "beside": reference.table,
             "pools": [pool for pools, _, _ in drawn for pool in pools],
-            "tables": [*(table for _, tables, _ in drawn for table in tables), *further, counters(looks)],
+            "tables": [*(table for _, tables, _ in drawn for table in tables), counters(looks)],
             "jobs": [job for _, _, jobs in drawn for job in jobs],
         }
+
+
+def with_fresh(steps: Iterable[Mapping[str, Json]]) -> Iterator[Mapping[str, Json]]:
+    """The steps by their numbers: what was seen of the fresh cache is number 0, also where nobody looked."""
+    for at, step in enumerate(steps):
+        if at == 0 and "call" in step:
+            yield {}
+        yield step
+
+
+def told_beside(step: Mapping[str, Json]) -> Beside:
+    """What the tape itself says of the reference."""
+    if "expected" not in step:
+        return Beside()
+    return Beside(told(step["expected"]), step["expected"] != step.get("answer"))
 
 
 def seen(before: Json, told_now: Json) -> Json:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kvlitmus.conformance.beside.moments import filled
 from kvlitmus.conformance.cli.commands import session
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError, check_writable
 from kvlitmus.conformance.isolation.worker_pool import WorkerPool
@@ -71,6 +72,7 @@ def drawn(failure: Failure, rules: dict[str, Rule], result: ItemResult, args: ar
         depth=failure.depth,
         force_misuse=failure.force_misuse,
         version=version(),
+        fill=filled,
     )
     return shown(header, steps, line)
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kvlitmus.conformance.beside.moments import filled
 from kvlitmus.conformance.checker.explain import harmless
 from kvlitmus.conformance.cli.commands import common, players, session
 from kvlitmus.conformance.cli.commands import report as forms
@@ -334,6 +335,7 @@ def save_failures(run: document.Run, folder: Path, python: str) -> None:
                 depth=run.scope.depth,
                 force_misuse=run.scope.force_misuse,
                 version=run.version,
+                fill=filled,
             )
         except OSError as error:
             print(f"kvlitmus: failures can't be saved in {harmless(folder)}: {error.strerror}", file=sys.stderr)

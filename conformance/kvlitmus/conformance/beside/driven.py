@@ -1,0 +1,255 @@
+"""The reference beside a cache of components, ranks, a sparse host pool or a page store: it gets the same calls.
+
+It takes the places that the cache took, as far as they are its to take.  What else is a cache's to choose it chooses by
+itself, and is elsewhere then: from there on nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, cast
+
+from kvlitmus.conformance.adapters.reference.component_requests import ReferenceRequests
+from kvlitmus.conformance.adapters.reference.components import ReferenceComponentTarget
+from kvlitmus.conformance.adapters.reference.ranks import RankedReference
+from kvlitmus.conformance.adapters.reference.sparse import ReferenceSparse
+from kvlitmus.conformance.adapters.reference.store import Box, ReferenceStore
+from kvlitmus.conformance.beside.places import FREE, GIVES, Places
+from kvlitmus.conformance.checker.rendezvous import together
+from kvlitmus.conformance.support.text import raised_text
+from kvlitmus.conformance.tape import operands as handles
+from kvlitmus.conformance.tape.calls import CALLS, FILLED, OTHER, TURNS, look_of
+from kvlitmus.conformance.tape.forms import FormError, Json
+from kvlitmus.conformance.tape.lines import Header, Step
+from kvlitmus.conformance.tape.operands import Operands
+from kvlitmus.reference.sparse import empty_pool
+from kvlitmus.spec.interface.ranks import Ask
+from kvlitmus.spec.interface.sparse import SparseShape
+from kvlitmus.spec.ranks.calls import RETURNED
+
+BUFFER = 64
+"""So many bytes has a page of a store for each token."""
+
+
+class Driven(NamedTuple):
+    """What the reference answered to a step, and what it shows after it."""
+
+    answer: Json
+    looks: dict[str, Json]
+
+
+class NotDriven(Exception):
+    """A step that the reference can't be asked for."""
+
+
+def driven(
+    header: Header, steps: Sequence[Step], seen: Mapping[int, Mapping[str, Json]]
+) -> Iterator[tuple[int, Driven]]:
+    """The reference step by step.  ``seen``: what the cache showed last at each of them."""
+    reference = Reference(header, seen.get(0, {}))
+    decided: dict[int, Json] = {}
+    for at, step in enumerate(steps):
+        try:
+            if step.call == TURNS and step.number not in decided:
+                decided |= dict(together_asked(reference.adapter, asked_together(steps, at)))
+            answer = decided[step.number] if step.call == TURNS else reference.make(step) if step.call else None
+        except (NotDriven, NotImplementedError):
+            return
+        yield step.number, Driven(answer, reference.looks(seen[step.number]))
+
+
+class Reference:
+    """The reference of a family behind its ports, with the numbers that a cache uses."""
+
+    def __init__(self, header: Header, fresh: Mapping[str, Json]) -> None:
+        config, profile = header.config, header.profile
+        self.config = config
+        self.places: Places | None = None
+        self.sparse: ReferenceSparse | None = None
+        if config.components:
+            self.places = Places(config)
+            if "component_requests" in header.ports:
+                self.adapter: Any = ReferenceRequests(config, profile)
+            else:
+                self.adapter = ReferenceComponentTarget(profile).make(config)
+        elif config.pool == "ranks":
+            self.adapter = RankedReference()
+        elif config.pool == "sparse":
+            self.adapter = self.sparse = sparse_like(header, fresh)
+        else:
+            self.adapter = ReferenceStore(Box(replaces=profile.store_put == "last"))
+        self.own = Operands()
+        self.handles: dict[str, object] = {}
+        self.copies: dict[str, str] = {}
+
+    def make(self, step: Step) -> Json:
+        """Make the call of a step; returns the answer, or what it raised, with the cache's numbers."""
+        name = step.call
+        if not callable(getattr(self.adapter, name, None)) or name == OTHER:
+            raise NotDriven
+        if step.raised is not None and step.raised.startswith("NotImplementedError"):
+            return {"raised": step.raised}
+        self.own.step = step.number
+        given, named = self.arguments(step)
+        try:
+            if name in FILLED:
+                return self.filled(name, given)
+            answer = self.chosen(step, given, named)
+        except Exception as error:  # noqa: BLE001 - whatever it is, that is how the reference refuses
+            return {"raised": raised_text(error)}
+        self.gave(step, answer)
+        found = CALLS[name].answered(answer, self.own)
+        if self.places is None:
+            return found
+        if name in GIVES:
+            self.places.handed_out(name, found, step.answer, self.free(GIVES[name][1]))
+        return self.places.answer(name, found, self.copies.get(json.dumps(step.args[0]), "") if step.args else "")
+
+    def chosen(self, step: Step, given: list[object], named: Mapping[str, object]) -> object:
+        """Make the call, in a sparse pool with the pages that the cache took where these are free."""
+        method = getattr(self.adapter, step.call)
+        if self.sparse is None:
+            return method(*given, **named)
+        before = self.sparse.pool
+        answer = method(*given, **named)
+        renamed = pages_as(step.answer, answer, self.config.page_size)
+        if renamed:
+            taken = {page for row in before.rows.values() for page in row.pages}.union(before.left_pages)
+            if taken.isdisjoint(renamed.values()) and taken.isdisjoint(renamed):
+                self.rename(renamed)
+                answer = [
+                    renamed.get(slot // self.config.page_size, slot // self.config.page_size) * self.config.page_size
+                    + slot % self.config.page_size
+                    for slot in cast("Sequence[int]", answer)
+                ]
+        return answer
+
+    def rename(self, pages: Mapping[int, int]) -> None:
+        """The sparse pool with other numbers for pages that were free until now."""
+        assert self.sparse is not None
+        pool = self.sparse.pool
+
+        def of(row: Any) -> Any:
+            return row._replace(pages=tuple([pages.get(page, page) for page in row.pages]))
+
+        self.sparse.pool = pool._replace(
+            rows={number: of(row) for number, row in pool.rows.items()},
+            copies={number: of(one) for number, one in pool.copies.items()},
+            transfers={number: of(one) for number, one in pool.transfers.items()},
+        )
+
+    def arguments(self, step: Step) -> tuple[list[object], dict[str, object]]:
+        """The arguments of a step, with the reference's own handles; raises :class:`NotDriven` where it has none."""
+        args = list(step.args) if self.places is None else self.places.arguments(step.call, step.args)
+        takes = [at for at in handles.TAKES.get(step.call, ()) if at < len(args)]
+        mine = [self.handles.get(json.dumps(args[at]), NotDriven) for at in takes]
+        for at in takes:
+            args[at] = None
+        try:
+            given, named = CALLS[step.call].given(args, step.kwargs, self.own)
+        except FormError:
+            raise NotDriven from None
+        if NotDriven in mine:
+            raise NotDriven
+        for at, one in zip(takes, mine, strict=True):
+            given[at] = one
+        return given, named
+
+    def gave(self, step: Step, answer: object) -> None:
+        """The handle or receipt that a step gave, by its number or as it is, stands for the reference's."""
+        if step.call not in handles.GIVES:
+            return
+        where = handles.GIVES[step.call]
+        told = step.answer
+        if type(told) is list and type(where) is int:
+            told = told[where] if where < len(told) else None
+        for name in (told, self.own.here(where)):
+            self.handles[json.dumps(name)] = handles.at(answer, where)
+            self.copies[json.dumps(name)] = GIVES.get(step.call, (None, ""))[1]
+
+    def filled(self, name: str, given: list[object]) -> Json:
+        """Make a call that fills buffers; what it filled stands behind the answer."""
+        size = BUFFER * self.config.page_size
+        keys = cast("Sequence[str]", given[0])
+        buffers = [bytearray(size) for _ in keys]
+        answer = getattr(self.adapter, name)(keys, buffers)
+        return CALLS[name].answer.write(answer, self.own)
+
+    def free(self, tier: str) -> Mapping[str, Sequence[int]]:
+        """The free places of a tier."""
+        assert self.places is not None
+        look = next(look for look, of in FREE.items() if of == self.places.at(tier))
+        found: Mapping[str, Sequence[int]] = getattr(self.adapter, look)()
+        return found
+
+    def looks(self, seen: Mapping[str, Json]) -> dict[str, Json]:
+        """What the reference shows, where the cache shows something too; not what is told once."""
+        found: dict[str, Json] = {}
+        for key in seen:
+            method, args = look_of(key)
+            if method in ("component_events", "component_begun") or not callable(getattr(self.adapter, method, None)):
+                continue
+            given, _ = CALLS[method].given(args, {}, self.own)
+            with suppress(KeyError):  # of a rank before there are any nothing can be seen
+                told = CALLS[method].answer.write(getattr(self.adapter, method)(*given), self.own)
+                found[key] = told if self.places is None else self.places.look(method, told)
+        return found
+
+
+def sparse_like(header: Header, fresh: Mapping[str, Json]) -> ReferenceSparse:
+    """A sparse host pool of the shape that a cache showed."""
+    made = ReferenceSparse(header.config, header.profile.sparse_count, header.profile.sparse_ratio)
+    shape = CALLS["sparse_shape"].answer.read(fresh.get("sparse_shape"), Operands())
+    room, device = fresh.get("sparse_buffer"), fresh.get("sparse_device_available")
+    made.pool = empty_pool(
+        header.config.page_size,
+        header.config.pages,
+        shape.width if isinstance(shape, SparseShape) else made.pool.width,
+        room if type(room) is int else 0,
+        ratio=header.profile.sparse_ratio,
+        device=device if type(device) is int else 0,
+    )
+    return made
+
+
+def pages_as(theirs: Json, mine: object, size: int) -> dict[int, int]:
+    """The reference's new pages, each with the cache's number, of two answers that are slots."""
+    if type(theirs) is not list or not isinstance(mine, list | tuple) or len(theirs) != len(mine):
+        return {}
+    found = {
+        one // size: other // size
+        for one, other in zip(mine, theirs, strict=True)
+        if type(one) is int and type(other) is int and one // size != other // size
+    }
+    if len(set(found.values())) < len(found):
+        return {}
+    lost = sorted(found.keys() - found.values())
+    return found | dict(zip(sorted(set(found.values()) - found.keys()), lost, strict=True))
+
+
+def together_asked(ranks: RankedReference, steps: Sequence[Step]) -> Iterator[tuple[int, Json]]:
+    """What each rank decides that is asked by one of these steps, all of them together."""
+    asked = [CALLS[TURNS].given(step.args, step.kwargs, Operands())[0] for step in steps]
+    calls = {cast("int", rank): ranks.ranks_ask(cast("int", rank), cast("Ask", ask)) for rank, ask in asked}
+    world = next(iter(ranks.ranks.values())).world
+    trees = [world.tree(at) for at in range(len(world.trees))]
+    gone = [rank for tree in trees if not calls.keys().isdisjoint(tree) for rank in tree if rank not in calls]
+    traces, _ = together(calls, gone)
+    decided = {one.rank: one for one in traces}
+    for step, (rank, _) in zip(steps, asked, strict=True):
+        one = decided[cast("int", rank)]
+        decisions = CALLS[TURNS].turns[2].write(list(one.decisions), Operands())
+        yield step.number, {"turns": [], "returned": decisions} if one.ended == RETURNED else {"raised": one.why}
+
+
+def asked_together(steps: Sequence[Step], at: int) -> list[Step]:
+    """The steps from this place on by which several ranks are asked the same."""
+    found: list[Step] = []
+    for step in steps[at:]:
+        ranks = [one.args[0] for one in found]
+        if step.call != TURNS or step.args[0] in ranks or (found and step.args[1:] != found[0].args[1:]):
+            break
+        found.append(step)
+    return found
