@@ -9,7 +9,6 @@ import pytest
 
 from kvlitmus.conformance.adapters.reference import target as reference
 from kvlitmus.conformance.history import playback
-from kvlitmus.conformance.history.forms import JUDGED_PORTS
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import PORTS, Config, capabilities_of
 from kvlitmus.conformance.run import engine
@@ -124,9 +123,15 @@ UNSEEN = {
 """Mutants whose bug leaves no trace, and why; those of the pack ``misuse`` need a caller that breaks the contract."""
 
 
+FLAT = frozenset(
+    {*("pool", "extend", "group", "tree", "locks", "evict", "requests", "partial", "reset"), "hashes", "prefetch"}
+)
+"""The ports whose calls the logger of the docs writes down."""
+
+
 def recordable(*, null: bool) -> list[Mutant]:
-    """The mutants of caches whose every call can stand in a trace; without misuse nothing is called with raw arrays."""
-    judged = JUDGED_PORTS | {"events", "lookup", "raw", "raw_requests"}
+    """The mutants of flat caches; without misuse nothing is called with raw arrays."""
+    judged = FLAT | {"counters", "inspect", "events", "lookup", "raw", "raw_requests"}
     return [
         mutant
         for mutant in all_mutants().values()

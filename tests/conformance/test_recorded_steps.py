@@ -137,7 +137,7 @@ def test_check_judges_what_a_run_has_recorded_of_any_cache(
         cache, chosen = mutant.target, about(mutant.kills, mutant.configs[0].tiered)[:4]
     path, results = recorded(tmp_path, cache, chosen)
     broken = {rule for one in results for finding in one.findings for rule in finding.rules}
-    assert main(["check", str(path)]) == bool(broken) == bool(id)
+    assert main(["check", str(path), "--keep-going"]) == bool(broken) == bool(id)
     out = capsys.readouterr().out
     assert f"\nrules: {len(broken)} violated, " in out and all(f"{rule} " in out for rule in broken)
     judged, total = re.findall(r"^steps: ([\d,]+) of ([\d,]+) judged$", out, re.MULTILINE)[0]

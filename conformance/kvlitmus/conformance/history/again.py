@@ -200,25 +200,24 @@ def judge(path: Path) -> JudgedSteps:
 def judged(reader: TapeReader, *, depth: int = 3, keep_going: bool = True) -> JudgedSteps:
     """Judge the recorded steps of a file, no deeper than that; raises :class:`TapeError` for what is no such file.
 
-    ``keep_going``: judges by the other rules after one is broken; else the first item that breaks one is the last.
+    ``keep_going``: judges an item by the other rules after one is broken; else it ends there.
     """
     outcome = JudgedSteps(header=reader.header)
     options = Options(force_misuse=reader.header.force_misuse, shrink_trials=0, depth=depth)
     options = options if keep_going else replace(options, reruns=0)
     for record in records(reader):
         target = Again(record)
-        if keep_going or not outcome.broken:
-            result = engine.run_item(target, record.item, options)
-            outcome.items += 1
-            outcome.judged += target.judged
-            outcome.steps += result.steps
-            outcome.evaluated += result.evaluated
-            for finding in result.findings:
-                if not outcome.broken.keys() >= {*finding.rules}:
-                    outcome.findings.append(finding)
-                for rule in finding.rules:
-                    outcome.broken.setdefault(rule, record.item.id)
-            if result.error:
-                outcome.ended[record.item.id] = result.error
+        result = engine.run_item(target, record.item, options)
+        outcome.items += 1
+        outcome.judged += target.judged
+        outcome.steps += result.steps
+        outcome.evaluated += result.evaluated
+        for finding in result.findings:
+            if not outcome.broken.keys() >= {*finding.rules}:
+                outcome.findings.append(finding)
+            for rule in finding.rules:
+                outcome.broken.setdefault(rule, record.item.id)
+        if result.error:
+            outcome.ended[record.item.id] = result.error
         outcome.total += sum(max((one.number for one in steps), default=0) for _, steps in record.plays)
     return outcome

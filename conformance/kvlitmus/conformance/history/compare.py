@@ -10,7 +10,6 @@ Each record is judged by itself, by the rules of this tree and the profile of it
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -26,7 +25,7 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Finding, Options, to_json
-from kvlitmus.conformance.tape.lines import Header, Step, TapeError, encoded
+from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
 from kvlitmus.spec.parts import all_rules
 
 LAW, CHOICE, FREEDOM, UNJUDGED = KINDS = ("difference in law", "legal choice", "freedom", "not judged")
@@ -144,18 +143,16 @@ def traced(record: Record, profile: Profile, options: Options, since: int) -> tu
         looks = {key: told for key, told in one.looks.items() if key not in missing}
         lines.append({**one.data, "looks": looks})
     numbers = {line: one.number for line, one in enumerate(steps, 2)}
-    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
-        file.write(b"".join(map(encoded, lines)))
-        file.flush()
-        try:
-            with Reader(file.name) as reader:
-                trace = TraceChecker(file.name, reader.header, depth=options.depth)
-                trace.checker.muted = frozenset(all_rules()) if since else options.muted
-                for line in trace.run(reader):
-                    if numbers.get(line, 0) >= since:
-                        trace.checker.muted = options.muted
-        except TapeError as error:
-            return None, f"expected {error.expected}, got {error.got}", 0
+    try:
+        with TapeReader("the tape", data=b"".join(map(encoded, lines))) as tape:
+            reader = Reader(tape)
+            trace = TraceChecker(reader, depth=options.depth)
+            trace.checker.muted = frozenset(all_rules()) if since else options.muted
+            for line in trace.run(reader):
+                if numbers.get(line, 0) >= since:
+                    trace.checker.muted = options.muted
+    except TapeError as error:
+        return None, f"expected {error.expected}, got {error.got}", 0
     found = next(iter(trace.outcome.findings), None)
     at = numbers.get(found.line if found is not None else trace.outcome.last, 0)
     return None if found is None else found.finding, trace.outcome.error or trace.outcome.stopped, at

@@ -233,7 +233,7 @@ class Reader:
         method, raised = step.call, step.raised
         if method not in JUDGED:
             if method not in CALLS and not self.ignore_unknown:
-                names = [one for port in sorted(self.header.ports) for one in PORTS[port] if one not in LOOKS]
+                names = [one for port in PORTS if port in self.header.ports for one in PORTS[port] if one not in LOOKS]
                 self.odd(step.line, FormError(f"one of the calls {', '.join(names)} (or --ignore-unknown)", method))
             return Call(step.line, method, {}, None, raised, look, step)
         try:
