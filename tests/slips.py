@@ -220,7 +220,7 @@ def written(files: Mapping[str, bytes]) -> Iterator[None]:
 
 def build() -> bool:
     """Build the compiled core; whether it could be."""
-    command = [sys.executable, "tools/build_core.py", "--if-stale"]
+    command = [sys.executable, "-m", "kvlitmus.optimized.build_core", "--if-stale"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 

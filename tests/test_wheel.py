@@ -14,11 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from kvlitmus.optimized import build_core
 from tests.test_layout import BASE, ROOMS, ROOT, import_all
-from tools import build_core, hooks
-
-NATIVE = "kvlitmus/optimized/native/"
-"""The sources of the compiled core, which no wheel has."""
+from tools import hooks
 
 
 def build(folder: Path, **environment: str) -> Path:
@@ -51,7 +49,6 @@ def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(wheel: Path) -
         for path in (ROOT / room).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and not built(path)
     }
-    in_rooms = {name for name in in_rooms if not name.startswith(NATIVE)}
     with zipfile.ZipFile(wheel) as archive:
         shipped = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert shipped == in_rooms

@@ -25,9 +25,9 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "optimized"))
 
-from tools.build_core import NotBuilt, build
+from kvlitmus.optimized.build_core import NotBuilt, build
 
 PAGES = {
     "Documentation": "docs/tutorial.md",

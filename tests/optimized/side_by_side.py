@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
 
 def sanitized(given: argparse.Namespace) -> int:
     """Build the core with the sanitizers, and play it in a process of its own."""
-    from tools.build_core import PACKAGE, build, compiler
+    from kvlitmus.optimized.build_core import PACKAGE, build, compiler
 
     with tempfile.TemporaryDirectory(prefix="kvlitmus-") as folder:
         module = build(given.package or PACKAGE, Path(folder), sanitize=True)

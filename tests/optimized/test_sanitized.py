@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tools.build_core import PACKAGE, NotBuilt, compiler
+from kvlitmus.optimized.build_core import PACKAGE, NotBuilt, compiler
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOOL = ROOT / "tests" / "optimized" / "side_by_side.py"

@@ -25,7 +25,8 @@ def lacking() -> str:
     try:
         from kvlitmus.optimized import _core  # noqa: F401  whether it is there
     except ImportError as error:
-        return f"it was not built with this package, or not for this Python ({error}); tools/build_core.py builds it"
+        command = "python -m kvlitmus.optimized.build_core"
+        return f"it was not built with this package, or not for this Python ({error}); {command} builds it"
     return ""
 
 

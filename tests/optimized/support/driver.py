@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.optimized import levels
-from tools.build_core import NotBuilt, compiler
+from kvlitmus.optimized.build_core import NotBuilt, compiler
 
 NATIVE = Path(levels.__file__).parent / "native"
 

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """Build the compiled core of the optimized cache, ``kvlitmus.optimized._core``, beside its package.
 
-    python tools/build_core.py                     for the interpreter that runs this
-    python tools/build_core.py --sanitize          with AddressSanitizer and UBSan, for tests/optimized/side_by_side.py
-    python tools/build_core.py --if-stale          only where it is not there, or its sources have changed
+    python -m kvlitmus.optimized.build_core               for the interpreter that runs this
+    python -m kvlitmus.optimized.build_core --sanitize    with AddressSanitizer and UBSan, to be played under these
+    python -m kvlitmus.optimized.build_core --if-stale    only where it is not there, or its sources have changed
 
 It takes a C++17 compiler (``CXX``, else ``c++``, ``g++`` or ``clang++``) and Python's headers, nothing else.  Exit
 codes: 0 built, 1 there is no compiler or it failed, with its own words.
@@ -21,7 +20,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent.parent / "optimized" / "kvlitmus" / "optimized"
+PACKAGE = Path(__file__).resolve().parent
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-Wall", "-Wextra")
 SANITIZED = ("-std=c++17", "-O1", "-g", "-fPIC", "-fno-omit-frame-pointer", "-fsanitize=address,undefined")
 
@@ -95,9 +94,9 @@ def main() -> int:
     if given.if_stale and module_in(PACKAGE).exists() and not stale():
         return 0
     try:
-        print(build(into=given.into, sanitize=given.sanitize))
+        sys.stdout.write(f"{build(into=given.into, sanitize=given.sanitize)}\n")
     except NotBuilt as error:
-        print(f"build_core: {error}", file=sys.stderr)
+        sys.stderr.write(f"build_core: {error}\n")
         return 1
     return 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import build_core
+from kvlitmus.optimized import build_core
 
 SMALL = """
 #include <Python.h>
@@ -85,4 +85,6 @@ def test_the_compiler_may_have_arguments(package: Path, monkeypatch: pytest.Monk
 
 
 def test_the_core_that_is_here_was_built_from_what_is_here() -> None:
-    assert not build_core.stale(), "the compiled core is older than its sources: run tools/build_core.py"
+    assert not build_core.stale(), (
+        "the compiled core is older than its sources: run python -m kvlitmus.optimized.build_core"
+    )
