@@ -22,7 +22,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.rules import job
 from kvlitmus.spec.words import prefetch_life
 from tests.test_layout import ROOMS, ROOT
-from tools import autodoc, drawn, matrix, site
+from tools import autodoc, matrix, site, site_files
 
 WRITTEN = {
     path.relative_to(ROOT / "docs").as_posix(): path.read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def whole_site() -> Mapping[str, str]:
     """All pages of the site, as the site has them; of those of findings it is only known that they are there."""
     written = {**WRITTEN, **made()}
     texts = {path: site.for_site(site.filled(text, path), path) for path, text in written.items()}
-    return {**texts, **dict.fromkeys(drawn.found(), "")}
+    return {**texts, **dict.fromkeys(site_files.found(), "")}
 
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -17,9 +17,9 @@ from types import ModuleType
 import pytest
 
 from tests.support.browser import launched
-from tools import judge_page
+from tools import site_files
 
-FILES = judge_page.ROOT / "docs" / "assets" / "judge"
+FILES = site_files.ROOT / "docs" / "assets" / "judge"
 MENDED = ("zip(prefixes, pages)", "zip(prefixes[cached:], pages[cached:])")
 
 
@@ -28,7 +28,7 @@ def _modules_of_its_own() -> Iterator[None]:
     """The page makes modules of what was edited, in a process that is the page's alone; here others come after it."""
     before = set(sys.modules)
     yield
-    for name in {one.removesuffix(".py") for one in judge_page.edited()} - before:
+    for name in {one.removesuffix(".py") for one in site_files.edited()} - before:
         sys.modules.pop(name, None)
 
 
@@ -42,7 +42,7 @@ def judge() -> ModuleType:
 
 
 def test_the_tutorials_cache_is_found_broken_and_drawn(judge: ModuleType) -> None:
-    cache, adapter = judge_page.edited().values()
+    cache, adapter = site_files.edited().values()
     heard: list[str] = []
     text, page = judge.judge(cache, adapter, heard.append)
     assert text.startswith("POOL-12")
@@ -52,7 +52,7 @@ def test_the_tutorials_cache_is_found_broken_and_drawn(judge: ModuleType) -> Non
 
 
 def test_a_mistake_in_what_was_edited_is_told(judge: ModuleType) -> None:
-    cache, adapter = judge_page.edited().values()
+    cache, adapter = site_files.edited().values()
     text, page = judge.judge(cache + "\nnonsense(", adapter, str)
     assert "SyntaxError" in text
     assert page == ""
@@ -61,11 +61,11 @@ def test_a_mistake_in_what_was_edited_is_told(judge: ModuleType) -> None:
 
 
 def test_the_page_has_the_tutorials_files_and_all_that_it_names() -> None:
-    text = judge_page.filled((judge_page.ROOT / "docs" / judge_page.PAGE).read_text(encoding="utf-8"), judge_page.PAGE)
+    text = site_files.filled((site_files.ROOT / "docs" / site_files.TRY).read_text(encoding="utf-8"), site_files.TRY)
     found = html.unescape(text)
-    assert all(code in found for code in judge_page.edited().values())
+    assert all(code in found for code in site_files.edited().values())
     assert "{toy_" not in text
-    assert all(MENDED[0] in cache for cache in [judge_page.edited()["toy_cache.py"]])
+    assert all(MENDED[0] in cache for cache in [site_files.edited()["toy_cache.py"]])
     assert MENDED[1] in text
     assert (FILES / "page.js").is_file()
     assert (FILES / "worker.js").is_file()
@@ -94,13 +94,13 @@ def served(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(not judge_page.PYODIDE.is_dir(), reason="no Python for browsers: tools/docs fetches it")
+@pytest.mark.skipif(not site_files.PYODIDE.is_dir(), reason="no Python for browsers: tools/docs fetches it")
 def test_a_browser_judges_the_cache_and_its_mended_copy(tmp_path: Path) -> None:
     (tmp_path / "assets").mkdir()
     shutil.copytree(FILES, tmp_path / "assets" / "judge")
-    for name, content in judge_page.assets().items():
+    for name, content in site_files.assets().items():
         (tmp_path / name).write_bytes(content)
-    text = judge_page.filled((judge_page.ROOT / "docs" / judge_page.PAGE).read_text(encoding="utf-8"), judge_page.PAGE)
+    text = site_files.filled((site_files.ROOT / "docs" / site_files.TRY).read_text(encoding="utf-8"), site_files.TRY)
     part = text[text.index('<div id="judge">') : text.index("</div>")]
     (tmp_path / "try.html").write_text(f'<!doctype html><meta charset="utf-8">{part}</div>', encoding="utf-8")
     with served(tmp_path) as address, launched() as browser:

@@ -44,8 +44,8 @@ from kvlitmus.conformance.run import engine, failures, plan, targets  # noqa: E4
 from kvlitmus.conformance.run.results import Item, Options, item_from_json  # noqa: E402
 from kvlitmus.conformance.tape import recorder  # noqa: E402
 from kvlitmus.conformance.tape.lines import TapeReader  # noqa: E402
-from tools import corpus_items  # noqa: E402
-from tools.corpus_verdicts import Change, Difference, Notes, judged, verdicts_from  # noqa: E402
+from tools import corpus_plays  # noqa: E402
+from tools.corpus_plays import Change, Difference, Notes, judged, verdicts_from  # noqa: E402
 
 ALLOWED = ROOT / "tests" / "corpus" / "differences.toml"
 PEERS = ROOT / "docs" / "results" / "recorded"
@@ -174,7 +174,7 @@ def play(share: Path, names: Sequence[str], *, quick: bool, jobs: int) -> None:
     share.mkdir(parents=True, exist_ok=True)
     # Whoever names a target wants that one, whether the quick share has it or not.
     everything = [
-        *corpus_items.targets(quick=quick and not names),
+        *corpus_plays.targets(quick=quick and not names),
         *(f"peer {path.name}" for path in sorted(PEERS.glob("*.xz"))),
     ]
     if unknown := [name for name in names if name not in everything]:
@@ -196,7 +196,7 @@ def play(share: Path, names: Sequence[str], *, quick: bool, jobs: int) -> None:
 
 def own_lines(name: str, *, quick: bool) -> Iterator[str]:
     """What is recorded of a target of this tree."""
-    return map(corpus_items.record, corpus_items.works(name, quick=quick))
+    return map(corpus_plays.record, corpus_plays.works(name, quick=quick))
 
 
 def peer_lines(name: str, *, quick: bool) -> Iterator[str]:
@@ -208,8 +208,8 @@ def peer_lines(name: str, *, quick: bool) -> Iterator[str]:
             if quick and number % QUICK_PEERS:
                 continue
             notes = Notes()
-            judged(again.Again(record), record.item, 3, notes, misuse=misuse, reruns=corpus_items.RERUNS)
-            yield corpus_items.line_of(target, record.item, record.tape, {3: notes.now}, misuse=misuse)
+            judged(again.Again(record), record.item, 3, notes, misuse=misuse, reruns=corpus_plays.RERUNS)
+            yield corpus_plays.line_of(target, record.item, record.tape, {3: notes.now}, misuse=misuse)
 
 
 # -- this tree judges ----------------------------------------------------------------------------------------------
@@ -218,11 +218,11 @@ def peer_lines(name: str, *, quick: bool) -> Iterator[str]:
 def compare(line: str) -> list[Compared]:
     """Judge a played item again, at each depth of which there are verdicts."""
     data = json.loads(line)
-    item, cache = item_from_json(data["item"]), again.Again(corpus_items.record_in(data))
+    item, cache = item_from_json(data["item"]), again.Again(corpus_plays.record_in(data))
     found = []
     for depth, kept in data["verdicts"].items():
         notes = Notes(verdicts_from(kept))
-        judged(cache, item, int(depth), notes, misuse=data["misuse"], reruns=corpus_items.RERUNS)
+        judged(cache, item, int(depth), notes, misuse=data["misuse"], reruns=corpus_plays.RERUNS)
         differences = [
             Difference(data["target"], int(depth), item.id, at, call, *change) for at, call, change in notes.changes
         ]

@@ -52,7 +52,7 @@ from kvlitmus.spec.words import shapes as component_shapes  # noqa: E402
 from kvlitmus.spec.words.transitions import Table  # noqa: E402
 from tests.conformance.frame import KINDS, cells_of, kept  # noqa: E402
 from tests.conformance.frame import Kind as Cache  # noqa: E402
-from tools import drawn, hazards, implement_page, judge_page, matrix, results  # noqa: E402
+from tools import hazards, implement_page, matrix, results, site_files  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402
 from tools.matrix import ordered_rules  # noqa: E402
 
@@ -491,7 +491,7 @@ def for_site(text: str, path: str) -> str:
         goal, _, anchor = found["goal"].partition("#")
         source = os.path.normpath(f"docs/{path}/../{goal}")
         if re.fullmatch(r"docs/results/counterexamples/.+\.jsonl", source) and (ROOT / source).is_file():
-            return f"[{found['text']}]({drawn.name_of(goal)})"
+            return f"[{found['text']}]({site_files.name_of(goal)})"
         page = page_of().get(source, "")
         if page:
             name = f"kvlitmus.{page[:-3].replace('/', '.')}.{anchor}" if page.startswith("reference/") else anchor
@@ -508,9 +508,7 @@ def on_files(files: Any, *, config: Any) -> Any:
     sys.path[:0] = ROOMS  # MkDocs takes back what a hook has changed there while it was loaded
     for path, text in (pages() | {"matrix.md": matrix.page()}).items():
         files.append(File.generated(config, path, content=text))
-    for path, text in drawn.pages():
-        files.append(File.generated(config, path, content=text))
-    for path, content in judge_page.assets().items():
+    for path, content in (*site_files.pages(), *site_files.assets().items()):
         files.append(File.generated(config, path, content=content))
     return files
 
@@ -523,4 +521,4 @@ def on_page_markdown(text: str, *, page: Any, **_: Any) -> str:
 
 def filled(text: str, path: str) -> str:
     """A written page with what is made: parts between marks, rules of each proposal, verdicts of the reports."""
-    return judge_page.filled(matrix.with_rules(implement_page.filled(results.for_site(text, path))), path)
+    return site_files.filled(matrix.with_rules(implement_page.filled(results.for_site(text, path))), path)

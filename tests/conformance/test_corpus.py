@@ -20,9 +20,9 @@ from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law import rule
 from kvlitmus.spec.law.rule import RULES, Rule
 from kvlitmus.spec.parts import all_rules
-from tools import corpus, corpus_items, corpus_verdicts
+from tools import corpus, corpus_plays
 from tools.corpus import ROOT, Allowed
-from tools.corpus_verdicts import Broken, Change, Verdicts
+from tools.corpus_plays import Broken, Change, Verdicts
 
 FAMILIES = {
     "flat": ("mutant split-forgets-locks", "LOCK-01"),
@@ -97,7 +97,7 @@ def test_a_call_that_was_not_recorded_is_a_difference(tmp_path: Path, monkeypatc
     corpus.play(tmp_path, ["zoo batch"], quick=True, jobs=1)
     monkeypatch.setattr(Interpreter, "give_back", lambda self: None)
     outcome = corpus.check([tmp_path / corpus.file_of("zoo batch")], jobs=1)
-    assert {one.rule for one in outcome.differences} >= {corpus_verdicts.END}
+    assert {one.rule for one in outcome.differences} >= {corpus_plays.END}
     assert any("the recorded play is not this one" in one for one in outcome.wrong)
 
 
@@ -107,7 +107,7 @@ def test_a_judge_that_raises_is_a_difference(played: Path, monkeypatch: pytest.M
 
     changed(monkeypatch, all_rules()["LOCK-01"], raises)
     outcome = judged(played, "flat")
-    assert {one.rule for one in outcome.differences} == {corpus_verdicts.END}
+    assert {one.rule for one in outcome.differences} == {corpus_plays.END}
     assert "the judge raised ZeroDivisionError: nothing to divide" in outcome.wrong[0]
 
 
@@ -124,21 +124,21 @@ def test_rules_are_compared_by_the_ids_that_they_have_now(
 
 
 def test_every_rule_and_every_target_has_a_place_in_the_corpus() -> None:
-    whole = corpus_items.targets(quick=False)
+    whole = corpus_plays.targets(quick=False)
     assert {one.removeprefix("mutant ") for one in whole if one.startswith("mutant ")} == (
-        all_mutants().keys() - corpus_items.LEFT_OUT.keys()
+        all_mutants().keys() - corpus_plays.LEFT_OUT.keys()
     )
-    assert set(corpus_items.targets(quick=True)) <= set(whole)
+    assert set(corpus_plays.targets(quick=True)) <= set(whole)
 
 
 @pytest.mark.nightly
 def test_the_quick_share_judges_every_rule(tmp_path: Path) -> None:
-    corpus.play(tmp_path, corpus_items.targets(quick=True), quick=True, jobs=2)
+    corpus.play(tmp_path, corpus_plays.targets(quick=True), quick=True, jobs=2)
     true, false = set(), set()
     for line in lines_of(tmp_path):
         data = json.loads(line)
         for kept in data["verdicts"].values():
-            verdicts = corpus_verdicts.verdicts_from(kept)
+            verdicts = corpus_plays.verdicts_from(kept)
             true |= {id for _, rules in verdicts.steps for id in rules}
             false |= {id for _, rules in verdicts.broken for id in rules}
             assert not verdicts.broken or data["target"].startswith("mutant "), data["item"]
@@ -169,13 +169,13 @@ def test_a_mutant_is_caught_in_its_record_by_a_rule_that_it_names(played: Path) 
     for line in lines_of(played):
         data = json.loads(line)
         mutant = all_mutants()[data["target"].removeprefix("mutant ")]
-        verdicts = corpus_verdicts.verdicts_from(data["verdicts"]["3"])
+        verdicts = corpus_plays.verdicts_from(data["verdicts"]["3"])
         assert any(mutant.killed_by(rules) for _, rules in verdicts.broken), mutant.id
 
 
 def test_operands_are_references_to_the_answers_that_gave_them(played: Path) -> None:
     path = played / corpus.file_of(FAMILIES["flat"][0])
-    record = corpus_items.record_in(json.loads(path.read_text(encoding="utf-8").splitlines()[0]))
+    record = corpus_plays.record_in(json.loads(path.read_text(encoding="utf-8").splitlines()[0]))
     _, steps = record.plays[0]
     gave = {step.number: step.call for step in steps}
     given = [step.args[0] for step in steps if step.call == "unlock"]
@@ -185,9 +185,9 @@ def test_operands_are_references_to_the_answers_that_gave_them(played: Path) -> 
 
 
 def test_what_the_cache_declines_has_no_record() -> None:
-    (work, *_) = [one for one in corpus_items.works("specimen", quick=True) if one.item.config.tiered]
+    (work, *_) = [one for one in corpus_plays.works("specimen", quick=True) if one.item.config.tiered]
     flat = replace(work.item, config=replace(work.item.config, host_pages=0, storage="none"))
-    assert not corpus_items.record(work._replace(item=flat, depths=(3,)))
+    assert not corpus_plays.record(work._replace(item=flat, depths=(3,)))
 
 
 # -- what may differ ---------------------------------------------------------------------------------------------------
@@ -212,17 +212,17 @@ def test_an_entry_without_a_reason_is_refused(tmp_path: Path) -> None:
 
 def test_a_play_that_goes_another_way_is_said_once() -> None:
     alloc, free = ("alloc", ("POOL-03",)), ("free", ("POOL-04",))
-    notes = corpus_verdicts.Notes(Verdicts([alloc, free]))
+    notes = corpus_plays.Notes(Verdicts([alloc, free]))
     for signature in (free, free, alloc):
         assert notes.step("a call", signature, ()) == ()
     notes.end("", (), "")
-    assert [change for *_, change in notes.changes][-1] == Change(corpus_verdicts.END, "ended", "goes on")
+    assert [change for *_, change in notes.changes][-1] == Change(corpus_plays.END, "ended", "goes on")
     assert notes.lost
 
 
 def test_verdicts_go_through_plain_data() -> None:
     verdicts = Verdicts([("alloc", ("POOL-03",)), ("free", ()), ("alloc", ("POOL-03",))], [Broken(2, ("POOL-03",))])
-    assert corpus_verdicts.verdicts_from(json.loads(json.dumps(verdicts.plain()))) == verdicts
+    assert corpus_plays.verdicts_from(json.loads(json.dumps(verdicts.plain()))) == verdicts
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

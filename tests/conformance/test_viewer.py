@@ -35,7 +35,7 @@ from tests.conformance.viewer_plays import (
     played,
     random_play,
 )
-from tools import drawn as drawn_pages
+from tools import site_files
 
 
 def drawn(tape: Tape) -> list[Scene]:
@@ -175,7 +175,7 @@ def test_a_step_takes_less_than_five_hundred_bytes() -> None:
 
 
 def published(name: str) -> page.Play:
-    failure = load(drawn_pages.FOLDER / name)
+    failure = load(site_files.FOLDER / name)
     return shown(failure.header.data, [step.data for step in failure.steps], "")
 
 

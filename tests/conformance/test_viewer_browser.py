@@ -24,7 +24,7 @@ from tests.conformance.viewer_plays import (
     random_play,
 )
 from tests.support.browser import launched
-from tools import drawn
+from tools import site_files
 
 
 @pytest.fixture(scope="module")
@@ -192,14 +192,14 @@ def test_any_of_ten_thousand_steps_is_drawn_in_less_than_a_second(browser: Any, 
         assert max(times) < 1
 
 
-PUBLISHED = sorted(drawn.FOLDER.glob("*/*.jsonl"))
+PUBLISHED = sorted(site_files.FOLDER.glob("*/*.jsonl"))
 
 
 def opens(browser: Any, folder: Path, path: Path) -> None:
     """A published finding opens as a page that says what is broken, and shows the step that breaks it."""
     failure = load(path)
     file = folder / "published.html"
-    file.write_text(drawn.page_of(path), encoding="utf-8")
+    file.write_text(site_files.page_of(path), encoding="utf-8")
     with opened(browser, file) as page:
         text = page.locator(".finding").inner_text()
         assert all(rule in text for rule in failure.rules)
@@ -224,7 +224,7 @@ def test_every_published_finding_opens_as_a_page(browser: Any, tmp_path: Path) -
 
 
 def test_the_picture_of_the_readme_is_small_and_made_from_a_published_finding() -> None:
-    assert (drawn.FOLDER / drawn.PICTURED).is_file()
-    made = drawn.ROOT / "docs" / "assets" / "finding.png"
+    assert (site_files.FOLDER / site_files.PICTURED).is_file()
+    made = site_files.ROOT / "docs" / "assets" / "finding.png"
     assert made.read_bytes().startswith(b"\x89PNG")
-    assert made.stat().st_size <= drawn.MOST_BYTES
+    assert made.stat().st_size <= site_files.MOST_BYTES

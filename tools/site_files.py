@@ -1,17 +1,25 @@
-"""The pages of published findings: each counterexample in ``docs/results``, drawn step by step.
+"""What the site has beside its written pages: findings that are drawn, and the judge in the reader's browser.
 
-    .venv/bin/python tools/drawn.py FOLDER                 writes all pages there
-    .venv/bin/python tools/drawn.py --picture FILE.png     makes the picture of README, in a real browser
+    .venv/bin/python tools/site_files.py FOLDER                 writes the pages of all findings there
+    .venv/bin/python tools/site_files.py --picture FILE.png     makes the picture of README, in a real browser
 
-The site has them (``tools/site.py``): a link to a counterexample leads to its page there.  None is committed.
+Each counterexample in ``docs/results`` is drawn step by step; on the site (``tools/site.py``) a link to it leads to its
+page.  None is committed.
+
+``docs/try.md`` has the judge in the browser.  The files that are edited there are those of the tutorial.  The judge is
+packed from this checkout; Python is Pyodide, from the npm registry: ``tools/docs`` puts it into ``.venv/pyodide``.
+Without it the page says that it isn't there.
 """
 
 from __future__ import annotations
 
 import argparse
+import html
 import io
+import re
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +41,15 @@ WIDTH, HEIGHT = 1160, 640
 
 COLORS = 48
 MOST_BYTES = 60_000
+
+
+TRY = "try.md"
+PYODIDE = ROOT / ".venv" / "pyodide" / "node_modules" / "pyodide"
+PYTHON = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json", "README.md")
+"""What Python in the browser is made of."""
+
+PACKED = ("spec/kvlitmus/spec", "reference/kvlitmus/reference", "conformance/kvlitmus/conformance")
+SUFFIXES = (".py", ".json", ".html", ".css", ".js", ".jsonl")
 
 
 def page_of(path: Path) -> str:
@@ -79,6 +96,41 @@ def picture(file: Path) -> None:
     if len(few.getvalue()) > MOST_BYTES:
         raise RuntimeError(f"the picture has {len(few.getvalue()):,} bytes, and may have {MOST_BYTES:,}")
     file.write_bytes(few.getvalue())
+
+
+def filled(text: str, path: str) -> str:
+    """The page with the tutorial's files in it; any other page as it is."""
+    if path != TRY:
+        return text
+    for name, code in edited().items():
+        text = text.replace(f"{{{name}}}", html.escape(code).replace("\n", "&#10;"))
+    return text
+
+
+def edited() -> dict[str, str]:
+    """The tutorial's files, as they stand there at first."""
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    return dict(re.findall(r'^```python title="([^"]+)"\n(.*?)^```$', tutorial, re.MULTILINE | re.DOTALL))
+
+
+def packed() -> bytes:
+    """The judge as a zip file."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as pack:
+        for folder in PACKED:
+            room = (ROOT / folder).parent.parent
+            for path in sorted((ROOT / folder).rglob("*")):
+                if path.suffix in SUFFIXES:
+                    pack.write(path, path.relative_to(room))
+    return stream.getvalue()
+
+
+def assets() -> dict[str, bytes]:
+    """What lies beside the page, by its path on the site; Python only where it was fetched."""
+    found = {"assets/judge/kvlitmus.zip": packed()}
+    if PYODIDE.is_dir():
+        found |= {f"assets/judge/{name}": (PYODIDE / name).read_bytes() for name in PYTHON}
+    return found
 
 
 def main() -> int:
