@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.conformance.history.again import Again
+from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
-from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law import rule
 from kvlitmus.spec.law.rule import RULES, Rule
@@ -182,6 +183,13 @@ def test_operands_are_references_to_the_answers_that_gave_them(played: Path) -> 
     assert given and all(type(one) is dict and gave[one["@"]] == "lock" for one in given)  # type: ignore[index]
     result = engine.run_item(Again(record), record.item, Options(shrink_trials=0))
     assert result.findings and not result.error
+
+
+@pytest.mark.parametrize("name", ["reference", "specimen"])
+def test_what_can_not_be_written_into_can_not_when_it_is_judged_again(name: str) -> None:
+    """The reference hands out tuples, so that this program makes fewer calls there."""
+    item = Item(kind="litmus", config=Config(page_size=1), name="misuse/slots-overwritten-after-a-match")
+    assert corpus_plays.record(corpus_plays.Work(name, item, (3, 0)))
 
 
 def test_what_the_cache_declines_has_no_record() -> None:

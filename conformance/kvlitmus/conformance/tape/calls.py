@@ -23,6 +23,9 @@ LENT: Mapping[str, int] = {"attach": 0, "plan_prefetch": 1}
 FILLED: Mapping[str, int] = {"store_get_into": 1}
 """Calls that are handed buffers, and which argument these are."""
 
+HANDS_OUT = "raw_match"
+"""The call whose answer is written into: whether that can be done decides what is called next."""
+
 TURNS, OTHER = "ranks_ask", "store_other"
 """The call whose answer goes on, step by step, and the one whose answer another thread asks."""
 
@@ -101,7 +104,11 @@ class Call:
 
     def answered(self, answer: object, operands: Operands) -> Json:
         """What stands under ``"answer"``; from now on the step's number names what it gave."""
-        return self.answer.write(operands.marked(self.method, answer), operands)
+        told = self.answer.write(operands.marked(self.method, answer), operands)
+        if self.method != HANDS_OUT or type(told) is not dict or "slots" not in told:
+            return told
+        mutable = type(getattr(answer, "slots", None)) is not tuple
+        return told if mutable else told | {"slots": {"$": "tuple", "of": told["slots"]}}
 
     # -- reading -------------------------------------------------------------------------------
 
