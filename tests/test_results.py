@@ -136,7 +136,7 @@ def test_a_report_of_another_tree_is_stamped_stale_and_counts_for_no_verdict(tam
     assert "| **stale**: " in text and "All stale" in text
     assert "✓ 1.2k" not in text and "| ✗ |" not in text and "kvlitmus replay" not in text
     assert results.complaints(found, [ENTRY], Path("/nonexistent")) == [
-        "docs/results/x.json: a report refers to it, but it isn't there"
+        "docs/results/x.json: a report names it, but it isn't there"
     ]
 
 
@@ -154,7 +154,7 @@ def test_what_a_search_broke_stands_where_the_run_passed() -> None:
 def test_a_violation_without_a_classification_and_a_stale_one_are_found() -> None:
     found = evidence(planted())
     nowhere = Path("/nonexistent")
-    saved = "docs/results/x.json: a report refers to it, but it isn't there"
+    saved = "docs/results/x.json: a report names it, but it isn't there"
     assert results.complaints(found, [], nowhere) == [
         "sglang-0.5.23-file: STORE-08 is broken, and nobody classified it",
         saved,
@@ -236,8 +236,8 @@ def test_known_hazards_have_the_counterexamples_that_they_tell_of(tmp_path: Path
     assert (finding["saved"], finding["calls"]) == (f"{name}/H-01.jsonl", ["advance(put 1)"])
     path.rename(path.with_name("H-03.jsonl"))
     assert results.hazard_complaints(tmp_path) == [
-        f"{name}/H-01.jsonl: hazards.json refers to it, but it isn't there",
-        f"{name}/H-03.jsonl: hazards.json does not refer to it",
+        f"{name}/H-01.jsonl: a hazard names it, but it isn't there",
+        f"{name}/H-03.jsonl: no hazard names it",
     ]
     path.write_text("{}")
     with pytest.raises(failures.FailureError, match=r"H-01\.jsonl"):

@@ -30,6 +30,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -299,12 +300,16 @@ def misused(target: str) -> bool:
     return not any(part in target for part in NOT_MISUSED)
 
 
+def target_here(name: str) -> Any:
+    """A known target, in this Python, whichever is its own."""
+    known = targets.KNOWN[name]
+    ref = targets.TargetRef(name=name, module=known.module, attribute=known.attribute, python="", roots=())
+    return targets.load_target(ref)
+
+
 def record_peer(name: str, path: Path) -> str:
     """Record the steps of a target in this Python, which must be its own; says what came of it."""
-    known = targets.KNOWN[name]
-    target = targets.load_target(
-        targets.TargetRef(name=name, module=known.module, attribute=known.attribute, python="", roots=())
-    )
+    target = target_here(name)
     misuse = misused(name)
     options = Options(force_misuse=misuse, shrink_trials=0)
     items = plan.items(plan.configs_of(target), target.profile, steps=plan.OPS * recorder.SEEDS, force_misuse=misuse)
@@ -364,31 +369,25 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _numbered(at: int) -> tuple[int, Any]:
+def _numbered(at: int) -> Any:
     do, tasks = SHARED
-    return at, do(tasks[at])
+    return do(tasks[at])
 
 
 def each(do: Callable[[Task], Answer], tasks: Sequence[Task], jobs: int, done: str, what: str) -> list[Answer]:
     """The answers in the order of the tasks; says how far it is, about every five seconds."""
-    answers: dict[int, Answer] = {}
+    answers: list[Answer] = []
     told = time.monotonic()
     SHARED[:] = [do, tasks]
-
-    def gather(found: Iterable[tuple[int, Answer]]) -> None:
-        nonlocal told
-        for at, answer in found:
-            answers[at] = answer
+    with ExitStack() as stack:
+        several = jobs > 1 and len(tasks) > 1
+        ways = stack.enter_context(multiprocessing.get_context("fork").Pool(jobs)).imap if several else map
+        for answer in ways(_numbered, range(len(tasks))):
+            answers.append(answer)
             if time.monotonic() - told > 5:
                 told = time.monotonic()
                 say(f"{done}: {len(answers):,} of {len(tasks):,} {what}")
-
-    if jobs == 1:
-        gather(map(_numbered, range(len(tasks))))
-    elif tasks:
-        with multiprocessing.get_context("fork").Pool(jobs) as pool:
-            gather(pool.imap_unordered(_numbered, range(len(tasks)), chunksize=1))
-    return [answers[at] for at in range(len(tasks))]
+    return answers
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -2,7 +2,6 @@
 """The results: what the suite said about other people's caches, and what we make of it.
 
     .venv/bin/python tools/results.py             says what is wrong (exit code 1), and what is stale
-    .venv/bin/python tools/results.py --rejudge   judges the recorded steps by this tree's rules; needs no SGLang
     .venv/bin/python tools/results.py --run       makes the reports again that are stale or missing, two at a time
     .venv/bin/python tools/results.py --fuzz SUMMARY.json …     what campaigns broke takes the place of what they did
 
@@ -13,7 +12,7 @@ no classification names.  ``README.md``, written by hand, has a row for each fin
 not make (``stale``) counts for no verdict.
 
 ``fuzz.json`` says which campaigns there were, ``hazards.json`` how ``tools/hazards.py`` searched; what these broke is
-in the folders of their counterexamples.  Names of targets after ``--run`` or ``--rejudge`` choose some of them.
+in the folders of their counterexamples.  Names of targets after ``--run`` choose some of them.
 ``--fuzz`` takes the summaries of campaigns (``kvlitmus fuzz TARGET --steps N --seed S --workers 1 --report
 SUMMARY.json``), plays their counterexamples again, and keeps those that break a rule which the target's report passes.
 """
@@ -36,7 +35,6 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
 
-from kvlitmus.conformance.history import again  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
 from tools import corpus, results_page  # noqa: E402
@@ -64,7 +62,7 @@ def reports(folder: Path = FOLDER) -> dict[str, Report]:
     found: dict[str, Report] = {}
     for path in folder.glob("*.json"):
         data = json.loads(path.read_text(encoding="utf-8"))
-        if data.get("kind") == "kvlitmus report":
+        if isinstance(data, dict) and data.get("kind") == "kvlitmus report":
             found[data["stamps"]["target"]["name"]] = data
     return {name: found[name] for name in (*TARGETS, *sorted(found.keys() - set(TARGETS))) if name in found}
 
@@ -83,10 +81,7 @@ def stale(data: Report) -> list[str]:
 def stamps_of(data: Report) -> tuple[str, str]:
     """The build and the items of this tree, for what a report was asked for."""
     name, options = data["stamps"]["target"]["name"], data["options"]
-    known = targets.KNOWN[name]
-    target = targets.load_target(
-        targets.TargetRef(name=name, module=known.module, attribute=known.attribute, python="", roots=())
-    )
+    known, target = targets.KNOWN[name], corpus.target_here(name)
     configs = plan.configs_of(target)
     kinds = build.kinds_of(configs)
     items = plan.items(
@@ -128,20 +123,13 @@ def classification(folder: Path = FOLDER) -> list[Judged]:
     data = tomllib.loads((folder / "classification.toml").read_text(encoding="utf-8"))
     entries = []
     for number, raw in enumerate(data["violation"], 1):
+        fields: dict[str, Any] = {"links": []} | raw
         try:
-            entry = Judged(
-                title=raw["title"],
-                rules=tuple(raw["rules"]),
-                targets=tuple(raw["targets"]),
-                kind=raw["class"],
-                reach=raw["reach"],
-                releases=raw["releases"],
-                reasoning=raw["reasoning"].strip(),
-                links=tuple(raw.get("links", ())),
-                snippets=tuple(raw["snippets"]),
-            )
-        except KeyError as missing:
-            raise ValueError(f"classification.toml, violation {number}: {missing} is missing") from None
+            kind, reasoning = fields.pop("class"), fields.pop("reasoning").strip()
+            lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+            entry = Judged(**(fields | lists), kind=kind, reasoning=reasoning)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"classification.toml, violation {number}: {error}") from None
         for field, value, among in (("class", entry.kind, CLASSES), ("reach", entry.reach, REACHES)):
             if value not in among:
                 raise ValueError(f"classification.toml, violation {number}: {field} must be one of {', '.join(among)}")
@@ -154,8 +142,9 @@ def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER
     wrong: list[str] = []
     broken = found.broken
     said = [pair for entry in entries for pair in entry.pairs]
+    unknown = {target for target, _ in said} - targets.KNOWN.keys()
     wrong += [f"{target}: {rule} is broken, and nobody classified it" for target, rule in sorted(broken - set(said))]
-    wrong += [f"{target}: it is classified, and there is no such target" for target in strangers(said)]
+    wrong += [f"{target}: it is classified, and there is no such target" for target in sorted(unknown)]
     waiting = found.stale.keys() | (set(TARGETS) - found.reports.keys())  # their next report says
     idle = sorted(pair for pair in set(said) - broken if pair[0] not in waiting)
     wrong += [f"{target}: {rule} is classified, but not broken" for target, rule in idle]
@@ -174,18 +163,16 @@ def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER
         for path in folder.glob("counterexamples/**/*.jsonl")
         if path.parent.name not in SEARCHES
     }
-    wrong += [f"{path}: a report refers to it, but it isn't there" for path in sorted(saved - files)]
-    wrong += [f"{path}: no report refers to it" for path in sorted(files - saved)]
-    snippets = {path.name for path in folder.glob("snippets/*.py")}
-    named = {name for entry in entries for name in entry.snippets}
-    wrong += [f"snippets/{name}: a classification names it, but it isn't there" for name in sorted(named - snippets)]
-    wrong += [f"snippets/{name}: no classification names it" for name in sorted(snippets - named)]
-    return wrong
+    wrong += apart(saved, files, "report")
+    snippets = {f"snippets/{path.name}" for path in folder.glob("snippets/*.py")}
+    named = {f"snippets/{name}" for entry in entries for name in entry.snippets}
+    return wrong + apart(named, snippets, "classification")
 
 
-def strangers(said: Sequence[Pair]) -> list[str]:
-    """Names in the classification that stand for no target."""
-    return sorted({target for target, _ in said} - targets.KNOWN.keys())
+def apart(named: set[str], there: set[str], by: str) -> list[str]:
+    """Files that are named and aren't there, and files that nobody names."""
+    wrong = [f"{path}: a {by} names it, but it isn't there" for path in sorted(named - there)]
+    return wrong + [f"{path}: no {by} names it" for path in sorted(there - named)]
 
 
 def hazard_complaints(folder: Path = FOLDER) -> list[str]:
@@ -193,8 +180,7 @@ def hazard_complaints(folder: Path = FOLDER) -> list[str]:
     hazards = json.loads((folder / "hazards.json").read_text(encoding="utf-8"))["hazards"]
     told = {one["counterexample"] for one in hazards if "counterexample" in one}
     files = {f"docs/results/{path.relative_to(folder)}" for path in folder.glob("counterexamples/hazards/*")}
-    wrong = [f"{path}: hazards.json refers to it, but it isn't there" for path in sorted(told - files)]
-    return wrong + [f"{path}: hazards.json does not refer to it" for path in sorted(files - told)]
+    return apart(told, files, "hazard")
 
 
 def for_site(text: str, path: str) -> str:
@@ -235,29 +221,6 @@ def table_complaints(text: str, entries: Sequence[Judged]) -> list[str]:
         if tuple(re.findall(r"\(([^)]+)\)", links)) != entry.links:
             wrong.append(f"README.md: {title!r} has other links upstream")
     return wrong
-
-
-def rejudge(names: Sequence[str], folder: Path = FOLDER) -> int:
-    """Judge the recorded steps by the rules of this tree, and compare with the reports; the exit code."""
-    found, code = reports(folder), 0
-    for path in sorted(folder.glob(f"{corpus.PEERS.name}/*.jsonl.xz")):
-        target = path.name.removesuffix(".jsonl.xz")
-        if names and target not in names:
-            continue
-        outcome = again.judge(path)
-        before = {rule for name, rule in broken_rules(found) if name == target}
-        fresh = sorted(outcome.broken.keys() - before)
-        print(
-            f"{target}: {outcome.items} items, {outcome.steps:,} calls judged again, {len(outcome.broken)} rules broken"
-        )
-        for rule in fresh:
-            print(f"  {rule}: broken now, not in the report: {outcome.broken[rule]}")
-        for item, why in list(outcome.ended.items())[:3]:
-            print(f"  {item}: not judged to its end: {why}")
-        if len(outcome.ended) > 3:
-            print(f"  and {len(outcome.ended) - 3} more items")
-        code = code or int(bool(fresh or outcome.ended))
-    return code
 
 
 def make(target: str, folder: Path = FOLDER) -> str:
@@ -331,18 +294,15 @@ def main(arguments: Sequence[str]) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage="results.py [MODE] [TARGET …]"
     )
     modes = parser.add_mutually_exclusive_group()
-    for mode in ("rejudge", "run"):
-        modes.add_argument(f"--{mode}", action="store_true")
+    modes.add_argument("--run", action="store_true")
     modes.add_argument("--fuzz", nargs="+", metavar="SUMMARY", help="summaries of campaigns")
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="with --rejudge or --run: these alone")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="with --run: these alone")
     asked = parser.parse_args(arguments)
     if missing := [path for path in asked.fuzz or () if not Path(path).is_file()]:
         parser.error(f"there is no summary of a campaign: {', '.join(missing)}")
     unknown = set(asked.targets) - set(TARGETS)
-    if unknown or (asked.targets and not (asked.rejudge or asked.run)):
-        parser.error(f"targets go with --rejudge or --run, and are among {', '.join(TARGETS)}")
-    if asked.rejudge:
-        return rejudge(asked.targets)
+    if unknown or (asked.targets and not asked.run):
+        parser.error(f"targets go with --run, and are among {', '.join(TARGETS)}")
     if asked.run:
         return run(asked.targets)
     if asked.fuzz:

@@ -115,22 +115,14 @@ def page(readme: str, found: Evidence, entries: Sequence[Judged]) -> str:
     """The results page: what is written by hand, then what follows from the reports."""
     lines = [readme.rstrip(), "", "## What was judged", "", *targets_table(found), ""]
     lines += ["## Verdicts", "", *legend(found), ""]
-    for title, targets in groups(found.reports):
-        lines += [f"### {title}", "", *verdict_table(found, targets), ""]
+    for title, ends in GROUPS:
+        targets = [name for name in targets_of(ends) if name in found.reports]
+        if targets:
+            lines += [f"### {title}", "", *verdict_table(found, targets), ""]
     lines += ["## Finding by finding", ""]
     for number, entry in enumerate(entries, 1):
         lines += section(number, entry, found)
     return "\n".join(lines) + "\n"
-
-
-def groups(found: Mapping[str, Report]) -> list[tuple[str, list[str]]]:
-    """The tables, each with the targets of which there is a report; the older release first."""
-    tables = []
-    for title, ends in GROUPS:
-        targets = [name for name in targets_of(ends) if name in found]
-        if targets:
-            tables.append((title, targets))
-    return tables
 
 
 def short(target: str) -> str:
@@ -223,12 +215,6 @@ def verdict_table(found: Evidence, targets: Sequence[str]) -> list[str]:
         told = [f"{pack} ({sum(id.startswith(pack + '-') for id in nowhere)})" for pack in packs]
         lines += ["", f"Not applicable to any of them, rules by part: {', '.join(told)}."]
     return lines
-
-
-def anchor(number: int, title: str) -> str:
-    """The anchor that a heading ``number. title`` gets, here and on most hosts."""
-    plain = re.sub(r"[^\w\s-]", "", f"{number}. {title}".lower())
-    return re.sub(r"\s+", "-", plain.strip())
 
 
 def section(number: int, entry: Judged, found: Evidence) -> list[str]:
