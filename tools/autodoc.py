@@ -11,9 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-WIDTH = 100
-"""Signatures that are longer stand on several lines."""
-
 _TERM = re.compile(r"^(\w+(?:, \w+)*): ")
 
 
@@ -48,7 +45,7 @@ def entry(node: ast.stmt, text: str) -> list[str]:
     if isinstance(node, ast.ClassDef):
         return _class(node, text)
     if isinstance(node, ast.FunctionDef):
-        return ["## " + node.name, "", *_code(_signature(node)), "", markdown(text)]
+        return ["## " + node.name, "", *code(_signature(node)), "", markdown(text)]
     target = (
         node.targets[0] if isinstance(node, ast.Assign) else node.target if isinstance(node, ast.AnnAssign) else None
     )
@@ -59,12 +56,12 @@ def entry(node: ast.stmt, text: str) -> list[str]:
 def _table(value: ast.expr | None) -> list[str]:
     """What a constant is: the words of a tuple, or a table with one entry a line; nothing for other kinds."""
     if isinstance(value, ast.Tuple) and all(isinstance(one, ast.Constant) for one in value.elts):
-        return ["", *_code(ast.unparse(value).replace("'", '"'))]
+        return ["", *code(ast.unparse(value).replace("'", '"'))]
     if not isinstance(value, ast.Dict):
         return []
     keys = [ast.unparse(key) if key else "**" for key in value.keys]
     lines = [f"{key}: {ast.unparse(one)}".replace("'", '"') for key, one in zip(keys, value.values, strict=True)]
-    return ["", *_code("\n".join(line.replace("**: ", "**") for line in lines))]
+    return ["", *code("\n".join(line.replace("**: ", "**") for line in lines))]
 
 
 def _class(node: ast.ClassDef, text: str) -> list[str]:
@@ -72,10 +69,10 @@ def _class(node: ast.ClassDef, text: str) -> list[str]:
     lines = ["## " + node.name, "", *([f"*{bases}*", ""] if bases else []), markdown(text)]
     fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
     if fields:
-        lines += ["", *_code("\n".join(ast.unparse(one).replace("'", '"') for one in fields))]
+        lines += ["", *code("\n".join(ast.unparse(one).replace("'", '"') for one in fields))]
     for method in node.body:
         if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
-            lines += ["", *_code(_signature(method)), "", markdown(ast.get_docstring(method) or "")]
+            lines += ["", *code(_signature(method)), "", markdown(ast.get_docstring(method) or "")]
     return lines
 
 
@@ -83,24 +80,11 @@ def _signature(node: ast.FunctionDef) -> str:
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     if any(isinstance(one, ast.Name) and one.id == "property" for one in node.decorator_list):
         return f"{node.name}: {ast.unparse(node.returns) if node.returns else 'object'}"
-    line = f"{node.name}({ast.unparse(node.args)}){returns}"
-    if len(line) <= WIDTH:
-        return line
-    return f"{node.name}(\n    " + ",\n    ".join(_parameters(node.args)) + f",\n){returns}"
+    return f"{node.name}({ast.unparse(node.args)}){returns}"
 
 
-def _parameters(arguments: ast.arguments) -> Iterator[str]:
-    """The parameters, one text each: what is between the commas outside of brackets."""
-    text, depth, start = ast.unparse(arguments), 0, 0
-    for at, letter in enumerate(text):
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and not depth:
-            yield text[start:at].strip()
-            start = at + 1
-    yield text[start:].strip()
-
-
-def _code(text: str) -> list[str]:
+def code(text: str) -> list[str]:
+    """Python as Markdown."""
     return ["```python", text, "```"]
 
 

@@ -26,7 +26,7 @@ from kvlitmus.spec.words.choices import Values
 from kvlitmus.spec.words.config import CONFIG_VALUES, Config
 from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.profile import PROFILE_VALUES, Profile
-from tools.autodoc import markdown
+from tools.autodoc import code, markdown
 
 PACKS = ("pool", "tree", "lock", "evict", "req")
 """The parts of the spec that are about flat caches without events and page hashes."""
@@ -111,24 +111,19 @@ def method(name: str, function: Callable[..., Any]) -> Iterator[str]:
     signature = str(inspect.signature(function)).replace("(self, ", "(").replace("(self)", "()").replace("'", "")
     yield f"#### {name}"
     yield ""
-    yield from ("```python", f"{name}{signature}", "```", "")
+    yield from (*code(f"{name}{signature}"), "")
     yield markdown(inspect.getdoc(function) or "")
     yield ""
     for kind in known.kinds:
-        yield f"- Decided: {paragraphs(DECIDE[kind])}"
+        yield f"- Decided: {first(DECIDE[kind], None)}"
         yield f"- Afterwards: {first(advance.EXPECT[kind])}"
         yield f"- Effects: {', '.join(f'`{one}`' for one in effects_of(kind)) or 'none'}"
     yield from (f"- {sentence(one)}" for one in rules() if set(one.on) & set(known.occasions))
 
 
-def first(described: object) -> str:
-    """The first paragraph of a docstring, on one line."""
-    return " ".join(markdown((inspect.getdoc(described) or "").partition("\n\n")[0]).split())
-
-
-def paragraphs(described: object) -> str:
-    """A docstring on one line."""
-    return " ".join(markdown(inspect.getdoc(described) or "").split())
+def first(described: object, many: int | None = 1) -> str:
+    """The first paragraphs of a docstring, or all, on one line."""
+    return " ".join(markdown("\n\n".join((inspect.getdoc(described) or "").split("\n\n")[:many])).split())
 
 
 def elementary() -> dict[str, Callable[..., Any]]:
@@ -181,31 +176,25 @@ def effects_part() -> Iterator[str]:
         yield f"| `{name}` | {first(function)} | {where} |"
 
 
-def state_part() -> Iterator[str]:
-    """The groups of the state, and what is known of one page and one request."""
-    for kind in (State, Tree, Page, RequestState):
-        yield from (f"`{kind.__name__}`: {markdown(inspect.getdoc(kind) or '')}", "", *code(fields(kind)), "")
+def described(kinds: Sequence[type]) -> Iterator[str]:
+    """What these are, field by field: groups of the state, or answers."""
+    for kind in kinds:
+        yield from (
+            f"`{kind.__name__}`: {markdown(inspect.getdoc(kind) or '')}",
+            "",
+            *code(fields(kind)),
+            "",
+        )
 
 
-def answers_part() -> Iterator[str]:
-    """The answers, field by field."""
-    for kind in ANSWERS:
-        yield from (f"`{kind.__name__}`: {markdown(inspect.getdoc(kind) or '')}", "", *code(fields(kind)), "")
-
-
-def fields(kind: type) -> list[str]:
+def fields(kind: type) -> str:
     """The fields of a named tuple with their types and usual values."""
     usual = getattr(kind, "_field_defaults", {})
     lines = []
     for name, type_ in kind.__annotations__.items():
         shown = type_.__forward_arg__ if hasattr(type_, "__forward_arg__") else str(type_)
         lines.append(f"{name}: {shown}" + (f" = {usual[name]!r}" if name in usual else ""))
-    return lines
-
-
-def code(lines: Sequence[str]) -> list[str]:
-    """Lines of Python."""
-    return ["```python", *lines, "```"]
+    return "\n".join(lines)
 
 
 def config_part() -> Iterator[str]:
@@ -246,13 +235,13 @@ def always_part() -> Iterator[str]:
 
 
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
-    "answers": answers_part,
+    "answers": lambda: described(ANSWERS),
     "always": always_part,
     "calls": calls_part,
     "config": config_part,
     "effects": effects_part,
     "policies": policies_part,
     "profile": profile_part,
-    "state": state_part,
+    "state": lambda: described((State, Tree, Page, RequestState)),
 }
 """What is rendered, by the name that the page gives it."""

@@ -3,20 +3,9 @@
 
     .venv/bin/python tools/matrix.py            says what is wrong; exit code 1 if anything is
 
-The registers are read, small runs are made, nothing is claimed.  Six columns, each a mapping from rule ids to what was
-found:
-
-* ``reference``: the function of the reference that the rule names, imported;
-* ``litmus``: the litmus tests that say they lead there (that they do is checked by every run);
-* ``random``: the targets whose lawful random schedules evaluated the rule, a few thousand steps each;
-* ``proof``: the lemmas that say they prove it, with their bounds, and the enumerations that evaluated it;
-* ``optimized``: the same of the optimized cache: proofs of its own source, and the enumerations in which it is equal to
-  the reference in every state (that they hold is checked by ``tests/proofs/test_optimized_symbolic.py`` and
-  ``tests/optimized/test_small_states.py``);
-* ``mutant``: the mutants that the rule is to kill (that it does is checked by ``kvlitmus mutants``).
-
-``targets`` is for information: how the rule fared in the committed reports; ``times``: how often those schedules
-evaluated it, where its premise was true.
+The registers are read, small runs are made, nothing is claimed.  :data:`INTRO` says what the columns are, each a
+mapping from rule ids to what was found.  That litmus tests lead where they say is checked by every run, that mutants
+are killed by ``kvlitmus mutants``, the proofs by ``tests/proofs`` and ``tests/optimized/test_small_states.py``.
 
 A rule with an empty cell fails, unless ``docs/matrix_reasons.toml`` says why it is empty; a
 reason that nothing needs any more fails too.
@@ -26,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import re
 import sys
 import tomllib
@@ -47,25 +35,16 @@ from kvlitmus.conformance.adapters.reference import store as reference_store  # 
 from kvlitmus.conformance.adapters.reference import target as reference  # noqa: E402
 from kvlitmus.conformance.litmus.registry import all_litmus  # noqa: E402
 from kvlitmus.conformance.ports import Config  # noqa: E402
+from kvlitmus.conformance.run import plan  # noqa: E402
 from kvlitmus.conformance.run.engine import run_item  # noqa: E402
-from kvlitmus.conformance.run.plan import (  # noqa: E402
-    COMPONENT_CONFIGS,
-    COMPONENT_HOST_CONFIGS,
-    COMPONENT_STORAGE_CONFIGS,
-    RANK_CONFIGS,
-    REQUEST_CONFIGS,
-    SPARSE_CONFIGS,
-    STORE_CONFIGS,
-    TIER_CONFIGS,
-)
 from kvlitmus.conformance.run.results import Item, Options  # noqa: E402
 from kvlitmus.conformance.specimen import cache as specimen  # noqa: E402
 from kvlitmus.mutants.registry import all_mutants  # noqa: E402
 from kvlitmus.spec.law.rule import Rule  # noqa: E402
 from kvlitmus.spec.parts import PARTS, all_rules  # noqa: E402
 from kvlitmus.spec.prefix.stand_ins import standing_for  # noqa: E402
+from tools import results  # noqa: E402
 
-RESULTS = ROOT / "docs" / "results"
 REASONS = ROOT / "docs" / "matrix_reasons.toml"
 
 TITLES = {
@@ -77,16 +56,6 @@ TITLES = {
     "mutant": "mutants it kills",
 }
 COLUMNS = tuple(TITLES)
-
-SHORT = {
-    "reference": "reference",
-    "litmus": "litmus",
-    "random": "random",
-    "proof": "proofs",
-    "optimized": "optimized",
-    "mutant": "mutants",
-}
-"""The same as heads of narrow columns."""
 
 INTRO = """# Traceability matrix
 
@@ -102,21 +71,19 @@ reason, which is then shown in the rule's details.
 """
 
 FLAT = (Config(page_size=1), Config(page_size=4), Config(page_size=4, pages=8), Config(page_size=4, bigram=True))
+COMPONENTS = (*plan.COMPONENT_CONFIGS[:4], *plan.COMPONENT_HOST_CONFIGS[:2], *plan.COMPONENT_STORAGE_CONFIGS[:2])
 TARGETS: dict[str, tuple[Any, tuple[Config, ...]]] = {
-    "specimen": (specimen.target, (*FLAT, *TIER_CONFIGS, *STORE_CONFIGS, *SPARSE_CONFIGS, *RANK_CONFIGS)),
-    "reference": (reference.target, (*FLAT, *TIER_CONFIGS, *RANK_CONFIGS)),
-    "reference-store": (reference_store.target, STORE_CONFIGS),
-    "reference-sparse": (reference_sparse.target, SPARSE_CONFIGS),
-    "components": (
-        specimen.component_target,
-        (*COMPONENT_CONFIGS[:4], *COMPONENT_HOST_CONFIGS[:2], *COMPONENT_STORAGE_CONFIGS[:2]),
+    "specimen": (
+        specimen.target,
+        (*FLAT, *plan.TIER_CONFIGS, *plan.STORE_CONFIGS, *plan.SPARSE_CONFIGS, *plan.RANK_CONFIGS),
     ),
-    "reference-components": (
-        reference_components.target,
-        (*COMPONENT_CONFIGS[:4], *COMPONENT_HOST_CONFIGS[:2], *COMPONENT_STORAGE_CONFIGS[:2]),
-    ),
-    "component-requests": (specimen.component_request_target, REQUEST_CONFIGS[:4]),
-    "reference-component-requests": (reference_requests.target, REQUEST_CONFIGS[:4]),
+    "reference": (reference.target, (*FLAT, *plan.TIER_CONFIGS, *plan.RANK_CONFIGS)),
+    "reference-store": (reference_store.target, plan.STORE_CONFIGS),
+    "reference-sparse": (reference_sparse.target, plan.SPARSE_CONFIGS),
+    "components": (specimen.component_target, COMPONENTS),
+    "reference-components": (reference_components.target, COMPONENTS),
+    "component-requests": (specimen.component_request_target, plan.REQUEST_CONFIGS[:4]),
+    "reference-component-requests": (reference_requests.target, plan.REQUEST_CONFIGS[:4]),
 }
 """The targets whose schedules are evidence, and the configurations in which they are played."""
 FLAT_SEEDS, TIER_SEEDS = range(4), range(10)
@@ -163,7 +130,7 @@ def collect(rules: Mapping[str, Rule]) -> Evidence:
             found.add("mutant", rules, id, mutant.id, f"mutant {mutant.id}")
     play_schedules(rules, found)
     find_proofs(rules, found)
-    read_reports(rules, found, RESULTS)
+    read_reports(rules, found, results.FOLDER)
     return found
 
 
@@ -215,21 +182,12 @@ def find_proofs(rules: Mapping[str, Rule], found: Evidence) -> None:
                 found.add(column, rules, id, text, "the enumeration")
 
 
-def reports(folder: Path) -> Iterator[dict[str, Any]]:
-    """The committed reports, by the name of their target."""
-    for path in sorted(folder.rglob("*.json")):
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(data, dict) and data.get("kind") == "kvlitmus report":
-            yield data
-
-
 def read_reports(rules: Mapping[str, Rule], found: Evidence, folder: Path) -> None:
     """How each rule fared where somebody's cache was judged; a rule of another version is left out."""
-    for data in reports(folder):
-        stamp = data["stamps"]["target"]
+    for name, data in results.reports(folder).items():
         for row in data["rules"]:
             if row["id"] in rules and row["verdict"] not in ("not_applicable", "not_exercised"):
-                found.targets.setdefault(row["id"], []).append(f"{stamp['name']}: {row['verdict']}")
+                found.targets.setdefault(row["id"], []).append(f"{name}: {row['verdict']}")
 
 
 class Reason(NamedTuple):
@@ -299,10 +257,13 @@ def _summary(rules: Mapping[str, Rule], found: Evidence) -> list[str]:
 
 def _table(rules: Sequence[Rule], found: Evidence, excused: Mapping[tuple[str, str], str]) -> list[str]:
     """A line for each rule, and behind them its details."""
-    lines = [f"| rule | {' | '.join(SHORT[column] for column in COLUMNS)} | judged caches |"]
+    lines = [f"| rule | {' | '.join(COLUMNS)} | judged caches |"]
     lines.append("|---|" + "---:|" * len(COLUMNS) + "---|")
     for rule in rules:
-        cells = [_count(found.cells[column].get(rule.id), (rule.id, column) in excused) for column in COLUMNS]
+        cells = [
+            str(len(found.cells[column].get(rule.id, ())) or ("–" if (rule.id, column) in excused else "**missing**"))
+            for column in COLUMNS
+        ]
         judged = Counter(one.rpartition(": ")[2] for one in found.targets.get(rule.id, []))
         verdicts = ", ".join(f"{many} {verdict}" for verdict, many in sorted(judged.items()))
         link = f"[{rule.id}](rules/{rule.pack}.md#{rule.id.lower()})"
@@ -311,10 +272,6 @@ def _table(rules: Sequence[Rule], found: Evidence, excused: Mapping[tuple[str, s
         lines += ["", f'<details markdown="1"><summary>{rule.id}</summary>', "", *_details(rule, found, excused)]
         lines += ["", "</details>"]
     return lines
-
-
-def _count(texts: Sequence[str] | None, is_excused: bool) -> str:
-    return str(len(texts)) if texts else "–" if is_excused else "**missing**"
 
 
 def _details(rule: Rule, found: Evidence, excused: Mapping[tuple[str, str], str]) -> Iterator[str]:

@@ -26,16 +26,7 @@ ROOMS = (str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "confor
 sys.path[:0] = [path for path in ROOMS if path not in sys.path]
 
 from kvlitmus.conformance import ports  # noqa: E402
-from kvlitmus.mutants.disturb_kinds import (  # noqa: E402
-    IMPOSSIBLE,
-    LATER,
-    LEGAL,
-    MISSED,
-    NOTICED,
-    OPEN,
-    OUTCOMES,
-    Cell,
-)
+from kvlitmus.mutants import disturb_kinds as kinds  # noqa: E402
 from kvlitmus.mutants.prefix.disturb import BY_FRAME_ALONE  # noqa: E402
 from kvlitmus.spec import interface  # noqa: E402
 from kvlitmus.spec.law import actions, facts  # noqa: E402
@@ -53,36 +44,12 @@ from kvlitmus.spec.words.transitions import Table  # noqa: E402
 from tests.conformance.frame import KINDS, cells_of, kept  # noqa: E402
 from tests.conformance.frame import Kind as Cache  # noqa: E402
 from tools import hazards, implement_page, matrix, results, site_files  # noqa: E402
-from tools.autodoc import markdown, modules_page  # noqa: E402
+from tools.autodoc import code, markdown, modules_page  # noqa: E402
 from tools.matrix import ordered_rules  # noqa: E402
 
-REFERENCE = (
-    *("prefix.perform", "prefix.choose", "prefix.table", "prefix.pool", "prefix.hashing", "prefix.prefetch"),
-    *(
-        "prefix.hierarchy",
-        "prefix.tier",
-        "prefix.backup",
-        "prefix.load",
-        "prefix.put",
-        "prefix.fetch",
-        "prefix.life",
-        "prefix.event",
-        "stores",
-        "sparse",
-    ),
-    *(
-        "components.tree",
-        "components.prefetch",
-        "components.host",
-        "components.writes",
-        "components.storing",
-        "components.events",
-        "components.requests",
-        "ranks",
-        "prefix.chosen",
-    ),
-)
-"""The modules of the reference, in the order in which they are best read."""
+NAVIGATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+REFERENCE = re.findall(r" reference/(?!index)([\w.]+)\.md$", NAVIGATION, re.MULTILINE)
+"""The modules of the reference, in the order in which they are best read: that of the navigation."""
 
 PORTS: dict[str, tuple[str, tuple[ModuleType, ...]]] = {
     "ports": ("Ports and profile", (ports, config, profile, interface.cache, interface.ports)),
@@ -128,7 +95,10 @@ DEPTHS = (
 def pages() -> dict[str, str]:
     """The pages that are made when the site is built, but for the matrix: path → Markdown."""
     rules = ordered_rules()
-    packs = {pack: [one for one in rules.values() if one.pack == pack] for pack in dict.fromkeys(_packs(rules))}
+    packs = {
+        pack: [one for one in rules.values() if one.pack == pack]
+        for pack in dict.fromkeys(one.pack for one in rules.values())
+    }
     made = {"rules/index.md": rules_index(packs), "rules/facts.md": facts_page(rules)}
     made |= {f"rules/{pack}.md": pack_page(mine) for pack, mine in packs.items()}
     for name, (title, modules) in PORTS.items():
@@ -160,10 +130,6 @@ def page_of() -> dict[str, str]:
     ]
     found = {Path(inspect.getfile(module)).relative_to(ROOT).as_posix(): page for module, page in reversed(goals)}
     return found | PAPERS | {"docs/results/hazards.json": "results/hazards.md"}
-
-
-def _packs(rules: Mapping[str, Rule]) -> Iterable[str]:
-    return (rule.pack for rule in rules.values())
 
 
 def rules_index(packs: Mapping[str, list[Rule]]) -> str:
@@ -217,22 +183,12 @@ def rule_section(rule: Rule) -> list[str]:
     lines += [f"- Says with less to see what is said by {_links(one.of)}: {one.how}" for one in meant_by(rule.id)]
     lines.append(f"- From: {linked(rule.source)}")
     if rule.reference:
-        goal = (
-            f"../../reference/kvlitmus/reference/{_part(rule).replace('.', '/')}.py#{rule.reference.rpartition('.')[2]}"
-        )
+        path, _, name = rule.reference.rpartition(".")
+        goal = f"../../reference/kvlitmus/reference/{path.replace('.', '/')}.py#{name}"
         lines.append(f"- How the reference keeps it: [{rule.reference}]({goal})")
     if rule.facts:
-        source = inspect.getsource(rule.predicate).rstrip().splitlines()
-        lines += [
-            "",
-            '<details markdown="1"><summary>as logic</summary>',
-            "",
-            "```python",
-            *source,
-            "```",
-            "",
-            "</details>",
-        ]
+        logic = code(inspect.getsource(rule.predicate).rstrip())
+        lines += ["", '<details markdown="1"><summary>as logic</summary>', "", *logic, "", "</details>"]
     return lines
 
 
@@ -414,7 +370,7 @@ def calls_text(kind: Cache, calls: Sequence[str]) -> str:
 def kind_part(kind: Cache) -> list[str]:
     """The cells of one kind of caches, a line for each change."""
     ways = {how: {one: cells_of(outcomes, one) for one in outcomes} for how, outcomes in kept(kind).items()}
-    counts = Counter(dict.fromkeys((one for one in OUTCOMES if one != MISSED), 0))
+    counts = Counter(dict.fromkeys((one for one in kinds.OUTCOMES if one != kinds.MISSED), 0))
     for outcomes in ways.values():
         counts.update({one: len(cells) for one, cells in outcomes.items()})
     calls = dict.fromkeys(call for outcomes in ways.values() for cells in outcomes.values() for call in cells)
@@ -423,15 +379,19 @@ def kind_part(kind: Cache) -> list[str]:
     lines += ["| change | noticed at once by (calls) | later by (calls) | legal, or open | impossible behind |"]
     lines += ["|---|---|---|---|---|"]
     for how, outcomes in ways.items():
-        why = {call: kind.excuse(Cell(On(call), how)) for one in (LEGAL, OPEN) for call in outcomes.get(one, ())}
+        why = {
+            call: kind.excuse(kinds.Cell(On(call), how))
+            for one in (kinds.LEGAL, kinds.OPEN)
+            for call in outcomes.get(one, ())
+        }
         said = "; ".join(
             f"{calls_text(kind, [one for one in why if why[one] == text])}: {text}"
             for text in dict.fromkeys(why.values())
         )
-        away = outcomes.get(IMPOSSIBLE, {})
+        away = outcomes.get(kinds.IMPOSSIBLE, {})
         gone = "all" if len(away) == len(calls) else calls_text(kind, list(away))
         lines.append(
-            f"| {how} | {noticing(outcomes.get(NOTICED, {}))} | {noticing(outcomes.get(LATER, {}))} "
+            f"| {how} | {noticing(outcomes.get(kinds.NOTICED, {}))} | {noticing(outcomes.get(kinds.LATER, {}))} "
             f"| {said or '–'} | {gone} |"
         )
     lines += ["", "| part of the state | disturbed by |", "|---|---|"]
@@ -444,13 +404,8 @@ def frame_page() -> str:
     """The page."""
     lines = ["# What each call may change", "", PAGE_SAYS]
     for group in Group:
-        lines += [
-            "",
-            f"## {group.value[0].upper()}{group.value[1:]}",
-            "",
-            "| effect | meaning | rules |",
-            "|---|---|---|",
-        ]
+        lines += ["", f"## {group.value[0].upper()}{group.value[1:]}", ""]
+        lines += ["| effect | meaning | rules |", "|---|---|---|"]
         for what in What:
             if what.group is group:
                 rules = ", ".join(GOVERNED[what]) or "none: it is the cache's own affair"
@@ -506,9 +461,8 @@ def on_files(files: Any, *, config: Any) -> Any:
     from mkdocs.structure.files import File  # type: ignore[import-not-found, unused-ignore]
 
     sys.path[:0] = ROOMS  # MkDocs takes back what a hook has changed there while it was loaded
-    for path, text in (pages() | {"matrix.md": matrix.page()}).items():
-        files.append(File.generated(config, path, content=text))
-    for path, content in (*site_files.pages(), *site_files.assets().items()):
+    made: dict[str, str | bytes] = {**pages(), "matrix.md": matrix.page(), **dict(site_files.pages())}
+    for path, content in (made | site_files.assets()).items():
         files.append(File.generated(config, path, content=content))
     return files
 
