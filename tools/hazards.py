@@ -4,14 +4,9 @@
     .venv/bin/python tools/hazards.py                    runs all searches, writes docs/results/hazards.json
     .venv/bin/python tools/hazards.py --only H-08,H-13   some of them; the others keep what was found before
 
-Each hazard was found by hand once.  Here one generator with one table of weights draws schedules for all of them
-(``schedule.WEIGHTS``), without litmus tests.  Of each hazard's schedules only the rules are judged that it can break
-(:data:`HAZARDS`), because a schedule ends at its first broken rule; that, and a choice of configurations, is all the
-help there is.  A broken rule is a find only if the hazard itself has happened, as SGLang's own state shows
-(:mod:`tests.conformance.support.hazard_hooks`), in the schedule that was drawn and in the one that shrinking has left.
-
-For each: five searches with one budget that was fixed beforehand, the median of the steps until it was found, and the
-shortest counterexample, saved so that ``kvlitmus replay`` plays it.
+How they are searched, and what counts as a find, the page says (:data:`INTRODUCTION`).  The weights are those of
+``schedule.WEIGHTS``; that the hazard has happened is told by :mod:`tests.conformance.support.hazard_hooks`.  Of each:
+five searches, the median of the steps until it was found, and the shortest counterexample, saved as a failure.
 """
 
 from __future__ import annotations
@@ -24,9 +19,9 @@ import signal
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +31,6 @@ if __name__ == "__main__":
 
 from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS  # noqa: E402
 from kvlitmus.conformance.isolation.current_run import CurrentRun  # noqa: E402
-from kvlitmus.conformance.ports import Config  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import engine, failures  # noqa: E402
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options  # noqa: E402
@@ -74,8 +68,7 @@ class Hazard:
     title: str
     rules: tuple[str, ...]
     target: str = OLD
-    only: str = ""
-    configs: Callable[[Config], bool] = lambda _: True
+    only: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def mechanism(self) -> str:
@@ -93,8 +86,7 @@ HAZARDS: tuple[Hazard, ...] = (
         id="H-05",
         title="a late revocation of an old prefetch hits the new one of the same request",
         rules=("TIER-02", "FETCH-07", "LIFE-09"),
-        only="best effort",
-        configs=lambda config: config.stop == "best_effort",
+        only={"stop": "best_effort"},
     ),
     Hazard(
         id="H-06",
@@ -116,31 +108,28 @@ HAZARDS: tuple[Hazard, ...] = (
         id="H-14",
         title="below a page without a name the chain of names begins anew: a suffix is stored as a prefix",
         rules=("BACKUP-04", "BACKUP-05"),
-        only="storage attached later",
-        configs=lambda config: config.storage == "later",
+        only={"storage": "later"},
     ),
     Hazard(
         id="H-17",
         title="what several pools can restore is taken for the least of what each can",
         target=HITS,
         rules=("COMP-26",),
-        only="a window and states",
-        configs=lambda config: config.components == "kv+swa+state",
+        only={"components": "kv+swa+state"},
     ),
     Hazard(
         id="H-18",
         title="part of a window counts as all of it",
         target=HITS,
         rules=("COMP-26",),
-        only="a window",
-        configs=lambda config: config.components == "kv+swa",
+        only={"components": "kv+swa"},
     ),
     Hazard(
         id="H-26",
         title="a state is attached to a shorter key than it was stored for",
         target=COMMITS,
         rules=("COMP-15", "COMP-29"),
-        only="states",
+        only={"components": "kv+state"},
     ),
     Hazard(
         id="H-28",
@@ -151,16 +140,14 @@ HAZARDS: tuple[Hazard, ...] = (
         id="H-29",
         title="a load back makes room by writing back over the very pages that it loads",
         rules=("TIER-01", "TIER-08", "TIER-11", "POOL-12", "LOCK-02", "LOAD-02", "LOAD-05", "PORT-01"),
-        only="write-back",
-        configs=lambda config: config.write == "write_back",
+        only={"write": "write_back"},
     ),
     Hazard(
         id="H-61",
         title="bigram keys are stored under one name and asked for under another",
         target=OLD_UNIFIED,
         rules=("BACKUP-04",),
-        only="bigrams",
-        configs=lambda config: config.bigram,
+        only={"bigram": True},
     ),
 )
 
@@ -202,7 +189,8 @@ def search(hazard: Hazard, seed: int) -> Search:
     configs = [
         config
         for config in MECHANISMS[hazard.id].configs
-        if (config.tiered or config.components) and hazard.configs(config)
+        if (config.tiered or config.components)
+        and all(getattr(config, name) == value for name, value in hazard.only.items())
     ]
     options = Options(muted=muted(hazard), reruns=0, shrink_trials=0)
     steps = at = 0
@@ -247,24 +235,19 @@ def confirmed(hazard: Hazard, finding: Finding) -> bool:
     return first(played(hazard, item, Options(muted=muted(hazard), reruns=0, shrink_trials=0)), hazard) is not None
 
 
-def build_of(hazard: Hazard) -> str:
-    """The build of the target that a hazard is looked for in."""
-    known = KNOWN[hazard.target]
-    return build.build_of(known.module, known.attribute)
-
-
 def rediscover(hazard: Hazard) -> dict[str, Any]:
     """All searches for one hazard, as plain data."""
     runs = [search(hazard, APART * number) for number in range(SEARCHES)]
     hits = [run.finding for run in runs if run.finding is not None]
+    known = KNOWN[hazard.target]
     record: dict[str, Any] = {
         "id": hazard.id,
         "title": hazard.title,
         "target": hazard.target,
-        "build": build_of(hazard),
+        "build": build.build_of(known.module, known.attribute),
         "mechanism": hazard.mechanism,
         "judged": list(hazard.rules),
-        "only": hazard.only,
+        "only": ", ".join(f"{name}={value}" for name, value in hazard.only.items()),
         "budget": BUDGET,
         "found": len(hits),
         "searches": SEARCHES,

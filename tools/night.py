@@ -106,16 +106,9 @@ def play(name: str, depth: int, first: int) -> Played:
             return Played(steps, time.perf_counter() - started, alarms, f"{item.id}: {result.error}", "")
         steps += result.steps
         unsupported = result.unsupported or unsupported
-        alarms += [
-            {
-                "rules": one.rules,
-                "item": item.id,
-                "call": one.call,
-                "steps": one.steps,
-                "calls": one.calls[-8:],
-            }
-            for one in result.findings
-        ]
+        for one in result.findings:
+            found = {"rules": one.rules, "item": item.id, "call": one.call, "steps": one.steps}
+            alarms.append(found | {"calls": one.calls[-8:]})
     return Played(steps, time.perf_counter() - started, alarms, "", unsupported)
 
 
@@ -149,16 +142,8 @@ class Night:
                 raise SystemExit(f"night: {file} is of {'; '.join(told)}: use --fresh, or another --json")
             self.data = old
         for name, depth in self.goals:
-            empty = {
-                "steps": 0,
-                "schedules": 0,
-                "seconds": 0.0,
-                "alarms": 0,
-                "told": [],
-                "error": "",
-                "unsupported": "",
-            }
-            self.data["cells"].setdefault(f"{name} depth {depth}", empty)
+            empty = {"steps": 0, "schedules": 0, "seconds": 0.0, "alarms": 0, "error": "", "unsupported": ""}
+            self.data["cells"].setdefault(f"{name} depth {depth}", empty | {"told": []})
         self.started = time.time()
         self.before = self.data["seconds"]
 

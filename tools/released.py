@@ -23,14 +23,15 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,14 +89,6 @@ TAPES = {
 }
 
 
-class Only:
-    """The ports of a cache that are on the tape, and no others."""
-
-    def __init__(self, cache: Any, methods: list[str]) -> None:
-        for name in methods:
-            setattr(self, name, getattr(cache, name))
-
-
 VLLM: Any = {"peer": "vllm-0.33.0", "seed": 3, "ops": 300}
 SGLANG: Any = {
     "peer": "sglang-0.5.23",
@@ -116,8 +109,7 @@ STREAMS = {
 
 def target_of(case: Case) -> Any:
     """The target of a case, among the adapters."""
-    module, _, attribute = case.target.partition(":")
-    return getattr(importlib.import_module(f"kvlitmus.conformance.adapters.{module}"), attribute)
+    return pkgutil.resolve_name(f"kvlitmus.conformance.adapters.{case.target}")
 
 
 def item_of(case: Case) -> Any:
@@ -152,15 +144,14 @@ def record(name: str, folder: Path) -> None:
     tape = TAPES[name]
     target = target_of(tape)
     target = replace(target, capabilities=target.capabilities - tape.without)
-    where, _, kind = tape.logger.partition(":")
-    logger = getattr(importlib.import_module(where), kind)
+    logger = pkgutil.resolve_name(tape.logger)
     item = item_of(tape)
     ports = sorted(target.capabilities & PORTS.keys())
     methods = list(dict.fromkeys(name for port in ports for name in PORTS[port]))
     header = {
         "kvlitmus": version(),
         "target": tape.target,
-        "cache": f"{target.version}, by {where}.py",
+        "cache": f"{target.version}, by {tape.logger.partition(':')[0]}.py",
         "config": to_json(item.config),
         "profile": to_json(describe(target.profile)),
         "ports": ports,
@@ -172,7 +163,9 @@ def record(name: str, folder: Path) -> None:
 
         def built(config: Config) -> Any:
             made.append(Path(scratch) / str(len(made)))
-            return logger(Only(build(config), methods), str(made[-1]), header, tape.looks)
+            cache = build(config)
+            only = SimpleNamespace(**{name: getattr(cache, name) for name in methods})  # what is on the tape
+            return logger(only, str(made[-1]), header, tape.looks)
 
         steps = steps_played(name, tape, replace(target, build=built))
         # The others are asked what this one offers or evicts.
