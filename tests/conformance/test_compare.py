@@ -191,3 +191,41 @@ def test_the_cores_of_a_release_are_compared_by_their_records(tmp_path: Path, ca
     assert code == found["exit_code"] == (1 if found["partings"] else 0)
     assert found["items"] > 50 and found["failed"] == {}
     assert all(one["kind"] and one["why"] for one in found["partings"])
+
+
+DYING = """
+import os
+
+from kvlitmus.conformance.specimen.cache import target as specimen
+
+
+class Dying:
+    profile = specimen.profile
+
+    def make(self, config):
+        cache, left = specimen.make(config), [5]
+        insert = cache.insert
+
+        def dies(*args, **kwargs):
+            left[0] -= 1
+            if not left[0]:
+                os._exit(7)
+            return insert(*args, **kwargs)
+
+        cache.insert = dies
+        return cache
+
+
+target = Dying()
+"""
+
+
+@pytest.mark.nightly
+def test_a_cache_that_ends_its_process_parts_in_law(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (tmp_path / "dying.py").write_text(DYING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert main(["compare", "specimen", "dying:target", *ONE, "--steps", "100", "--no-litmus"]) == 1
+    out = capsys.readouterr().out
+    assert f"{LAW}: B breaks PORT-02" in out and "insert(" in out

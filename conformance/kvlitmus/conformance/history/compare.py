@@ -253,6 +253,8 @@ def why(outcome: Compared, parting: likeness.Parting, records: tuple[Record, Rec
     steps = (parting.step, parting.step_b)
     breaches = [breach_of(side, one) for side, one in zip("AB", found, strict=True)]
     untils = (parting.until or NEVER, parting.until_b or NEVER)
+    if records[0].item.kind == "tape":  # what an engine did later, it did in another state
+        untils = steps
     broken = [one for one, until in zip(breaches, untils, strict=True) if one is not None and one.step <= until]
     at_once = [one for one, step in zip(breaches, steps, strict=True) if one is not None and one.step <= step]
     if at_once:

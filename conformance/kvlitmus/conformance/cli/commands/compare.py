@@ -16,7 +16,8 @@ from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.generate.schedule import describe, draw, table
 from kvlitmus.conformance.history import again
-from kvlitmus.conformance.history.compare import FREEDOM, KINDS, LAW, Compared, compared
+from kvlitmus.conformance.history.compare import FREEDOM, KINDS, LAW, Breach, Compared, compared
+from kvlitmus.conformance.history.likeness import Parting
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.report.progress import Progress
 from kvlitmus.conformance.report.style import Style, style_of
@@ -237,28 +238,74 @@ def one_item(
     found: Found,
 ) -> int:
     """Compare what was recorded of one item; returns how many steps there were."""
-    records = [side.record(item) for side, item in zip(sides, pair, strict=True)]
+    came = [came_of(side, item, result, options) for side, item, result in zip(sides, pair, results, strict=True)]
     id = pair[0].id
-    if not any(step.call for record in records if record is not None for _, steps in record.plays for step in steps):
-        found.declined[id] = "neither made a call"
-        return 0
-    for name, result, record in zip("AB", results, records, strict=True):
+    for name, (result, record) in zip("AB", came, strict=True):
         if result is not None and result.error:
             found.failed[id] = f"{name}: {result.error}"
-        elif record is None or (result is not None and result.unsupported and pair[0].kind != "tape"):
-            reason = (result.unsupported or "its process ended") if result is not None else "it was not recorded"
-            found.declined[id] = f"{name}: {harmless(reason)}"
+        elif result is not None and result.unsupported and (record is None or pair[0].kind != "tape"):
+            found.declined[id] = f"{name}: {harmless(result.unsupported)}"
+        elif record is None and not (result is not None and died(result)):
+            found.declined[id] = f"{name}: it was not recorded"
     if id in found.failed or id in found.declined:
         return 0
-    a, b = records
+    (result_a, a), (result_b, b) = came
+    if dead := [(name, one) for name, (one, _) in zip("AB", came, strict=True) if one is not None and died(one)]:
+        found.outcomes.append(crashed(id, dead))
+        return 0
     assert a is not None and b is not None
-    ended = [[] if one is None else [rule for finding in one.findings for rule in finding.rules] for one in results]
+    if not any(step.call for record in (a, b) for _, steps in record.plays for step in steps):
+        found.declined[id] = "neither made a call"
+        return 0
+    ended = [
+        [] if one is None else [rule for finding in one.findings for rule in finding.rules]
+        for one in (result_a, result_b)
+    ]
     cut = next(
-        (f"{name}: {one.unsupported}" for name, one in zip("AB", results, strict=True) if one and one.unsupported), ""
+        (f"{name}: {one.unsupported}" for name, (one, _) in zip("AB", came, strict=True) if one and one.unsupported), ""
     )
     outcome = compared(a, b, options, (ended[0], ended[1]), cut)
     found.outcomes.append(outcome)
     return outcome.steps
+
+
+def died(result: ItemResult) -> bool:
+    """Whether a play ended its process, or hung: what is on record then is of a play without that call."""
+    return any("PORT-02" in finding.rules for finding in result.findings)
+
+
+def came_of(
+    side: Side, item: Item, result: ItemResult | None, options: Options
+) -> tuple[ItemResult | None, again.Record | None]:
+    """What came of an item on one side, and its record.
+
+    Where its process died, it is played once more up to the first rule that it breaks: what comes after may be no
+    fault of its own.
+    """
+    record = side.record(item)
+    if side.live is not None and result is not None and died(result):
+        result = next(iter(side.results([item], options, 1, lambda: None)))
+        record = side.record(item)
+    return result, record
+
+
+def crashed(id: str, dead: Sequence[tuple[str, ItemResult]]) -> Compared:
+    """What is said where a process died, of one or of both."""
+    outcome = Compared(item=id)
+    firsts = {side: one.findings[0] for side, one in dead}
+    if len(dead) > 1 and len({(one.steps, one.call, *one.rules) for one in firsts.values()}) == 1:
+        outcome.both = firsts["A"].rules
+        return outcome
+    side, first = min(firsts.items(), key=lambda one: one[1].steps)
+    outcome.kind = LAW
+    outcome.breach = Breach(
+        side=side, step=first.steps, rules=first.rules, call=first.call, allowed=first.allowed, seen=first.seen
+    )
+    told = {side: harmless(first.detail), "AB".replace(side, ""): "it goes on"}
+    outcome.parting = Parting(
+        step=first.steps, step_b=first.steps, call=first.call, what="end", a=told["A"], b=told["B"]
+    )
+    return outcome
 
 
 # -- what is told ----------------------------------------------------------------------------------
