@@ -144,7 +144,7 @@ def traced(record: Record, profile: Profile, options: Options, since: int) -> tu
         lines.append({**one.data, "looks": looks})
     numbers = {line: one.number for line, one in enumerate(steps, 2)}
     try:
-        with TapeReader("the tape", data=b"".join(map(encoded, lines))) as tape:
+        with TapeReader("play", data=b"".join(map(encoded, lines))) as tape:
             reader = Reader(tape)
             trace = TraceChecker(reader, depth=options.depth)
             trace.checker.muted = frozenset(all_rules()) if since else options.muted
@@ -154,6 +154,8 @@ def traced(record: Record, profile: Profile, options: Options, since: int) -> tu
     except TapeError as error:
         return None, f"expected {error.expected}, got {error.got}", 0
     found = next(iter(trace.outcome.findings), None)
+    if found is None and trace.outcome.lacking:
+        return None, trace.outcome.lacking, 0
     at = numbers.get(found.line if found is not None else trace.outcome.last, 0)
     return None if found is None else found.finding, trace.outcome.error or trace.outcome.stopped, at
 
