@@ -152,9 +152,14 @@ def ranks(found: Facts, looks: Mapping[str, Json]) -> None:
             if field in view:
                 found.firm[f"rank {rank}: {field.replace('_', ' ')}"] = told(view[field])
         if "reading" in view:
-            found.firm[f"rank {rank}: prefetches"] = told(view["reading"])
+            found.firm[f"rank {rank}: prefetches"] = ", ".join(map(reading, items(view["reading"]))) or "none"
     for rank, value in by_argument(looks, "ranks_states"):
         found.firm[f"rank {rank}: states"] = told(value)
+
+
+def reading(one: Json) -> str:
+    """A prefetch: for which request, and how much it reads."""
+    return f"request {told(part(one, 0))} reads {len(items(part(one, 1)))} pages"
 
 
 def by_argument(looks: Mapping[str, Json], method: str) -> Iterator[tuple[str, Json]]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvlitmus.conformance.beside.moments import Moment, moments_of
-from kvlitmus.conformance.viewer.page import Play
+from kvlitmus.conformance.beside.moments import moments_of
+from kvlitmus.conformance.viewer.page import NONE, Play
 from kvlitmus.conformance.viewer.plain import short, told
 from kvlitmus.conformance.viewer.scenes import Beside, Drawn, Row, table
 
-ALIKE = "Reference and cache: alike after this step"
+ALIKE = "Reference and cache: the same is cached, and the same is free"
 APART = "Reference and cache: where they differ after this step"
 LOST = "The reference was followed up to step {}: what the cache did there no correct one does"
 LEFT = "Here the reference chose otherwise, as a cache may: from here on it is not shown"
@@ -34,19 +34,20 @@ def beside(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dic
         for step, answer in moment.answers.items():
             one = steps[step - first]
             differs = answer != one.get("answer") or ("raised" in one and answer != {"raised": one["raised"]})
-            was = found.get(step, Beside())
-            found[step] = was._replace(answer=told(answer) or "nothing", differs=differs)
-        found[number] = found.get(number, Beside())._replace(table=drawn(moment))
+            row = ["answer", told(answer) or "nothing", told(one.get("raised", one.get("answer"))) or "nothing"]
+            found[step] = Beside(row[1], differs, drawn([tuple(row)] if differs else []))
+        was = found.get(number, Beside())
+        rows = [*(tuple(row.cells) for row in (was.table or NONE)["rows"]), *moment.parts]
+        found[number] = was._replace(table=table(LEFT, [], []) if moment.left else drawn(rows))
     last = first + len(steps) - 1
     if found and last not in found and not any(one.table and one.table["name"] == LEFT for one in found.values()):
         found[last] = Beside(table=table(LOST.format(max(found)), [], []))
     return found
 
 
-def drawn(moment: Moment) -> Drawn:
+def drawn(parts: Sequence[tuple[str, ...]]) -> Drawn:
     """In what the two differ; a table without rows where they don't."""
     rows = [
-        Row(about, [short(about, 160), short(mine, 200), short(theirs, 200)], odd=True)
-        for about, mine, theirs in moment.parts
+        Row(about, [short(about, 160), short(mine, 200), short(theirs, 200)], odd=True) for about, mine, theirs in parts
     ]
-    return table(LEFT if moment.left else APART if rows else ALIKE, ["", "reference", "cache"], rows)
+    return table(APART if rows else ALIKE, ["", "reference", "cache"], rows)

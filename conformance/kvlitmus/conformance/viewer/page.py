@@ -16,6 +16,7 @@ from importlib.resources import files
 from itertools import islice
 from typing import IO, NamedTuple
 
+from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.components import Components
@@ -190,14 +191,19 @@ def finding_of(number: int, finding: Mapping[str, Json], replay: str, broken: in
     if ids:
         at = f"Step {broken}" if broken else "The last call"
         told.append(f"<h2>{at} breaks {named(ids[0])}</h2>")
-    rows = [("call", finding.get("call")), ("right", finding.get("allowed")), *fields(finding.get("seen")).items()]
+    rows = [
+        ("call", brief(str(finding.get("call", "")))),
+        ("right", finding.get("allowed")),
+        *fields(finding.get("seen")).items(),
+    ]
     rows += [("detail", finding.get("detail")), *(("parted", one) for one in items(finding.get("parted")))]
     rows += [("after", ", ".join(map(str, items(finding.get("after")))))]
     rows += [("length", finding.get("minimal") or finding.get("not_minimal"))]
     told.append("<dl>")
     told += [f"<dt>{escaped(name.replace('_', ' '))}</dt><dd>{escaped(one)}</dd>" for name, one in rows if one]
     told.append("</dl>")
-    told += [sentence(ids[0])] if ids else []
+    said = bool(ids) and ids[0] in all_rules() and all_rules()[ids[0]].text == finding.get("allowed")
+    told += [sentence(ids[0])] if ids and not said else []
     if ids[1:]:
         more = "".join(f"<p>{named(id)}</p>{sentence(id)}" for id in ids[1:])
         told.append(f"<details><summary>It breaks {', '.join(map(escaped, ids[1:]))} too</summary>{more}</details>")

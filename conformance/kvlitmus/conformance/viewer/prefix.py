@@ -83,7 +83,7 @@ class Prefix:
         if self.stored:
             tables.append(self.storage())
         if "events" in looks and not looks.stale("events"):
-            rows = [Row(f"{at}", [told(one)]) for at, one in enumerate(items(looks["events"]))]
+            rows = [Row(f"{at}", [event_text(fields(one))]) for at, one in enumerate(items(looks["events"]))]
             tables.append(table("Events told", ["event"], rows))
         return pools, tables, [job_of(fields(one)) for one in items(looks.get("jobs"))]
 
@@ -172,6 +172,15 @@ def prefixes(nodes: list[dict[str, Json]]) -> list[str]:
         above = number(node.get("parent"), -1)
         found.append(f"{text} @{short(namespace, 60)}" if namespace is not None and above < 0 else text)
     return found
+
+
+def event_text(event: Mapping[str, Json]) -> str:
+    """What a cache told of a page."""
+    what = f"{short(event.get('what'), 20)} {short(event.get('tier', ''), 20)}".rstrip()
+    named = f"{what}: page {short(told(event['page']), 24)}" if event.get("page") is not None else what
+    units = units_text(event.get("units"))
+    parent = f", below {short(told(event['parent']), 24)}" if event.get("parent") is not None else ""
+    return named + f" = {units}" * bool(units) + parent
 
 
 def job_of(job: dict[str, Json]) -> Job:

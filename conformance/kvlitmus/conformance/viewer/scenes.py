@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypedDict
 
+from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.tape.calls import CALLS
 from kvlitmus.conformance.tape.changes import SEVERAL, changed
 from kvlitmus.conformance.tape.forms import FormError, Json
@@ -174,7 +175,11 @@ def scenes(
         op = step.get("op")
         yield {
             "n": number,
-            "text": short(step.get("text") or text_of(name, step.get("args"), step.get("kwargs"))) if name else "fresh",
+            "text": short(
+                brief(str(step["text"])) if step.get("text") else text_of(name, step.get("args"), step.get("kwargs"))
+            )
+            if name
+            else "fresh",
             "begins": "text" in step,
             "op": op if type(op) is int else None,
             "answer": told(answer) if name else "",
