@@ -36,7 +36,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.calls import Compute
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import EvictHost
+from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, Settled
 from kvlitmus.spec.words.units import PageNo, Slot, pages_in_order
 
 UNMADE = frozenset({"poke", "write"})
@@ -270,7 +270,7 @@ class Followed:
         """A step is about to be judged: the reference makes it, too."""
         setting, state, expected, _, call, answer, before, after, *_ = inputs
         known = isinstance(expected, State) and isinstance(after, Seen) and after.seen
-        if self.at < 0 or call is None or isinstance(call, Compute):
+        if self.at < 0 or call is None or isinstance(call, Compute | Settled):
             return
         if not known:
             self.at = -1 if expected is not None or not isinstance(after, Seen | None) else self.at
@@ -285,8 +285,10 @@ class Followed:
             try:
                 step = follower.perform(seen)  # no correct cache chooses so: the reference chooses for itself
             except (ValueError, KeyError):
-                self.at = -1
-                return
+                if not isinstance(call, Advance):
+                    self.at = -1
+                    return
+                step = Made(call, None, follower.state, follower.state)  # of a job that the reference hasn't
         self.last = number
         adapter.state = step.after._replace(tree=counted(step.after, setting))
         made = [at for at in range(start + 1, number + 1) if self.steps[at].call not in UNMADE]

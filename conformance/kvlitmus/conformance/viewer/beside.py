@@ -16,7 +16,7 @@ from kvlitmus.conformance.viewer.scenes import Beside, Drawn, Row, table
 
 ALIKE = "Reference and cache: the same is cached, and the same is free"
 APART = "Reference and cache: where they differ after this step"
-LOST = "The reference was followed up to step {}: what the cache did there no correct one does"
+LOST = "The reference is not shown here: it was followed up to step {}"
 LEFT = "Here the reference chose otherwise, as a cache may: from here on it is not shown"
 """What stands above the table, or in its place."""
 

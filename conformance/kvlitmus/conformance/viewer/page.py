@@ -192,7 +192,7 @@ def finding_of(number: int, finding: Mapping[str, Json], replay: str, broken: in
         at = f"Step {broken}" if broken else "The last call"
         told.append(f"<h2>{at} breaks {named(ids[0])}</h2>")
     rows = [
-        ("call", brief(str(finding.get("call", "")))),
+        ("call", finding.get("call")),
         ("right", finding.get("allowed")),
         *fields(finding.get("seen")).items(),
     ]
@@ -200,7 +200,9 @@ def finding_of(number: int, finding: Mapping[str, Json], replay: str, broken: in
     rows += [("after", ", ".join(map(str, items(finding.get("after")))))]
     rows += [("length", finding.get("minimal") or finding.get("not_minimal"))]
     told.append("<dl>")
-    told += [f"<dt>{escaped(name.replace('_', ' '))}</dt><dd>{escaped(one)}</dd>" for name, one in rows if one]
+    told += [
+        f"<dt>{escaped(name.replace('_', ' '))}</dt><dd>{escaped(brief(str(one)))}</dd>" for name, one in rows if one
+    ]
     told.append("</dl>")
     said = bool(ids) and ids[0] in all_rules() and all_rules()[ids[0]].text == finding.get("allowed")
     told += [sentence(ids[0])] if ids and not said else []
