@@ -57,7 +57,8 @@ def facts_of(looks: Mapping[str, Json], config: Config, *, table: bool) -> Facts
     else:
         tree(found, fields(looks.get("tiers", looks.get("view"))), config.page_size, table=table)
         if "jobs" in looks:
-            found.firm["jobs"] = ", ".join(sorted(map(job, items(looks["jobs"])))) or "none"
+            going = [one for one in map(fields, items(looks["jobs"])) if one.get("landed") is not True]
+            found.firm["jobs"] = ", ".join(sorted(map(job, going))) or "none"
     for key, name in COUNTERS.items():
         if key in looks:
             found.soft[name] = told(looks[key])
@@ -106,10 +107,9 @@ def tree(found: Facts, view: Mapping[str, Json], size: int, *, table: bool) -> N
     found.firm["host pages of work under way"] = str(len(pages(numbers(view.get("moving")), size)))
 
 
-def job(one: Json) -> str:
-    """A job: what it is about, and how it stands."""
-    about = fields(one)
-    state = "failed" if about.get("failed") is True else "landed" if about.get("landed") is True else "under way"
+def job(about: Mapping[str, Json]) -> str:
+    """A job: what it is about, and how it stands.  When one that has landed is noted, is a cache's to choose."""
+    state = "failed" if about.get("failed") is True else "under way"
     return f"{short(about.get('kind'), 20)} of {told(about.get('key'))} from unit {told(about.get('start'))} {state}"
 
 
