@@ -203,7 +203,7 @@ def rows_of(one: Beside) -> list[list[str]]:
             ["rank 0: host free", "7", "8"],
             ("turns [], returned []", False),
         ),
-        ("sglang-0.5.13.post1-file/STORE-10-611c7ebd", ["answer", "[none, none]"], ("[none, none]", True)),
+        ("sglang-0.5.13.post1-file/STORE-10-611c7ebd", ["answer", "[a miss, a miss]"], ("[a miss, a miss]", True)),
         ("sglang-0.5.13.post1/MISUSE-01-0dba4c44", ["answer", "none", "[1]"], ("none", True)),
     ],
 )

@@ -124,7 +124,7 @@ def of_driven(
         differs = False
         if step.call and not (step.raised or "").startswith("NotImplementedError"):
             differs = not alike(step, one.answer)
-            answers = {number: one.answer if differs else step.answer}
+            answers = {number: with_handle(step, one.answer) if differs else step.answer}
         if (parts or differs) and not broken_before and "verdicts" not in step.data:
             yield number, Moment({}, [], left=True)
             return
@@ -170,6 +170,16 @@ def bare(call: str, told: Json) -> Json:
         given = call == "component_match" or told[where] is not None
         return [*told[:where], given, *told[where + 1 :]]
     return told
+
+
+def with_handle(step: Step, answer: Json) -> Json:
+    """The reference's answer with the cache's handle or receipt, where both gave one."""
+    where, theirs = GIVES.get(step.call), step.answer
+    if type(where) is not int or type(answer) is not list or type(theirs) is not list:
+        return answer
+    if where >= min(len(answer), len(theirs)) or answer[where] is None or theirs[where] is None:
+        return answer
+    return [*answer[:where], theirs[where], *answer[where + 1 :]]
 
 
 def full(told: Json) -> Json:

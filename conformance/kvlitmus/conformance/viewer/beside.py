@@ -11,7 +11,7 @@ from typing import Any
 
 from kvlitmus.conformance.beside.moments import moments_of
 from kvlitmus.conformance.viewer.page import NONE, Play
-from kvlitmus.conformance.viewer.plain import short, told
+from kvlitmus.conformance.viewer.plain import answered, short
 from kvlitmus.conformance.viewer.scenes import Beside, Drawn, Row, table
 
 ALIKE = "Reference and cache: the same is cached, and the same is free"
@@ -34,7 +34,10 @@ def beside(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dic
         for step, answer in moment.answers.items():
             one = steps[step - first]
             differs = answer != one.get("answer") or ("raised" in one and answer != {"raised": one["raised"]})
-            row = ["answer", told(answer) or "nothing", told(one.get("raised", one.get("answer"))) or "nothing"]
+            mine, theirs = (
+                answered(str(one.get("call")), two) for two in (answer, one.get("raised", one.get("answer")))
+            )
+            row = ["answer", mine or "nothing", theirs or "nothing"]
             found[step] = Beside(row[1], differs, drawn([tuple(row)] if differs else []))
         was = found.get(number, Beside())
         rows = [*(tuple(row.cells) for row in (was.table or NONE)["rows"]), *moment.parts]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from collections.abc import Iterator
 
 from kvlitmus.conformance.support.brief import runs
-from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.support.text import harmless, page_text
 from kvlitmus.conformance.tape.forms import Json
 
 LONGEST = 600
@@ -114,6 +116,23 @@ def _told(value: Json, depth: int) -> str:
     if "$" in value:
         return f"({value['$']}) {_told(value.get('of'), depth + 1)}"
     return ", ".join(f"{name} {_told(one, depth + 1)}" for name, one in value.items()) or "nothing"
+
+
+def answered(call: str, answer: Json) -> str:
+    """An answer, for one line: of a page store the pages by their names."""
+    if call == "store_get" and isinstance(answer, list):
+        return short(f"[{', '.join(map(page, answer))}]")
+    return told(answer)
+
+
+def page(value: Json) -> str:
+    """A page by the name that the suite gave it."""
+    if value is None:
+        return "a miss"
+    try:
+        return page_text(base64.b64decode(str(value), validate=True))
+    except (binascii.Error, ValueError):
+        return told(value)
 
 
 def text_of(call: str, args: Json, kwargs: Json) -> str:

@@ -14,7 +14,7 @@ from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.tape.calls import CALLS
 from kvlitmus.conformance.tape.changes import SEVERAL, changed
 from kvlitmus.conformance.tape.forms import FormError, Json
-from kvlitmus.conformance.viewer.plain import fields, items, raw, short, text_of, told
+from kvlitmus.conformance.viewer.plain import answered, fields, items, raw, short, text_of, told
 
 KINDS: Mapping[str, str] = {
     "free": "free",
@@ -182,7 +182,7 @@ def scenes(
             else "fresh",
             "begins": "text" in step,
             "op": op if type(op) is int else None,
-            "answer": told(answer) if name else "",
+            "answer": answered(name, answer) if name else "",
             "raised": raised,
             "expected": reference.answer,
             "unlike": reference.differs,
@@ -207,7 +207,8 @@ def told_beside(step: Mapping[str, Json]) -> Beside:
     """What the tape itself says of the reference."""
     if "expected" not in step:
         return Beside()
-    return Beside(told(step["expected"]), step["expected"] != step.get("answer"))
+    call = str(step.get("call", ""))
+    return Beside(answered(call, step["expected"]), step["expected"] != step.get("answer"))
 
 
 def seen(before: Json, told_now: Json) -> Json:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 
-from kvlitmus.conformance.support.text import page_text
 from kvlitmus.conformance.tape.forms import Json
-from kvlitmus.conformance.viewer.plain import items, part, short, told
+from kvlitmus.conformance.viewer.plain import items, page, part, short, told
 from kvlitmus.conformance.viewer.scenes import Call, Drawn, Job, Looks, Pool, Row, table
+
+LONG = 24
+"""Longer keys are cut short: the suite's differ where they begin."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,10 @@ class Stores:
 
     def draw(self, looks: Looks) -> tuple[list[Pool], list[Drawn], list[Job]]:
         """What is there now."""
-        rows = [Row(key, [key, one.put, one.stored, one.read]) for key, one in self.objects.items()]
+        rows = [
+            Row(key, [f"{key[:8]}…" if len(key) > LONG else key, one.put, one.stored, one.read])
+            for key, one in self.objects.items()
+        ]
         return [], [table("Keys", ["key", "put last", "answer", "read last"], rows)], []
 
     def _put(self, call: Call) -> None:
@@ -71,13 +74,3 @@ class Stores:
     def _clear(self, call: Call) -> None:
         for one in self.objects.values():
             one.put, one.stored = f"cleared, call {call.number}", ""
-
-
-def page(value: Json) -> str:
-    """A page by the name that the suite gave it."""
-    if value is None:
-        return "a miss"
-    try:
-        return page_text(base64.b64decode(str(value), validate=True))
-    except (binascii.Error, ValueError):
-        return told(value)
