@@ -167,6 +167,35 @@ def test_two_tapes_are_compared_by_the_command(tmp_path: Path, capsys: Capture) 
     assert f"{LAW}: B breaks {', '.join(first['breach']['rules'])}" in out and f"step {first['parting']['step']}" in out
 
 
+PARTS = """
+from kvlitmus.conformance.ports import PORTS, Config
+from kvlitmus.conformance.run.engine import MethodMask
+from kvlitmus.conformance.specimen import cache
+
+class Target:
+    profile = cache.target.profile
+    configs = (Config(page_size=4, pages=8),)
+
+    def make(self, config):
+        return MethodMask(cache.target.make(config), frozenset(PORTS["requests"]))
+
+target = Target()
+"""
+"""A cache whose requests are composed of its parts."""
+
+
+def test_a_record_is_like_the_cache_that_it_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("parts.py").write_text(PARTS)
+    words = ["--steps", "40", "--no-litmus", "--jobs", "1"]
+    assert main(["run", "parts.py", *words, "--record", "r.jsonl"]) == 0
+    assert main(["compare", "r.jsonl", "parts.py", *words]) == 0
+    out = capsys.readouterr().out
+    assert "exit 0: alike to their end in 1 of 1 items" in out and "not compared" not in out
+
+
 def test_a_file_that_is_no_tape_is_a_mistake_of_the_user(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "odd.jsonl").write_text('{"kind": "shopping list"}\n')
     assert main(["compare", str(tmp_path / "odd.jsonl"), "specimen"]) == 2

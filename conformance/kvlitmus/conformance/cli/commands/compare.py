@@ -18,10 +18,11 @@ from kvlitmus.conformance.generate.schedule import describe, draw, table
 from kvlitmus.conformance.history import again
 from kvlitmus.conformance.history.compare import FREEDOM, KINDS, LAW, Breach, Compared, compared
 from kvlitmus.conformance.history.likeness import Parting
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.report.progress import Progress
 from kvlitmus.conformance.report.style import Style, style_of
-from kvlitmus.conformance.run import plan
+from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.support import ending, files
 from kvlitmus.conformance.support.text import harmless
@@ -146,12 +147,18 @@ def taken_apart(file: str, folder: Path) -> Side:
                 name = record.item.name if record.item.kind == "tape" else recorder.name_of(record.item.id)
                 (folder / name).write_bytes(record.tape)
                 side.items.append(record.item)
-                header = record.plays[0][0]
-                side.ports[header.config.label] = side.ports.get(header.config.label, frozenset()) | header.ports
+                label = record.item.config.label
+                side.ports[label] = side.ports.get(label, frozenset()) | capabilities_of(record)
     except TapeError as error:
         raise UsageError(str(error)) from None
     side.configs = tuple(dict.fromkeys(one.config for one in side.items))
     return side
+
+
+def capabilities_of(record: again.Record) -> frozenset[str]:
+    """What a recorded cache can do, with what the suite composes of its ports, as a live one is asked."""
+    checker = engine.fresh_checker(again.Again(record), record.item.config, Options(), CurrentRun())
+    return checker.capabilities
 
 
 def pairs_of(sides: Sequence[Side], tape: Side | None, args: argparse.Namespace) -> Iterator[tuple[Item, Item]]:
