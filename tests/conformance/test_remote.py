@@ -111,6 +111,19 @@ def test_what_a_process_does_in_a_call_is_a_verdict(
         eventually(lambda: not strays())
 
 
+@pytest.mark.parametrize("kind", ["exits", "twice"])
+def test_what_goes_wrong_at_the_first_look_is_a_verdict_of_every_cache(kind: str) -> None:
+    """The next cache has a process of its own."""
+    target = load_target(resolve_target(program("rude.py", f"look-{kind}")))
+    for _ in range(2):
+        result = run_item(target, ITEM, OPTIONS)
+        assert not result.error
+        (finding,) = result.findings
+        assert finding.rules == [FAULTS[kind][0]] and re.search(
+            FAULTS[kind][1].replace("the call", "available.."), finding.detail
+        )
+
+
 def strays() -> list[Path]:
     """What ``leaves-a-child`` has left."""
     found = []

@@ -124,6 +124,9 @@ def main(kind: str) -> None:
             say({"made": True} if kind != "declines" else {"unsupported": "no\x1b[31m thanks"})
         else:
             calls += 1
+            if message["call"] == "available" and kind.startswith("look-"):
+                INSTEAD[kind.removeprefix("look-")]()
+                continue
             if message["call"] == "alloc" and calls > CALLS and kind in INSTEAD:
                 INSTEAD[kind]()
                 continue

@@ -69,6 +69,7 @@ class RemoteTarget:
         """A fresh cache; raises :class:`Unsupported`, and :class:`RemoteFault` where the process fails at it."""
         if self._alive and not self._idle:
             gc.collect(1 if len(self._alive) < MANY else 2)  # costs less than to start a process
+        self._idle[:] = [line for line in self._idle if line.open]  # the process of another cache may have ended
         line = self._idle.pop() if self._idle else self._started()[0]
         answer = line.ask({"make": to_json(config)})
         if "made" in answer:
