@@ -142,9 +142,13 @@ def test_every_play_of_an_item_is_compared(tmp_path: Path) -> None:
     plays = [(header, steps[: len(steps) // 2]), (header, steps)]
     record = again.Record(item, plays)
     whole = compared(record, again.Record(item, plays[::-1]), OPTIONS)
-    assert (whole.parting, whole.plays, whole.of_plays) == (None, 2, 2)
-    less = compared(record, again.Record(item, plays[1:]), OPTIONS)
-    assert (less.plays, less.of_plays) == (1, 2)
+    assert (whole.parting, whole.plays, whole.steps) == (None, 2, whole.of)
+    for one, other in ((record, again.Record(item, plays[1:])), (again.Record(item, plays[1:]), record)):
+        less = compared(one, other, OPTIONS)  # nothing of the other is as short
+        assert less.parting is not None and (less.parting.what, less.plays) == ("end", 2)
+    twice = again.Record(item, [plays[1], plays[1]])
+    once = compared(twice, again.Record(item, plays[1:]), OPTIONS)
+    assert (once.parting, once.plays) == (None, 2)
 
 
 def tape(path: Path, target: Any, items: list[Item]) -> str:

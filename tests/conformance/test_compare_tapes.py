@@ -135,7 +135,7 @@ def test_two_tapes_without_items_are_compared_play_by_play(write: Write, tmp_pat
     a, same = write(specimen, *items), write(specimen, *items)
     assert main(["compare", a, same, "--color", "never"]) == 0
     told = capsys.readouterr().out
-    assert "compared: 2 of 2 plays" in told and "alike to their end in 2 of 2 items" in told
+    assert "compared: 2 of 2 items in 2 plays" in told and "alike to their end in 2 of 2 items" in told
     b = write(all_mutants()["page-number-as-slot"].target, *items)
     assert main(["compare", a, b, "--color", "never"]) == 1
     assert f"{LAW}: B breaks POOL-02" in capsys.readouterr().out

@@ -64,14 +64,13 @@ class Compared:
     ``kind``: one of :data:`KINDS`.  ``breach``: of a difference in law.  ``fields``: of a legal choice, the fields of
     the profile; ``freedom``: of a freedom, which.  ``both``: rules that both break before they part; of plays that are
     alike, rules by which both end.  ``later``: where they part again after they were together.  ``steps`` of ``of``
-    steps, and ``plays`` of ``of_plays`` were compared; ``apart``: why not all.
+    steps were compared, in ``plays`` plays; ``apart``: why not all.
     """
 
     item: str
     steps: int = 0
     of: int = 0
     plays: int = 1
-    of_plays: int = 1
     parting: likeness.Parting | None = None
     kind: str = ""
     breach: Breach | None = None
@@ -178,9 +177,8 @@ def compared(
     outcome = Compared(
         item=a.item.id,
         steps=sum(found.steps for _, found in pairs),
-        of=sum(max((one.number for one in steps), default=0) for _, steps in a.plays),
+        of=sum(max((one.number for one in steps), default=0) for (_, steps), _ in pairs),
         plays=len(pairs),
-        of_plays=max(len(a.plays), len(b.plays)),
         apart=next((found.apart for _, found in pairs if found.apart), ""),
     )
     partings = [one for _, found in pairs for one in found.partings if not (cut and one.what == "end")]
@@ -201,19 +199,25 @@ def compared(
 
 
 def paired(a: Sequence[Plays], b: Sequence[Plays]) -> Iterator[tuple[Plays, Likeness]]:
-    """Each play of the first with the play of the second that goes on longest alike."""
+    """Each play of the first with the play of the second that goes on longest alike.
+
+    Of plays that are the same a record keeps one, so one may answer for several.
+    """
     left = list(b)
     for play in a:
         best: tuple[Likeness, Plays] | None = None
-        for other in left:
+        for other in sorted(b, key=lambda one: all(one is not waiting for waiting in left)):
             found = likeness.likeness(play, other)
             if best is None or found.alike > best[0].alike:
                 best = found, other
             if not found.partings:
                 break
         if best is not None:
-            left.remove(best[1])
+            left = [one for one in left if one is not best[1]]
             yield play, best[0]
+    for other in left:
+        found = max((likeness.likeness(play, other) for play in a), key=lambda one: one.alike)
+        yield other, found
 
 
 Found = tuple[Finding | None, str, int]

@@ -112,11 +112,15 @@ class Found:
         return [one for one in self.outcomes if one.parting is not None]
 
     @property
-    def counted(self) -> dict[str, tuple[int, int]]:
-        """How many plays and steps of those items were compared, and how many they have."""
+    def counted(self) -> dict[str, int]:
+        """How many items and steps were compared, in how many plays, and how many there are of the first cache."""
+        done = self.outcomes
         return {
-            "plays": (sum(one.plays for one in self.outcomes), sum(one.of_plays for one in self.outcomes)),
-            "steps": (sum(one.steps for one in self.outcomes), sum(one.of for one in self.outcomes)),
+            "items": len(done),
+            "of_items": len(done) + len(self.declined) + len(self.failed),
+            "plays": sum(one.plays for one in done),
+            "steps": sum(one.steps for one in done),
+            "of_steps": sum(one.of for one in done),
         }
 
     @property
@@ -361,7 +365,9 @@ def told(found: Found, style: Style) -> Iterator[str]:
         apart = [one for one in found.parted if one.apart == why]
         rest = sum(one.of - one.steps for one in apart)
         yield from style.wrap(f"{rest:,} steps of {len(apart)} items: {why}", "      ", "  not compared ")
-    yield "compared: " + ", ".join(f"{some:,} of {all_:,} {what}" for what, (some, all_) in found.counted.items())
+    yield ("compared: {items:,} of {of_items:,} items in {plays:,} plays, {steps:,} of {of_steps:,} steps").format_map(
+        found.counted
+    )
     alike, parted = len(found.outcomes) - len(found.parted), len(found.parted)
     kinds = [f"{sum(one.kind == kind for one in found.parted)} by {kind}" for kind in KINDS]
     by = ", ".join(text for text in kinds if not text.startswith("0 "))
@@ -414,7 +420,7 @@ def write(file: str, sides: Sequence[Side], found: Found) -> None:
         "b": {"target": sides[1].name, "profile": describe(sides[1].profile)},
         "exit_code": found.exit_code,
         "items": len(found.outcomes),
-        "compared": {what: {"compared": some, "of": all_} for what, (some, all_) in found.counted.items()},
+        "compared": found.counted,
         "alike": len(found.outcomes) - len(found.parted),
         "not_compared": found.declined,
         "failed": found.failed,
