@@ -74,12 +74,11 @@ def test_a_tape_of_any_cache_is_judged_wholly_from_its_steps(config: Config, tmp
 
 
 @pytest.mark.parametrize(
-    ("id", "seed"),
-    [("added-is-told-twice", 0), ("component-recovery-frees-twice", 0)],
+    "id", ["demotion-takes-both-copies", "demoted-is-worth-nothing", "component-recovery-frees-twice"]
 )
-def test_what_a_run_finds_a_tape_without_its_schedule_shows(id: str, seed: int, tmp_path: Path) -> None:
+def test_what_a_run_finds_a_tape_without_its_schedule_shows(id: str, tmp_path: Path) -> None:
     mutant = all_mutants()[id]
-    result, (play, *_) = played(mutant.target, mutant.configs[0], seed, 120)
+    result, (play, *_) = played(mutant.target, mutant.configs[0], ops=120)
     found = check(written(tmp_path, play)).outcome.findings
     assert [one.finding.rules for one in found] == [one.rules for one in result.findings] != []
 

@@ -84,9 +84,7 @@ def group(trace: TraceState, calls: Sequence[Call]) -> None:
     waiting = trace.playback.waiting
     waiting.clear()
     waiting.extend(calls)
-    if checker.blind:
-        mixed_group(trace, inner, calls[-1] if ended else None)
-    elif inner and all(call.method == "free" for call in inner):
+    if inner and all(call.method == "free" for call in inner):
         freed: list[int] = []
         for call in inner:
             trace.call = call

@@ -52,7 +52,7 @@ class TraceChecker(TraceState):
         if call.lacking:
             self.loses_sight(f"nobody looked at {min(call.lacking)} after it")
         waiting = [call]
-        if call.method == "free_group_begin":
+        if call.method == "free_group_begin" and not self.checker.blind:
             waiting = self.group(call, following)
         elif call.method == "ranks_ask":
             waiting += islice(following, families.asked_together(self, call) - 1)
@@ -79,7 +79,7 @@ class TraceChecker(TraceState):
         self.outcome.judged += len(waiting) if not blind else self.checker.evaluations > evaluations
         self.outcome.partly += blind and self.checker.evaluations > evaluations
         self.checker.forget_calls(self.window)
-        if call.method == "free_group_begin" and waiting[-1].method != "free_group_end":
+        if call.method == "free_group_begin" and not blind and waiting[-1].method != "free_group_end":
             self.outcome.stopped = f"line {call.line}: the trace ends within the free group that begins here"
             return False
         return True

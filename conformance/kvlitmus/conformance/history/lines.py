@@ -54,9 +54,9 @@ Seen = Mapping[str, Sequence[object]]
 class Header:
     """How the cache was made, which ports it has, and how it looked when it was fresh.
 
-    ``looks``: what is observed after each call.  ``unjudged``: ports that it has and that can't be judged.  ``begins``:
-    whether it was ``fresh``.  ``without``: the calls that the tape lacks.  ``complete``: whether it has the looks that
-    it takes to know what calls do.
+    ``looks``: what is observed after each call.  ``unjudged``: ports that it has and that can't be judged;
+    ``methods``: its calls that make up no port.  ``begins``: whether it was ``fresh``.  ``without``: the calls that the
+    tape lacks.  ``complete``: whether it has the looks that it takes to know what calls do.
     """
 
     config: Config
@@ -67,6 +67,7 @@ class Header:
     cache: str
     looks: frozenset[str]
     first: Seen
+    methods: tuple[str, ...]
     complete: bool
     begins: str
     without: tuple[str, ...]
@@ -162,7 +163,9 @@ class Reader:
                     self.tape.odd(f"the port {port!r} among the ports, since {look!r} is looked at", sorted(said.ports))
         elif found is not None:
             self._waiting.append(found)
-        if first or not said.ports & {"pool", "sparse"}:  # some looks are made after calls alone
+        if (
+            first or said.begins != "fresh" or not said.ports & {"pool", "sparse"}
+        ):  # some looks are made after calls alone
             looks |= {look_of(key)[0] for one in self.ahead() for key in one.looks} & LOOKS
         looks, self._last = {one for one in looks if not CALLS[one].parameters}, first
         unseen = {
@@ -183,6 +186,7 @@ class Reader:
             cache=harmless(said.cache or said.target),
             looks=frozenset(looks),
             first=first,
+            methods=tuple([one for one in said.methods if one in JUDGED]),
             complete=complete,
             begins=said.begins,
             without=said.without,

@@ -28,7 +28,7 @@ from kvlitmus.spec.law.facts import INPUTS, UNKNOWN
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.hash_calls import HashLedger
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen
-from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
 from kvlitmus.spec.words.names import NO_NAME, Names
 from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, Unit, pages_of
 
@@ -95,9 +95,8 @@ class Playback(Answers):
         self._kept: dict[str, object] = {}
         self._looked: Counter[str] = Counter()
         self._call: Call
-        for port in header.ports:
-            for method in PORTS[port]:
-                setattr(self, method, partial(self._look if method in LOOKS else self._answer, method))
+        for method in (*header.methods, *[one for port in header.ports for one in PORTS[port]]):
+            setattr(self, method, partial(self._look if method in LOOKS else self._answer, method))
 
     def _look(self, method: str, *args: Any) -> Any:
         """What was seen after the last call."""
@@ -203,9 +202,10 @@ class RecordedChecker(Checker):
         depth: int,
         muted: frozenset[str],
         found: Callable[[Violation], bool],
+        blind: bool = False,
     ) -> None:
         self.contents = header.contents
-        self.grouped = self.blind = False
+        self.grouped, self.blind = False, blind
         self.without = header.without
         self.vanished_last = False
         self.evaluations = 0
@@ -215,6 +215,11 @@ class RecordedChecker(Checker):
         self.playback = playback
         self.prefixes = RecordedNames()
         super().__init__(playback, header.config, header.profile, depth=depth, muted=muted, names=self.prefixes)
+        self.every = self.capabilities
+        if header.begins != "fresh" or "free_group_begin" in header.without:
+            self.grouped = "group" in self.every  # perhaps
+        if header.without:
+            self.before = certain.unseen_by(self.observer)
 
     def offered(self) -> frozenset[str]:
         """The capabilities of what was recorded: nobody asked this cache for the requests that a checker composes."""
@@ -294,7 +299,10 @@ class RecordedChecker(Checker):
 
     def glimpsed(self) -> Seen:
         """What was seen, if not all was looked at."""
-        looked = {one: self.look(one) for one in certain.READ_BY if one in self.playback.seen}
+        if self.grouped:
+            return certain.unseen_by(self.observer)
+        shown = [one for one in certain.READ_BY if one in self.playback.seen and hasattr(self.playback, one)]
+        looked = {one: self.look(one) for one in shown}
         for one in certain.COUNTS & looked.keys():
             looked[one] = self.count(looked[one], f"what {one}() counts")
         with self.reading("a snapshot of the promised form"):
@@ -302,7 +310,7 @@ class RecordedChecker(Checker):
 
     def blinded(self) -> None:
         """From now on nothing is known but what is seen."""
-        self.blind, self.every = True, self.capabilities
+        self.blind = True
         self.before = certain.unseen_by(self.observer)
 
     def expect(self, call: Any, answer: Any) -> State:
@@ -317,7 +325,8 @@ class RecordedChecker(Checker):
 
     def sees_again(self) -> None:
         """From now on all is known: the cache is empty, and nobody owns anything."""
-        self.blind, self.capabilities = False, self.every
+        self.blind, self.grouped, self.capabilities = False, False, self.every
+        self.state = empty_state()._replace(told=EventMirror() if self.has_events else None)
         self.forget()
 
     def step(self, call: Any, answer: Any) -> None:

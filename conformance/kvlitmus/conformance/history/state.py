@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from kvlitmus.conformance.checker.calls.prefix.hashing import Answered
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.history.answers import NotRecorded
 from kvlitmus.conformance.history.contract import Breach
 from kvlitmus.conformance.history.lines import Call, Reader, call_text
 from kvlitmus.conformance.history.places import Places
@@ -103,16 +105,19 @@ class TraceState:
         self.places = Places()
         self.hashed: deque[Answered] = deque(maxlen=8)
         self.detached = self.ticked = False
+        self.outcome.lacking = harmless(header.lacking)
+        make = partial(
+            RecordedChecker, self.playback, header, depth=min(depth, header.depth), muted=muted, found=self.found
+        )
         try:
-            self.checker = RecordedChecker(
-                self.playback, header, depth=min(depth, header.depth), muted=muted, found=self.found
-            )
-            if header.lacking:
-                self.outcome.lacking = harmless(header.lacking)
-                self.checker.blinded()
+            try:
+                self.checker = make(blind=bool(header.lacking))
+            except NotRecorded as error:
+                self.outcome.lacking = harmless(error)
+                self.checker = make(blind=True)
         except Violation as violation:
             raise TapeError(file, FRESH, "what a fresh cache shows, in the promised form", violation.detail) from None
-        if not header.lacking:
+        if not self.checker.blind:
             self.check_fresh()
 
     def check_fresh(self) -> None:

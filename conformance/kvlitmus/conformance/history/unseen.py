@@ -20,9 +20,7 @@ from kvlitmus.conformance.history.places import Places
 if TYPE_CHECKING:
     from kvlitmus.conformance.history.state import TraceState
 
-UNDERSTOOD = frozenset(
-    {"alloc", "free", "alloc_extend", "alloc_decode", "free_group_begin", "match", "insert", "evict"}
-) | {
+UNDERSTOOD = frozenset({"alloc", "free", "alloc_extend", "alloc_decode", "match", "insert", "evict"}) | {
     *(
         "begin",
         "publish",
@@ -41,6 +39,9 @@ UNDERSTOOD = frozenset(
 }
 """Calls that say all that there is to know of them."""
 
+GROUP = frozenset({"free_group_begin", "free_group_end"})
+"""Calls between which nobody knows what is free."""
+
 
 def act(trace: TraceState, calls: Sequence[Call]) -> None:
     """Judge a call, or a free group, where it isn't known what the cache has."""
@@ -49,6 +50,8 @@ def act(trace: TraceState, calls: Sequence[Call]) -> None:
         raise NotRecorded("a tape of such a cache can't be judged in part")
     trace.playback.waiting.clear()
     trace.playback.waiting.extend(calls)
+    if call.method in GROUP:
+        checker.grouped = call.method == "free_group_begin" or not GROUP.isdisjoint(trace.header.without)
     if call.method in UNDERSTOOD or (call.method == "tick" and trace.ticked):
         families.ACTIONS[call.method](trace, calls)
     elif call.method == "prefetch":
@@ -64,11 +67,12 @@ def glance(trace: TraceState, call: Call) -> None:
     """A call of which it isn't known what it does; after a reset of a flat cache all is known again."""
     checker = trace.checker
     checker.call(call_text(call), call.method)
-    if checker.config.components:
+    if call.method.startswith("component_"):
         checker.answered(None, snapshot.seen(checker, Nothing()))
         return
     checker.step(None, None)
-    again = trace.header.complete and not (trace.header.without or call.lacking or trace.header.config.tiered)
-    if call.method == "reset" and again:
+    header, late = trace.header, checker.has_events and checker.profile.event_delay
+    unknown = header.without or call.lacking or checker.store is not None or late or not header.complete
+    if call.method == "reset" and not unknown:
         trace.places = Places()
         checker.sees_again()

@@ -79,7 +79,7 @@ def evict(checker: Checker, n: int) -> int:
     reported = checker.count(checker.call(f"evict({n})", "evict", n), "the number of slots freed")
     checker.history[-1] += f" → {reported}"
     checker.step(Evict(Tokens(n)), reported)
-    if before.seen:
+    if before.seen and checker.before.seen:
         checker.victims.append(frozenset(before.cached.keys() - checker.before.cached.keys()))
     return reported
 

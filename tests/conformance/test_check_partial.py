@@ -1,0 +1,200 @@
+"""Tapes that don't tell all: no cache is accused of what isn't there, and what is there is still seen."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.adapters.reference import target as reference
+from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.history.checker import TraceChecker
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
+from kvlitmus.conformance.specimen import cache as specimen
+from kvlitmus.conformance.tape.changes import SEVERAL, Looks
+from kvlitmus.zoo import target_of
+from tests.conformance.support.recorder import check
+from tests.conformance.test_check_engines import played
+from tests.conformance.test_logged_tapes import PLANTED, Line, cached_twice, lines_of, written
+
+CONFIGS = {
+    "flat": Config(page_size=4),
+    "tiers": TIER_CONFIGS[0],
+    "write back": TIER_CONFIGS[3],
+    "through": Config(page_size=4, pages=20, host_pages=16),
+    "back": Config(page_size=4, pages=20, host_pages=16, write="write_back"),
+    "components": Config(page_size=4, pages=16, components="kv+swa+state"),
+    "groups": Config(page_size=4, pages=20, components="groups", host_pages=24),
+    "blocks": Config(page_size=4, pages=24, components="blocks+state"),
+}
+
+CACHES = [
+    *[("specimen", config) for config in ("flat", "tiers", "write back", "components", "groups", "blocks")],
+    *[("reference", config) for config in ("flat", "tiers", "write back")],
+    *[(name, "flat") for name in ("both_ends", "dedup", "node_ends", "block_table")],
+    *[("eager_host", "through"), ("spill", "back")],
+    *[(name, "groups") for name in ("block_groups", "block_offload", "block_requests")],
+]
+"""Legal caches, and what they are tried as."""
+
+
+@cache
+def whole(name: str, config: str) -> list[Line]:
+    """A legal play, in which every look is told in full and every name is a text."""
+    own = {"specimen": specimen.target, "reference": reference.target}
+    result, plays = played(own[name] if name in own else target_of(name), CONFIGS[config], ops=60)
+    assert result.findings == []
+    return in_full(plays[0])
+
+
+def in_full(play: list[Line]) -> list[Line]:
+    """A play of which any line can be left out."""
+    looks, number = Looks(), 0
+    found = [play[0]]
+    for line in play[1:]:
+        number += "call" in line
+        seen = looks.read(line.get("looks", {}))
+        told = {key: one[0] if len(one) == 1 else {SEVERAL: one} for key, one in seen.items()}
+        if "raised" not in line and not strange(line.get("args")):
+            found.append(named({**line, "looks": told} if seen else line))
+            found[-1].update({"answer": named(line["answer"], number)} if "answer" in line else {})
+    return found
+
+
+def strange(told: Any) -> bool:
+    """Whether there are tokens that no cache need take: no engine asks for them."""
+    if isinstance(told, dict):
+        return any(type(one) is int and one < 0 for one in told.get("tokens", ()))
+    return isinstance(told, list) and any(map(strange, told))
+
+
+def named(told: Any, own: int = 0) -> Any:
+    """The same with texts in the place of what steps gave: their numbers mean nothing when lines are gone.
+
+    ``own``: the number of the step in whose answer they stand.
+    """
+    if isinstance(told, list):
+        return [named(one, own) for one in told]
+    if isinstance(told, dict) and "@" in told:
+        return f"given by {own or (told['@'][0] if isinstance(told['@'], list) else told['@'])}"
+    return {key: named(one, own) for key, one in told.items()} if isinstance(told, dict) else told
+
+
+def cut(play: list[Line], chance: random.Random) -> list[Line]:
+    """A play that begins in the middle, and may end before its end."""
+    at = chance.randrange(1, len(play) - 1)
+    first = [{"looks": play[at].get("looks", {})}] * bool(play[at].get("looks") and chance.random() < 0.7)
+    end = chance.choice([len(play), chance.randrange(at + 1, len(play) + 1)])
+    return [{**play[0], "begins": "middle"}, *first, *play[at + 1 : end]]
+
+
+def blinking(play: list[Line], chance: random.Random) -> list[Line]:
+    """A play of which some looks are left out."""
+    part = chance.choice([0.05, 0.3, 0.8])
+    keys = sorted({key for line in play for key in line.get("looks", ())})
+    never = {key for key in keys if chance.random() < 0.1}
+
+    def seen(line: Line) -> Line:
+        looks = {key: one for key, one in line.get("looks", {}).items() if key not in never and chance.random() >= part}
+        return {key: one for key, one in {**line, "looks": looks}.items() if key != "looks" or one}
+
+    return [play[0], *[line for line in map(seen, play[1:]) if line]]
+
+
+def deaf(play: list[Line], chance: random.Random) -> list[Line]:
+    """A play that lacks all calls of one kind, or of two."""
+    calls = sorted({line["call"] for line in play if "call" in line})
+    lacking = chance.sample(calls, min(len(calls), chance.choice([1, 2])))
+    return [{**play[0], "without": lacking}, *[line for line in play[1:] if line.get("call") not in lacking]]
+
+
+WAYS = (cut, blinking, deaf, lambda play, chance: deaf(blinking(cut(play, chance), chance), chance))
+
+
+def judged(play: list[Line], folder: Path) -> TraceChecker:
+    """What is said of a play, all of it."""
+    return check(written(folder, play), keep_going=True)
+
+
+def silent(name: str, config: str, seeds: range, folder: Path) -> int:
+    """Nothing is said of what is left of a legal play; how often rules were evaluated."""
+    play, evaluated = whole(name, config), 0
+    for seed in seeds:
+        for way in WAYS:
+            part = way(play, random.Random(seed))
+            found = judged(part, folder)
+            outcome = found.outcome
+            said = [(one.finding.rules, one.line, one.finding.detail) for one in outcome.findings]
+            assert (said, outcome.misuse, outcome.error) == ([], [], ""), (seed, WAYS.index(way))
+            assert outcome.judged <= outcome.total
+            evaluated += found.checker.counted().total()
+    return evaluated
+
+
+@pytest.mark.parametrize(("name", "config"), CACHES)
+def test_nobody_is_accused_of_what_is_not_on_the_tape(name: str, config: str, tmp_path: Path) -> None:
+    assert silent(name, config, range(2), tmp_path) > 0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "config"), CACHES)
+def test_nobody_is_accused_however_much_is_missing(name: str, config: str, tmp_path: Path) -> None:
+    assert silent(name, config, range(2, 60), tmp_path) > 0
+
+
+# -- what is there is still seen ---------------------------------------------------------------
+
+FOUND = {plant: rules for plant, rules in PLANTED.items() if plant is not cached_twice}
+"""Faults that show in one call and the looks around it; that a place is cached twice may be the caller's doing."""
+
+
+@pytest.mark.parametrize("begins", ["fresh", "middle"])
+@pytest.mark.parametrize("plant", FOUND, ids=lambda one: one.__name__)
+def test_a_fault_in_a_part_of_a_released_engines_tape_is_found(
+    plant: Callable[[Line, list[Line]], bool], begins: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play = in_full(lines_of(FOUND[plant][0]))
+    del play[0]["item"]
+    at = len(play) // 4
+    if begins == "middle":
+        play = [{**play[0], "begins": begins}, {"looks": play[at]["looks"]}, *play[at + 1 :]]
+    else:
+        del play[at]["looks"]
+    legal = judged(play, tmp_path).outcome
+    assert legal.findings == [] == legal.misuse and legal.judged > len(play) / 3 and legal.partly > 0
+    start = 2 if begins == "middle" else at + 1
+    assert any(plant(line, play[:number]) for number, line in enumerate(play) if number >= start), "nowhere to plant it"
+    assert main(["check", str(written(tmp_path, play))]) == 1
+    assert "exit 1: a rule is violated" in capsys.readouterr().out
+
+
+def test_after_a_reset_of_a_flat_cache_all_is_known_again(tmp_path: Path) -> None:
+    """Whose pages an allocation takes is known only where all calls are; of the reset itself nothing is certain."""
+    header = {"kind": "kvlitmus tape", "format": 1, "config": {"page_size": 4, "pages": 8}, "begins": "middle"}
+    taken = {"call": "alloc", "args": [4], "answer": [4, 5, 6, 7]}
+    reset = {"call": "reset", "answer": None}
+    play: list[Line] = [{**header, "ports": ["pool", "reset"]}, taken, taken, reset, taken]
+    outcome = judged(play, tmp_path).outcome
+    assert (outcome.findings, outcome.partly, outcome.judged, outcome.total) == ([], 2, 3, 4)
+    outcome = judged([*play, taken], tmp_path).outcome
+    assert [(one.line, one.finding.rules[0]) for one in outcome.findings] == [(6, "POOL-04")]
+
+
+def test_what_is_lacking_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    play = whole("specimen", "flat")
+    for header, why in (
+        ({"begins": "middle"}, "the tape begins in the middle"),
+        ({"without": ["match"]}, "the tape lacks calls of match"),
+    ):
+        part = [{**play[0], **header}, *[line for line in play[1:] if line.get("call") != "match"]]
+        assert main(["check", str(written(tmp_path, part)), "--color", "never"]) == 4
+        shown = capsys.readouterr().out
+        assert why in shown and " by what is certain, up to line " in shown
+        assert "exit 4: what could be judged holds, but the trace doesn't tell all" in shown
+    assert main(["check", str(written(tmp_path, [{**play[0], "begins": "late"}, *play[1:]]))]) == 2
+    assert "line 1: expected begins to be one of fresh, middle, got 'late'" in capsys.readouterr().err
