@@ -212,7 +212,7 @@ def test_a_command_is_words_and_no_shell_reads_them(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "my cache"
     script.write_text("#!/bin/sh\n")
-    with pytest.raises(UnknownTarget, match=r"\./my cache: is no program, one that can be executed"):
+    with pytest.raises(UnknownTarget, match=r"\./my cache: it can.t be executed"):
         resolve_target("exec:'./my cache'")
     script.chmod(0o755)
     assert resolve_target("exec:'./my cache' '$HOME' ;").command == (str(script), "$HOME", ";")

@@ -274,13 +274,16 @@ def _ref_of_file(name: str, file: Path, attribute: str, python: str) -> TargetRe
 def _ref_of_program(name: str, python: str) -> TargetRef:
     """The target that is a program: behind ``exec:`` stand words, with quotes as in a shell."""
     try:
-        program, *arguments = shlex.split(name.removeprefix(EXEC))
+        words, why = shlex.split(name.removeprefix(EXEC)), ""
     except ValueError as error:
-        raise UnknownTarget(f"expected exec:program and its arguments (got {harmless(name, 200)}: {error})") from None
+        words, why = [], f": {error}"
+    if not words:
+        raise UnknownTarget(f"expected exec:program and its arguments, got {harmless(name, 200)}{why}")
+    program, *arguments = words
     found = shutil.which(program)
     if found is None:
-        why = "is no program" if Path(program).exists() else "there is no such program"
-        raise UnknownTarget(f"{harmless(program, 200)}: {why}, one that can be executed")
+        why = "it can't be executed" if Path(program).exists() else "there is no such program (from here)"
+        raise UnknownTarget(f"{harmless(program, 200)}: {why}")
     return replace(_ref(name, REMOTE, "RemoteTarget", python), command=(str(Path(found).absolute()), *arguments))
 
 

@@ -90,12 +90,12 @@ def main(args: argparse.Namespace) -> int:
         for line in headed(sides, len(pairs), style):
             print(line, flush=True)
         found = Found()
-        code = played(sides, pairs, args, style, found)
+        found.ended = played(sides, pairs, args, style, found)
     for line in told(found, style):
         print(line)
     if args.json:
         write(args.json, sides, found)
-    return code or found.exit_code
+    return found.exit_code
 
 
 @dataclass(slots=True)
@@ -105,6 +105,8 @@ class Found:
     outcomes: list[Compared] = field(default_factory=list)
     declined: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    ended: int = 0
+    """The exit code of what was interrupted."""
 
     @property
     def parted(self) -> list[Compared]:
@@ -125,7 +127,9 @@ class Found:
 
     @property
     def exit_code(self) -> int:
-        """1 before 3 before 4."""
+        """What was interrupted before 1 before 3 before 4."""
+        if self.ended:
+            return self.ended
         if self.parted:
             return 1
         return 3 if self.failed else 4 if not self.outcomes else 0

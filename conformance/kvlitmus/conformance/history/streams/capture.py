@@ -42,7 +42,7 @@ END = -1
 JSON_START = (b"", b"{", b"[")
 """How JSON Lines begin, but for white space."""
 
-NEEDS = "msgpack, which isn't installed: pip install 'kvlitmus[events]' (JSON Lines need nothing)"
+NEEDS = "if it is msgpack, install what reads it: pip install 'kvlitmus[events]'"
 
 
 class StreamError(Exception):
@@ -185,7 +185,7 @@ class Capture:
         try:
             import msgpack
         except ImportError:
-            raise StreamError(self.file, "", "JSON Lines, or msgpack installed", f"msgpack; {NEEDS}") from None
+            raise StreamError(self.file, "", "JSON Lines", f"something else; {NEEDS}") from None
         self.unit = "message"
         counted = Counted(stream)
         unpacker = msgpack.Unpacker(counted, raw=False, strict_map_key=False, max_buffer_size=MAX_BATCH)
