@@ -60,6 +60,7 @@ class Progress:
         self.done = self.steps = 0
         self.drawn = False
         self.name, self.began = "", 0.0
+        self.parts, self.most = 0, 0.0
         self.seen: set[str] = set()
 
     def add(self, result: ItemResult) -> None:
@@ -79,6 +80,12 @@ class Progress:
                 f"  {self.style.paint(self.style.symbol('warn'), 'yellow')} {result.item}: {harmless(result.error)}"
             )
         self.tick()
+
+    def part(self, result: ItemResult) -> ItemResult:
+        """One more of such is done."""
+        self.parts += 1
+        self.tick()
+        return result
 
     def add_sum(self, items: int, steps: int) -> None:
         """So many more items are done, of which nothing is to be told."""
@@ -101,9 +108,9 @@ class Progress:
             self.stream.write(text + "\n")
         self.stream.flush()
 
-    def stage(self, name: str) -> None:
-        """From now on it is something else that takes time."""
-        self.name = name
+    def stage(self, name: str, most: float) -> None:
+        """From now on it is something else that takes time, and no more than so many seconds."""
+        self.name, self.most = name, most
         self.began = self.clock()
         self.shown = 0.0 if self.style.live else self.began
         self.tick()
@@ -111,7 +118,9 @@ class Progress:
     def text(self, now: float) -> str:
         """Where things stand."""
         if self.name:
-            return f"  {self.name} counterexamples  {now - self.began:.1f} s"
+            return (
+                f"  {self.name} counterexamples: {self.parts} done, {now - self.began:.0f} s (at most {self.most:.0f})"
+            )
         spent = max(now - self.started, 1e-9)
         parts = [
             f"{self.done}/{self.items} items",

@@ -255,13 +255,14 @@ def play(
         plain = replace(options, shrink_trials=0, reruns=0 if first else options.reruns)
         player.collect(run, items, plain, progress)
         if any(result.findings for result in run.results) and not run.scope.changed:
-            progress.stage("shrinking")
+            total = FIRST_SECONDS if first else TOTAL
+            progress.stage("shrinking", total)
             return minimise(
                 run.results,
-                lambda again, how: player.again(again, how, progress),
+                lambda again, how: map(progress.part, player.again(again, how, progress)),
                 options,
                 jobs=player.jobs,
-                total=FIRST_SECONDS if first else TOTAL,
+                total=total,
             )
     except KeyboardInterrupt:
         run.scope = replace(run.scope, partial=True)
