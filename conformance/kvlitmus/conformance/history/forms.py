@@ -32,9 +32,6 @@ JUDGED = (*dict.fromkeys(method for port in PORTS if port in JUDGED_PORTS for me
 HARMLESS = frozenset({"store_get_into", "raw_array", "shares_free_list", "poke"})
 """Calls that can't be judged, and change nothing."""
 
-NAMES = ("rid", "handle", "receipt", "copy", "fetch", "write")
-"""What is a name: a text, a whole number, or what a step gave."""
-
 OPTIONAL: Mapping[str, object] = {
     "protected": 0,
     "priority": 0,
@@ -131,7 +128,7 @@ def value_of(method: str, name: str, told: Json, read: Any, operands: Operands) 
         return conversation(told, operands)
     if type(told) is dict and "lent" in told:
         return None
-    if name in NAMES:
+    if name == "rid" or name in CALLS[method].takes:
         named = type(told) is dict and ("@" in told or told.get("$") == "object")  # the latter is told by a look
         value = operands.meant(cast("dict[str, Json]", told)) if named else told
         if type(value) not in (str, int, Thing) and not (value is None and name == "handle" and method != "lock"):

@@ -13,6 +13,7 @@ from typing import TypeAlias, cast
 
 from kvlitmus.conformance.tape.calls import CALLS, FILLED, LENT, OTHER
 from kvlitmus.conformance.tape.forms import FormError, Json
+from kvlitmus.conformance.tape.operands import GIVES
 
 Plain: TypeAlias = object
 """What is compared: JSON, with names in it, and mappings by prefix."""
@@ -39,7 +40,6 @@ UNNAMED = frozenset({OTHER, "raw_array", "lock", "component_unlock", "shares_fre
 VIEWS = frozenset({"view", "tiers"})
 ENTRIES = frozenset({"component_entries", "component_host_entries"})
 FREE = frozenset({"component_free_places", "component_free_host"})
-HANDLES = frozenset({"handle", "receipt", "fetch", "write"})
 
 
 class Prefixes:
@@ -248,7 +248,7 @@ class Names:
         return {name: None if name in lent else self._argument(method, name, one, given) for name, one in given.items()}
 
     def _argument(self, method: str, name: str, told: Json, given: Mapping[str, Json]) -> Plain:
-        if name in HANDLES or (name == "copy" and method == "component_copied"):
+        if not method.startswith("raw_") and method in CALLS and name in CALLS[method].takes:
             return None
         if method == "raw_array" and name == "values":
             return many(told)
@@ -329,7 +329,7 @@ class Names:
             ("component_prefetch_commit", 1),
         ):
             return self._each(told, lambda _, one: many(one))
-        if at == 0 and method in RECEIPTS:
+        if at == 0 == GIVES.get(method):
             return told is not None
         return None if (method, at) == ("component_match", 2) else told
 
@@ -401,18 +401,6 @@ PAIRED = frozenset(
     | {("component_load", 2)}
 )
 """Parts of answers that say places by where they end."""
-
-RECEIPTS = frozenset(
-    {
-        "component_lock",
-        "component_start",
-        "component_prefetch",
-        "component_back_up",
-        "component_load",
-        "component_write",
-    }
-)
-"""Calls of components whose answer begins with a receipt, or nothing."""
 
 
 def many(told: Json) -> Plain:

@@ -64,7 +64,10 @@ class Lent(NamedTuple):
 
 
 class Call:
-    """The forms of one call."""
+    """The forms of one call.
+
+    ``takes``: its parameters that are something which a step before has given: a handle, a receipt, an array.
+    """
 
     def __init__(self, function: Callable[..., object]) -> None:
         hints = get_type_hints(function)
@@ -74,6 +77,8 @@ class Call:
         self.optional: dict[str, object] = {
             one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty
         }
+        names = [one.name for one in parameters]
+        self.takes = frozenset([names[at] for at in TAKES.get(self.method, ()) if at < len(names)])
         self.answer = form_of(hints["return"])
         self.turns: tuple[Form, ...] = tuple(map(form_of, get_args(hints["return"]))) if self.method == TURNS else ()
 
