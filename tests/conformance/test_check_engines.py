@@ -73,6 +73,14 @@ def test_a_tape_of_any_cache_is_judged_wholly_from_its_steps(config: Config, tmp
     assert not {id for id in lost if not expected[id] - counted[id] <= 2}, lost
 
 
+def test_an_engine_may_attach_several_storages(tmp_path: Path) -> None:
+    """What the first one has the second has not: what is put there is owed to each."""
+    result, (play, *_) = played(target, TIER_CONFIGS[0], 2, 200)
+    attached = [line["args"][0].get("of", 0) for line in play if line.get("call") == "attach"]
+    outcome = check(written(tmp_path, play)).outcome
+    assert {0, 1} == {*attached} and result.findings == [] == outcome.findings and outcome.judged == outcome.total > 250
+
+
 @pytest.mark.parametrize(
     "id", ["demotion-takes-both-copies", "demoted-is-worth-nothing", "component-recovery-frees-twice"]
 )

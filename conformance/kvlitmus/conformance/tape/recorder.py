@@ -159,6 +159,7 @@ class Recorder:
         self._watched: list[tuple[int, list[Any], list[Any]]] = []
         self._late: list[tuple[Line, Turning | Asked]] = []
         self._did: list[Json] = []
+        self._storages: list[Any] = []
         self._steps: list[Line] = [{}]
         for name in methods:
             setattr(self, name, partial(self._look if name in LOOKS else self._call, name))
@@ -211,6 +212,8 @@ class Recorder:
         lent_args = list(args)
         if name in LENT:
             lent_args[LENT[name]] = lent(args[LENT[name]], DOING[name], self._noted)
+            if which := self._which(args[LENT[name]], name):
+                given[LENT[name]] = {"lent": name, "of": which}
         buffers = [bytes(one) for one in args[FILLED[name]]] if name in FILLED else []
         self._steps.append(step)
         if self._begun is not None:
@@ -234,6 +237,13 @@ class Recorder:
             self._answers.append(answer)
         self._watch(number, answer)
         return answer
+
+    def _which(self, thing: Any, name: str) -> int:
+        """Which one of those it is that were lent by such a call, from 0 on; only storage is lent again."""
+        known = self._storages if name == "attach" else [thing]
+        if not any(thing is one for one in known):
+            known.append(thing)
+        return next(at for at, one in enumerate(known) if one is thing)
 
     def _answered(self, name: str, step: Line, answer: Any) -> Any:
         if name == TURNS and isinstance(answer, Generator):

@@ -464,7 +464,7 @@ examples:
 exit codes:
   0 every rule that applies holds            1 a rule is violated, or the engine broke the contract
   2 wrong usage, or a line that is no call   3 the trace contradicts itself, or upsets the judge
-  4 what there is holds, but the file breaks off, has gaps, or has nothing to judge
+  4 what there is holds, but the file breaks off, has gaps, doesn't tell all, or has nothing to judge
   130 interrupted"""
 
 
@@ -473,7 +473,7 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="a recorded trace (JSON Lines, also with gzip), or a captured stream of KV events; - for stdin",
+        help="a tape (JSON Lines, also with gzip or xz), or a captured stream of KV events; - for stdin",
     )
     add_chosen(parser)
     add_depth(parser, "look no deeper than this (default: as deep as was recorded)")
