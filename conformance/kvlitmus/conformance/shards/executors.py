@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+from kvlitmus.conformance.isolation.parent import die_with_parent
 from kvlitmus.conformance.support.text import harmless
 
 P = ParamSpec("P")
@@ -102,12 +103,18 @@ def ended(code: int | None) -> str:
 
 
 def answer(pipe: Connection, function: Callable[[], Any]) -> None:
-    """Call a function in this process and send what it returns or raises.  Ctrl-C is the business of the other end."""
+    """Call a function in this process and send what it returns or raises.  Ctrl-C is the business of the other end.
+
+    When that is killed, this process is too, with all that it has started.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
     try:
-        pipe.send((function(), None))
+        came: Any = (function(), None)
     except Exception as error:  # noqa: BLE001 - it is raised again at the other end
-        pipe.send((None, error))
+        came = (None, error)
+    with suppress(BrokenPipeError):
+        pipe.send(came)
 
 
 class Ray:
