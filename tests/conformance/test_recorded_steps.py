@@ -117,6 +117,24 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
             again.judge(path)
 
 
+@pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.xz"])
+def test_of_a_record_that_breaks_off_what_stands_before_is_judged(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = [Item(kind="random", config=CONFIGS[0], seed=seed, ops=60) for seed in range(2)]
+    whole, _ = recorded(tmp_path, target, chosen)
+    data = whole.read_bytes() if name.endswith("xz") else lzma.decompress(whole.read_bytes())
+    path = tmp_path / name
+    path.write_bytes(data[: len(data) * 2 // 3])
+    assert main(["check", str(path)]) == 4
+    out = capsys.readouterr().out
+    assert re.search(r"the tape is torn: line \d+: .*; what stands before was judged", out)
+    assert int(re.findall(r"rules: 0 violated, (\d+) of", out)[0]) > 20
+    assert "the tape doesn't fit" in out.replace("\n  ", " ")
+    judged, total = re.findall(r"^steps: ([\d,]+) of ([\d,]+) judged$", out, re.MULTILINE)[0]
+    assert int(judged) > 30 and judged == total
+
+
 def test_a_run_records_its_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "specimen.jsonl.xz"
     asked = ["run", "specimen", "--config", "page_size=4,pages=32", "--steps", "500", "--rule", "POOL-12"]

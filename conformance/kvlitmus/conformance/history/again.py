@@ -7,6 +7,7 @@ that was not recorded, because a move has changed or the run ended before, ends 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.history.answers import Answers, NotRecorded, raised, same
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Finding, Item, Options
@@ -147,10 +150,11 @@ class Again:
         return sum(self._reached)
 
 
-def records(reader: TapeReader, *, others: bool = False) -> Iterator[Record]:
+def records(reader: TapeReader, *, others: bool = False, torn: bool = False) -> Iterator[Record]:
     """The items of a tape one by one; raises :class:`TapeError`.
 
-    ``others``: a play that names no item, of an engine for instance, is one by itself.
+    ``others``: a play that names no item, of an engine for instance, is one by itself.  ``torn``: a tape that breaks
+    off is one as far as it goes.
     """
 
     def played() -> Iterator[tuple[Item, tuple[Header, list[Step]]]]:
@@ -164,11 +168,15 @@ def records(reader: TapeReader, *, others: bool = False) -> Iterator[Record]:
                 if step.call and step.call not in CALLS:
                     raise TapeError(reader.file, step.line, "a call of the ports", repr(step.call))
             yield item, (header, kept)
-        if reader.torn is not None:
+        if reader.torn is not None and not torn:
             raise TapeError(reader.file, reader.torn[0], "a whole line", f"half a line: {reader.torn[1]}")
 
     for item, same_item in groupby(played(), lambda one: one[0]):
         yield Record(item, [play for _, play in same_item])
+
+
+MISFIT = re.compile("the adapter has this method, but it isn't implemented: ")
+"""How the suite says that a cache lacks what it was asked for; here it is the tape."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -177,10 +185,12 @@ class JudgedSteps:
 
     ``steps``: calls that were judged.  ``judged``, ``total``: of the tape's steps those that were made again, and all.
     ``broken``: rules, each with the first item that breaks it; ``findings``: what was found there.  ``evaluated``: how
-    often each rule was.  ``ended``: items that could not be judged to their end, each with the reason.
+    often each rule was.  ``ended``: items that could not be judged to their end, each with the reason.  ``torn``: where
+    and how the file breaks off.
     """
 
     header: Header
+    torn: str = ""
     items: int = 0
     steps: int = 0
     judged: int = 0
@@ -194,7 +204,10 @@ class JudgedSteps:
 def judge(path: Path) -> JudgedSteps:
     """Judge the recorded steps of a file; raises :class:`TapeError` for what is no such file."""
     with TapeReader(str(path)) as reader:
-        return judged(reader)
+        outcome = judged(reader)
+    if reader.torn is not None:
+        raise TapeError(reader.file, reader.torn[0], "a whole line", f"half a line: {reader.torn[1]}")
+    return outcome
 
 
 def judged(reader: TapeReader, *, depth: int = 3, keep_going: bool = True) -> JudgedSteps:
@@ -205,9 +218,19 @@ def judged(reader: TapeReader, *, depth: int = 3, keep_going: bool = True) -> Ju
     outcome = JudgedSteps(header=reader.header)
     options = Options(force_misuse=reader.header.force_misuse, shrink_trials=0, depth=depth)
     options = options if keep_going else replace(options, reruns=0)
-    for record in records(reader):
+    made: list[Checker] = []
+
+    class Noted(Checker):
+        """Is at hand where the tape doesn't go on."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    for record in records(reader, torn=True):
         target = Again(record)
-        result = engine.run_item(target, record.item, options)
+        made.clear()
+        result = engine.run_item(target, record.item, options, CurrentRun(checker_type=Noted))
         outcome.items += 1
         outcome.judged += target.judged
         outcome.steps += result.steps
@@ -218,6 +241,9 @@ def judged(reader: TapeReader, *, depth: int = 3, keep_going: bool = True) -> Ju
             for rule in finding.rules:
                 outcome.broken.setdefault(rule, record.item.id)
         if result.error:
-            outcome.ended[record.item.id] = result.error
+            outcome.evaluated += made[-1].counted() if made else Counter()  # what ends early counts nothing by itself
+            outcome.ended[record.item.id] = MISFIT.sub("the tape doesn't fit: ", result.error)
         outcome.total += sum(max((one.number for one in steps), default=0) for _, steps in record.plays)
+    if reader.torn is not None:
+        outcome.torn = f"line {reader.torn[0]}: {reader.torn[1]}"
     return outcome

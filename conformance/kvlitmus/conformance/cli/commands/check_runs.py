@@ -31,9 +31,16 @@ def main(tape: TapeReader, args: argparse.Namespace, rules: dict[str, Rule]) -> 
     style, started = style_of(sys.stdout, args.color), time.monotonic()
     outcome = again.judged(tape, depth=args.depth, keep_going=args.keep_going)
     broken = {rule: item for rule, item in sorted(outcome.broken.items()) if rule in rules}
-    code = BROKEN if broken else INCOMPLETE if outcome.judged < outcome.total or not outcome.judged else HOLDS
+    whole = outcome.judged == outcome.total > 0 and not outcome.torn
+    code = BROKEN if broken else HOLDS if whole else INCOMPLETE
     if args.json:
-        told = {"items": outcome.items, "judged": outcome.judged, "total": outcome.total, "ended": outcome.ended}
+        told = {
+            "items": outcome.items,
+            "judged": outcome.judged,
+            "total": outcome.total,
+            "ended": outcome.ended,
+            "torn": outcome.torn,
+        }
         print(json.dumps({**told, "broken": broken, "exit_code": code}, indent=1))
         return code
     for line in render(outcome, broken, rules, args, style):
@@ -75,6 +82,8 @@ def render(
     yield ""
     for item, why in list(outcome.ended.items())[:MOST]:
         yield from (style.paint(line, "yellow") for line in style.wrap(f"{harmless(item, 200)}: {harmless(why)}", "  "))
+    if outcome.torn:
+        yield style.paint(f"the tape is torn: {outcome.torn}; what stands before was judged", "yellow")
     evaluated = sum(1 for rule in rules if outcome.evaluated[rule])
     yield f"rules: {len(broken)} violated, {evaluated} of {len(rules)} evaluated"
     yield f"steps: {outcome.judged:,} of {outcome.total:,} judged"
