@@ -73,7 +73,7 @@ class Server:
     def __init__(self, target: Any) -> None:
         self.target = target
         self.input = sys.stdin
-        self.output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        self.output = os.fdopen(os.dup(1), "wb", buffering=0)
         os.dup2(2, 1)
         self.start(None)
 
@@ -82,12 +82,15 @@ class Server:
         self.cache = cache
         self.operands = Handles()
         self.lent = 0
+        self.shown: dict[str, str] = {}
         self.turns: dict[int, Generator[Any, Any, Any]] = {}
 
-    def say(self, message: Mapping[str, object]) -> None:
-        """Say one line."""
-        self.output.write(ENCODE(message) + "\n")
-        self.output.flush()
+    def say(self, message: Mapping[str, object], looks: str = "") -> None:
+        """Say one line; the looks that come with it are JSON already."""
+        line = ENCODE(message)
+        if looks:
+            line = f'{line[:-1]},"looks":{{{looks}}}}}'
+        self.output.write(line.encode() + b"\n")
 
     def hear(self) -> dict[str, Any]:
         """Hear one line; nobody there: that was all."""
@@ -100,21 +103,28 @@ class Server:
     def serve(self) -> None:
         """Answer for ever."""
         while True:
-            self.say(self.answer(self.hear()))
+            message = self.hear()
+            answer = self.answer(message)
+            riding = message.get("looks")
+            self.say(answer, ",".join(map(self.look, riding)) if riding else "")
 
     def answer(self, message: dict[str, Any]) -> dict[str, object]:
-        """The answer to a message."""
-        if "hello" in message:
-            return {"hello": self.hello()}
-        if "make" in message:
-            return self.make(message["make"])
+        """The answer to a message, without its looks."""
+        if "call" in message:
+            self.shown.pop(message["call"], None)  # it is told whole now
+            return self.outcome(message["call"], message.get("args", []), message.get("kwargs", {}))
         if "turn" in message:
             return self.turn(message)
-        answer = self.outcome(message["call"], message.get("args", []), message.get("kwargs", {}))
-        if riding := message.get("looks"):
-            seen = {name: self.outcome(name, [], {}) for name in riding}
-            answer["looks"] = {name: one.get("answer", one) for name, one in seen.items()}
-        return answer
+        return self.make(message["make"]) if "make" in message else {"hello": self.hello()}
+
+    def look(self, name: str) -> str:
+        """What a look shows, as a field of the looks; nothing that has been told before."""
+        seen = self.outcome(name, [], {})
+        text = ENCODE(seen.get("answer", seen))
+        if self.shown.get(name) == text:
+            return f'"{name}":{{"~":[]}}'
+        self.shown[name] = text
+        return f'"{name}":{text}'
 
     def hello(self) -> dict[str, object]:
         """What the target says of itself."""

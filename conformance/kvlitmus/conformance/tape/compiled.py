@@ -33,12 +33,12 @@ def whole(values: Sequence[object]) -> bool:
     return min(numbers) > -LONG and max(numbers) < LONG
 
 
-def all_pairs(values: Sequence[object]) -> bool:
-    """Whether these are lists of two whole numbers, and nothing else: the units of bigrams."""
-    if set(map(type, values)) != {list}:
+def all_pairs(values: Sequence[object], kind: type[list[object]] | type[tuple[object, ...]]) -> bool:
+    """Whether these are lists, or tuples, of two whole numbers, and nothing else: the units of bigrams."""
+    if set(map(type, values)) != {kind}:
         return False
-    lists = cast("Sequence[list[object]]", values)
-    return set(map(len, lists)) == {PAIR} and whole([one for pair in lists for one in pair])
+    pairs = cast("Sequence[Sequence[object]]", values)
+    return set(map(len, pairs)) == {PAIR} and whole([one for pair in pairs for one in pair])
 
 
 class Quick(NamedTuple):

@@ -249,13 +249,15 @@ class Array(Form):
         parts = cast("Sequence[object]", value)
         if self.numbers and whole(parts):
             return cast("list[Json]", list(parts))
+        if self.pairs and all_pairs(parts, tuple):
+            return [list(one) for one in cast("Sequence[tuple[int, int]]", parts)]
         return [self.of.write(one, things) for one in parts]
 
     def _made(self, told: Json, things: Things) -> object:
         parts = cast("list[Json]", told)
         if self.numbers and whole(parts):
             return self.kind(parts)
-        if self.pairs and all_pairs(parts):
+        if self.pairs and all_pairs(parts, list):
             return self.kind([tuple(cast("list[int]", one)) for one in parts])
         return self.kind([self.of.read(one, things) for one in parts])
 

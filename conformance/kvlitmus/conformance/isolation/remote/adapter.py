@@ -18,6 +18,11 @@ from kvlitmus.spec.interface.ranks import GroupLost
 
 Message = dict[str, Json]
 
+Calls = tuple[str, ...]
+
+PARTS = 7
+"""So many calls before one are remembered."""
+
 ASKS = 100_000
 """So often a cache may call back within one call."""
 
@@ -32,29 +37,33 @@ class RemoteCache:
     """One cache of a process; the classes that :func:`adapter_class` makes have the ports' methods.
 
     lent: what the suite has lent, in order; holds: the one of these that is asked where the cache doesn't say.
-    seen: what came with the last answer and nobody has looked at yet, by look.  shown: what each look showed last, as
-    JSON and as the value.  asked: the looks after each method, as they were made the last time in such a
-    configuration, by whatever cache; behind no name all that ever were.
+    seen: what came with the last answer and nobody has looked at yet, by look.  last: what was told of each look last,
+    which changes are of.  shown: what was read of each look last, as JSON and as the value.  since: the calls since the
+    last look, which are the parts of one where the suite composes it.  asked: the looks that were ever made after such
+    calls in such a configuration, by whatever cache; behind no calls all that were.
     """
 
     piped = True
     """What the checker knows such a cache by."""
 
-    def __init__(self, line: Line, asked: dict[str, list[str]]) -> None:
+    def __init__(self, line: Line, asked: dict[Calls, list[str]]) -> None:
         self._line = line
         self._operands = Operands()
         self._lent: list[object] = []
         self._holds = -1
         self._seen: dict[str, Json] = {}
+        self._last: dict[str, Json] = {}
         self._shown: dict[str, tuple[Json, object]] = {}
         self._asked = asked
-        self._now: list[str] = []
+        self._since: Calls = ()
+        self._looked = False
 
     def _call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         message = self._message(name, args, kwargs)
-        if riding := self._asked.get(name, self._now):
+        self._since = (name,) if self._looked else (*self._since[-PARTS:], name)
+        self._looked = False
+        if riding := self._asked.get(self._since):
             message["looks"] = cast("Json", riding)
-        self._now = self._asked[name] = []
         held, at = self._holds, LENT.get(name)
         if at is not None:
             self._holds = len(self._lent)
@@ -85,7 +94,7 @@ class RemoteCache:
         looks = answer.get("looks") or {}
         if not isinstance(looks, dict):
             raise self._odd("with looks that are no object", looks)
-        self._seen = {key: self._since(key, told) for key, told in looks.items()}
+        self._seen = {key: self._changed(key, told) for key, told in looks.items()}
         return answer
 
     def _asked_back(self, asked: Message) -> Message:
@@ -102,38 +111,41 @@ class RemoteCache:
             return {"raised": raised_text(error)}
 
     def _look(self, name: str, args: Sequence[object]) -> object:
-        told, _ = CALLS[name].arguments(args, {}, self._operands)
+        told = CALLS[name].arguments(args, {}, self._operands)[0] if args else []
         key = look_key(name, told)
         rides = not args and name in RIDING
+        if rides:
+            usual = self._asked.setdefault(self._since, [])
+            if name not in usual:
+                usual.append(name)
         if key in self._seen:
             seen = self._seen.pop(key)  # who looks again wants to see whether looking has changed anything
         else:
             message: Message = {"call": name, "args": told}
-            usual = self._asked.setdefault("", [])
-            if rides and (others := [one for one in usual if one != name]):
-                message["looks"] = cast("Json", others)  # whoever looks at one thing looks at all
+            others = self._asked.setdefault((), [])
+            if rides and (riding := [one for one in others if one != name]):
+                message["looks"] = cast("Json", riding)  # whoever looks at one thing looks at all
             answer = self._exchange(message)
             if "answer" not in answer:
                 return self._told(name, answer)
-            seen = self._since(key, answer["answer"])
-            if rides and name not in usual:
-                usual.append(name)
-        if rides and name not in self._now:
-            self._now.append(name)
-        if isinstance(seen, dict) and seen.keys() == {"raised"}:
+            seen = self._changed(key, answer["answer"])
+            if rides and name not in others:
+                others.append(name)
+        self._looked = True
+        if type(seen) is dict and seen.keys() == {"raised"}:
             return self._told(name, seen)
-        if key in self._shown and self._shown[key][0] == seen and name in RIDING:
-            return self._shown[key][1]
+        shown = self._shown.get(key)
+        if shown is not None and shown[0] is seen and name in RIDING:
+            return shown[1]
         value = self._told(name, {"answer": seen})
         self._shown[key] = (seen, value)
         return value
 
-    def _since(self, key: str, told: Json) -> Json:
+    def _changed(self, key: str, told: Json) -> Json:
         """What a look shows, which may be told as a change."""
-        if not isinstance(told, dict) or "~" not in told:
-            return told
         try:
-            return changed(self._shown[key][0] if key in self._shown else None, told)
+            self._last[key] = found = changed(self._last.get(key), told)
+            return found
         except FormError as error:
             raise self._odd(f"with a look at {key} that is not {error.expected}", error.got) from None
 

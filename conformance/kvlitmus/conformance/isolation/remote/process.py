@@ -12,7 +12,7 @@ import os
 import select
 import subprocess
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from time import monotonic, sleep
@@ -66,6 +66,7 @@ class Line:
         self.open = True
         self.poll = select.poll()
         self.files = {self.pipe(which).fileno(): which for which in (0, 1, 2)}
+        self.input = self.pipe(0).fileno()
         for file, which in self.files.items():
             os.set_blocking(file, False)
             if which:
@@ -81,7 +82,8 @@ class Line:
         """Say one thing, and hear one; raises :class:`RemoteFault`."""
         if not self.open:
             raise RemoteFault(ENDS, "was made on a cache whose process has ended")
-        self.read(0)
+        if came := self.poll.poll(0):
+            self.take(came)
         if self.said:
             raise self.odd("was made when the process had said what nobody asked", bytes(self.said))
         self.write(encode(message).encode() + b"\n")
@@ -89,7 +91,7 @@ class Line:
 
     def write(self, data: bytes) -> None:
         """Say this, while what the process says is heard: neither may wait for the other for ever."""
-        file, left = self.pipe(0).fileno(), memoryview(data)
+        file, left = self.input, memoryview(data)
         while left:
             try:
                 left = left[os.write(file, left) :]
@@ -119,16 +121,21 @@ class Line:
     def read(self, milliseconds: int) -> None:
         """Take what comes within this time; raises :class:`RemoteFault` at the end, and where a line has none."""
         came = self.poll.poll(milliseconds)
-        if not came and milliseconds and status_of(self.pid) is not None:
+        if not came and status_of(self.pid) is not None:
             raise self.ended()  # another process has its end of the line, and may keep it open for ever
+        self.take(came)
+
+    def take(self, came: Iterable[tuple[int, int]]) -> None:
+        """Take what there is in these files."""
         for file, _ in came:
-            which, data = self.files[file], b""
-            if which:
-                with suppress(BlockingIOError):
-                    data = os.read(file, CHUNK)
-                    if not data and which == 1:
-                        raise self.ended()
+            which = self.files[file]
+            try:
+                data = os.read(file, CHUNK) if which else b""
+            except BlockingIOError:
+                continue
             if which == 1:
+                if not data:
+                    raise self.ended()
                 self.said += data
                 if len(self.said) > LINE_BYTES and self.said.find(b"\n") < 0:
                     raise self.odd(f"was answered with a line of more than {LINE_BYTES >> 20} MiB", bytes(self.said))

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from kvlitmus.conformance.isolation.remote.adapter import RemoteCache, adapter_class
+from kvlitmus.conformance.isolation.remote.adapter import Calls, RemoteCache, adapter_class
 from kvlitmus.conformance.isolation.remote.apart import APART
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
@@ -53,7 +53,7 @@ class RemoteTarget:
         self.command = tuple(command)
         self.name = harmless(" ".join(self.command), 200)
         self._idle: list[Line] = []
-        self._asked: defaultdict[Config, dict[str, list[str]]] = defaultdict(dict)
+        self._asked: defaultdict[Config, dict[Calls, list[str]]] = defaultdict(dict)
         self._alive: weakref.WeakSet[RemoteCache] = weakref.WeakSet()
         line, hello = self._started()
         self._idle.append(line)
