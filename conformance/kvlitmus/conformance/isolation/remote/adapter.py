@@ -39,8 +39,9 @@ class RemoteCache:
     lent: what the suite has lent, in order; holds: the one of these that is asked where the cache doesn't say.
     seen: what came with the last answer and nobody has looked at yet, by look.  last: what was told of each look last,
     which changes are of.  shown: what was read of each look last, as JSON and as the value.  since: the calls since the
-    last look, which are the parts of one where the suite composes it.  asked: the looks that were ever made after such
-    calls in such a configuration, by whatever cache; behind no calls all that were.
+    last look.  parts: where the suite composes a call, those that it has made of it so far.  asked: the looks after
+    such calls, as they were made the last time in such a configuration, by whatever cache; behind no calls all that
+    ever were.
     """
 
     piped = True
@@ -57,13 +58,16 @@ class RemoteCache:
         self._asked = asked
         self._since: Calls = ()
         self._looked = False
+        self.parts: Sequence[str] = ()
 
     def _call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         message = self._message(name, args, kwargs)
-        self._since = (name,) if self._looked else (*self._since[-PARTS:], name)
+        before = ("parts",) if self.parts else ()
+        self._since = (*before, name) if self._looked else (*(self._since or before)[-PARTS:], name)
         self._looked = False
         if riding := self._asked.get(self._since):
             message["looks"] = cast("Json", riding)
+        self._asked[self._since] = []
         held, at = self._holds, LENT.get(name)
         if at is not None:
             self._holds = len(self._lent)
