@@ -143,6 +143,13 @@ def test_a_fault_is_shrunk_like_any_other() -> None:
     assert finding.steps <= rude.CALLS + 1
 
 
+def test_after_a_fault_another_process_makes_the_cache() -> None:
+    target = load_target(resolve_target(program("rude.py", "exits")))
+    for _ in range(2):
+        (finding,) = run_item(target, ITEM, OPTIONS).findings
+        assert finding.rules == ["PORT-02"]
+
+
 def test_chatter_is_no_fault(capfd: pytest.CaptureFixture[str]) -> None:
     result = judged("chatters")
     assert (result.findings, result.error) == ([], "")
