@@ -42,7 +42,7 @@ from kvlitmus.conformance.tape.operands import Operands, Thing
 from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.spec.interface import PORTS, Exchange, Hit, NodeView, Send, Stored, View
 from kvlitmus.spec.words.units import Key
-from tests.conformance.support import schemas
+from tests.conformance.support import liars, schemas
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 PLAIN = st.recursive(
@@ -197,6 +197,7 @@ def test_deviations_are_told_apart() -> None:
     odd = Odd()
     assert write({"a": 1}, operands) == {"$": "map", "of": [["a", 1]]}
     assert write(math.inf, operands) == {"$": "float", "of": "inf"}
+    assert write([liars.FakeInt(3)], operands) == [3]
     assert write(Hit(1), operands) == {"$": "Hit", "of": {"length": 1}}
     assert [write(one, operands) for one in (odd, Odd(), odd)] == [{"$": "object", "of": at} for at in (0, 1, 0)]
     looped: list[object] = []

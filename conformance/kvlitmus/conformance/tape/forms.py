@@ -435,8 +435,8 @@ def odd(value: object, things: Things) -> Json:
             if whole_text(text)
             else {"$": "utf16", "of": base64.b64encode(text.encode("utf-16-le", "surrogatepass")).decode()}
         )
-    if kind is int:
-        number = cast("int", value)
+    if issubclass(kind, int):
+        number = int.__index__(cast("int", value))  # of whatever class, as a judge takes it
         return number if number.bit_length() <= LONG_INT else {"$": "int", "of": hex(number)}
     if kind is float:
         return cast("float", value) if math.isfinite(cast("float", value)) else {"$": "float", "of": repr(value)}
