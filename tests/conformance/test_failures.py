@@ -50,6 +50,7 @@ def test_a_saved_failure_is_read_back(tmp_path: Path) -> None:
     )
     assert failure.finding["seen"] == {"match_slots": "[1]"} and failure.tape == []
     assert failures.replay_line(Path("a b.json"), "/x y") == "kvlitmus replay 'a b.json' --python '/x y'"
+    assert failures.replay_line(Path("a"), target="exec:b c") == "kvlitmus replay a --target 'exec:b c'"
 
 
 FOUND = {"rules": ["TREE-03"]}

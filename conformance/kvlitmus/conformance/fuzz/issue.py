@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from kvlitmus.conformance.fuzz.dedupe import Distinct
 from kvlitmus.conformance.fuzz.summary import CampaignSession, lines
 from kvlitmus.conformance.report.markdown import escape, fenced
-from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.parts import all_rules
@@ -27,7 +26,7 @@ def page(outcome: CampaignSession) -> str:
     head = [f"# kvlitmus fuzz: {escape(outcome.target)} {escape(outcome.target_version)}".rstrip(), ""]
     about = f"kvlitmus {escape(outcome.version)}, {escape(outcome.date)}, seed {outcome.settings.get('seed')}."
     body = [*head, about, "", fenced(list(lines(outcome))), ""]
-    return "\n".join([*body, *told(outcome.distinct)]).rstrip() + "\n"
+    return "\n".join([*body, *told(outcome, outcome.distinct)]).rstrip() + "\n"
 
 
 def title(outcome: CampaignSession) -> str:
@@ -50,7 +49,8 @@ def text(outcome: CampaignSession) -> str:
         f"{'something' if many == 1 else f'{many} things'} that it did not know before."
     )
     how = f"kvlitmus {escape(outcome.version)}, {escape(outcome.date)}, seed {outcome.settings.get('seed')}."
-    return "\n".join([f"# {harmless(title(outcome), 250)}", "", head, "", how, "", *told(found)]).rstrip() + "\n"
+    body = ["", head, "", how, "", *told(outcome, found)]
+    return "\n".join([f"# {harmless(title(outcome), 250)}", *body]).rstrip() + "\n"
 
 
 def new(outcome: CampaignSession) -> list[Distinct]:
@@ -58,7 +58,7 @@ def new(outcome: CampaignSession) -> list[Distinct]:
     return [one for one in outcome.distinct if one.new and outcome.fails(one)]
 
 
-def told(found: list[Distinct]) -> Iterator[str]:
+def told(outcome: CampaignSession, found: list[Distinct]) -> Iterator[str]:
     """Findings in full."""
     rules = all_rules()
     for one in found[:MOST]:
@@ -83,7 +83,7 @@ def told(found: list[Distinct]) -> Iterator[str]:
             for fact, value in finding.seen.items():
                 yield f"- {escape(fact.replace('_', ' '))}: {escape(brief(value))}"
         yield ""
-        yield fenced([failures.replay_line(one.path)])
+        yield fenced([outcome.replayed(one.path)])
         yield ""
     if len(found) > MOST:
         yield f"And {len(found) - MOST} more, in the summary."

@@ -87,6 +87,10 @@ class CampaignSession:
         """Findings that are on disk as they were met: there was no time to shrink them."""
         return [] if self.campaign is None else list(self.campaign.open)
 
+    def replayed(self, path: Path) -> str:
+        """The line that plays a finding again."""
+        return failures.replay_line(path, self.settings.get("python") or "", self.target)
+
     @property
     def exit_code(self) -> int:
         """The exit code, by the same order as a run's."""
@@ -174,7 +178,7 @@ def _finding(outcome: CampaignSession, one: Distinct) -> dict[str, Any]:
         "rules": finding.rules,
         "cause": cause_of(finding)._asdict(),
         "file": str(one.path),
-        "replay": failures.replay_line(one.path, outcome.settings.get("python") or ""),
+        "replay": outcome.replayed(one.path),
         "config": finding.config.label,
         "call": finding.call,
         "calls": len(finding.calls),
@@ -236,16 +240,15 @@ def lines(outcome: CampaignSession, *, every: bool = False) -> Iterator[str]:
         cause = cause_of(one.finding)
         yield f"  {cause.id}: {'+'.join(one.finding.rules)} ({', '.join(notes)})"
         yield f"    {cause.about}"
-        yield f"    {failures.replay_line(one.path, outcome.settings.get('python') or '')}"
+        yield f"    {outcome.replayed(one.path)}"
     rest = [one for one, head in zip(outcome.distinct, heads, strict=True) if head is not None and not every]
     if rest:
         yield "  also broken, probably by the same cause (--all tells more of each):"
     for one in rest:
         long = f"{'new, ' * one.new}{len(one.finding.calls)} calls"
-        again = failures.replay_line(one.path, outcome.settings.get("python") or "")
-        yield f"    {'+'.join(one.finding.rules)} ({long}): {again}"
+        yield f"    {'+'.join(one.finding.rules)} ({long}): {outcome.replayed(one.path)}"
     for path in outcome.open:
-        yield f"  not shrunk, out of time: {failures.replay_line(path)}"
+        yield f"  not shrunk, out of time: {outcome.replayed(path)}"
     for entry in outcome.expired:
         yield f"  baseline: the entry of {entry} has expired"
     if outcome.store.torn:

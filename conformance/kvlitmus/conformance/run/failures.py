@@ -19,6 +19,7 @@ from typing import Any
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Finding, Item, item_as_json, to_json
+from kvlitmus.conformance.run.targets import EXEC
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded, headed
@@ -133,13 +134,14 @@ def save(
     return path
 
 
-def replay_line(path: Path, python: str = "") -> str:
+def replay_line(path: Path, python: str = "", target: str = "") -> str:
     """The one line that plays a saved failure again.
 
-    Which Python to start is said there and not in the file: a file that somebody sends must not
+    Which Python or program to start is said there and not in the file: a file that somebody sends must not
     choose what is executed.
     """
-    return f"kvlitmus replay {quoted(str(path))}" + (f" --python {quoted(python)}" if python else "")
+    program = f" --target {quoted(target)}" if target.startswith(EXEC) else ""
+    return f"kvlitmus replay {quoted(str(path))}{program}" + (f" --python {quoted(python)}" if python else "")
 
 
 def quoted(word: str) -> str:

@@ -46,19 +46,29 @@ def main(args: argparse.Namespace) -> int:
         for at, (failure, rules) in enumerate(found):
             if at:
                 print()
-            ref = session.find(args.target or failure.target, args.python)
+            ref = session.find(args.target or named(failure, paths[at]), args.python)
             if ref not in pools:
                 pools[ref] = stack.enter_context(session.workers(ref, keeps=True))
             result = played(failure, rules, pools[ref], style)
             still += occurs(result, rules) is not None
             if args.html is not None:
-                plays.append(drawn(failure, rules, result, args, replay_line(paths[at], args.python or "")))
+                plays.append(
+                    drawn(failure, rules, result, args, replay_line(paths[at], args.python or "", args.target or ""))
+                )
     if len(found) > 1:
         print()
         print(style.paint(f"{still} of {len(found)} failures still occur", "red" if still else "green"))
     if args.html is not None:
         draw(plays, Path(args.html))
     return STILL if still else GONE
+
+
+def named(failure: Failure, path: Path) -> str:
+    """The target that a file names; raises :class:`UsageError` where that is a program."""
+    if failure.target.startswith(targets.EXEC):
+        line = replay_line(path, target=failure.target)
+        raise UsageError(f"{harmless(path, 200)} is of a program, which a file doesn't start; if you know it: {line}")
+    return failure.target
 
 
 def drawn(failure: Failure, rules: dict[str, Rule], result: ItemResult, args: argparse.Namespace, line: str) -> Play:

@@ -341,4 +341,4 @@ def save_failures(run: document.Run, folder: Path, python: str) -> None:
         except OSError as error:
             print(f"kvlitmus: failures can't be saved in {harmless(folder)}: {error.strerror}", file=sys.stderr)
             return
-        run.replay[at] = failures.replay_line(path, python)
+        run.replay[at] = failures.replay_line(path, python, run.target)
