@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.isolation.remote.apart import APART, UNSEEN
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
@@ -29,7 +30,7 @@ from kvlitmus.conformance.run.targets import TargetError, UnknownTarget, load_ta
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
-from tests.conformance.support import rude
+from tests.conformance.support import hostile, rude
 from tests.support.processes import eventually
 
 HERE = Path(__file__).parent / "support"
@@ -129,12 +130,12 @@ def test_what_goes_wrong_at_the_first_look_is_a_verdict_of_every_cache(kind: str
         )
 
 
-def strays() -> list[Path]:
-    """What ``leaves-a-child`` has left."""
+def strays(command: bytes = STRAY) -> list[Path]:
+    """What a kind that leaves a child has left."""
     found = []
     for place in Path("/proc").iterdir():
         with suppress(OSError):
-            found += [place] * (place.name.isdigit() and (place / "cmdline").read_bytes() == STRAY)
+            found += [place] * (place.name.isdigit() and (place / "cmdline").read_bytes() == command)
     return found
 
 
@@ -260,6 +261,73 @@ input()
     assert line.poll.poll(60_000)
     with pytest.raises(RemoteFault, match=r"was made when the process had said what nobody asked: \{\}"):
         line.ask({"call": 2})
+
+
+# -- bad manners of Python's, behind a pipe --------------------------------------------------------
+
+OTHERWISE: dict[str, str] = {
+    "slots_liar": "what a sequence holds is told, whatever it says of itself",
+    **dict.fromkeys(("slots_exiting_class", "hashes_exiting_class"), "of an object only that it was one is told"),
+    **dict.fromkeys(("changes_argument", "changes_argument_for_good", "changes_earlier"), "copies go over a pipe"),
+    **dict.fromkeys(("everything", "claims"), "a process says which ports it has"),
+    "makes_the_same": "a process says that it has made one",
+    "profile_fields_wrong": "what is no profile is none on the line either",
+}
+"""Kinds that get another verdict over a pipe than in process, and why."""
+
+
+def verdict_of(target: object, item: Item) -> tuple[list[list[str]], list[str], bool, bool]:
+    """The rules that are broken and by which call, whether it could be judged, and whether it was declined."""
+    result = run_item(target, item, OPTIONS)
+    calls = [one.call.partition("(")[0] for one in result.findings]
+    return [one.rules for one in result.findings], calls, bool(result.error), bool(result.unsupported)
+
+
+def manners(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[object, object]:
+    """What comes of a hostile kind in process, and over a pipe."""
+    monkeypatch.setattr(Checker, "interruptible", False)
+    item = Item(kind="random", config=PAGE4, seed=1, ops=200)
+    here = verdict_of(hostile.TARGETS[name], item)
+    try:
+        there = piped(f"tests.conformance.support.hostile:{name}")
+    except TargetError:
+        return here, ([], [], True, False)
+    return here, verdict_of(there, item)
+
+
+@pytest.mark.parametrize("name", ["raises_quitter", "slots_fake_ints"])
+def test_bad_manners_get_the_same_verdict(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = manners(name, monkeypatch)
+    assert here == there
+
+
+ENDS = (
+    *(name for name in hostile.TARGETS if name.startswith("hangs")),
+    *("make_hangs", "make_dies", "exits", "exits_in_hashes", "crashes", "kills_itself", "closes_descriptors"),
+    *("leaves_a_child", "starts_threads", "patches_the_world"),
+)
+"""Kinds that end a process, or that a process of its own is for."""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", sorted(hostile.TARGETS.keys() - ENDS))
+def test_all_bad_manners_get_a_verdict(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = manners(name, monkeypatch)
+    assert (here == there) == (name not in OTHERWISE), (here, there)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ENDS)
+def test_what_ends_a_process_or_never_ends_is_a_verdict(name: str, tmp_path: Path) -> None:
+    limits = Limits(call_seconds=3.0, start_seconds=60.0, shrink_seconds=0.1, again_seconds=1.0)
+    words = f"tests.conformance.support.hostile:{name}"
+    came = []
+    for way in (words, f"exec:{sys.executable} {HERE / 'piped.py'} {words}"):
+        item = Item(kind="random", config=PAGE4, seed=1, ops=200)
+        (result,) = run_items(resolve_target(way), [item], OPTIONS, limits=limits, state=tmp_path / way[:4])
+        came.append(([one.rules for one in result.findings], bool(result.error), bool(result.unsupported)))
+    assert came[0] == came[1]
+    eventually(lambda: not strays(b"sleep\x00600.125\x00"))
 
 
 # -- every place that takes a target ---------------------------------------------------------------

@@ -23,7 +23,7 @@ from kvlitmus.conformance.ports import PORTS, Unsupported, capabilities_of
 from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.run.results import config_from_json, to_json
 from kvlitmus.conformance.run.targets import load_target, resolve_target
-from kvlitmus.conformance.support.text import raised_text
+from kvlitmus.conformance.support.text import harmless, raised_text
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, TURNS
 from kvlitmus.conformance.tape.forms import Named
 from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, at
@@ -140,7 +140,7 @@ class Server:
         try:
             self.start(self.target.make(config_from_json(config)))
         except Unsupported as why:
-            return {"unsupported": str(why)}
+            return {"unsupported": harmless(why)}
         except Exception as error:  # noqa: BLE001 - it is told
             return {"raised": raised_text(error)}
         ports = capabilities_of(self.cache)
