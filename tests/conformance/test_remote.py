@@ -16,6 +16,7 @@ import pytest
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.isolation import worker_pool
 from kvlitmus.conformance.isolation.remote.apart import APART, UNSEEN
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
@@ -163,7 +164,10 @@ def test_chatter_is_no_fault(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.nightly
-def test_a_call_that_hangs_is_one_as_in_process(tmp_path: Path) -> None:
+def test_a_call_that_hangs_is_one_as_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "\0".join((sys.executable, "-S", str(HERE / "rude.py"), "hangs", "")).encode()
+    left: list[Path] = []
+    monkeypatch.setattr(worker_pool, "kill_marked", lambda _: left.extend(strays(command)))
     limits = Limits(call_seconds=0.5, start_seconds=60.0, shrink_seconds=0.1, again_seconds=0.3)
     ref = resolve_target(program("rude.py", "hangs"))
     (result,) = run_items(ref, [ITEM], OPTIONS, limits=limits, state=tmp_path)
@@ -171,6 +175,7 @@ def test_a_call_that_hangs_is_one_as_in_process(tmp_path: Path) -> None:
     assert finding.rules == ["PORT-02"]
     assert finding.detail.startswith("the call did not come back within 0.5 s")
     assert finding.call.startswith("alloc(")
+    assert left == [], "it ends with the worker that asked it, not with the run"
 
 
 # -- what a process says of itself ----------------------------------------------------------------

@@ -42,6 +42,9 @@ LINE_CLOSED = 119
 MARK = "KVLITMUS_RUN"
 """The environment variable by which the processes of a run are known."""
 
+OF_WORKER = "KVLITMUS_WORKER"
+"""The environment variable by which caches that are processes are known to be of a worker, by its number."""
+
 WAIT_SECONDS = 5.0
 """After so long without progress it is told for the first time what is waited for."""
 
@@ -306,6 +309,7 @@ class Process:
             if status is None:
                 sleep(0.002)
         kill_group(self.pid)
+        kill_marked(str(self.pid), OF_WORKER)  # what hangs doesn't notice that nobody asks it any more
         self.popen.wait()
         with suppress(OSError):
             self.receive_rest()

@@ -18,7 +18,15 @@ from itertools import count
 from time import monotonic, sleep
 from typing import IO, Any
 
-from kvlitmus.conformance.isolation.process import LINE_BYTES, OUTPUT_BYTES, Death, kill_group, kill_marked, status_of
+from kvlitmus.conformance.isolation.process import (
+    LINE_BYTES,
+    OF_WORKER,
+    OUTPUT_BYTES,
+    Death,
+    kill_group,
+    kill_marked,
+    status_of,
+)
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.support.text import harmless
 
@@ -52,7 +60,7 @@ class Line:
         mark = f"{os.getpid()}-{next(NUMBERS)}"
         self.popen = subprocess.Popen(
             command,
-            env={**os.environ, MARK: mark},
+            env={**os.environ, MARK: mark, OF_WORKER: str(os.getpid())},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
