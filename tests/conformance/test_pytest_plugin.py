@@ -30,7 +30,6 @@ pytest_plugins = ["pytester"]
 
 all_litmus()  # pytester forgets modules that are imported in its sessions; what registers itself must be there before
 
-EXITS = f"exec:{sys.executable} -S {Path(__file__).parent / 'support' / 'rude.py'} exits"
 PLUGIN = ("-p", "kvlitmus.conformance.pytest_plugin")
 NAME = "kvlitmus.conformance.pytest_plugin.KvlitmusWarning"
 BROKEN = "kvlitmus.mutants.run:by_name.lookup_pins"
@@ -388,9 +387,3 @@ def test_pytest_finds_it_by_itself_once_it_is_installed() -> None:
     assert project["entry-points"]["pytest11"] == {"kvlitmus": "kvlitmus.conformance.pytest_plugin"}
     assert callable(pytest_plugin.pytest_addoption)
     assert os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] == "1"
-
-
-@pytest.mark.nightly
-def test_a_program_is_judged(pytester: pytest.Pytester) -> None:
-    words = ("--kvlitmus", EXITS, "--kvlitmus-args", "--steps 60 --no-litmus --jobs 1", "-k", "PORT-02")
-    pytester.runpytest_subprocess(*PLUGIN, *words).stdout.fnmatch_lines(["*exit status 7*", "*1 failed*"])

@@ -150,13 +150,6 @@ def test_a_fault_is_shrunk_like_any_other() -> None:
     assert finding.steps <= rude.CALLS + 1
 
 
-def test_after_a_fault_another_process_makes_the_cache() -> None:
-    target = load_target(resolve_target(program("rude.py", "exits")))
-    for _ in range(2):
-        (finding,) = run_item(target, ITEM, OPTIONS).findings
-        assert finding.rules == ["PORT-02"]
-
-
 def test_chatter_is_no_fault(capfd: pytest.CaptureFixture[str]) -> None:
     result = judged("chatters")
     assert (result.findings, result.error) == ([], "")
@@ -166,8 +159,7 @@ def test_chatter_is_no_fault(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.nightly
 def test_a_call_that_hangs_is_one_as_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = "\0".join((sys.executable, "-S", str(HERE / "rude.py"), "hangs", "")).encode()
-    left: list[Path] = []
-    monkeypatch.setattr(worker_pool, "kill_marked", lambda _: left.extend(strays(command)))
+    monkeypatch.setattr(worker_pool, "kill_marked", lambda _: None)  # at the end of the run
     limits = Limits(call_seconds=0.5, start_seconds=60.0, shrink_seconds=0.1, again_seconds=0.3)
     ref = resolve_target(program("rude.py", "hangs"))
     (result,) = run_items(ref, [ITEM], OPTIONS, limits=limits, state=tmp_path)
@@ -175,7 +167,7 @@ def test_a_call_that_hangs_is_one_as_in_process(tmp_path: Path, monkeypatch: pyt
     assert finding.rules == ["PORT-02"]
     assert finding.detail.startswith("the call did not come back within 0.5 s")
     assert finding.call.startswith("alloc(")
-    assert left == [], "it ends with the worker that asked it, not with the run"
+    eventually(lambda: not strays(command), "it ends with the worker that asked it")
 
 
 # -- what a process says of itself ----------------------------------------------------------------
@@ -311,7 +303,7 @@ ENDS = (
     *("make_hangs", "make_dies", "exits", "exits_in_hashes", "crashes", "kills_itself", "closes_descriptors"),
     *("leaves_a_child", "starts_threads", "patches_the_world"),
 )
-"""Kinds that end a process, or that a process of its own is for."""
+"""Kinds that end a process, or that a process of its own is for: what ``rude.py`` does is like them."""
 
 
 @pytest.mark.nightly
@@ -319,20 +311,6 @@ ENDS = (
 def test_all_bad_manners_get_a_verdict(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = manners(name, monkeypatch)
     assert (here == there) == (name not in OTHERWISE), (here, there)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", ENDS)
-def test_what_ends_a_process_or_never_ends_is_a_verdict(name: str, tmp_path: Path) -> None:
-    limits = Limits(call_seconds=3.0, start_seconds=60.0, shrink_seconds=0.1, again_seconds=1.0)
-    words = f"tests.conformance.support.hostile:{name}"
-    came = []
-    for way in (words, f"exec:{sys.executable} {HERE / 'piped.py'} {words}"):
-        item = Item(kind="random", config=PAGE4, seed=1, ops=200)
-        (result,) = run_items(resolve_target(way), [item], OPTIONS, limits=limits, state=tmp_path / way[:4])
-        came.append(([one.rules for one in result.findings], bool(result.error), bool(result.unsupported)))
-    assert came[0] == came[1]
-    eventually(lambda: not strays(b"sleep\x00600.125\x00"))
 
 
 # -- every place that takes a target ---------------------------------------------------------------
@@ -357,15 +335,6 @@ def test_a_file_starts_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         (("run", FINE, *SHORT), 0, "every rule that applies holds"),
         (("run", FINE, *SHORT, "--on", "processes", "--shards", "2"), 0, "every rule that applies holds"),
-        (("run", FINE, *SHORT, "--shard", "1/2"), 0, "a rule is broken in 0 items"),
-        (("run", EXITS, *SHORT, "--write-baseline", "known.toml"), 1, "--target 'exec:"),
-        (("smoke", FINE), 0, "nothing broken"),
-        (
-            ("fuzz", EXITS, "--steps", "200", "--workers", "1", "--no-canary", "--corpus", "corpus"),
-            1,
-            "--target 'exec:",
-        ),
-        (("compare", FINE, FINE, *SHORT), 0, "alike to their end"),
     ],
 )
 def test_a_program_stands_wherever_a_target_does(
@@ -379,9 +348,6 @@ def test_a_program_stands_wherever_a_target_does(
     monkeypatch.chdir(tmp_path)
     assert main([*words]) == code
     assert said in capsys.readouterr().out
-    if saved := [*tmp_path.rglob("PORT-02-*.jsonl")]:
-        assert main(["replay", str(saved[0]), "--target", EXITS]) == 1
-        assert main(["promote", str(saved[0]), "--into", str(tmp_path / "vectors"), "--why", "It ends."]) == 0
 
 
 # -- judged as in process -------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class RemoteTarget:
             ports = self._ports(answer["ports"]) if "ports" in answer else self.ports
             made = adapter_class(frozenset(name for port in ports for name in METHODS[port]))(line, self._asked[config])
             self._alive.add(made)
-            weakref.finalize(made, let_go, line, self._idle).atexit = False
+            weakref.finalize(made, self._idle.append, line).atexit = False
             return made
         self._idle.append(line)
         if "unsupported" in answer:
@@ -125,9 +125,3 @@ class RemoteTarget:
             if name in APART:
                 raise TargetError(f"{self.name}: it can't have the port {name}: {APART[name]}")
         return frozenset(told)
-
-
-def let_go(line: Line, idle: list[Line]) -> None:
-    """Nobody has the cache at the end of this line any more: its process makes others, unless that has ended."""
-    if line.open:
-        idle.append(line)
