@@ -12,6 +12,7 @@ import pytest
 
 from kvlitmus.conformance.run.failures import load
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.viewer import page as pages
 from tests.conformance.viewer_plays import (
     HOSTILE,
@@ -106,7 +107,7 @@ def test_a_finding_opens_where_it_is_broken_and_says_what_is_wrong(browser: Any,
         text = page.locator(".finding").inner_text()
         (rule,) = {tape[1][-1]["verdicts"][0]["rule"]}
         assert rule in text
-        assert tape[0]["finding"]["allowed"] in text
+        assert brief(tape[0]["finding"]["allowed"]) in text
         red = page.locator(".squares li.none").all()
         assert red
         assert "no home" in red[0].inner_text()
@@ -174,7 +175,7 @@ def test_without_its_script_the_finding_and_its_calls_are_there(browser: Any, tm
     with opened(browser, tmp_path / "finding.html", tape, script=False) as page:
         text = page.locator("body").inner_text()
         assert all(call in text for call in tape[0]["finding"]["calls"])
-        assert tape[0]["finding"]["allowed"] in text
+        assert brief(tape[0]["finding"]["allowed"]) in text
 
 
 @pytest.mark.nightly

@@ -39,7 +39,7 @@ class RemoteCache:
     lent: what the suite has lent, in order; holds: the one of these that is asked where the cache doesn't say.
     seen: what came with the last answer and nobody has looked at yet, by look.  last: what was told of each look last,
     which changes are of.  shown: what was read of each look last, as JSON and as the value.  since: the calls since the
-    last look.  parts: where the suite composes a call, those that it has made of it so far.  asked: the looks after
+    last look.  kvlitmus_parts: where the suite composes a call, those that it has made so far.  asked: the looks after
     such calls, as they were made the last time in such a configuration, by whatever cache; behind no calls all that
     ever were.
     """
@@ -58,11 +58,11 @@ class RemoteCache:
         self._asked = asked
         self._since: Calls = ()
         self._looked = False
-        self.parts: Sequence[str] = ()
+        self.kvlitmus_parts: Sequence[str] = ()
 
     def _call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         message = self._message(name, args, kwargs)
-        before = ("parts",) if self.parts else ()
+        before = ("parts",) if self.kvlitmus_parts else ()
         self._since = (*before, name) if self._looked else (*(self._since or before)[-PARTS:], name)
         self._looked = False
         if riding := self._asked.get(self._since):
