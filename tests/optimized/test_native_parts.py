@@ -320,7 +320,7 @@ void play(const std::vector<long>& given) {
             table.put(one, tags.size());
             there.push_back(tags.size());
             tags.push_back(one);
-        } else {
+        } else if (!there.empty()) {
             long at = (-one - 1) % there.size(), branch = there[at];
             table.remove(tags[branch], branch);
             there.erase(there.begin() + at);
@@ -342,7 +342,7 @@ def table(given: Numbers) -> list[int]:
         if one >= 0:
             there.append(put)
             put += 1
-        else:
+        elif there:
             del there[(-one - 1) % len(there)]
         found += [branch if branch in there else -1 for branch in range(put)]
     return found
