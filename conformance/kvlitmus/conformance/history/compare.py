@@ -25,6 +25,8 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Finding, Options, to_json
+from kvlitmus.conformance.tape.calls import look_of
+from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
 from kvlitmus.spec.parts import all_rules
 
@@ -187,6 +189,8 @@ def compared(
         last, last_b = (record.plays[0][1][-1] for record in (a, b))
         text = likeness.text_of(last)
         partings.append(likeness.Parting(step=last.number, step_b=last_b.number, call=text, what="end"))
+    if not partings and contents(a) != contents(b):
+        partings += in_contents(a, b, options)
     if not partings:
         outcome.both = list(ended[0])
     for at, found in enumerate(partings):
@@ -196,6 +200,27 @@ def compared(
         if one is not outcome:
             outcome.later.append(one)
     return outcome
+
+
+def contents(record: Record) -> list[tuple[int, str, Json]]:
+    """What was read of slots, as it is written: what lies in them is not compared, and rules may speak of it."""
+    return [
+        (step.number, key, told)
+        for _, steps in record.plays
+        for step in steps
+        for key, told in step.looks.items()
+        if look_of(key)[0] == "peek"
+    ]
+
+
+def in_contents(a: Record, b: Record, options: Options) -> Iterator[likeness.Parting]:
+    """Where plays that look alike part all the same: one breaks a rule by what lies in its slots."""
+    (one, _, at), (two, _, at_b) = (judged(record, record.plays[0][0].profile, options) for record in (a, b))
+    if (one and one.rules, at) == (two and two.rules, at_b) or (one is None and two is None):
+        return
+    step = min(number for number, found in ((at, one), (at_b, two)) if found is not None)
+    call = next((likeness.text_of(known) for _, steps in a.plays for known in steps if known.number == step), "")
+    yield likeness.Parting(step=step, step_b=step, call=call, what="contents")
 
 
 def paired(a: Sequence[Plays], b: Sequence[Plays]) -> Iterator[tuple[Plays, Likeness]]:
