@@ -89,19 +89,24 @@ def add_report_files(group: argparse._ActionsContainer, about: str) -> None:
     group.add_argument("--report", metavar="FILE", action="append", default=[], help=about)
 
 
-def add_how(how: argparse._ArgumentGroup) -> None:
-    """How to run."""
+def add_steps(group: argparse._ArgumentGroup) -> None:
+    """How much is drawn."""
     from kvlitmus.conformance.run.plan import STEPS
 
-    add_configs(how)
-    add_seed(how, "the first seed of the schedules (default: 0)")
-    how.add_argument(
+    group.add_argument(
         "--steps",
         metavar="N",
         type=common.whole_number(0, 100_000_000),
         default=STEPS,
         help=f"steps of random schedules per configuration (default: {STEPS})",
     )
+
+
+def add_how(how: argparse._ArgumentGroup) -> None:
+    """How to run."""
+    add_configs(how)
+    add_seed(how, "the first seed of the schedules (default: 0)")
+    add_steps(how)
     add_jobs(how, "--jobs", "worker processes")
     how.add_argument(
         "-x",
@@ -337,8 +342,6 @@ exit codes:
 
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``compare``."""
-    from kvlitmus.conformance.run.plan import STEPS
-
     about = "a target, or a file of recorded plays (.jsonl, .jsonl.gz, .jsonl.xz)"
     parser.add_argument("a", metavar="A", help=f"the first cache: {about}")
     parser.add_argument("b", metavar="B", help=f"the second: {about}")
@@ -351,13 +354,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
     )
     add_configs(which)
     add_seed(which, "the first seed of the schedules (default: 0)")
-    which.add_argument(
-        "--steps",
-        metavar="N",
-        type=common.whole_number(0, 100_000_000),
-        default=STEPS,
-        help=f"steps of random schedules per configuration (default: {STEPS})",
-    )
+    add_steps(which)
     which.add_argument("--no-litmus", action="store_true", help="random schedules only")
     add_depth(which, "how much to observe: 0 answers, 1 counters, 2 events, 3 snapshots (default: 3)")
     how = parser.add_argument_group("how")
