@@ -116,10 +116,11 @@ class Parting:
 
     ``step``: its number; ``call``: the call as A got it.  ``what``: ``call`` (the caller asks otherwise), ``answer``,
     ``did`` (with what it was lent), ``end`` (one play ends before), ``contents`` (of slots), or what was looked at.
-    ``where``: the place in that.  ``a``, ``b``: what each showed there.  ``order``: that both showed the same in another
-    order.  ``victims``: that each has cached what the other has not.  ``since``: the step after which they were together
-    again, 0 before they have parted once.  ``until``: the step after which they are together the next time, 0 if they
-    never are.  ``step_b``, ``since_b``, ``until_b``: the numbers that these steps have in the other play.
+    ``where``: the place in that.  ``a``, ``b``: what each showed there.  ``order``: that both showed the same in
+    another order.  ``victims``: that each has cached what the other has not.  ``since``: the step after which they
+    were together again, 0 before they have parted once.  ``until``: the step after which they are together the next
+    time, 0 if they never are.  ``step_b``, ``since_b``, ``until_b``: the numbers that these steps have in the other
+    play.
     """
 
     step: int
