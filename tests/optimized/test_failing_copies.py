@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from kvlitmus.optimized import testing
@@ -66,6 +67,39 @@ def test_a_load_that_somebody_relies_on_is_made_again() -> None:
     desk.cache.tick()
     assert desk.contents.device[:, running.row].tolist() == desk.values(KEY).tolist()
     desk.cache.end(1, keep=True)
+    desk.still_works(KEY)
+
+
+@pytest.mark.parametrize(
+    ("loaded", "cached"),
+    [
+        pytest.param((1, 2, 3, 4), KEY, id="on their branch"),
+        pytest.param((1, 2, 9, 9), KEY, id="on a branch that the path has left"),
+        pytest.param(KEY, (1, 2, 9, 9), id="on a branch of its own"),
+    ],
+)
+def test_a_load_is_made_again_where_something_cached_follows_its_pages(
+    loaded: tuple[int, ...], cached: tuple[int, ...]
+) -> None:
+    """Its pages can't leave the device before what follows them."""
+    desk = ready_to_load()
+    desk.keep((1, 2, 9, 9))
+    desk.cache.evict(ALL)
+    work = desk.cache.load_back(list(loaded)).work
+    there = desk.cache.match(list(cached)).pages
+    computed = desk.cache.pool.take(len(cached) // SIZE - len(there))
+    assert work is not None and isinstance(work.ticket, testing.FaultyTicket) and computed is not None
+    pages = np.concatenate([there, computed])
+    slots = (pages[len(there) :, None] * SIZE + np.arange(SIZE)).ravel()
+    desk.contents.device[:, slots] = desk.values(cached)[:, len(there) * SIZE :]
+    desk.cache.insert(list(cached), pages)
+    work.ticket.fail()
+    desk.cache.advance(work.id)
+    desk.cache.tick()
+    assert desk.cache.match(list(cached)).pages.tolist() == pages.tolist()
+    assert desk.cache.match(list(loaded)).behind == 0
+    desk.settle()
+    desk.check()
     desk.still_works(KEY)
 
 

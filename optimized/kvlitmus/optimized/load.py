@@ -139,12 +139,13 @@ class Loads(Copies):
             self.tree.leave_from(branch, lo)
 
     def relied_on(self, work: Work) -> bool:
-        """Whether somebody else has a lock on the pages of a load, or something resident hangs behind them."""
-        last, own = work.place, {run.branch for run in work.runs}
-        if last.branch.dev > last.end:
-            return True
-        for branch, lo, _ in work.runs:
-            if len([entry for entry in branch.locks or () if entry >> 1 > lo]) > 1:
+        """Whether somebody else has a lock on the pages of a load, or something resident follows them.
+
+        It may follow on any branch of theirs, also on one that the path has left, or on a branch of its own.
+        """
+        own = {run.branch for run in work.runs}
+        for branch, lo, hi in work.runs:
+            if branch.dev > hi or len([entry for entry in branch.locks or () if entry >> 1 > lo]) > 1:
                 return True
             if any(child.dev and child.at > lo and child not in own for child in (branch.children or {}).values()):
                 return True
