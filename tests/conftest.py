@@ -43,7 +43,7 @@ from hypothesis.database import (
 )
 
 from tests.support import processes
-from tests.support.record import Record
+from tests.support.record import DONE, Record, deselect
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for tests and what they start: there are no more processors than tests
 
@@ -84,7 +84,12 @@ settings.load_profile(os.environ.get("KVLITMUS_HYPOTHESIS", "ci"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What the night's run is made with."""
-    parser.addoption("--record", type=Path, metavar="FILE", help="write down what was tested, and what came of it")
+    parser.addoption(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="write down what came of each test; go on where a run was cut short",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -119,6 +124,8 @@ def _cuda_is_there() -> bool:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs a GPU where there is none; torch is imported only if a test asks for it."""
+    if items:
+        deselect(items[0].config, items, set(getattr(items[0].config, "workerinput", {}).get(DONE, ())))
     wanting = [item for item in items if item.get_closest_marker("gpu")]
     if wanting and not _cuda_is_there():
         for item in wanting:
