@@ -70,7 +70,11 @@ def hangs(folder: Path, often: int) -> str:
 
 
 def run_all(
-    name: str, items: Sequence[Item], state: Path, on_event: Callable[[Event], None] = lambda _: None
+    name: str,
+    items: Sequence[Item],
+    state: Path,
+    on_event: Callable[[Event], None] = lambda _: None,
+    limits: Limits = LIMITS,
 ) -> tuple[list[ItemResult], list[str]]:
     """The results, and the kinds of events on the way."""
     kinds: list[str] = []
@@ -79,7 +83,7 @@ def run_all(
         kinds.append(event.kind)
         on_event(event)
 
-    results = list(run_items(resolve_target(name), items, OPTIONS, limits=LIMITS, on_event=listen, state=state))
+    results = list(run_items(resolve_target(name), items, OPTIONS, limits=limits, on_event=listen, state=state))
     return results, kinds
 
 
@@ -275,7 +279,8 @@ def test_a_worker_that_is_asked_where_it_is_goes_no_further(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     mark = tmp_path / "went on"
     (tmp_path / "wakes.py").write_text(WAKES.format(here=str(HERE), mark=str(mark)))
-    result, _ = run("wakes:target", LONG, tmp_path / "state")
+    limits = replace(LIMITS, start_seconds=START_SECONDS)  # it hangs at once, when the limit is that of a start
+    (result,), _ = run_all("wakes:target", [LONG], tmp_path / "state", limits=limits)
     assert not mark.exists()
     (finding,) = result.findings
     assert finding.call.startswith("evict(")

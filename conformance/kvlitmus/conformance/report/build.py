@@ -102,19 +102,26 @@ def build_of(target_module: str, attribute: str = "", kinds: frozenset[str] = fr
     return digest("\n".join(lines))
 
 
-def items_of(items: Iterable[Item], kinds: frozenset[str] = frozenset()) -> str:
-    """Twelve hex digits that change with the items of a run: configurations, seeds, what is played, and their order."""
-    source = source_for(kinds)
+def items_of(
+    items: Iterable[Item],
+    kinds: frozenset[str] = frozenset(),
+    litmus: Callable[[str, frozenset[str]], str] | None = None,
+) -> str:
+    """Twelve hex digits that change with the items of a run: configurations, seeds, what is played, and their order.
+
+    litmus: what knows the digests of litmus tests, if not :func:`litmus_digest`.
+    """
+    litmus = litmus or litmus_digest
     plain = {"config": cache(to_json)}  # there are thousands of items of each configuration
     told = []
     for item in items:
         row = {name: plain.get(name, to_json)(getattr(item, name)) for name in Item.__dataclass_fields__}
-        told.append(row | {"name": litmus_digest(item.name, source)} if item.kind == "litmus" else row)
+        told.append(row | {"name": litmus(item.name, kinds)} if item.kind == "litmus" else row)
     return digest(json.dumps(told, sort_keys=True))
 
 
 @cache
-def litmus_digest(id: str, source: Source) -> str:
-    """The digest of a litmus test by what it plays and leads to, whatever it is called."""
-    test = litmus_of(id)
+def litmus_digest(id: str, kinds: frozenset[str]) -> str:
+    """The digest of a litmus test by what it plays and leads to where these kinds are judged, whatever it is called."""
+    test, source = litmus_of(id), source_for(kinds)
     return digest(f"{test.rules} {sorted(test.needs)} {test.page} {source.of(test.program)}")

@@ -25,6 +25,7 @@ from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report import build, document, terminal
 from kvlitmus.conformance.report.progress import LITMUS, Progress
+from kvlitmus.conformance.report.stamps import stamps_of
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run import failures, plan
@@ -94,11 +95,7 @@ def judged(
     if all(one.verdict is Verdict.NOT_APPLICABLE for one in conclude(chosen, [], [], run.scope)):
         items, run.planned = [], 0  # the target offers nothing that the chosen rules speak of
     if args.shard or args.out or any(name.endswith(".json") for name in args.report):
-        kinds = build.kinds_of(configs)
-        run.build, run.items = (
-            build.build_of(found.ref.module, found.ref.attribute, kinds),
-            build.items_of(items, kinds),
-        )
+        run.build, run.items = stamps_of(found.ref.module, found.ref.attribute, items, build.kinds_of(configs))
     if args.shard:
         return players.one_shard(args, found, run, items, style)
     with recording(args.record, run, items) as folder, players.player_for(args, found) as player:
