@@ -32,7 +32,7 @@ from kvlitmus.conformance.support.text import harmless
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support import hostile, rude
-from tests.support.processes import eventually
+from tests.support.processes import HELPERS, eventually, read_quietly
 
 HERE = Path(__file__).parent / "support"
 PAGE4 = Config(page_size=4)
@@ -57,8 +57,14 @@ def judged(kind: str, options: Options = OPTIONS) -> ItemResult:
 
 
 def children() -> set[int]:
-    """The processes that this one has started and that are still there."""
-    return set(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
+    """The processes that this one has started and that are still there; helpers that end with it are none."""
+    pids = map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+    return {pid for pid in pids if not any(one.encode() in commanded(pid) for one in HELPERS)}
+
+
+def commanded(pid: int) -> bytes:
+    """The command line of a process; nothing of one that has ended."""
+    return read_quietly(Path(f"/proc/{pid}/cmdline")).replace(b"\0", b" ")
 
 
 @pytest.fixture(autouse=True)

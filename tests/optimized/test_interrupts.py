@@ -7,12 +7,13 @@ its bytecodes, each of the Python core at one of eleven, and scenarios of a hier
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import random
 import signal
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -424,7 +425,7 @@ def test_a_signal_at_any_moment_serves_nobody_another_s_pages(core: str) -> None
     before = signal.signal(signal.SIGALRM, stop)
     torn = 0
     # Numba loads its code at a first call, and bears no interrupt meanwhile.
-    use(FlatCache(CacheConfig(page_size=4, pages=24, core=core)), prompts, source)
+    use(FlatCache(CacheConfig(page_size=4, pages=24, core=core)), prompts, source, range(500))
     try:
         for _ in range(500):
             cache = FlatCache(CacheConfig(page_size=4, pages=24, core=core))
@@ -435,9 +436,9 @@ def test_a_signal_at_any_moment_serves_nobody_another_s_pages(core: str) -> None
     assert torn
 
 
-def use(cache: FlatCache, prompts: list[Any], source: random.Random) -> None:
-    """Many requests, one after the other."""
-    for rid in range(500):
+def use(cache: FlatCache, prompts: list[Any], source: random.Random, rids: Iterable[int]) -> None:
+    """Requests, one after the other."""
+    for rid in rids:
         cache.begin(rid, prompts[rid % 4][: source.randrange(4, 40)])
         cache.grow(rid, [1, 2, 3, 4, 5])
         cache.publish(rid)
@@ -449,7 +450,7 @@ def interrupted_run(cache: FlatCache, prompts: list[Any], source: random.Random)
     """Requests until a signal comes, and whether that tore the cache; if not, no page is both free and cached."""
     with suppress(Stop):
         signal.setitimer(signal.ITIMER_REAL, source.uniform(1e-4, 8e-3))
-        use(cache, prompts, source)
+        use(cache, prompts, source, itertools.count())  # whatever the machine, the signal comes amid them
     try:
         for left in list(cache.requests.running):
             cache.end(left, keep=False)
