@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.adapters.reference.components import ReferenceComponentTarget
 from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.generate.schedule import GENERATION, Op, draw, table
@@ -20,13 +21,14 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, HOST_CONFIGS
 from kvlitmus.conformance.run.results import Item
+from kvlitmus.conformance.specimen.cache import component_target as components
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape import recorder
 from kvlitmus.conformance.tape.lines import TapeReader, encoded
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.words.units import Key
 from tests.conformance.support.command_line import Capture
-from tests.conformance.support.side_by_side import MUTED, OPTIONS, recorded
+from tests.conformance.support.side_by_side import MUTED, OPTIONS, drawn, recorded
 from tests.support.pages import DOCS
 
 TAPES = Path(__file__).parents[1] / "data" / "tapes"
@@ -47,8 +49,8 @@ Write = Callable[..., str]
 def played(config: Config, seed: int = 0, ops: int = 60) -> Item:
     """A schedule of calls for which the suite lends nothing."""
     ports = PORTS | {port for port, there in OTHERS.items() if there(config)}
-    drawn = draw(seed, ops, table(ports, GENERATION), generation=GENERATION)
-    return Item(kind="schedule", config=config, name=f"seed={seed}", schedule=tuple(drawn))
+    schedule = draw(seed, ops, table(ports, GENERATION), generation=GENERATION)
+    return Item(kind="schedule", config=config, name=f"seed={seed}", schedule=tuple(schedule))
 
 
 @pytest.fixture
@@ -94,6 +96,13 @@ def test_another_cache_is_asked_for_its_own_places(write: Write) -> None:
     file = write(specimen, played(FLAT))
     outcome = driven(file, reference)
     assert outcome.kind in ("", FREEDOM) and outcome.steps == outcome.of > 30
+
+
+def test_a_handle_that_is_none_means_the_step_that_gave_it(write: Write) -> None:
+    """The specimen finds nothing where the reference has a handle for that; each is asked by its own."""
+    outcome = driven(write(components, drawn(COMPONENT_CONFIGS[0])), ReferenceComponentTarget(components.profile))
+    assert outcome.parting is not None and outcome.parting.call.startswith("component_insert")
+    assert "raised" not in outcome.parting.b
 
 
 @pytest.mark.parametrize("id", ["page-number-as-slot", "evicted-but-still-indexed"])

@@ -6,9 +6,7 @@ itself, and is elsewhere then: from there on nothing is said of it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from kvlitmus.conformance.adapters.reference.component_requests import ReferenceRequests
@@ -16,11 +14,10 @@ from kvlitmus.conformance.adapters.reference.components import ReferenceComponen
 from kvlitmus.conformance.adapters.reference.ranks import RankedReference
 from kvlitmus.conformance.adapters.reference.sparse import ReferenceSparse
 from kvlitmus.conformance.adapters.reference.store import Box, ReferenceStore
-from kvlitmus.conformance.beside.places import FREE, GIVES, Places
+from kvlitmus.conformance.beside.places import COPIED, FREE, GIVES, Places
 from kvlitmus.conformance.checker.rendezvous import together
-from kvlitmus.conformance.support.text import raised_text
-from kvlitmus.conformance.tape import operands as handles
 from kvlitmus.conformance.tape.calls import CALLS, FILLED, OTHER, TURNS, look_of
+from kvlitmus.conformance.tape.driver import Driver
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step
 from kvlitmus.conformance.tape.operands import Operands
@@ -54,66 +51,63 @@ def driven(
         try:
             if step.call == TURNS and step.number not in decided:
                 decided |= dict(together_asked(reference.adapter, asked_together(steps, at)))
-            answer = decided[step.number] if step.call == TURNS else reference.make(step) if step.call else None
+            answer = decided[step.number] if step.call == TURNS else reference.answer(step) if step.call else None
         except (NotDriven, NotImplementedError):
             return
         yield step.number, Driven(answer, reference.looks(seen[step.number]))
 
 
-class Reference:
+class Reference(Driver):
     """The reference of a family behind its ports, with the numbers that a cache uses."""
 
     def __init__(self, header: Header, fresh: Mapping[str, Json]) -> None:
         config, profile = header.config, header.profile
         self.config = config
-        self.places: Places | None = None
+        self.places = Places(config) if config.components else None
         self.sparse: ReferenceSparse | None = None
-        if config.components:
-            self.places = Places(config)
-            if "component_requests" in header.ports:
-                self.adapter: Any = ReferenceRequests(config, profile)
-            else:
-                self.adapter = ReferenceComponentTarget(profile).make(config)
+        if config.components and "component_requests" in header.ports:
+            super().__init__(ReferenceRequests(config, profile))
+        elif config.components:
+            super().__init__(ReferenceComponentTarget(profile).make(config))
         elif config.pool == "ranks":
-            self.adapter = RankedReference()
+            super().__init__(RankedReference())
         elif config.pool == "sparse":
-            self.adapter = self.sparse = sparse_like(header, fresh)
+            self.sparse = sparse_like(header, fresh)
+            super().__init__(self.sparse)
         else:
-            self.adapter = ReferenceStore(Box(replaces=profile.store_put == "last"))
-        self.own = Operands()
-        self.handles: dict[str, object] = {}
-        self.copies: dict[str, str] = {}
+            super().__init__(ReferenceStore(Box(replaces=profile.store_put == "last")))
 
-    def make(self, step: Step) -> Json:
+    def answer(self, step: Step) -> Json:
         """Make the call of a step; returns the answer, or what it raised, with the cache's numbers."""
         name = step.call
         if not callable(getattr(self.adapter, name, None)) or name == OTHER:
             raise NotDriven
         if step.raised is not None and step.raised.startswith("NotImplementedError"):
             return {"raised": step.raised}
-        self.own.step = step.number
-        given, named = self.arguments(step)
         try:
-            if name in FILLED:
-                return self.filled(name, given)
-            answer = self.chosen(step, given, named)
-        except Exception as error:  # noqa: BLE001 - whatever it is, that is how the reference refuses
-            return {"raised": raised_text(error)}
-        self.gave(step, answer)
-        found = CALLS[name].answered(answer, self.own)
+            args = step.args if self.places is None else self.places.arguments(name, step.args)
+            given, named = self.arguments(step, args, step.kwargs)
+        except FormError:
+            raise NotDriven from None
+        if name in FILLED:
+            size = BUFFER * self.config.page_size
+            given[FILLED[name]] = [bytearray(size) for _ in cast("Sequence[str]", given[0])]
+        found, raised = self.make(step, given, named)
+        if raised is not None:
+            return {"raised": raised}
         if self.places is None:
             return found
         if name in GIVES:
             self.places.handed_out(name, found, step.answer, self.free(GIVES[name][1]))
-        return self.places.answer(name, found, self.copies.get(json.dumps(step.args[0]), "") if step.args else "")
+        copied = GIVES[self.giver(step.args[0])][1] if name == COPIED else ""
+        return self.places.answer(name, found, copied)
 
-    def chosen(self, step: Step, given: list[object], named: Mapping[str, object]) -> object:
-        """Make the call, in a sparse pool with the pages that the cache took where these are free."""
-        method = getattr(self.adapter, step.call)
+    def called(self, step: Step, make: Callable[[], object]) -> tuple[Any, Exception | None]:
+        """Make the call of a step, in a sparse pool with the pages that the cache took where these are free."""
         if self.sparse is None:
-            return method(*given, **named)
+            return self.attempt(make)
         before = self.sparse.pool
-        answer = method(*given, **named)
+        answer, error = self.attempt(make)
         renamed = pages_as(step.answer, answer, self.config.page_size)
         if renamed:
             taken = {page for row in before.rows.values() for page in row.pages}.union(before.left_pages)
@@ -124,7 +118,7 @@ class Reference:
                     + slot % self.config.page_size
                     for slot in cast("Sequence[int]", answer)
                 ]
-        return answer
+        return answer, error
 
     def rename(self, pages: Mapping[int, int]) -> None:
         """The sparse pool with other numbers for pages that were free until now."""
@@ -140,43 +134,6 @@ class Reference:
             transfers={number: of(one) for number, one in pool.transfers.items()},
         )
 
-    def arguments(self, step: Step) -> tuple[list[object], dict[str, object]]:
-        """The arguments of a step, with the reference's own handles; raises :class:`NotDriven` where it has none."""
-        args = list(step.args) if self.places is None else self.places.arguments(step.call, step.args)
-        takes = [at for at in handles.TAKES.get(step.call, ()) if at < len(args)]
-        mine = [self.handles.get(json.dumps(args[at]), NotDriven) for at in takes]
-        for at in takes:
-            args[at] = None
-        try:
-            given, named = CALLS[step.call].given(args, step.kwargs, self.own)
-        except FormError:
-            raise NotDriven from None
-        if NotDriven in mine:
-            raise NotDriven
-        for at, one in zip(takes, mine, strict=True):
-            given[at] = one
-        return given, named
-
-    def gave(self, step: Step, answer: object) -> None:
-        """The handle or receipt that a step gave, by its number or as it is, stands for the reference's."""
-        if step.call not in handles.GIVES:
-            return
-        where = handles.GIVES[step.call]
-        told = step.answer
-        if type(told) is list and type(where) is int:
-            told = told[where] if where < len(told) else None
-        for name in (told, self.own.here(where)):
-            self.handles[json.dumps(name)] = handles.at(answer, where)
-            self.copies[json.dumps(name)] = GIVES.get(step.call, (None, ""))[1]
-
-    def filled(self, name: str, given: list[object]) -> Json:
-        """Make a call that fills buffers; what it filled stands behind the answer."""
-        size = BUFFER * self.config.page_size
-        keys = cast("Sequence[str]", given[0])
-        buffers = [bytearray(size) for _ in keys]
-        answer = getattr(self.adapter, name)(keys, buffers)
-        return CALLS[name].answer.write(answer, self.own)
-
     def free(self, tier: str) -> Mapping[str, Sequence[int]]:
         """The free places of a tier."""
         assert self.places is not None
@@ -191,9 +148,8 @@ class Reference:
             method, args = look_of(key)
             if method in ("component_events", "component_begun") or not callable(getattr(self.adapter, method, None)):
                 continue
-            given, _ = CALLS[method].given(args, {}, self.own)
-            with suppress(KeyError):  # of a rank before there are any nothing can be seen
-                told = CALLS[method].answer.write(getattr(self.adapter, method)(*given), self.own)
+            told, raised = self.look(method, args)
+            if raised is None:  # of a rank before there are any nothing can be seen
                 found[key] = told if self.places is None else self.places.look(method, told)
         return found
 

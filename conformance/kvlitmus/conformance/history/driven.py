@@ -8,19 +8,19 @@ on it is asked nothing, until a reset.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.history.likeness import RESET, Play, first_difference, text_of
 from kvlitmus.conformance.history.names import Prefixes
 from kvlitmus.conformance.ports import Unsupported
-from kvlitmus.conformance.support.text import harmless, raised_text
+from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.calls import CALLS, FILLED, LENT, OTHER, TURNS, look_of
 from kvlitmus.conformance.tape.changes import Looks
+from kvlitmus.conformance.tape.driver import Driver
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeReader
-from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, at
 
 NOT_MADE = frozenset({TURNS, OTHER, *LENT, *FILLED})
 """Calls that go on after they were made, or use what the suite lends them: a tape doesn't tell all of that."""
@@ -39,21 +39,18 @@ class Driven:
         """Make them."""
         with TapeReader(self.file) as reader:
             header, steps = next(reader.plays())
-            Driver(checker, header).drive(steps)
+            SideBySide(checker, header).drive(steps)
 
 
-class Driver:
+class SideBySide(Driver):
     """Two caches side by side: one on a tape, the other there."""
 
     def __init__(self, checker: Checker, header: Header) -> None:
+        super().__init__(checker.adapter)
         self.checker = checker
-        self.adapter: Any = checker.adapter
         self.prefixes = Prefixes()
         self.tape, self.here = Play(header, self.prefixes), Play(header, self.prefixes)
-        self.operands = Operands()
-        self.given: dict[str, object] = {}
         self.looks = Looks()
-        self.number = 0
 
     def drive(self, steps: Iterable[Step]) -> None:
         """Make the calls of a play."""
@@ -84,84 +81,43 @@ class Driver:
 
     def made(self, step: Step) -> Step:
         """The step of the cache that is here."""
-        answer: Json = None
-        raised: str | None = None
-        args, kwargs = list(step.args), dict(step.kwargs)
         if step.call:
-            self.number = self.operands.step = self.number + 1
-            args, kwargs, answer, raised = self.called(step)
-        looks = {key: self.looked(key, answers) for key, answers in self.looks.read(step.looks).items()}
-        seen: dict[str, Json] = {key: told for key, told in looks.items() if told is not None}
-        return step._replace(args=args, kwargs=kwargs, answer=answer, raised=raised, looks=seen)
+            if step.call in NOT_MADE or step.call.startswith("raw_"):
+                self.end(step, "such a call can't be made from a tape")
+            if getattr(self.adapter, step.call, None) is None:
+                self.end(step, "the other cache has no such call")
+            args, kwargs = self.meant(step.call, step.args, step.kwargs)
+            answer, raised = self.make(step, *self.arguments(step, args, kwargs))
+            step = step._replace(args=args, kwargs=kwargs, answer=answer, raised=raised)
+        looks = {key: self.looked(key, len(answers)) for key, answers in self.looks.read(step.looks).items()}
+        return step._replace(looks={key: told for key, told in looks.items() if told is not None})
 
-    def called(self, step: Step) -> tuple[list[Json], dict[str, Json], Json, str | None]:
-        """Make a call: its arguments and its answer as they are written, or what it raised."""
-        if step.call in NOT_MADE or step.call.startswith("raw_"):
-            self.end(step, "such a call can't be made from a tape")
-        call, method = CALLS[step.call], getattr(self.adapter, step.call, None)
-        if method is None:
-            self.end(step, "the other cache has no such call")
-        names = list(call.parameters)
-        by_place = [(names[number] if number < len(names) else "", one) for number, one in enumerate(step.args)]
-        whole = {**dict(by_place), **step.kwargs}
-        args = [self.meant(step, name, one, whole) for name, one in by_place]
-        kwargs = {name: self.meant(step, name, one, whole) for name, one in step.kwargs.items()}
-        given, named = call.given(args, kwargs, self.operands)
-        things = [names[number] for number in TAKES.get(step.call, ()) if number < len(names)]
-        given = [
-            self.thing(one) if name in things else value for (name, one), value in zip(by_place, given, strict=True)
-        ]
-        named |= {name: self.thing(step.kwargs[name]) for name in named if name in things}
+    def called(self, step: Step, make: Callable[[], object]) -> tuple[Any, Exception | None]:
+        """Make the call of a step, as a call of the suite's."""
         self.checker.announce(text_of(step), step.call)
-        answer, error = self.checker.attempt(lambda: method(*given, **named))
-        if error is not None:
-            return args, kwargs, None, raised_text(error)
-        told = call.answered(answer, self.operands)
-        if step.call in GIVES and step.raised is None:
-            where = GIVES[step.call]
-            here: Json = {"@": step.number if where is None else [step.number, where]}
-            for name in (json_at(step.answer, where), here):  # what it gave before has that name as well
-                self.given[json.dumps(name)] = at(answer, where)
-        return args, kwargs, told, None
+        return self.attempt(make)
 
-    def thing(self, told: Json) -> object:
-        """The handle or receipt that the cache here gave where the other gave this one."""
-        if told is None:
-            return None
-        try:
-            return self.given[json.dumps(told)]
-        except KeyError:
-            raise FormError("what a step before gave both", told) from None
+    def attempt(self, make: Callable[[], object]) -> tuple[Any, Exception | None]:
+        """Ask the cache that is here."""
+        return self.checker.attempt(make)
 
-    def meant(self, step: Step, name: str, told: Json, given: Mapping[str, Json]) -> Json:
-        """An argument by the numbers that places and jobs have here; a handle is left out."""
-        if name in [list(CALLS[step.call].parameters)[number] for number in TAKES.get(step.call, ())]:
-            return None
-        return self.tape.names.there(name, told, given, self.here.names)
+    def meant(self, method: str, args: list[Json], kwargs: Mapping[str, Json]) -> tuple[list[Json], dict[str, Json]]:
+        """Arguments by the numbers that places and jobs have here."""
+        names = list(CALLS[method].parameters)
+        by_place = [(names[number] if number < len(names) else "", one) for number, one in enumerate(args)]
+        whole = {**dict(by_place), **kwargs}
 
-    def looked(self, key: str, answers: list[Json]) -> Json:
+        def there(name: str, told: Json) -> Json:
+            return self.tape.names.there(name, told, whole, self.here.names)
+
+        return [there(name, one) for name, one in by_place], {name: there(name, one) for name, one in kwargs.items()}
+
+    def looked(self, key: str, often: int) -> Json:
         """Look as often as was looked at the other."""
         method, args = look_of(key)
         if method == "peek" or not hasattr(self.adapter, method):
             return None
-        names = list(CALLS[method].parameters)
-        here = [self.tape.names.there(names[number], one, {}, self.here.names) for number, one in enumerate(args)]
-        given, _ = CALLS[method].given(here, {}, self.operands)
-        told: list[Json] = []
-        for _ in answers:
-            answer, error = self.checker.attempt(lambda: getattr(self.adapter, method)(*given))
-            told.append(
-                {"raised": raised_text(error)}
-                if error is not None
-                else CALLS[method].answer.write(answer, self.operands)
-            )
+        here, _ = self.meant(method, args, {})
+        seen = [self.look(method, here) for _ in range(often)]
+        told: list[Json] = [answer if raised is None else {"raised": raised} for answer, raised in seen]
         return told[0] if len(told) == 1 else {"several": told}
-
-
-def json_at(answer: Json, where: str | int | None) -> Json:
-    """What stands there in an answer that is written."""
-    if where is None or answer is None:
-        return answer
-    if isinstance(where, str):
-        return answer.get(where) if type(answer) is dict else None
-    return answer[where] if type(answer) is list and len(answer) > where else None

@@ -7,5 +7,6 @@
 * :mod:`~kvlitmus.conformance.tape.changes` writes what is looked at as changes;
 * :mod:`~kvlitmus.conformance.tape.lines` reads and writes files, as streams;
 * :mod:`~kvlitmus.conformance.tape.recorder` stands between the suite and a cache, and writes down what it sees;
+* :mod:`~kvlitmus.conformance.tape.driver` makes the calls of a tape on another cache;
 * :mod:`~kvlitmus.conformance.tape.schema` makes the JSON Schema, and ``docs/tape.md`` explains the form.
 """

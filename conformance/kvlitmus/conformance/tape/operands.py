@@ -8,7 +8,7 @@ itself it is one that was not given before.  Steps are numbered from 1; a step t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from kvlitmus.conformance.tape.forms import FormError, Json, Named
@@ -138,13 +138,15 @@ def identity(value: object) -> object:
     return id(value)
 
 
-def at(answer: object, where: str | int | None) -> object:
-    """What stands there in an answer; ``None`` where there is nothing, as in a refusal."""
+def at(answer: object, where: str | int | None, *, written: bool = False) -> object:
+    """What stands there in an answer, or in one as it is ``written``; ``None`` where nothing does, as in a refusal."""
     if where is None:
         return answer
     if isinstance(where, str):
+        if written:
+            return answer.get(where) if isinstance(answer, dict) else None
         return answer.handle if type(answer) is Hit else None
-    if type(answer) is not tuple:
+    if type(answer) is not (list if written else tuple):
         return None
-    parts = cast("tuple[object, ...]", answer)
+    parts = cast("Sequence[object]", answer)
     return parts[where] if len(parts) > where else None
