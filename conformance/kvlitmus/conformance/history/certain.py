@@ -100,7 +100,7 @@ def premised(one: Rule, inputs: Mapping[str, Any], capabilities: frozenset[str],
     if not one.premise:
         return True
     value = known(one.premise_fact, inputs, capabilities, facts)
-    return value is not UNKNOWN and bool(value) == (one.premise == one.premise_fact)
+    return value is not UNKNOWN and not one.idle(value)
 
 
 def known(name: str, inputs: Mapping[str, Any], capabilities: frozenset[str], facts: Facts) -> Any:

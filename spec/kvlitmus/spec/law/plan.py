@@ -78,9 +78,8 @@ class Plan:
             values = [known[name] for name in one.facts]
             lacks = any(value is UNKNOWN for value in values)
             if counted:
-                true = known[one.premise_fact]
-                if not lacks and true is not UNKNOWN and bool(true) == (one.premise != one.premise_fact):
-                    idle[counts] += 1
+                premise = known[one.premise_fact]
+                idle[counts] += not lacks and premise is not UNKNOWN and one.idle(premise)
                 counts += 1
             if lacks:
                 unknown.append(one.id)
@@ -185,9 +184,9 @@ def plan_of(
 
 
 def idle(one: Rule) -> str:
-    """The condition under which a rule's premise isn't true, where its facts are known."""
+    """:meth:`Rule.idle` as text, where the rule's facts are known."""
     name = one.premise_fact
-    true = name if one.premise != name else f"not {name}"
+    true = name if one.negated else f"not {name}"
     open_ = sorted(fact for fact in {name, *one.facts} if is_open(fact))
     return " and ".join([*(f"{fact} is not UNKNOWN" for fact in open_), true])
 

@@ -105,7 +105,7 @@ class Rule:
         """The same, where only a part of the sources counts."""
         facts = digests_of((*self.facts, *[self.premise_fact] * bool(self.premise)), source)
         judged = (self.id, self.strength.value, self.kind.value, [str(one) for one in self.on], sorted(self.needs))
-        premise = f"{self.premise.startswith(NOT)} {facts[self.premise_fact]}" if self.premise else ""
+        premise = f"{self.negated} {facts[self.premise_fact]}" if self.premise else ""
         return digest(f"{judged} {premise} {[facts[one] for one in self.facts]} {source.of(self.predicate)}")
 
     @property
@@ -127,7 +127,16 @@ class Rule:
         if not self.premise:
             return ""
         text = FACTS[self.premise_fact].meaning
-        return f"not: {text}" if self.premise.startswith(NOT) else text
+        return f"not: {text}" if self.negated else text
+
+    @property
+    def negated(self) -> bool:
+        """Whether the premise is true where its fact is not."""
+        return self.premise.startswith(NOT)
+
+    def idle(self, value: object) -> bool:
+        """Whether the rule has nothing to say where the fact of its premise is this; that must be known."""
+        return bool(value) == self.negated
 
 
 NOT = "not "
