@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.checker.calls.prefix import request
+from kvlitmus.conformance.checker.calls.prefix import request, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.ports import Config, Profile, Stored, capabilities_of
-from kvlitmus.conformance.ports.compose import Composed, with_requests
+from kvlitmus.conformance.ports.compose import Composed, ToldOfRequests, with_requests
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target
@@ -32,7 +32,7 @@ class Bare:
         self._inner = inner
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.hidden or name.startswith("kvlitmus"):
+        if name in self.hidden:
             raise AttributeError(name)
         return getattr(self._inner, name)
 
@@ -114,6 +114,37 @@ def test_what_a_composed_request_was_made_of_is_shown() -> None:
     assert [line.partition("(match")[2].partition(")")[0] for line in checker.history[:1]] == [", lock, alloc(12"]
     assert "(insert of 8, protected=0, match of 8, lock, unlock)" in checker.history[1]
     assert checker.history[2].startswith("end(1, keep=False) (free([")
+
+
+class Asked(Bare, ToldOfRequests):
+    """Notes at each lock whether that is a part of a request."""
+
+    def __init__(self, inner: Specimen) -> None:
+        super().__init__(inner)
+        self.locked: list[bool] = []
+
+    def lock(self, handle: object) -> object:
+        """See :class:`~kvlitmus.spec.interface.cache.Locks`."""
+        self.locked.append(bool(self.composing))
+        return self._inner.lock(handle)
+
+
+def test_an_adapter_of_the_suite_is_told_when_a_call_is_a_part_of_a_request() -> None:
+    config = Config(page_size=4, pages=8)
+    cache = Asked(target.make(config))
+    checker, key = Checker(cache, config, PROFILE), Key(None, (1,) * 10, False)
+    tree.lock(checker, tree.match(checker, key), key, 1)
+    request.begin(checker, 1, key)
+
+    assert cache.locked == [False, True]
+
+
+def test_a_cache_keeps_what_it_has_by_the_name_of_what_the_suite_tells() -> None:
+    cache = Bare(target.make(Config(page_size=4)))
+    cache.composing = "its own"  # type: ignore[attr-defined]
+    with_requests(cache, 4, PROFILE)
+
+    assert cache.composing == "its own"
 
 
 def test_requests_that_can_not_be_computed_in_part_are_judged_without_that() -> None:

@@ -25,6 +25,15 @@ PAST_THEM = frozenset({"raw_begin"})
 """Calls that begin a request of the cache's own, which the composed ones would know nothing of."""
 
 
+class ToldOfRequests:
+    """An adapter of the suite's own that is told when a call is a part of a composed request.
+
+    ``composing``: the calls that were made for one so far; none where a call is a step by itself.
+    """
+
+    composing: Sequence[str] = ()
+
+
 @dataclass(slots=True)
 class ComposedRequest:
     """A running request: key, row, how much of the row is the tree's, and the receipt that protects it."""
@@ -44,8 +53,8 @@ class Composed:
         self._profile = profile
         self._running: dict[int, ComposedRequest] = {}
         self._made: list[str] = []
-        if hasattr(adapter, "kvlitmus_parts"):  # of the suite alone, behind a pipe
-            adapter.kvlitmus_parts = self._made
+        if isinstance(adapter, ToldOfRequests):
+            adapter.composing = self._made
 
     def __getattr__(self, name: str) -> Any:
         if name in PAST_THEM:

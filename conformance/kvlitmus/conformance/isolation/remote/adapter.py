@@ -9,6 +9,7 @@ from typing import cast
 from kvlitmus.conformance.history.answers import exception_of
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
+from kvlitmus.conformance.ports.compose import ToldOfRequests
 from kvlitmus.conformance.support.text import raised_text, shown
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE, TURNS, look_key
 from kvlitmus.conformance.tape.changes import changed
@@ -33,15 +34,14 @@ RAISED = {"NotImplementedError": NotImplementedError, "GroupLost": GroupLost}
 """Exceptions that mean something to the suite, besides those that every reader of records knows."""
 
 
-class RemoteCache:
+class RemoteCache(ToldOfRequests):
     """One cache of a process; the classes that :func:`adapter_class` makes have the ports' methods.
 
     lent: what the suite has lent, in order; holds: the one of these that is asked where the cache doesn't say.
     seen: what came with the last answer and nobody has looked at yet, by look.  last: what was told of each look last,
     which changes are of.  shown: what was read of each look last, as JSON and as the value.  since: the calls since the
-    last look.  kvlitmus_parts: where the suite composes a call, those that it has made so far.  asked: the looks after
-    such calls, as they were made the last time in such a configuration, by whatever cache; behind no calls all that
-    ever were.
+    last look.  asked: the looks after such calls, as they were made the last time in such a configuration, by whatever
+    cache; behind no calls all that ever were.
     """
 
     piped = True
@@ -58,11 +58,10 @@ class RemoteCache:
         self._asked = asked
         self._since: Calls = ()
         self._looked = False
-        self.kvlitmus_parts: Sequence[str] = ()
 
     def _call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         message = self._message(name, args, kwargs)
-        before = ("parts",) if self.kvlitmus_parts else ()
+        before = ("parts",) if self.composing else ()
         self._since = (*before, name) if self._looked else (*(self._since or before)[-PARTS:], name)
         self._looked = False
         if riding := self._asked.get(self._since):
