@@ -17,13 +17,13 @@ if __name__ == "__main__":
     sys.path[:1] = [str(Path(__file__).parent), str(Path.cwd())]
 
 from kvlitmus.conformance.generate.schedule import describe
-from kvlitmus.conformance.history.answers import exception_of
 from kvlitmus.conformance.isolation.remote.apart import APART
 from kvlitmus.conformance.ports import PORTS, Unsupported, capabilities_of
 from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.run.results import config_from_json, to_json
 from kvlitmus.conformance.run.targets import load_target, resolve_target
 from kvlitmus.conformance.support.text import harmless, raised_text
+from kvlitmus.conformance.tape.answers import exception_of
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, TURNS
 from kvlitmus.conformance.tape.forms import Named
 from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, at

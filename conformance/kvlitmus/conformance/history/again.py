@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.history.answers import Answers, NotRecorded, raised, same
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Finding, Item, Options
+from kvlitmus.conformance.tape.answers import Answers, NotRecorded, raised, same
 from kvlitmus.conformance.tape.calls import CALLS, LOOKS, TOLD_ONCE, look_key
 from kvlitmus.conformance.tape.changes import Looks
 from kvlitmus.conformance.tape.forms import FormError, Json

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components import snapshot
 from kvlitmus.conformance.checker.calls.prefix import fetch
 from kvlitmus.conformance.history import families
-from kvlitmus.conformance.history.answers import NotRecorded
 from kvlitmus.conformance.history.certain import Nothing
 from kvlitmus.conformance.history.lines import Call, call_text
 from kvlitmus.conformance.history.places import Places
+from kvlitmus.conformance.tape.answers import NotRecorded
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.history.state import TraceState

@@ -6,11 +6,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
 from typing import cast
 
-from kvlitmus.conformance.history.answers import exception_of
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
 from kvlitmus.conformance.ports.compose import ToldOfRequests
 from kvlitmus.conformance.support.text import raised_text, shown
+from kvlitmus.conformance.tape.answers import exception_of
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE, TURNS, look_key
 from kvlitmus.conformance.tape.changes import changed
 from kvlitmus.conformance.tape.forms import Form, FormError, Json
