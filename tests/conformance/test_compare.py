@@ -13,7 +13,7 @@ import pytest
 from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.history import again
-from kvlitmus.conformance.history.compare import CHOICE, FREEDOM, LAW, Compared, compared
+from kvlitmus.conformance.history.compare.compared import CHOICE, FREEDOM, LAW, Compared, compared
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item, ItemResult

@@ -16,7 +16,7 @@ from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.generate.schedule import GENERATION, Op, draw, table
 from kvlitmus.conformance.history import again
-from kvlitmus.conformance.history.compare import FREEDOM, LAW, UNJUDGED, Compared, compared
+from kvlitmus.conformance.history.compare.compared import FREEDOM, LAW, UNJUDGED, Compared, compared
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, HOST_CONFIGS

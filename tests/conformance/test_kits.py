@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.history.compare import LAW
+from kvlitmus.conformance.history.compare.compared import LAW
 from kvlitmus.conformance.isolation.remote.kits import KITS, kit_folder
 from kvlitmus.conformance.isolation.remote.target import RemoteTarget
 from kvlitmus.conformance.isolation.supervisor import run_items

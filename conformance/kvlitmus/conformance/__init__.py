@@ -25,10 +25,11 @@ reference, the optimized cache, page stores, SGLang.
 ``watchdog`` (which time counts as a hang), ``current_run`` (what is being played, should the worker die),
 ``crash_triage`` (why it died), ``integrity`` (whether a cache has changed the suite).
 
-Beside them: ``report/`` and ``schema/`` (what people and programs read), ``history/`` (recorded calls, judged without
-driving anything), ``fuzz/`` (campaigns guided by what schedules reach), ``shards/`` (runs on many machines),
-``vectors/`` (findings that became part of every run), ``cli/`` (the command), ``pytest_plugin/`` (one test per rule),
-``support/`` (text, files).
+Beside them: ``report/`` and ``schema/`` (what people and programs read), ``tape/`` (the form of a recorded play:
+written, read, played again), ``history/`` (tapes judged, one by one or two side by side), ``beside/`` (the reference
+beside a recorded cache), ``viewer/`` (a tape as a page), ``fuzz/`` (campaigns guided by what schedules reach),
+``shards/`` (runs on many machines), ``vectors/`` (findings that became part of every run), ``cli/`` (the command),
+``pytest_plugin/`` (one test per rule), ``support/`` (text, files).
 
 The bugs that the suite is tested with are in ``kvlitmus.mutants``, apart from what users import.
 """

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvlitmus.conformance.history import again
-from kvlitmus.conformance.history.compare import Compared, compared
+from kvlitmus.conformance.history.compare.compared import Compared, compared
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, ItemResult, Options

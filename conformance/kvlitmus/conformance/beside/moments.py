@@ -16,7 +16,7 @@ from kvlitmus.conformance.beside.facts import facts_of
 from kvlitmus.conformance.beside.follower import Follower, said_below
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.history.again import Again, Played, Record
-from kvlitmus.conformance.history.names import GIVEN_BACK
+from kvlitmus.conformance.history.compare.names import GIVEN_BACK
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config, Unsupported

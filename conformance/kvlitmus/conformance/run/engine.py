@@ -271,7 +271,7 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> Prog
     if item.kind == "schedule":
         return Scheduled(item.schedule)
     if item.kind == "tape":
-        from kvlitmus.conformance.history.driven import Driven  # which judges records by this module
+        from kvlitmus.conformance.history.compare.driven import Driven  # which judges records by this module
 
         return Driven(item.name)
     fresh = fresh_checker(target, item.config, options, run)

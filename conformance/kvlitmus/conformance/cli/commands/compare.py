@@ -16,8 +16,8 @@ from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.generate.schedule import describe, draw, table
 from kvlitmus.conformance.history import again
-from kvlitmus.conformance.history.compare import FREEDOM, KINDS, LAW, Breach, Compared, compared
-from kvlitmus.conformance.history.likeness import Parting
+from kvlitmus.conformance.history.compare.compared import FREEDOM, KINDS, LAW, Breach, Compared, compared
+from kvlitmus.conformance.history.compare.likeness import Parting
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.report.progress import Progress

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.history.likeness import RESET, Play, first_difference, text_of
-from kvlitmus.conformance.history.names import Prefixes
+from kvlitmus.conformance.history.compare.likeness import RESET, Play, first_difference, text_of
+from kvlitmus.conformance.history.compare.names import Prefixes
 from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.calls import CALLS, FILLED, LENT, OTHER, TURNS, look_of

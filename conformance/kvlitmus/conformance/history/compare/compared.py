@@ -16,10 +16,10 @@ from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import describe
-from kvlitmus.conformance.history import likeness
 from kvlitmus.conformance.history.again import Again, Played, Record
 from kvlitmus.conformance.history.checker import TraceChecker
-from kvlitmus.conformance.history.likeness import NEVER, Likeness
+from kvlitmus.conformance.history.compare import likeness
+from kvlitmus.conformance.history.compare.likeness import NEVER, Likeness
 from kvlitmus.conformance.history.lines import Reader
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config, Profile

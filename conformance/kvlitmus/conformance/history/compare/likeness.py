@@ -1,9 +1,9 @@
 """Where two recorded plays first part, if what a cache may name as it likes is left aside.
 
-Each play is read with names (:mod:`~kvlitmus.conformance.history.names`) in the place of slots, jobs and the like.  Two
-plays are alike as long as all else is equal.  What one of them doesn't tell (a counter of a node, a count that the port
-leaves open) is not compared, and of exceptions not their texts.  Nor is what lies in slots: nobody owes anything for a
-slot that was never written, and for all others it is judged.
+Each play is read with names (:mod:`~kvlitmus.conformance.history.compare.names`) in the place of slots, jobs and the
+like.  Two plays are alike as long as all else is equal.  What one of them doesn't tell (a counter of a node, a count
+that the port leaves open) is not compared, and of exceptions not their texts.  Nor is what lies in slots: nobody owes
+anything for a slot that was never written, and for all others it is judged.
 
 Where they have parted they are asked in different states, and nothing more is compared until both look as they did
 when they were fresh: from there on they are together again.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple, cast
 
-from kvlitmus.conformance.history.names import PLACE, UNTOLD, Names, Plain, Prefixes
+from kvlitmus.conformance.history.compare.names import PLACE, UNTOLD, Names, Plain, Prefixes
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless, shown
 from kvlitmus.conformance.tape.calls import TOLD_ONCE, look_of
