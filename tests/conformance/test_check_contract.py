@@ -12,7 +12,7 @@ import pytest
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.history import families
 from kvlitmus.conformance.history.checker import TraceChecker
-from kvlitmus.conformance.history.lines import Reader
+from kvlitmus.conformance.history.reader import Reader
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.specimen import cache as specimen

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.history.forms import SUITES
+from kvlitmus.conformance.history.arguments import SUITES
 from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import TIER_CONFIGS

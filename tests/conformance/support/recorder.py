@@ -12,9 +12,9 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import describe, draw, table
+from kvlitmus.conformance.history.arguments import JUDGED_PORTS
 from kvlitmus.conformance.history.checker import TraceChecker
-from kvlitmus.conformance.history.forms import JUDGED_PORTS
-from kvlitmus.conformance.history.lines import Reader
+from kvlitmus.conformance.history.reader import Reader
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run import engine

@@ -42,7 +42,10 @@ ELSEWHERE: dict[str, tuple[set[str] | None, str]] = {
     "conformance/kvlitmus/conformance/checker/explain.py": (None, "how facts are told, no facts"),
     "conformance/kvlitmus/conformance/history/compare/compared.py": ({"victims"}, "how a parting is called, no fact"),
     "conformance/kvlitmus/conformance/history/compare/driven.py": ({"raised"}, "a field of a tape's step, no fact"),
-    "conformance/kvlitmus/conformance/history/forms.py": ({"page_size", "protected"}, "arguments of calls, no facts"),
+    "conformance/kvlitmus/conformance/history/arguments.py": (
+        {"page_size", "protected"},
+        "arguments of calls, no facts",
+    ),
     "conformance/kvlitmus/conformance/history/compare/names.py": (
         {"below", "host_free", "row", "told"},
         "parts of answers and of looks, no facts",

@@ -3,8 +3,8 @@
 ``kvlitmus check TRACE.jsonl`` drives nothing.  Somebody's engine ran, a logger wrote one line for each
 call at the cache's boundary, and the checker that otherwise drives a cache is fed these lines.
 
-* :mod:`~kvlitmus.conformance.history.lines` reads a tape (:mod:`kvlitmus.conformance.tape`) call by call;
-* :mod:`~kvlitmus.conformance.history.forms` knows which calls are judged, and the bounds on their arguments;
+* :mod:`~kvlitmus.conformance.history.reader` reads a tape (:mod:`kvlitmus.conformance.tape`) call by call;
+* :mod:`~kvlitmus.conformance.history.arguments` knows which calls are judged, and the bounds on their arguments;
 * :mod:`~kvlitmus.conformance.history.actions` and :mod:`~kvlitmus.conformance.history.families` play each of them on a
   checker, with what :mod:`~kvlitmus.conformance.history.state` knows of the engine so far;
 * where not all is known, :mod:`~kvlitmus.conformance.history.unseen` and :mod:`~kvlitmus.conformance.history.certain`

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.prefix import pool, request, tree
 from kvlitmus.conformance.history import contract, plain
 from kvlitmus.conformance.history.contract import Breach
-from kvlitmus.conformance.history.lines import Call
-from kvlitmus.conformance.history.places import REMEMBERED, Handle, Places
+from kvlitmus.conformance.history.handles import REMEMBERED, Handle, Places
+from kvlitmus.conformance.history.reader import Call
 from kvlitmus.conformance.tape.operands import Thing
 from kvlitmus.spec.prefix.calls import CloseGroup, FreeInGroup
 from kvlitmus.spec.words.names import page_names

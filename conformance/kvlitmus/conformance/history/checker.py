@@ -12,9 +12,9 @@ from itertools import islice
 
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history import families, unseen
+from kvlitmus.conformance.history.arguments import HARMLESS
 from kvlitmus.conformance.history.contract import Breach, Contradiction
-from kvlitmus.conformance.history.forms import HARMLESS
-from kvlitmus.conformance.history.lines import Call
+from kvlitmus.conformance.history.reader import Call
 from kvlitmus.conformance.history.state import Act, TraceState
 from kvlitmus.conformance.support.text import harmless, raised_text
 from kvlitmus.conformance.tape.answers import NotRecorded

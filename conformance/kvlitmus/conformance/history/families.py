@@ -13,8 +13,8 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.history import actions
 from kvlitmus.conformance.history.actions import evicted, one
 from kvlitmus.conformance.history.contract import Breach, Contradiction
-from kvlitmus.conformance.history.lines import Call
-from kvlitmus.conformance.history.places import Handle, Places
+from kvlitmus.conformance.history.handles import Handle, Places
+from kvlitmus.conformance.history.reader import Call
 from kvlitmus.conformance.ports import Hit
 from kvlitmus.spec.interface.ranks import Ask
 from kvlitmus.spec.stores.calls import Cleared, StoreClear

@@ -9,7 +9,7 @@ from kvlitmus.conformance.checker.calls.prefix import pure
 from kvlitmus.conformance.checker.calls.prefix.hashing import Answered
 from kvlitmus.conformance.checker.calls.prefix.prefetch import checked_plan
 from kvlitmus.conformance.history.contract import Contradiction
-from kvlitmus.conformance.history.lines import Call
+from kvlitmus.conformance.history.reader import Call
 from kvlitmus.conformance.support.text import harmless, shown
 from kvlitmus.spec.prefix.hash_calls import (
     HashCall,

@@ -17,7 +17,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.history import certain
-from kvlitmus.conformance.history.lines import ONCE, Call, Header, Raised
+from kvlitmus.conformance.history.reader import ONCE, Call, Header, Raised
 from kvlitmus.conformance.ports import PORTS
 from kvlitmus.conformance.tape.answers import Answers, NotRecorded, exception_at
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LOOKS, TOLD_ONCE, TURNS, look_key

@@ -11,9 +11,9 @@ from kvlitmus.conformance.checker.calls.prefix.hashing import Answered
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history.contract import Breach
-from kvlitmus.conformance.history.lines import Call, Reader, call_text
-from kvlitmus.conformance.history.places import Places
+from kvlitmus.conformance.history.handles import Places
 from kvlitmus.conformance.history.playback import Playback, RecordedChecker
+from kvlitmus.conformance.history.reader import Call, Reader, call_text
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.answers import NotRecorded

@@ -13,8 +13,8 @@ from kvlitmus.conformance.checker.calls.components import snapshot
 from kvlitmus.conformance.checker.calls.prefix import fetch
 from kvlitmus.conformance.history import families
 from kvlitmus.conformance.history.certain import Nothing
-from kvlitmus.conformance.history.lines import Call, call_text
-from kvlitmus.conformance.history.places import Places
+from kvlitmus.conformance.history.handles import Places
+from kvlitmus.conformance.history.reader import Call, call_text
 from kvlitmus.conformance.tape.answers import NotRecorded
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from kvlitmus.conformance.history.checker import TraceChecker
-from kvlitmus.conformance.history.lines import Header
 from kvlitmus.conformance.history.playback import CONTENT_FACTS
+from kvlitmus.conformance.history.reader import Header
 from kvlitmus.conformance.history.state import JudgedTrace, Located
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.run.cause import cause_of

@@ -15,7 +15,7 @@ from kvlitmus.conformance.cli.commands.located import Progress, explained, windo
 from kvlitmus.conformance.cli.commands.run import now
 from kvlitmus.conformance.history import verdict
 from kvlitmus.conformance.history.checker import TraceChecker
-from kvlitmus.conformance.history.lines import Header, Reader
+from kvlitmus.conformance.history.reader import Header, Reader
 from kvlitmus.conformance.history.state import JudgedTrace, Misuse
 from kvlitmus.conformance.history.streams.capture import is_stream, peeked
 from kvlitmus.conformance.report import document, terminal

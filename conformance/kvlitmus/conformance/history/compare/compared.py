@@ -20,7 +20,7 @@ from kvlitmus.conformance.history.again import Again, Played, Record
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.compare import likeness
 from kvlitmus.conformance.history.compare.likeness import NEVER, Likeness
-from kvlitmus.conformance.history.lines import Reader
+from kvlitmus.conformance.history.reader import Reader
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run import engine

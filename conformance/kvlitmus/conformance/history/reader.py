@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple, NoReturn
 
-from kvlitmus.conformance.history.forms import HARMLESS, JUDGED, JUDGED_PORTS, Arguments, arguments
+from kvlitmus.conformance.history.arguments import HARMLESS, JUDGED, JUDGED_PORTS, Arguments, arguments
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.support.text import harmless, shown
 from kvlitmus.conformance.tape import lines as tape
