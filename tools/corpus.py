@@ -40,11 +40,11 @@ if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
 
-from kvlitmus.conformance.history import again  # noqa: E402
 from kvlitmus.conformance.run import engine, failures, plan, targets  # noqa: E402
 from kvlitmus.conformance.run.results import Item, Options, item_from_json  # noqa: E402
 from kvlitmus.conformance.tape import recorder  # noqa: E402
 from kvlitmus.conformance.tape.lines import TapeReader  # noqa: E402
+from kvlitmus.conformance.tape.played import Again, records  # noqa: E402
 from tools import corpus_plays  # noqa: E402
 from tools.corpus_plays import Change, Difference, Notes, judged, verdicts_from  # noqa: E402
 
@@ -205,11 +205,11 @@ def peer_lines(name: str, *, quick: bool) -> Iterator[str]:
     path = PEERS / name.removeprefix("peer ")
     with TapeReader(str(path)) as reader:
         target, misuse = reader.header.target, reader.header.force_misuse
-        for number, record in enumerate(again.records(reader)):
+        for number, record in enumerate(records(reader)):
             if quick and number % QUICK_PEERS:
                 continue
             notes = Notes()
-            judged(again.Again(record), record.item, 3, notes, misuse=misuse, reruns=corpus_plays.RERUNS)
+            judged(Again(record), record.item, 3, notes, misuse=misuse, reruns=corpus_plays.RERUNS)
             yield corpus_plays.line_of(target, record.item, record.tape, {3: notes.now}, misuse=misuse)
 
 
@@ -219,7 +219,7 @@ def peer_lines(name: str, *, quick: bool) -> Iterator[str]:
 def compare(line: str) -> list[Compared]:
     """Judge a played item again, at each depth of which there are verdicts."""
     data = json.loads(line)
-    item, cache = item_from_json(data["item"]), again.Again(corpus_plays.record_in(data))
+    item, cache = item_from_json(data["item"]), Again(corpus_plays.record_in(data))
     found = []
     for depth, kept in data["verdicts"].items():
         notes = Notes(verdicts_from(kept))

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.schedule import draw, table
-from kvlitmus.conformance.history.again import Again, Record, records
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import Config, Unsupported
@@ -30,6 +29,7 @@ from kvlitmus.conformance.run.results import Item, Options, to_json
 from kvlitmus.conformance.run.targets import KNOWN, load_target, resolve_target
 from kvlitmus.conformance.support.text import raised_text
 from kvlitmus.conformance.tape.lines import TapeReader
+from kvlitmus.conformance.tape.played import Again, Record, records
 from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants

@@ -12,7 +12,6 @@ import pytest
 
 from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.history import again
 from kvlitmus.conformance.history.compare.compared import CHOICE, FREEDOM, LAW, Compared, compared
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, TIER_CONFIGS
@@ -21,6 +20,7 @@ from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape.changes import Looks
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.tape.lines import TapeReader
+from kvlitmus.conformance.tape.played import Record, records
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support.command_line import ONE, Capture
@@ -32,7 +32,7 @@ SAMPLE = [one for one in all_mutants().values() if not one.null and one.profile 
 
 
 @cache
-def of_specimen(item: Item) -> again.Record:
+def of_specimen(item: Item) -> Record:
     """What the specimen does in an item."""
     return recorded(specimen, item)[0]
 
@@ -90,7 +90,7 @@ def test_a_legal_variation_parts_by_the_field_that_it_declares(id: str) -> None:
     assert [text.partition(":")[0] for text in outcome.fields] == [declared]
 
 
-def changed(record: again.Record, *numbers: int) -> again.Record:
+def changed(record: Record, *numbers: int) -> Record:
     """A record in which the cache says something else of what is available after these steps."""
     header, steps = record.plays[0]
     looks, lines = Looks(), list[dict[str, Json]]()
@@ -101,7 +101,7 @@ def changed(record: again.Record, *numbers: int) -> again.Record:
         )
     told = json.dumps(header.data) + "".join(f"\n{json.dumps(one)}" for one in lines) + "\n"
     with TapeReader("changed", data=told.encode()) as reader:
-        return next(again.records(reader))
+        return next(records(reader))
 
 
 def test_what_both_break_is_no_parting_and_ends_no_comparison() -> None:
@@ -140,14 +140,14 @@ def test_every_play_of_an_item_is_compared(tmp_path: Path) -> None:
     (header, steps), *others = of_specimen(drawn(Config(page_size=4))).plays
     assert not others
     plays = [(header, steps[: len(steps) // 2]), (header, steps)]
-    record = again.Record(item, plays)
-    whole = compared(record, again.Record(item, plays[::-1]), OPTIONS)
+    record = Record(item, plays)
+    whole = compared(record, Record(item, plays[::-1]), OPTIONS)
     assert (whole.parting, whole.plays, whole.steps) == (None, 2, whole.of)
-    for one, other in ((record, again.Record(item, plays[1:])), (again.Record(item, plays[1:]), record)):
+    for one, other in ((record, Record(item, plays[1:])), (Record(item, plays[1:]), record)):
         less = compared(one, other, OPTIONS)  # nothing of the other is as short
         assert less.parting is not None and (less.parting.what, less.plays) == ("end", 2)
-    twice = again.Record(item, [plays[1], plays[1]])
-    once = compared(twice, again.Record(item, plays[1:]), OPTIONS)
+    twice = Record(item, [plays[1], plays[1]])
+    once = compared(twice, Record(item, plays[1:]), OPTIONS)
     assert (once.parting, once.plays) == (None, 2)
 
 

@@ -15,7 +15,6 @@ from kvlitmus.conformance.adapters.reference.components import ReferenceComponen
 from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.generate.schedule import GENERATION, Op, draw, table
-from kvlitmus.conformance.history import again
 from kvlitmus.conformance.history.compare.compared import FREEDOM, LAW, UNJUDGED, Compared, compared
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
@@ -25,6 +24,7 @@ from kvlitmus.conformance.specimen.cache import component_target as components
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape import recorder
 from kvlitmus.conformance.tape.lines import TapeReader, encoded
+from kvlitmus.conformance.tape.played import records
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.words.units import Key
 from tests.conformance.support.command_line import Capture
@@ -72,13 +72,13 @@ def write(tmp_path: Path) -> Write:
 def driven(file: str, target: Any) -> Compared:
     """The calls of a tape on this cache."""
     with TapeReader(file) as reader:
-        a = next(again.records(reader, others=True))
+        a = next(records(reader, others=True))
     item = Item(kind="tape", config=a.item.config, name=file)
     recording = recorder.Recording(target)
     result = engine.run_item(recording, item, MUTED)
     assert not result.error and not result.findings
     with TapeReader("record", data=recording.record(item)) as reader:
-        b = next(again.records(reader, others=True))
+        b = next(records(reader, others=True))
     return compared(a, b, OPTIONS, cut=result.unsupported)
 
 

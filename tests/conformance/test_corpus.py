@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.conformance.history.again import Again
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.conformance.tape.played import Again
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law import rule
 from kvlitmus.spec.law.rule import RULES, Rule

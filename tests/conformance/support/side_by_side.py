@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kvlitmus.conformance.history import again
 from kvlitmus.conformance.history.compare.compared import Compared, compared
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.tape import recorder
 from kvlitmus.conformance.tape.lines import TapeReader
+from kvlitmus.conformance.tape.played import Record, records
 from kvlitmus.spec.parts import all_rules
 
 OPTIONS = Options(reruns=0, shrink_trials=0)
@@ -26,13 +26,13 @@ def drawn(config: Config, seed: int = 0, ops: int = OPS) -> Item:
     return Item(kind="random", config=config, seed=seed, ops=ops)
 
 
-def recorded(target: Any, item: Item, options: Options = OPTIONS) -> tuple[again.Record, ItemResult]:
+def recorded(target: Any, item: Item, options: Options = OPTIONS) -> tuple[Record, ItemResult]:
     """An item, played and recorded."""
     recording = recorder.Recording(target)
     result = engine.run_item(recording, item, options)
     assert not result.error, result.error
     with TapeReader("record", data=recording.record(item)) as reader:
-        return next(again.records(reader)), result
+        return next(records(reader)), result
 
 
 def side_by_side(one: Any, other: Any, item: Item) -> Compared:

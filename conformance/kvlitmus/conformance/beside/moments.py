@@ -15,7 +15,6 @@ from kvlitmus.conformance.beside.driven import driven
 from kvlitmus.conformance.beside.facts import facts_of
 from kvlitmus.conformance.beside.follower import Follower, said_below
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.history.again import Again, Played, Record
 from kvlitmus.conformance.history.compare.names import GIVEN_BACK
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.litmus.registry import all_litmus
@@ -28,6 +27,7 @@ from kvlitmus.conformance.tape.changes import Looks
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
 from kvlitmus.conformance.tape.operands import GIVES, Operands
+from kvlitmus.conformance.tape.played import Again, Played, Record
 from kvlitmus.conformance.viewer.plain import fields, items, raw
 from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, counted
 from kvlitmus.spec.interface import Hit

@@ -15,7 +15,6 @@ from typing import Any
 from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.generate.schedule import describe, draw, table
-from kvlitmus.conformance.history import again
 from kvlitmus.conformance.history.compare.compared import FREEDOM, KINDS, LAW, Breach, Compared, compared
 from kvlitmus.conformance.history.compare.likeness import Parting
 from kvlitmus.conformance.isolation.current_run import CurrentRun
@@ -29,6 +28,7 @@ from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version
 from kvlitmus.conformance.tape import recorder
 from kvlitmus.conformance.tape.lines import TapeError, TapeReader
+from kvlitmus.conformance.tape.played import Again, Record, records
 from kvlitmus.spec.parts import all_rules
 
 TAPES = (".jsonl", ".jsonl.gz", ".jsonl.xz")
@@ -60,7 +60,7 @@ class Side:
         with contextlib.closing(self.live.run(items, recorded, jobs=jobs, on_event=lambda _: tick())) as results:
             yield from results
 
-    def record(self, item: Item) -> again.Record | None:
+    def record(self, item: Item) -> Record | None:
         """The record of an item, if it was played."""
         recorded = item.kind == "tape" and self.live is None
         path = self.folder / (Path(item.name).name if recorded else recorder.name_of(item.id))
@@ -68,7 +68,7 @@ class Side:
             return None
         try:
             with TapeReader(str(path)) as reader:
-                found = next(again.records(reader, others=True), None)
+                found = next(records(reader, others=True), None)
         except TapeError as error:
             raise TargetFailed(str(error)) from None
         if self.live is not None:
@@ -151,7 +151,7 @@ def taken_apart(file: str, folder: Path) -> Side:
     try:
         with TapeReader(file) as reader:
             side.profile = reader.header.profile
-            for record in again.records(reader, others=True):
+            for record in records(reader, others=True):
                 name = record.item.name if record.item.kind == "tape" else recorder.name_of(record.item.id)
                 (folder / name).write_bytes(record.tape)
                 side.items.append(record.item)
@@ -163,9 +163,9 @@ def taken_apart(file: str, folder: Path) -> Side:
     return side
 
 
-def capabilities_of(record: again.Record) -> frozenset[str]:
+def capabilities_of(record: Record) -> frozenset[str]:
     """What a recorded cache can do, with what the suite composes of its ports, as a live one is asked."""
-    checker = engine.fresh_checker(again.Again(record), record.item.config, Options(), CurrentRun())
+    checker = engine.fresh_checker(Again(record), record.item.config, Options(), CurrentRun())
     return checker.capabilities
 
 
@@ -291,7 +291,7 @@ def died(result: ItemResult) -> bool:
 
 def came_of(
     side: Side, item: Item, result: ItemResult | None, options: Options
-) -> tuple[ItemResult | None, again.Record | None]:
+) -> tuple[ItemResult | None, Record | None]:
     """What came of an item on one side, and its record.
 
     Where its process died, it is played once more up to the first rule that it breaks: what comes after may be no

@@ -16,7 +16,6 @@ from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import describe
-from kvlitmus.conformance.history.again import Again, Played, Record
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.compare import likeness
 from kvlitmus.conformance.history.compare.likeness import NEVER, Likeness
@@ -28,6 +27,7 @@ from kvlitmus.conformance.run.results import Finding, Options, to_json
 from kvlitmus.conformance.tape.calls import look_of
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
+from kvlitmus.conformance.tape.played import Again, Played, Record
 from kvlitmus.spec.parts import all_rules
 
 LAW, CHOICE, FREEDOM, UNJUDGED = KINDS = ("difference in law", "legal choice", "freedom", "not judged")
