@@ -50,6 +50,7 @@ class Direction:
 
 _JUDGE = ("kvlitmus.spec", "kvlitmus.reference", "kvlitmus.conformance", "kvlitmus.mutants")
 _COMMAND = ("kvlitmus.conformance.cli", "kvlitmus.conformance.pytest_plugin")
+_JUDGES = tuple(f"kvlitmus.conformance.{name}" for name in ("beside", "checker", "history", "run.engine", "viewer"))
 _SPECIMEN = ("kvlitmus.spec", "kvlitmus.conformance.specimen")
 _FAST = ("kvlitmus.spec", "kvlitmus.optimized")
 _STORE = ("kvlitmus.spec", "kvlitmus.optimized.storage")
@@ -63,6 +64,7 @@ DIRECTIONS = (  # the most specific prefix comes first
     Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others_lazily=("*",)),
     Direction("kvlitmus.conformance.cli", _JUDGE, others_lazily=("*",)),
     Direction("kvlitmus.conformance.pytest_plugin", _JUDGE, others_lazily=("*",)),
+    Direction("kvlitmus.conformance.tape", _JUDGE, never=(*_COMMAND, *_JUDGES)),
     Direction("kvlitmus.conformance", _JUDGE, never=_COMMAND, others_lazily=("*",)),
     Direction("kvlitmus.mutants", _JUDGE, never=_COMMAND),
     Direction(

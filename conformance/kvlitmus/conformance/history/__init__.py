@@ -1,7 +1,8 @@
-"""Recorded traces: what a cache did in its own engine, judged afterwards.
+"""Tapes, judged: what a cache did in its own engine or in another run, without driving it.
 
-``kvlitmus check TRACE.jsonl`` drives nothing.  Somebody's engine ran, a logger wrote one line for each
-call at the cache's boundary, and the checker that otherwise drives a cache is fed these lines.
+Here are the rules' verdicts on what :mod:`kvlitmus.conformance.tape` reads; how that is written down is its affair.
+For ``kvlitmus check`` somebody's engine ran, and a logger wrote one line for each call at the cache's boundary; the
+checker that otherwise drives a cache is fed these lines.
 
 * :mod:`~kvlitmus.conformance.history.reader` reads a tape (:mod:`kvlitmus.conformance.tape`) call by call;
 * :mod:`~kvlitmus.conformance.history.arguments` knows which calls are judged, and the bounds on their arguments;
@@ -15,6 +16,7 @@ call at the cache's boundary, and the checker that otherwise drives a cache is f
 * :mod:`~kvlitmus.conformance.history.checker` takes line after line and has it judged;
 * :mod:`~kvlitmus.conformance.history.verdict` makes a report of it, in the form of every other run's.
 
-What a run has recorded (:mod:`kvlitmus.conformance.tape.recorder`, ``kvlitmus run --record``) is judged again by
-:mod:`~kvlitmus.conformance.history.again` when rules have changed.
+What a run has recorded (``kvlitmus run --record``) is judged again by :mod:`~kvlitmus.conformance.history.again` when
+rules have changed; :mod:`~kvlitmus.conformance.history.compare` lays two tapes side by side, and
+:mod:`~kvlitmus.conformance.history.streams` judges KV events as engines publish them.
 """
