@@ -34,6 +34,7 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_reques
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
 
@@ -259,6 +260,15 @@ def test_shrinking_keeps_failing_and_finds_the_smallest_cause(numbers: list[int]
         return Failed(len(case.ops)) if case.config == PAGED and any(op.a & 1 for op in case.ops) else None
 
     assert shrink(Case(PAGED, ops), fails, trials=10_000) == (Case(PAGED, (Op("match", 1),)), "", MINIMAL)
+
+
+def test_nothing_is_shrunk_into_a_configuration_that_does_not_ask_for_it() -> None:
+    """Without storage nothing is asked of prefetches: FETCH-04 would not be judged, though one is made."""
+    mutant = all_mutants()["fetch-loses-a-page-of-its-memory"]
+    ops = (Op("attach"), Op("prefetch", 0, 100), Op("tick"))
+    item = Item(kind="schedule", config=TIERED, schedule=ops)
+    (found,) = run_item(mutant.target, item, Options(reruns=0, shrink_trials=60)).findings
+    assert (found.rules, found.config.storage, len(found.schedule)) == (["TIER-02", "FETCH-04"], "attached", 1)
 
 
 def test_a_budget_of_nothing_shrinks_nothing() -> None:

@@ -346,6 +346,8 @@ def shrunk(target: Any, case: Case, rule: str, options: Options, run: CurrentRun
             return None
         if other is None or rule not in other.rules:
             return None
+        if not needs_of(case.ops[: len(program.began)]) <= played.capabilities:
+            return None  # what isn't asked for in this configuration isn't judged there, and no rule says what was wrong
         last = Found(played, other)
         return Failed(len(played.history), tuple(program.began), naming)
 
