@@ -240,6 +240,22 @@ def test_a_cache_that_is_right_differs_from_the_reference_in_nothing(target: Any
     assert any(one.answer for one in found.values())
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("hicache/LIFE-07-fc89c329", ["units that prefetches occupy", "0", "1"]),
+        ("hicache/TIER-02-3e750bbf", ["host pages of work under way", "1", "0"]),
+    ],
+)
+def test_what_a_tick_may_take_note_of_later_is_no_difference(name: str, row: list[str]) -> None:
+    """But when the cache is at rest it is one."""
+    play = published(f"sglang-0.5.13.post1-{name}.jsonl")
+    steps = list(play.steps)
+    found = {step: rows_of(one) for step, one in beside(play.header, steps).items() if one.differs or rows_of(one)}
+    (last,) = [number for number, step in enumerate(steps) if "verdicts" in step]
+    assert found.keys() == {last} and row in [cells[:3] for cells in found[last]]
+
+
 def test_a_reference_that_chooses_otherwise_is_no_accuser() -> None:
     config = config_like("page=1 lru pages=20 groups", component_request_target)
     ops = tuple(draw(1, 80, table(capabilities_of(component_request_target.make(config)))))

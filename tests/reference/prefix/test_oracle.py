@@ -16,6 +16,9 @@ from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.ports.choices import POLICIES
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.parts import Parts
+from kvlitmus.conformance.specimen.prefix.fetch import Prefetcher
+from kvlitmus.conformance.specimen.prefix.works import Fetch, Work
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.words.names import Names
@@ -63,6 +66,30 @@ def by_turns() -> Iterator[Any]:
         names = [name for name, (one, _) in LEGAL.items() if one.id == id]
         for name in names:
             yield pytest.param(name, marks=[pytest.mark.nightly] * (name != names[place % len(names)]))
+
+
+class RevokedLate(Prefetcher):
+    """That a prefetch isn't worth going on is noted by the tick after the next one."""
+
+    noted: Sequence[Fetch] = ()
+
+    def drop_revoked(self) -> None:
+        """Those that were revoked before the last tick are gone."""
+        late = [one for one in self.revoked if one not in self.noted and self.ongoing.get(one.rid) is one]
+        jobs = {number: work for number, work in self.works.works.items() if work.fetch in late}
+        self.revoked = [one for one in self.revoked if one not in late]
+        super().drop_revoked()
+        self.revoked, self.noted = list(late), late
+        self.works.works = dict(sorted((self.works.works | jobs).items()))
+
+
+class RevokedAtOnce(Prefetcher):
+    """A prefetch that isn't worth going on is over when its query is answered, not with the next tick."""
+
+    def revoke(self, work: Work, fetch: Fetch) -> None:
+        """There is too little, and that was it."""
+        super().revoke(work, fetch)
+        self.drop_revoked()
 
 
 NOT_FOLLOWED = {
@@ -160,6 +187,13 @@ def test_a_legal_cache_does_what_the_reference_does_with_its_choices(name: str) 
     legal, config = LEGAL[name]
     without = ("fault",) if legal.id == LOOKS_FIRST else ()
     assert play(legal.target, config, drawn(legal.target, config, range(2), without), judges=False) > 200
+
+
+@pytest.mark.parametrize("kind", [RevokedLate, RevokedAtOnce])
+@pytest.mark.parametrize("config", [one for one in TIER_CONFIGS if one.storage != "none"], ids=lambda one: one.label)
+def test_when_a_revoked_prefetch_is_noted_is_a_choice(config: Config, kind: type[Prefetcher]) -> None:
+    target = SpecimenTarget(Parts(fetches=kind))
+    assert play(target, config, drawn(target, config, range(2))) > 300, "no rule is broken either"
 
 
 @pytest.mark.parametrize("name", ZOO)

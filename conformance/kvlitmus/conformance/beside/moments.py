@@ -30,13 +30,15 @@ from kvlitmus.conformance.tape.operands import GIVES, Operands
 from kvlitmus.conformance.tape.played import Again, Played, Record
 from kvlitmus.conformance.viewer.plain import fields, items, raw
 from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, counted
+from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.law.step import Step as Made
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.calls import Compute
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, Settled
+from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, Settled, Tick
+from kvlitmus.spec.words.policies import TICKS_AFTER_POLLS
 from kvlitmus.spec.words.units import PageNo, Slot, pages_in_order
 
 UNMADE = frozenset({"poke", "write"})
@@ -280,7 +282,10 @@ class Followed:
         """A step is about to be judged: the reference makes it, too."""
         setting, state, expected, _, call, answer, before, after, *_ = inputs
         known = isinstance(expected, State) and isinstance(after, Seen) and after.seen
-        if self.at < 0 or call is None or isinstance(call, Compute | Settled):
+        if self.at < 0 or call is None or isinstance(call, Compute):
+            return
+        if isinstance(call, Settled):
+            self.settled(checker)
             return
         if not known:
             self.at = -1 if expected is not None or not isinstance(after, Seen | None) else self.at
@@ -309,6 +314,21 @@ class Followed:
             told = self.steps[made[0]]
             answers[made[0]] = told.answer if mine and told.raised is None else written(told.call, step.answer)
         self.found[number] = Shown(answers, looks_of(adapter))
+
+    def settled(self, checker: Checker) -> None:
+        """All is delivered; where the cache breaks a rule by how it is then, the reference has come to rest.
+
+        Until then it is a cache's to choose which tick takes note of what is over.
+        """
+        assert self.target.made is not None
+        number = self.target.made.at
+        if number not in self.found or "verdicts" not in self.steps[number].data:
+            return
+        follower, adapter = self.beside(checker)
+        for _ in range(TICKS_AFTER_POLLS):
+            follower.state = perform(follower.state, checker.setting, Tick()).after
+        adapter.state = follower.state
+        self.found[number] = self.found[number]._replace(looks=looks_of(adapter))
 
     def drive(self, adapter: ReferencePorts) -> None:
         """Make the calls behind the last step that was judged: one has broken the contract, or was not answered."""

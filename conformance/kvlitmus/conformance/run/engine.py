@@ -347,7 +347,7 @@ def shrunk(target: Any, case: Case, rule: str, options: Options, run: CurrentRun
         if other is None or rule not in other.rules:
             return None
         if not needs_of(case.ops[: len(program.began)]) <= played.capabilities:
-            return None  # what isn't asked for in this configuration isn't judged there, and no rule says what was wrong
+            return None  # what isn't asked for here isn't judged here: no rule would say what was wrong first
         last = Found(played, other)
         return Failed(len(played.history), tuple(program.began), naming)
 

@@ -53,7 +53,9 @@ class Choice(NamedTuple):
     landed: bool = False
     """Whether copies that begin have landed at once."""
     at_once: bool = False
-    """Whether they are even taken note of then, so that no job is left."""
+    """Whether they are even taken note of then, so that no job is left; of a query: whether a prefetch that isn't worth
+    going on is over then.
+    """
     chunks: bool = False
     """Whether what is inserted as a chunk is backed up, too."""
     declined: bool = False
@@ -80,6 +82,8 @@ class Choice(NamedTuple):
     """Whether no other copies begin."""
     postponed: bool = False
     """Whether what an insertion makes due beside them is left to the next tick."""
+    unnoted: Collection[int] = ()
+    """Requests whose prefetch isn't worth going on, of which a tick takes no note yet."""
 
 
 NO_CHOICE = Choice()

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, Names, ends_at_nodes
-from kvlitmus.spec.interface.tiers import BACKUP, PUT, Job, Outcome
+from kvlitmus.spec.interface.tiers import BACKUP, FETCH, PUT, Job, Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls, tier_calls
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.seen import Record, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import query_told
@@ -75,6 +76,10 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
         choice = choice._replace(declined=granted is None)
     if not setting.steps:
         return choice_of_no_jobs(choice, call, places, setting)
+    if isinstance(call, tier_calls.Tick):
+        choice = choice._replace(unnoted=unnoted(state, after, setting))
+    elif isinstance(call, tier_calls.Advance):
+        choice = choice._replace(at_once=over_at_once(call, state, before, after))
     return choice_of_jobs(choice, call, answer, before, after, setting)
 
 
@@ -143,6 +148,36 @@ def choice_of_jobs(
 
     again = [job.id for job in ended if job.id in after.jobs or goes_on(job)]
     return choice._replace(ended=[job.id for job in ended], again=again, puts=runs(PUT))
+
+
+def unnoted(state: State, after: TierSeen, setting: Setting) -> tuple[int, ...]:
+    """Requests whose prefetch isn't worth going on, and counts against the rate limit after a tick all the same.
+
+    If of several some do, these are the last ones.
+    """
+    fetches = tiers_of(state).prefetches
+    running = {rid: fetches.by_number[number] for rid, number in fetches.running.items()}
+    reading = {job.rid for job in after.jobs.values() if job.kind == FETCH}
+    revoked = {rid: one.asked for rid, one in running.items() if one.revoked and rid not in reading}
+    if after.occupied is None or not revoked:
+        return ()
+    commits = setting.profile.commit == "tick"
+    others = [one.asked for rid, one in running.items() if rid not in revoked and not (commits and one.ended)]
+    left, found = after.occupied - sum(others), []
+    for rid, asked in reversed(revoked.items()):
+        if asked <= left:
+            found.append(rid)
+            left -= asked
+    return tuple(found)
+
+
+def over_at_once(call: tier_calls.Advance, state: State, before: TierSeen, after: TierSeen) -> bool:
+    """Whether a prefetch counts against the rate limit no more when its query is answered."""
+    fetches = tiers_of(state).prefetches
+    number = fetches.of_job.get(call.job)
+    if number is None or fetches.by_number[number].over or before.occupied is None or after.occupied is None:
+        return False
+    return before.occupied - after.occupied == fetches.by_number[number].asked
 
 
 def uncounted(call: Any, setting: Setting) -> bool:

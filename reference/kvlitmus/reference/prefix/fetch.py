@@ -19,7 +19,7 @@ first x were cached already (n ≥ hit ≥ c ≥ m ≥ x ≥ 0):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kvlitmus.reference.prefix import tier
 from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, Names, refuse
@@ -237,15 +237,20 @@ def attach(
 # -- storage's side ---------------------------------------------------------------------------------------
 
 
-def answer(state: State, setting: Setting, job: int, hit: Pages) -> State:
-    """Storage has told how many of the first pages of a query it has."""
+def answer(state: State, setting: Setting, job: int, hit: Pages, choice: Choice = NO_CHOICE) -> State:
+    """Storage has told how many of the first pages of a query it has.
+
+    What isn't worth going on is over with the next tick; or at once, where the choice is that.
+    """
     operation = of_job(state, job)
     if not operation.live:
         return drop(release(state, operation.held), operation)
     operation = operation._replace(hit=Pages(min(hit, len(operation.names))))
     if setting.profile.reserve == "hit":
         return change(state, operation._replace(stage=ANSWERED))
-    return begin_fetch(state, setting, operation)
+    state = begin_fetch(state, setting, operation)
+    over = [one for one in host_of(state).operations if one.job == job and one.stage == REVOKED]
+    return let_go(state, over) if choice.at_once else state
 
 
 def begin_fetch(state: State, setting: Setting, operation: Operation) -> State:
@@ -279,18 +284,28 @@ def settle(state: State, setting: Setting, choice: Choice) -> State:
 
     Where the profile says so, it takes note of what was read, and commits what has ended.
     """
-    for operation in host_of(state).operations:
+    for operation in noted(state, choice):
         if operation.stage == ANSWERED and operation.live:
             state = take_memory(state, setting, operation, choice)
-    for operation in host_of(state).operations:
-        if operation.stage in (ANSWERED, REVOKED):
-            state = pin(state, [operation.anchor], -1) if operation.live else state
-            state = drop(state, operation)
+    state = let_go(state, [one for one in noted(state, choice) if one.stage in (ANSWERED, REVOKED)])
     for operation in host_of(state).operations if setting.profile.commit == "tick" else ():
         if operation.live and operation.stage in (FETCH, ENDED):
             operation = operation._replace(counted=operation.completed)
             state = change(state, operation)
             state = commit(state, setting, operation) if operation.stage == ENDED else state
+    return state
+
+
+def noted(state: State, choice: Choice) -> tuple[Operation, ...]:
+    """The operations of which a tick takes note."""
+    return tuple([one for one in host_of(state).operations if not (one.live and one.rid in choice.unnoted)])
+
+
+def let_go(state: State, operations: Iterable[Operation]) -> State:
+    """These operations are over, and hold nothing any more; nothing was read."""
+    for operation in operations:
+        state = pin(state, [operation.anchor], -1) if operation.live else state
+        state = drop(state, operation)
     return state
 
 

@@ -473,7 +473,7 @@ def advance(state: State, setting: Setting, call: tier_calls.Advance, choice: Ch
     for one in host.operations:
         if one.job == call.job and one.stage == QUERY:
             hit = 0 if outcome.how == "fail" else outcome.pages if outcome.how == "short" else len(one.names)
-            return fetch.answer(state, setting, call.job, Pages(hit)), None
+            return fetch.answer(state, setting, call.job, Pages(hit), choice), None
         if one.job == call.job and one.stage == FETCH:
             pages, over = steps_of(outcome, len(one.names) - one.completed if one.live else 0)
             return fetch.read(state, call.job, pages, over=over), None
