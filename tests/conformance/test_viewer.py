@@ -15,15 +15,17 @@ import pytest
 
 from kvlitmus.conformance.beside.moments import filled
 from kvlitmus.conformance.generate.schedule import draw, table
-from kvlitmus.conformance.ports import capabilities_of
-from kvlitmus.conformance.run.failures import load
-from kvlitmus.conformance.run.results import Item
+from kvlitmus.conformance.ports import Config, capabilities_of
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run.failures import load, tape_of
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import component_request_target, component_target
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape.calls import CALLS, LOOKS
 from kvlitmus.conformance.viewer import page
 from kvlitmus.conformance.viewer.beside import beside, shown
 from kvlitmus.conformance.viewer.scenes import ODD, Beside, Scene, scenes
+from tests.conformance.test_compose import BareTarget, Forgets
 from tests.conformance.viewer_plays import (
     HOSTILE,
     LEAK,
@@ -272,3 +274,26 @@ def test_what_the_reference_answered_is_on_the_tape_of_a_finding() -> None:
     plain = [{name: one for name, one in step.items() if name != "expected"} for step in steps]
     assert filled(header, plain) == steps
     assert filled(header, steps) == steps, "it is written anew"
+
+
+def test_slots_of_a_composed_request_are_told_by_its_name_and_steps_have_one_numbering() -> None:
+    item = Item(kind="random", config=Config(page_size=4), seed=0, ops=400)
+    result = engine.run_item(BareTarget(Forgets), item, Options())
+    found = next(one for one in result.findings if any("begin(" in call for call in one.calls[:-1]))
+    header, steps = tape_of(found, target="a cache", depth=3, force_misuse=False, version="test", fill=filled)
+    begins = [at for at, step in enumerate(steps) if "text" in step]
+    assert len(begins) == len(found.calls) < len(steps) - 1, "a request takes several steps"
+    scenes_of = drawn((header, steps))
+    who = {who for one in scenes_of for pool in one["pools"] for _, kind, who in pool["squares"] if kind == "request"}
+    assert who and all(re.fullmatch(r"request \d+( \+ .*)?", one) for one in who)
+    allocated = next(at for at, step in enumerate(steps) if step.get("call") == "alloc" and "text" not in step)
+    pages = {slot // 4 for slot in steps[allocated]["answer"]}
+    (squares,) = [
+        {label: (kind, who) for label, kind, who in pool["squares"]} for pool in scenes_of[allocated]["pools"]
+    ]
+    assert {squares[one][0] for one in pages} == {"request"}
+    header["finding"]["parted"] = [f"call {len(begins) - 1}: what is locked"]
+    text = written((header, steps))
+    assert f"<dd>step {begins[-1] - 1}: what is locked</dd>" in text
+    assert re.findall(r'<li value="(\d+)">', text) == [str(at) for at in begins]
+    assert not re.search(r"\bcall \d", "".join(json.dumps(one) for one in scenes_of))

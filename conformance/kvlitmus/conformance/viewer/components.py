@@ -86,7 +86,7 @@ class Components:
         tables = [self.entries(tiers, stale)]
         if self.requests:
             rows = [
-                Row(key, [f"request of call {step}", places_text(places)])
+                Row(key, [f"request of step {step}", places_text(places)])
                 for key, (step, places) in self.requests.items()
             ]
             tables.append(table("Requests", ["request", "places"], rows))
@@ -94,7 +94,7 @@ class Components:
             rows = [Row(str(at), [told(one)]) for at, one in enumerate(items(events))]
             tables.append(table("Events told last", ["event"], rows))
         jobs = [
-            (f"of call {step}" if step else key, kind, "under way", places_text(places))
+            (f"of step {step}" if step else key, kind, "under way", places_text(places))
             for key, (kind, _, step, places) in self.works.items()
         ]
         return pools, tables, jobs
@@ -125,12 +125,12 @@ class Components:
         """Who holds places that were handed out."""
         found: list[tuple[tuple[str, int], tuple[str, str]]] = []
         if tier == DEVICE:
-            found += [((pool, place), ("caller", f"caller, call {step}")) for (pool, place), step in self.loans.items()]
+            found += [((pool, place), ("caller", f"caller, step {step}")) for (pool, place), step in self.loans.items()]
             for step, places in self.requests.values():
-                found += self.spread(places, ("request", f"request of call {step}"))
+                found += self.spread(places, ("request", f"request of step {step}"))
         for kind, to, step, places in self.works.values():
             if to == tier:
-                found += self.spread(places, ("flight", f"{kind} of call {step}"))
+                found += self.spread(places, ("flight", f"{kind} of step {step}"))
         return found
 
     def spread(self, places: Places, home: tuple[str, str]) -> list[tuple[tuple[str, int], tuple[str, str]]]:

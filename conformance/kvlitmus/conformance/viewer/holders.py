@@ -20,6 +20,7 @@ class Request(NamedTuple):
 class Holders:
     """The slots of the caller and of requests, by what calls asked and were answered.
 
+    ``loans``: by slot for whom it was allocated, the caller, or a request that the suite composes.
     ``whole``: requests hold what is cached, too, as in a block table.
     """
 
@@ -29,7 +30,7 @@ class Holders:
 
     def forget(self) -> None:
         """Nobody holds anything."""
-        self.loans: dict[int, int] = {}
+        self.loans: dict[int, tuple[str, str]] = {}
         self.requests: dict[str, Request] = {}
         self.group: set[int] | None = None
 
@@ -42,8 +43,8 @@ class Holders:
     def homes(self) -> dict[int, list[tuple[str, str]]]:
         """By page who holds it."""
         found: dict[int, dict[tuple[str, str], None]] = {}
-        for slot, step in self.loans.items():
-            found.setdefault(slot // self.size, {})["caller", f"caller, call {step}"] = None
+        for slot, who in self.loans.items():
+            found.setdefault(slot // self.size, {})[who] = None
         for rid, request in self.requests.items():
             for slot in request.row[0 if self.whole else request.cached :]:
                 found.setdefault(slot // self.size, {})["request", f"request {rid}"] = None
@@ -63,8 +64,9 @@ class Holders:
 
     def _alloc(self, call: Call) -> None:
         began = {slot // self.size: self.loans[slot] for slot in numbers(call.given.get("last")) if slot in self.loans}
+        who = ("request", f"request {call.request}") if call.request else ("caller", f"caller, step {call.number}")
         for slot in numbers(call.answer):  # what continues a page is of the call that began it
-            self.loans[slot] = began.get(slot // self.size, call.number)
+            self.loans[slot] = began.get(slot // self.size, who)
 
     _alloc_extend = _alloc_decode = _alloc
 

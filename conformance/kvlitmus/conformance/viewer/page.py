@@ -10,6 +10,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -108,7 +109,7 @@ def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
         calls += [one["n"] for one in some if one["begins"]]
         broken = broken or next((one["n"] for one in some if one["verdicts"]), 0)
         parted = parted or next((one["n"] for one in some if one["unlike"] or (one["beside"] or NONE)["rows"]), 0)
-    stream.write(finding_of(number, finding, replay, broken))
+    stream.write(finding_of(number, finding, replay, broken, calls))
     return {
         "title": html.unescape(title_of(header)),
         "steps": count,
@@ -180,10 +181,10 @@ def summary_of(summary: Summary) -> str:
     return f'<details class="scroll"><summary>{name}</summary>{table}</details>'
 
 
-def finding_of(number: int, finding: Mapping[str, Json], replay: str, broken: int) -> str:
+def finding_of(number: int, finding: Mapping[str, Json], replay: str, broken: int, calls: Sequence[int] = ()) -> str:
     """What is broken in which step, what was seen, and what would have been right; then the sentences of the rules.
 
-    ``replay``: how to play it again.
+    ``replay``: how to play it again.  ``calls``: the steps at which the calls that findings count begin.
     """
     kind, label = ("finding", "What is broken") if finding else ("played", "What was played")
     told = [f'<section class="{kind} play" data-play="{number}" aria-label="{label}">']
@@ -196,7 +197,10 @@ def finding_of(number: int, finding: Mapping[str, Json], replay: str, broken: in
         ("right", finding.get("allowed")),
         *fields(finding.get("seen")).items(),
     ]
-    rows += [("detail", finding.get("detail")), *(("parted", one) for one in items(finding.get("parted")))]
+    rows += [
+        ("detail", finding.get("detail")),
+        *(("parted", in_steps(str(one), calls)) for one in items(finding.get("parted"))),
+    ]
     rows += [("after", ", ".join(map(str, items(finding.get("after")))))]
     rows += [("length", finding.get("minimal") or finding.get("not_minimal"))]
     told.append("<dl>")
@@ -213,8 +217,11 @@ def finding_of(number: int, finding: Mapping[str, Json], replay: str, broken: in
         told.append(
             f'<p class="replay">play it again: <code>{escaped(replay)}</code> <button type="button">Copy</button></p>'
         )
-    if calls := [f"<li>{escaped(one)}</li>" for one in items(finding.get("calls"))]:
-        told.append(f"<noscript><ol>{''.join(calls)}</ol></noscript>")
+    texts = items(finding.get("calls"))
+    steps = calls if len(calls) == len(texts) else range(1, len(texts) + 1)
+    if texts:
+        listed = "".join(f'<li value="{at}">{escaped(one)}</li>' for at, one in zip(steps, texts, strict=True))
+        told.append(f"<noscript><ol>{listed}</ol></noscript>")
     told.append("</section>")
     return "\n".join(told)
 
@@ -231,13 +238,22 @@ def sentence(id: str) -> str:
     return f"<p>{escaped(rule.text.replace('``', ''))}</p>" if rule else ""
 
 
-def parted_at(finding: Mapping[str, Json], calls: Sequence[int], count: int) -> int:
-    """The step after which cache and reference first weren't alike; 0 where that isn't told.
+CALL = re.compile(r"call (\d{1,9})(?=:)")
+"""After which call cache and reference parted, as a finding tells it."""
+
+
+def in_steps(parted: str, calls: Sequence[int]) -> str:
+    """The same by the step that ends that call, as the page counts; as it stands where that isn't known.
 
     ``calls``: the steps at which the calls that findings count begin; one that the suite composes has several steps.
     """
-    words = [str(one).split(":")[0].split() for one in items(finding.get("parted"))]
-    told = [int(one[1]) for one in words if len(one) > 1 and one[0] == "call" and one[1].isdecimal()]
+    told = CALL.match(parted)
+    return f"step {calls[int(told[1])] - 1}{parted[told.end() :]}" if told and int(told[1]) < len(calls) else parted
+
+
+def parted_at(finding: Mapping[str, Json], calls: Sequence[int], count: int) -> int:
+    """The step after which cache and reference first weren't alike; 0 where that isn't told."""
+    told = [int(one[1]) for one in map(CALL.match, map(str, items(finding.get("parted")))) if one]
     call = min(told, default=0)
     if not 0 < call <= len(calls):
         return 0

@@ -110,7 +110,7 @@ def _told(value: Json, depth: int) -> str:
     if "tokens" in value:
         return key_text(value)
     if "@" in value:
-        return f"what call {part(value['@'], 0) if isinstance(value['@'], list) else value['@']} gave"
+        return f"what step {part(value['@'], 0) if isinstance(value['@'], list) else value['@']} gave"
     if "lent" in value:
         return f"the suite's {value['lent']}"
     if "$" in value:

@@ -66,7 +66,7 @@ class Prefix:
             if part(one, 0) == "put" and part(one, 2) is True:
                 name = short(part(items(part(one, 1)), 0), 80)
                 self.stored.pop(name, None)
-                self.stored[name] = f"call {call.number}"
+                self.stored[name] = f"step {call.number}"
 
     def draw(self, looks: Looks) -> tuple[list[Pool], list[Drawn], list[Job]]:
         """What is there now."""

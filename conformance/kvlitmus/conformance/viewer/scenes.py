@@ -7,6 +7,7 @@ A scene is plain data.  ``pools``: squares, each a page or place with its number
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypedDict
 
@@ -107,7 +108,10 @@ class Scene(TypedDict):
 
 
 class Call(NamedTuple):
-    """A step as families look at it; ``given``: the arguments by name.  ``refused``: it raised."""
+    """A step as families look at it; ``given``: the arguments by name.  ``refused``: it raised.
+
+    ``request``: the one that the suite composes of this step and others, empty where it composes none.
+    """
 
     number: int
     name: str
@@ -115,6 +119,7 @@ class Call(NamedTuple):
     answer: Json
     refused: bool
     did: list[Json]
+    request: str = ""
 
 
 class Looks(dict[str, Json]):
@@ -154,20 +159,32 @@ def named(call: str, step: Mapping[str, Json]) -> dict[str, Json]:
     return {**dict(given), **fields(step.get("kwargs"))}
 
 
+REQUEST = re.compile(r"(?:begin|grow|publish|publish_upto|end|end_upto)\((\d+)\b")
+"""A call that is about a request, as findings print it, with the number of the request."""
+
+
+def composed(text: Json, call: str) -> str:
+    """Which request begins to be composed with a step of this ``text``; empty where the cache has requests itself."""
+    found = REQUEST.match(str(text))
+    return found[1] if found and not str(text).startswith(call) else ""
+
+
 def scenes(
     steps: Iterable[Mapping[str, Json]], families: Iterable[Family], beside: Mapping[int, Beside] | None = None
 ) -> Iterator[Scene]:
     """What is drawn after each step of a play, one by one.  ``beside``: the reference, at some of them."""
     looks = Looks()
     kept = tuple(families)
+    request = ""
     for number, step in enumerate(with_fresh(steps)):
         name = str(step.get("call", ""))
         raised = "raised" in step
         answer = step.get("raised") if raised else step.get("answer")
         looks.saw(number, fields(step.get("looks")))
+        request = composed(step["text"], name) if "text" in step else request
         if name in CALLS:
             did = items(step.get("did"))
-            call = Call(number, name, named(name, step), None if raised else answer, raised, did)
+            call = Call(number, name, named(name, step), None if raised else answer, raised, did, request)
             for one in kept:
                 one.follow(call)
         drawn = [one.draw(looks) for one in kept]

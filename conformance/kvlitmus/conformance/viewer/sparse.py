@@ -63,7 +63,7 @@ class Sparse:
         found: list[Job] = []
         for one in numbers(under_way):
             row, step = self.began[kind][one] if 0 <= one < len(self.began[kind]) else ("?", 0)
-            found.append((f"{kind} {one}", kind, "under way", f"row {row}, since call {step}"))
+            found.append((f"{kind} {one}", kind, "under way", f"row {row}, since step {step}"))
         return found
 
 

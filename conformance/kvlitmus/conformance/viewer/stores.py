@@ -48,12 +48,12 @@ class Stores:
     def _put(self, call: Call) -> None:
         for at, key in enumerate(items(call.given.get("keys"))):
             one = self.of(key)
-            one.put = f"{page(part(call.given.get('values'), at))}, call {call.number}"
+            one.put = f"{page(part(call.given.get('values'), at))}, step {call.number}"
             one.stored = told(part(call.answer, at))
 
     def _get(self, call: Call) -> None:
         for at, key in enumerate(items(call.given.get("keys"))):
-            self.of(key).read = f"{page(part(call.answer, at))}, call {call.number}"
+            self.of(key).read = f"{page(part(call.answer, at))}, step {call.number}"
 
     def _get_into(self, call: Call) -> None:
         filled = {
@@ -61,16 +61,16 @@ class Stores:
         }
         for at, key in enumerate(items(call.given.get("keys"))):
             was = part(call.answer, at)
-            self.of(key).read = f"{page(filled[at]) if at in filled else told(was)}, call {call.number}"
+            self.of(key).read = f"{page(filled[at]) if at in filled else told(was)}, step {call.number}"
 
     def _damage(self, call: Call) -> None:
         if call.answer is True:
-            self.of(call.given.get("key")).put = f"damaged ({told(call.given.get('how'))}), call {call.number}"
+            self.of(call.given.get("key")).put = f"damaged ({told(call.given.get('how'))}), step {call.number}"
 
     def _crash(self, call: Call) -> None:
         what = page(call.given.get("value"))
-        self.of(call.given.get("key")).put = f"{what}, writer killed, call {call.number}"
+        self.of(call.given.get("key")).put = f"{what}, writer killed, step {call.number}"
 
     def _clear(self, call: Call) -> None:
         for one in self.objects.values():
-            one.put, one.stored = f"cleared, call {call.number}", ""
+            one.put, one.stored = f"cleared, step {call.number}", ""
