@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kvlitmus.conformance.beside.moments import filled
+from kvlitmus.conformance.cli.commands import replay
 from kvlitmus.conformance.cli.commands.replay import occurs
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
@@ -51,6 +54,21 @@ def test_a_saved_failure_is_read_back(tmp_path: Path) -> None:
     assert failure.finding["seen"] == {"match_slots": "[1]"} and failure.tape == []
     assert failures.replay_line(Path("a b.json"), "/x y") == "kvlitmus replay 'a b.json' --python '/x y'"
     assert failures.replay_line(Path("a"), target="exec:b c") == "kvlitmus replay a --target 'exec:b c'"
+
+
+@pytest.mark.parametrize("said", [{"minimal": "2-minimal"}, {"not_minimal": "the time was up"}])
+def test_what_is_drawn_of_a_failure_says_how_short_it_is_as_its_file_does(tmp_path: Path, said: dict[str, str]) -> None:
+    target, item = all_mutants()["lookup-pins"].target, Item(kind="random", config=Config(), seed=0, ops=60)
+    (finding, *_) = engine.run_item(target, item, Options(reruns=0)).findings
+    assert finding.schedule and finding.minimal == "minimal"
+    finding = replace(finding, minimal=said.get("minimal", ""), not_minimal=said.get("not_minimal", ""))
+    path = failures.save(tmp_path, finding, target="a cache", depth=3, force_misuse=False, version="0.1.0")
+    failure, rules = replay.read(str(path))
+    result = engine.run_item(target, replay.item_of(failure), replay.options_of(failure, rules))
+    assert [one.not_minimal for one in result.findings] == ["it was not shrunk"], "this time"
+    play = replay.drawn(failure, rules, result, argparse.Namespace(target=None), "")
+    told = cast("dict[str, str]", play.header["finding"])
+    assert {name: told[name] for name in ("minimal", "not_minimal")} == {"minimal": "", "not_minimal": "", **said}
 
 
 FOUND = {"rules": ["TREE-03"]}

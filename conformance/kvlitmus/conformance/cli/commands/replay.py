@@ -7,6 +7,7 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kvlitmus.conformance.beside.moments import filled
@@ -77,7 +78,7 @@ def drawn(failure: Failure, rules: dict[str, Rule], result: ItemResult, args: ar
     if finding is None:
         return shown(failure.header.data, [step.data for step in failure.steps], line)
     header, steps = tape_of(
-        finding,
+        as_shrunk(finding, failure) if occurs(result, rules) else finding,
         target=args.target or failure.target,
         depth=failure.depth,
         force_misuse=failure.force_misuse,
@@ -85,6 +86,12 @@ def drawn(failure: Failure, rules: dict[str, Rule], result: ItemResult, args: ar
         fill=filled,
     )
     return shown(header, steps, line)
+
+
+def as_shrunk(finding: Finding, failure: Failure) -> Finding:
+    """A finding that occurs again, with what the file says of its length: it was shrunk before it was saved."""
+    minimal, stopped = (str(failure.finding.get(name) or "") for name in ("minimal", "not_minimal"))
+    return replace(finding, minimal=minimal, not_minimal=stopped)
 
 
 def draw(plays: Sequence[Play], path: Path) -> None:
