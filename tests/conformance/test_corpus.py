@@ -99,7 +99,7 @@ def test_a_call_that_was_not_recorded_is_a_difference(tmp_path: Path, monkeypatc
     monkeypatch.setattr(Interpreter, "give_back", lambda self: None)
     outcome = corpus.check([tmp_path / corpus.file_of("zoo batch")], jobs=1)
     assert {one.rule for one in outcome.differences} >= {corpus_plays.END}
-    assert any("the recorded play is not this one" in one for one in outcome.wrong)
+    assert any("the recorded play is not this call" in one for one in outcome.wrong)
 
 
 def test_a_judge_that_raises_is_a_difference(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from kvlitmus.conformance.generate.schedule import draw
 from kvlitmus.conformance.history import again
 from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, items
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
@@ -26,6 +27,9 @@ from kvlitmus.conformance.tape import recorder
 from kvlitmus.conformance.tape.lines import TapeError
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law.rule import RULES
+from tests.conformance.support.schemas import fits
+
+JUDGED = r"^tape: ([\d,]+) of ([\d,]+) steps judged"
 
 CONFIGS = (Config(page_size=4), Config(page_size=1), TIER_CONFIGS[2])
 
@@ -95,7 +99,7 @@ def test_a_changed_move_ends_the_item_and_blames_nobody(tmp_path: Path, monkeypa
     path, _ = recorded(tmp_path, target, [item])
     monkeypatch.setattr(engine, "draw", lambda seed, *given, **named: draw(seed + 1, *given, **named))
     outcome = again.judge(path)
-    assert outcome.broken == {} and "is not this one" in outcome.ended[item.id]
+    assert outcome.broken == {} and "is not this call" in outcome.ended[item.id].why
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -130,8 +134,8 @@ def test_of_a_record_that_breaks_off_what_stands_before_is_judged(
     out = capsys.readouterr().out
     assert re.search(r"the tape is torn: line \d+: .*; what stands before was judged", out)
     assert int(re.findall(r"rules: 0 violated, (\d+) of", out)[0]) > 20
-    assert "the tape doesn't fit" in out.replace("\n  ", " ")
-    judged, total = re.findall(r"^steps: ([\d,]+) of ([\d,]+) judged$", out, re.MULTILINE)[0]
+    assert "the tape doesn't fit" in " ".join(out.split())
+    judged, total = re.findall(JUDGED, out, re.MULTILINE)[0]
     assert int(judged) > 30 and judged == total
 
 
@@ -158,8 +162,11 @@ def test_check_judges_what_a_run_has_recorded_of_any_cache(
     assert main(["check", str(path), "--keep-going"]) == bool(broken) == bool(id)
     out = capsys.readouterr().out
     assert f"\nrules: {len(broken)} violated, " in out and all(f"{rule} " in out for rule in broken)
-    judged, total = re.findall(r"^steps: ([\d,]+) of ([\d,]+) judged$", out, re.MULTILINE)[0]
+    judged, total = re.findall(JUDGED, out, re.MULTILINE)[0]
     assert judged == total
+    calls = sum(one.steps for one in results)
+    assert f"\ncalls: {calls:,} judged, which 'kvlitmus run' counts as steps\n" in out
+    assert id or calls < int(total.replace(",", "")), "a composed request takes several steps of the tape"
 
 
 def test_steps_that_are_not_made_again_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,5 +177,39 @@ def test_steps_that_are_not_made_again_are_told(tmp_path: Path, capsys: pytest.C
     lines[at] = lines[at].replace(b'"args":[', b'"args":[12345,')
     path.write_bytes(b"".join(lines))
     assert main(["check", str(path), "--json"]) == 4
-    told = json.loads(capsys.readouterr().out)
-    assert 10 < told["judged"] < told["total"] and list(told["ended"]) == [item.id] and not told["broken"]
+    data = json.loads(capsys.readouterr().out)
+    assert fits(data, "report") == [] and not data["findings"]
+    told = data["record"]
+    assert 10 < told["judged"] < told["total"] and [one["item"] for one in told["ended"]] == [item.id]
+    assert told["ended"][0]["line"] == at + 1
+    assert main(["check", str(path), "--color", "never"]) == 4
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"{path}:{at + 1}, {item.id}: " in out and "the tape doesn't fit: step" in out
+    assert data["totals"]["steps"] > 5 and f"calls: {data['totals']['steps']} judged" in out
+
+
+@pytest.mark.parametrize("id", ["split-forgets-locks", "added-is-told-twice"])
+def test_a_broken_rule_of_a_record_is_told_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], id: str
+) -> None:
+    mutant = all_mutants()[id]
+    path, results = recorded(tmp_path, mutant.target, about(mutant.kills, mutant.configs[0].tiered))
+    lines = [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
+    assert main(["check", str(path), "--json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert fits(data, "report") == []
+    assert data["totals"]["items"] == len(results) and data["totals"]["steps"] < data["record"]["total"]
+    verdicts = {one["id"]: one["verdict"] for one in rows(data)}
+    assert verdicts[next(iter(mutant.kills))] == "violated" and verdicts["POOL-01"] == "passed"
+    assert len(data["findings"]) == len(data["record"]["findings"]) > 0
+    for finding, place in zip(data["findings"], data["record"]["findings"], strict=True):
+        assert len(place["lines"]) == len(finding["calls"]) and place["lines"] == sorted(place["lines"])
+        line = lines[place["line"] - 1]
+        assert finding["call"].startswith((line["call"], "tick")) and place["lines"][-1] <= place["line"]
+    assert main(["check", str(path), "--color", "never"]) == 1
+    out = capsys.readouterr().out
+    for finding, place in zip(data["findings"], data["record"]["findings"], strict=True):
+        assert f"found in   {path}:{place['line']}, {finding['item']}" in " ".join(out.split()).replace(
+            "found in ", "found in   "
+        )
+        assert f"▶ line {place['lines'][-1]}: " in out

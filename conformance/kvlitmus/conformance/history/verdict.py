@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from kvlitmus.conformance.history.again import JudgedSteps
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.playback import CONTENT_FACTS
 from kvlitmus.conformance.history.reader import Header
@@ -22,6 +23,15 @@ ABSENT = {
     "PORT-04": "a trace holds copies of what was passed and answered",
 }
 """Rules that no trace can tell anything about."""
+
+HOLDS, BROKEN, INCOMPLETE = 0, 1, 4
+"""Exit codes of a recorded run."""
+
+RECORD_WORDS = {
+    HOLDS: "every rule that was evaluated holds, on all steps",
+    BROKEN: "a rule is violated",
+    INCOMPLETE: "what was judged holds, but not every step was judged",
+}
 
 VIOLATED_WORDS = "a rule is violated"
 ENDED_WORDS = "what was judged holds, but judging ended before the trace did"
@@ -176,5 +186,63 @@ def as_data(run: document.Run, outcome: JudgedTrace) -> dict[str, Any]:
         "misuse": [asdict(one) for one in outcome.misuse],
         "misuses": outcome.misuses,
         "kinds_of_misuse": dict(Counter(one.kind for one in outcome.misuse)),
+    }
+    return data
+
+
+# -- a run that was recorded -------------------------------------------------------------------------------------------
+
+
+def record(
+    outcome: JudgedSteps,
+    rules: Mapping[str, Rule],
+    *,
+    file: str,
+    depth: int,
+    version: str,
+    date: str,
+    seconds: float,
+) -> document.Run:
+    """The run that was recorded, with a verdict on each rule by what its steps show."""
+    header = outcome.header
+    capabilities = frozenset(port for one in outcome.results for port in one.capabilities)
+    scope = Scope(depth=depth, misuse=header.profile.misuse, full=False, capabilities=capabilities)
+    groups = [
+        Group(finding=one.finding, cause=cause_of(one.finding), items=[one.finding.item], leads=not one.finding.after)
+        for one in outcome.findings
+    ]
+    whole = outcome.judged == outcome.total > 0 and not outcome.torn
+    return document.Run(
+        target=file,
+        target_name=header.target or header.cache or "a recorded cache",
+        target_version=str(header.data.get("version", "")),
+        python="",
+        profile=header.profile,
+        capabilities=capabilities,
+        configs=tuple(outcome.configs.values()),
+        rules=rules,
+        options={**OPTIONS, "steps": outcome.steps, "depth": depth, "force_misuse": header.force_misuse},
+        scope=scope,
+        version=version,
+        date=date,
+        planned=outcome.items,
+        seconds=seconds,
+        results=outcome.results,
+        groups=groups,
+        verdicts=conclude(rules, outcome.results, groups, scope),
+        exit_code=BROKEN if rules.keys() & outcome.broken.keys() else HOLDS if whole else INCOMPLETE,
+    )
+
+
+def record_as_data(run: document.Run, outcome: JudgedSteps) -> dict[str, Any]:
+    """The report as plain data: that of every run, and under ``record`` where in the file things are."""
+    data: dict[str, Any] = {**document.document(run)}
+    data["exit_meaning"] = RECORD_WORDS[run.exit_code]
+    data["record"] = {
+        "judged": outcome.judged,
+        "total": outcome.total,
+        "torn": outcome.torn,
+        "ended": [{"item": item, **one._asdict()} for item, one in outcome.ended.items()],
+        "findings": places_of(outcome.findings),
     }
     return data

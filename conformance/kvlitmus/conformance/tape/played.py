@@ -25,10 +25,12 @@ class Play:
     """One recorded play, and how far it has been answered.
 
     ``looks``: what was looked at after the step where it is.  ``reached``: is told of each step that it comes to.
+    ``header``: the line of the file on which it begins.
     """
 
-    def __init__(self, steps: Sequence[Step], reached: Callable[[int], None]) -> None:
+    def __init__(self, steps: Sequence[Step], reached: Callable[[int], None], header: int) -> None:
         self._steps = {one.number: one for one in steps}
+        self._header = header
         self._reached = reached
         self._changes = Looks()
         self.looks: dict[str, list[Json]] = {}
@@ -37,6 +39,11 @@ class Play:
     def step(self, number: int) -> Step | None:
         """The step of this number, if it was recorded."""
         return self._steps.get(number)
+
+    def line(self, number: int) -> int:
+        """The line of a step: behind the end that of the last, and that of the header where no look was fresh."""
+        step = self._steps.get(min(number, max(self._steps, default=0)))
+        return self._header if step is None else step.line
 
     def go_on(self, number: int) -> None:
         """The play is after this step now."""
@@ -55,6 +62,7 @@ class Played(Answers):
     def __init__(self, methods: Sequence[str], plays: Sequence[Play]) -> None:
         super().__init__()
         self._plays = plays
+        self._first = plays[0]
         self._seen: Counter[str] = Counter()
         self._shown: dict[str, tuple[Json, Any]] = {}
         for name in methods:
@@ -64,6 +72,10 @@ class Played(Answers):
     def at(self) -> int:
         """The step that was answered last."""
         return self.operands.step
+
+    def line(self, number: int) -> int:
+        """The line of the file on which a step stands."""
+        return (self._plays or [self._first])[0].line(number)
 
     def _look(self, name: str, *args: Any) -> Any:
         key = look_key(name, CALLS[name].arguments(args, {}, self.operands)[0])
@@ -76,18 +88,19 @@ class Played(Answers):
                 if (shown := self._shown.get(key)) is None or shown[0] is not told:  # else nothing has changed
                     shown = self._shown[key] = told, self._told(CALLS[name].answer, told)
                 return raised(shown[1])
-        raise NotRecorded(f"after call {self.at} of the recorded play nobody looked at this: {name}")
+        raise NotRecorded(f"after step {self.at} of the recorded play nobody looked at this: {name}")
 
     def _answer(self, name: str, *args: Any, **kwargs: Any) -> Any:
         self.operands.step = number = self.operands.step + 1
         self._seen.clear()
-        self._plays = [
+        alike = [
             play
             for play in self._plays
             if (step := play.step(number)) is not None and step.call == name and self._takes(step, args, kwargs)
         ]
-        if not self._plays:
-            raise NotRecorded(f"call {number} of the recorded play is not this one: {name}")
+        if not alike:
+            raise NotRecorded(f"step {number} of the recorded play is not this call: {name}")
+        self._plays = alike
         for play in self._plays:
             play.go_on(number)
         return self.played(cast("Step", self._plays[0].step(number)), args)
@@ -131,7 +144,9 @@ class Again:
 
     def make(self, config: Config) -> Played:
         """The cache as it was recorded, from the beginning."""
-        plays = [Play(steps, partial(self._come, at)) for at, (_, steps) in enumerate(self._record.plays)]
+        plays = [
+            Play(steps, partial(self._come, at), header.line) for at, (header, steps) in enumerate(self._record.plays)
+        ]
         return Played(self._methods, plays)
 
     def _come(self, play: int, number: int) -> None:

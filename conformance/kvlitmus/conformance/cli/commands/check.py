@@ -112,7 +112,7 @@ def render(run: document.Run, outcome: JudgedTrace, header: Header, style: Style
         yield from explained(run, one, style, leads=at == 0)
     for breach in [one for one in outcome.misuse if not one.harmless][:MOST]:
         yield ""
-        yield from misuse(breach, style)
+        yield from misuse(breach, run.target, style)
     yield ""
     yield from terminal.packs(run, style)
     yield ""
@@ -121,8 +121,8 @@ def render(run: document.Run, outcome: JudgedTrace, header: Header, style: Style
     yield from summary(run, outcome, style)
 
 
-def misuse(one: Misuse, style: Style) -> Iterator[str]:
-    """A breach of the contract by the engine, and the calls before it."""
+def misuse(one: Misuse, file: str, style: Style) -> Iterator[str]:
+    """A breach of the contract by the engine in a file, and the calls before it."""
     yield style.paint(f"the engine broke the contract: {one.kind}", "bold", "red")
     yield from style.wrap("This is no fault of the cache: the call must not be made.", "  ")
     yield ""
@@ -130,7 +130,7 @@ def misuse(one: Misuse, style: Style) -> Iterator[str]:
     yield ""
     yield from window([*one.lines, one.line], [*one.calls, one.call], 0, style)
     yield ""
-    yield from terminal.labelled("found in", f"line {one.line}", style)
+    yield from terminal.labelled("found in", f"{file}:{one.line}", style)
 
 
 def notes(outcome: JudgedTrace, header: Header) -> Iterator[tuple[str, str]]:

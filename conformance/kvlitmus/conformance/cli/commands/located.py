@@ -82,7 +82,9 @@ def explained(
     yield ""
     yield from window(one.lines, finding.calls, one.before, style, unit, steps)
     yield ""
-    yield from terminal.labelled("found in", f"{unit} {one.line}", style)
+    yield from terminal.labelled(
+        "found in", f"{run.target}:{one.line}" if unit == "line" else f"{run.target}, {unit} {one.line}", style
+    )
     if not leads:
         text = "only seen after other broken rules had been muted; it may follow from them"
         yield from terminal.labelled("note", text, style)
