@@ -381,13 +381,18 @@ def test_a_mistake_gets_one_line_and_exit_code_2(words: str, complaint: str, cap
     assert err.count("\n") == 1
 
 
-def test_the_limits_of_the_command_line_are_those_of_the_workers() -> None:
+def test_the_limits_of_the_command_line_are_those_of_the_workers(capsys: Capture) -> None:
     words = ["--timeout", "7", "--start-timeout", "20", "--memory", "500"]
     for name in ("run", "fuzz"):
         limits = session.limits_of(cli.parser(name).parse_args([name, *words]))
         assert (limits.call_seconds, limits.start_seconds, limits.memory_mb) == (7, 20, 500)
         limits = session.limits_of(cli.parser(name).parse_args([name, "--timeout", "120"]))
         assert (limits.start_seconds, limits.memory_mb) == (120, None), "the first cache has no less than the others"
+        assert capsys.readouterr().err == "", "nobody asked for less"
+        limits = session.limits_of(cli.parser(name).parse_args([name, "--start-timeout", "3"]))
+        assert limits.start_seconds == 10
+        err = capsys.readouterr().err
+        assert "--start-timeout 3 is less than any call may take: it is 10 s" in err and "with --timeout 3" in err
 
 
 def test_what_the_first_cache_may_take_is_told(capsys: Capture) -> None:

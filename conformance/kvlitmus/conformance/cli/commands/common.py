@@ -221,9 +221,8 @@ def add_limits(group: argparse._ActionsContainer) -> None:
         "--start-timeout",
         metavar="SECONDS",
         type=whole_number(1, 86_400),
-        default=90,
         help="limit for importing the target, for making its first cache, and for a method's first call in a "
-        "configuration (default: 90, at least --timeout)",
+        "configuration (default: 90; never less than --timeout)",
     )
     group.add_argument(
         "--memory",

@@ -110,10 +110,14 @@ def find(word: str, python: str | None) -> targets.TargetRef:
 
 
 def limits_of(args: argparse.Namespace) -> supervisor.Limits:
-    """The limits that a command line asks for."""
+    """The limits that a command line asks for; that a start gets more time than was said is told."""
+    asked, least = args.start_timeout, args.timeout
+    if asked is not None and asked < least:
+        told = f"--start-timeout {asked} is less than any call may take: it is {least} s, as --timeout says"
+        print(f"kvlitmus: {told}; with --timeout {asked} it is {asked} s", file=sys.stderr)
     return supervisor.Limits(
         call_seconds=args.timeout,
-        start_seconds=max(args.start_timeout, args.timeout),
+        start_seconds=max(asked or supervisor.Limits().start_seconds, least),
         memory_mb=args.memory,
         again_seconds=args.timeout / 2 if getattr(args, "first", False) else None,
         on_wait=waiting(limited=True),
