@@ -159,7 +159,7 @@ def test_numbers_decide_nothing() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "text"),
     [
-        ("partial", True, "the second run was interrupted after 1 of 1 items"),
+        ("partial", True, "the second run: interrupted after 1 of 1 items"),
         (
             "failed",
             [{"item": "litmus:x [page=1 lru]", "error": "no\x07 luck"}],

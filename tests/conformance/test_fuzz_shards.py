@@ -165,8 +165,15 @@ def test_damaged_files_are_told_and_left_out(capsys: Capture) -> None:
     assert main(["merge", "night", "--into", "all"]) == 2
 
 
-def test_shards_that_are_missing_are_named() -> None:
+def test_shards_that_are_missing_are_named(capsys: Capture) -> None:
     assert absent([Path("a/fuzz-1-of-3"), Path("b/fuzz-3-of-3"), Path("other")]) == ["fuzz-2-of-3"]
+    played("fuzz-1-of-2", {key("evict"): (1,)}, [])
+    assert main(["merge", "night", "--into", "all"]) == 3
+    out, err = capsys.readouterr()
+    told = "not the whole campaign: missing, or not played to the end: fuzz-2-of-2"
+    line = "kvlitmus fuzz specimen --shard 2/2 --out DIR"
+    assert err == f"kvlitmus: {told}; with the options of the others: {line}; then merge again\n" and told in out
+    assert out.endswith("exit 3: it could not go on, or isn't whole, as told above\n")
 
 
 # -- the commands ----------------------------------------------------------------------------------------------------

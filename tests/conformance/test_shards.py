@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import pickle
@@ -19,17 +20,21 @@ import pytest
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.isolation.integrity import JudgeChanged
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run import minimise
+from kvlitmus.conformance.run import minimise, plan
+from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.run.targets import resolve_target
 from kvlitmus.conformance.shards import Summary, folder, shard, spread
 from kvlitmus.conformance.shards.executors import WorkerLost
-from kvlitmus.conformance.shards.folder import common, missing, part_of, parts_of
+from kvlitmus.conformance.shards.folder import Plan, common, missing, part_of, parts_of
+from kvlitmus.conformance.specimen.cache import target
 from tests.conformance.support.command_line import BROKEN, Capture
 from tests.test_layout import ROOT
 
 LITTLE = ["--config", "page_size=1,policy=lru,bigram=false,pool=device,host_pages=0", "--pack", "lock", "--jobs", "1"]
 LITTLE += ["--color", "never", "--no-litmus", "--steps", "500"]
+BOTH = [*LITTLE, "--config", "page_size=4,policy=lru,bigram=false,pool=device,pages=32,host_pages=0"]
+"""Two configurations, so that schedules are dealt in another order than they stand."""
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +70,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Any]:
     """What a run in one go comes to."""
     with pytest.MonkeyPatch.context() as patch:
         settled(patch, tmp_path_factory.mktemp("whole"))
-        return report_of("run", BROKEN, *LITTLE)
+        return report_of("run", BROKEN, *BOTH)
 
 
 # -- a run in shards -------------------------------------------------------------------------------------------------
@@ -73,16 +78,23 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Any]:
 
 def test_merged_shards_are_one_run(whole: tuple[int, Any], capsys: Capture) -> None:
     """The same report, counterexamples and all; a shard that is there isn't played again; one that lacks is told."""
-    assert main(["run", BROKEN, *LITTLE, "--shard", "1/2", "--out", "shards"]) == 0
+    assert main(["run", BROKEN, *BOTH, "--shard", "1/2", "--out", "shards"]) == 0
     capsys.readouterr()
     assert main(["merge", "shards", "--color", "never"]) == 130
     out, err = capsys.readouterr()
-    assert "interrupted after 1 of 2 items" in out and "not played to their end: 2/2" in err
-    assert main(["run", BROKEN, *LITTLE, "--shard", "2/2", "--out", "shards"]) == 0
-    assert main(["run", BROKEN, *LITTLE, "--shard", "2/2", "--out", "shards"]) == 0
+    told = "shard 2/2 is missing, or was not played to its end"
+    assert f"2 of 4 items are there: {told}" in out and "interrupted" not in out
+    assert out.endswith(f"exit 130: not the whole run: {told}\n")
+    line = f"kvlitmus run {BROKEN} --shard 2/2 --out shards"
+    assert err == f"kvlitmus: {told}; with the options of the others: {line}; then merge again\n"
+    code, part = report_of("merge", "shards", "--junit", "r.xml")
+    assert (code, part["partial"], part["exit_meaning"]) == (130, True, f"not the whole run: {told}")
+    assert f"not the whole run: {told}; 2 of 4 items are there" in Path("r.xml").read_text()
+    assert main(["run", BROKEN, *BOTH, "--shard", "2/2", "--out", "shards"]) == 0
+    assert main(["run", BROKEN, *BOTH, "--shard", "2/2", "--out", "shards"]) == 0
     assert "shard 2/2: nothing is missing" in capsys.readouterr().out
     assert report_of("merge", "shards", "--target", BROKEN, "--jobs", "1") == whole
-    assert whole[0] == 1 and whole[1]["totals"]["items"] == 2
+    assert whole[0] == 1 and whole[1]["totals"]["items"] == 4
     unshrunk = "it was not shrunk"
     assert unshrunk not in {one["not_minimal"] for one in whole[1]["findings"]}
     code, met = report_of("merge", "shards")  # a file starts nothing
@@ -112,10 +124,10 @@ def test_merged_shards_of_an_executor_are_one_run(executor: str, whole: tuple[in
     """Ray and Dask are no part of what tests need by day: 240 MB, and seconds to start."""
     if executor != "processes":
         pytest.importorskip({"dask": "distributed"}.get(executor, executor), reason=f"no {executor}")
-    words = ["run", BROKEN, *LITTLE, "--on", executor, "--shards", "2", "--out", "shards", "--report", "r.json"]
+    words = ["run", BROKEN, *BOTH, "--on", executor, "--shards", "2", "--out", "shards", "--report", "r.json"]
     done = driven(*words)
     assert (done.returncode, report_in("r.json")) == whole, done.stdout + done.stderr
-    assert [path.name for path in sorted(Path("shards").iterdir())] == ["run-0-1-2.jsonl.gz", "run-1-2-2.jsonl.gz"]
+    assert [path.name for path in sorted(Path("shards").iterdir())] == ["run-0-3-2.jsonl.gz", "run-1-4-2.jsonl.gz"]
 
 
 @pytest.mark.nightly
@@ -148,6 +160,51 @@ def test_what_is_missing_is_all_that_was_not_played() -> None:
         again = [one for part in parts_of(items, rng.randrange(1, 9)) for one in missing(part, done)]
         played = [at for part in (*done, *again) for at in part]
         assert sorted(played) == list(range(items))
+
+
+def default_plan(steps: int = plan.STEPS) -> list[Item]:
+    return plan.items(plan.configs_of(target), target.profile, steps=steps)
+
+
+@pytest.mark.parametrize("steps", [0, 500, plan.STEPS])
+def test_each_item_is_dealt_once_and_schedules_of_one_configuration_in_a_row(steps: int) -> None:
+    items = default_plan(steps)
+    dealt = Plan.of({}, items)
+    places = [dealt.place(at) for at in range(len(items))]
+    assert sorted(places) == list(range(len(items)))
+    assert places[: dealt.first] == list(range(dealt.first)), "tests and vectors as they stand"
+    drawn = [items[at].config.label for at in places[dealt.first :]]
+    assert list(dict.fromkeys(drawn)) == [label for label, _ in itertools.groupby(drawn)]
+
+
+def unevenness(costs: list[int], shards: int) -> float:
+    """How much longer the longest shard is than all on average."""
+    sums = [sum(costs[at] for at in part) for part in parts_of(len(costs), shards)]
+    return max(sums) / (sum(sums) / shards)
+
+
+def test_shards_take_about_as_many_steps() -> None:
+    """Of the built-in cache, by what a short schedule of each configuration takes, and tests on average."""
+    options = Options(shrink_trials=0)
+    each = {
+        config: run_item(target, Item(kind="random", config=config, seed=1, ops=40), options).steps * plan.OPS // 40
+        for config in plan.configs_of(target)
+    }
+    assert max(each.values()) > 1.4 * min(each.values())
+    for steps, shards, most in ((plan.STEPS, 4, 1.05), (100_000, 4, 1.01), (100_000, 16, 1.02), (100_000, 32, 1.03)):
+        items = default_plan(steps)
+        dealt = Plan.of({}, items)
+        costs = [each[one.config] if one.kind == "random" else 33 for one in items]
+        assert unevenness([costs[dealt.place(at)] for at in range(len(items))], shards) < most
+        assert steps == plan.STEPS or shards < 16 or unevenness(costs, shards) > 1.05, "as they stand they don't"
+
+
+@pytest.mark.nightly
+def test_four_shards_of_the_default_plan_take_as_many_steps() -> None:
+    items, options = default_plan(), Options(shrink_trials=0)
+    dealt = Plan.of({}, items)
+    costs = [run_item(target, items[dealt.place(at)], options).steps for at in range(len(items))]
+    assert unevenness(costs, 4) <= 1.15
 
 
 def test_common_numbers_are_counted_without_counting_them() -> None:
@@ -353,6 +410,8 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
         (0, "part", [0, 4], r"line 1: expected 'part', three whole numbers"),
         (0, "part", [0, 4, 0], "line 1: expected a part of 4 items"),
         (0, "items", "many", "line 1: expected 'items'"),
+        (0, "dealt", [0], "line 1: expected 'dealt', two whole numbers"),
+        (0, "dealt", [1, 2], r"line 1: expected 'dealt' to fit 4 items \(got \[1, 2\]"),
         (1, "at", 1, "line 2: expected 'at', a further one of the items"),
         (1, "result", {}, "line 2: "),
         (2, "items", 3, "line 3: expected 'at'"),

@@ -111,6 +111,8 @@ class CampaignSession:
         """What the exit code means here."""
         nothing = self.campaign is None or not self.campaign.came().tally.steps
         why = "nothing of the target was played" if nothing else "the canary was not found"
+        if self.exit_code == 3 and self.broken_off:
+            return "it could not go on, or isn't whole, as told above"
         return EXIT_WORDS[self.exit_code] + (f": {why}" if self.exit_code == 4 else "")
 
     def accepts(self, one: Distinct) -> bool:

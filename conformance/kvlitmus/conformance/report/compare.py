@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from kvlitmus.conformance.report import outcomes
 from kvlitmus.conformance.report.form import EMPTY, Report, RuleRow, rows
 from kvlitmus.conformance.report.saved import explained
 from kvlitmus.conformance.report.terminal import Stated
@@ -178,7 +179,7 @@ def figures(a: Report, b: Report) -> Iterator[Difference]:
 def troubles(a: Report, b: Report) -> Iterator[str]:
     """What got worse beside the verdicts: a run that was interrupted, items that failed, a baseline out of date."""
     if b["partial"] and not a["partial"]:
-        yield f"the second run was interrupted after {b['totals']['items']} of {b['totals']['items_planned']} items"
+        yield f"the second run: {outcomes.left(b)}"
     failed = [{one["item"]: one["error"] for one in report["failed"]} for report in (a, b)]
     fresh = [item for item in failed[1] if item not in failed[0]]
     if fresh:

@@ -30,7 +30,7 @@ from kvlitmus.conformance.report.form import (
 from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run.minimise import Short
 from kvlitmus.conformance.run.results import REPORT_FORMAT, ItemResult, RuleVerdict, Verdict, to_json
-from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, accepted_of, follows
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS, NOT_WHOLE, Group, Scope, accepted_of, follows
 from kvlitmus.spec.law.rule import Rule
 
 MAX_ITEMS = 10
@@ -80,6 +80,18 @@ class Run:
     def played(self) -> int:
         """How many items there are results of."""
         return len(self.results) + sum(self.added.values())
+
+    @property
+    def meaning(self) -> str:
+        """What the exit code says."""
+        return f"{NOT_WHOLE}: {self.scope.lacking}" if self.scope.lacking else EXIT_WORDS[self.exit_code]
+
+    @property
+    def left(self) -> str:
+        """Of a run that isn't whole how much of it there is, in words."""
+        if self.scope.lacking:
+            return f"{self.played} of {self.planned} items are there: {self.scope.lacking}"
+        return f"interrupted after {self.played} of {self.planned} items"
 
     def declined(self) -> dict[str, str]:
         """The configurations that the target can't build, by label, each with its reason.
@@ -161,7 +173,7 @@ def document(run: Run) -> Report:
         },
         "partial": run.scope.partial,
         "exit_code": run.exit_code,
-        "exit_meaning": EXIT_WORDS[run.exit_code],
+        "exit_meaning": run.meaning,
         "options": run.options,
         "profile": describe(run.profile),
         "capabilities": sorted(run.capabilities),

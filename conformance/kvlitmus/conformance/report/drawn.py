@@ -9,7 +9,6 @@ from kvlitmus.conformance.beside.moments import filled
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.terminal import LOOK, headlines, said, words
 from kvlitmus.conformance.run.failures import tape_of
-from kvlitmus.conformance.run.verdicts import EXIT_WORDS
 from kvlitmus.conformance.viewer.beside import shown
 from kvlitmus.conformance.viewer.page import Play, Summary, write
 
@@ -44,9 +43,9 @@ def summary(run: Run) -> Summary:
     tally = run.tally()
     about = [f"kvlitmus {run.version}", run.date, f"{len(run.configs)} configurations", f"{run.steps:,} steps"]
     about += [f"{tally[name]} {words(name)}" for name in LOOK if tally[name]]
-    about.append(f"exit {run.exit_code}: {EXIT_WORDS[run.exit_code]}")
+    about.append(f"exit {run.exit_code}: {run.meaning}")
     if run.scope.partial:
-        about.append(f"interrupted after {run.played} of {run.planned} items")
+        about.append(run.left)
     order = sorted(LOOK, key=lambda name: (name not in FAILED, name == "passed"))
     rows = [
         (one.rule, words(said(run, one)), f"{one.evaluations:,}", one.reason or run.rules[one.rule].title)

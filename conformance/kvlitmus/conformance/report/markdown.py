@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kvlitmus.conformance.checker.explain import harmless
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.terminal import LOOK, Stated, headlines, one_line, said, where, words
-from kvlitmus.conformance.run.verdicts import EXIT_WORDS, main_rule
+from kvlitmus.conformance.run.verdicts import main_rule
 from kvlitmus.conformance.support.brief import brief
 
 
@@ -48,7 +48,7 @@ def _head(run: Run) -> Iterator[str]:
     yield ""
     yield ", ".join(f"**{tally[name]} {words(name)}**" for name in LOOK if tally[name]) + "."
     yield ""
-    yield f"Exit {run.exit_code}: {EXIT_WORDS[run.exit_code]}."
+    yield f"Exit {run.exit_code}: {run.meaning}."
     if run.scope.partial:
         yield ""
         yield f"Interrupted after {run.played} of {run.planned} items."

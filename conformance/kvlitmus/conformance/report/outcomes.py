@@ -28,7 +28,7 @@ from typing import NamedTuple
 from kvlitmus.conformance.report.form import EMPTY, Report, RuleRow
 from kvlitmus.conformance.report.saved import counterexample, explained
 from kvlitmus.conformance.report.terminal import Stated
-from kvlitmus.conformance.run.verdicts import main_rule
+from kvlitmus.conformance.run.verdicts import NOT_WHOLE, main_rule
 from kvlitmus.conformance.support.text import harmless
 
 RUN = "RUN"
@@ -113,12 +113,19 @@ def cause_text(report: Report, at: int, rules: Set[str]) -> str:
     return "\n".join([*counterexample(report, at), *also])
 
 
+def left(report: Report) -> str:
+    """Of a run that isn't whole how much of it there is, in words."""
+    totals, meaning = report["totals"], report["exit_meaning"]
+    many = f"{totals['items']} of {totals['items_planned']} items"
+    return f"{harmless(meaning)}; {many} are there" if meaning.startswith(NOT_WHOLE) else f"interrupted after {many}"
+
+
 def of_run(report: Report) -> CaseOutcome:
     """The outcome of the run itself: whether it came to its end, and every item was judged."""
     totals = report["totals"]
     failed = report["failed"]
     if report["partial"]:
-        return CaseOutcome("error", f"interrupted after {totals['items']} of {totals['items_planned']} items")
+        return CaseOutcome("error", left(report))
     if failed:
         lines = [f"{harmless(one['item'])}: {harmless(one['error'], 2_000)}" for one in failed[:20]]
         more = [f"and {len(failed) - 20} more"] if len(failed) > 20 else []

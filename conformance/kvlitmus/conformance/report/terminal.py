@@ -12,7 +12,7 @@ from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.run.baseline import Entry
 from kvlitmus.conformance.run.cause import Cause
 from kvlitmus.conformance.run.results import Finding, RuleVerdict, Verdict
-from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, main_rule, shortest
+from kvlitmus.conformance.run.verdicts import Group, main_rule, shortest
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.law.facts import FACTS
@@ -373,7 +373,7 @@ def notes(run: Run, style: Style) -> Iterator[str]:
     if run.scope.stopped:
         lines.append((f"stopped at the first cause, after {run.played} of {run.planned} items", "yellow"))
     if run.scope.partial:
-        lines.append((f"interrupted after {run.played} of {run.planned} items", "yellow"))
+        lines.append((run.left, "yellow"))
     for text, color in lines:
         yield from (style.paint(line, color) for line in style.wrap(text, "    ", "  "))
     if lines:
@@ -394,7 +394,7 @@ def summary(run: Run, style: Style) -> Iterator[str]:
     yield style.paint(f"{run.steps:,} steps in {run.played} items, {run.seconds:.1f} s", "dim")
     if tally["not_applicable"] and not style.verbose:
         yield style.paint("-v says of each rule why it is not applicable", "dim")
-    meaning = EXIT_WORDS[run.exit_code]
+    meaning = run.meaning
     if run.exit_code == 0 and tally["known"]:
         meaning += ", known violations aside"
     if run.exit_code == 0 and tally["not_exercised"]:

@@ -162,6 +162,10 @@ EXIT_WORDS = {
 }
 
 
+NOT_WHOLE = "not the whole run"
+"""How the meaning of an exit code begins where shards are missing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """What a run set out to do.
@@ -169,7 +173,8 @@ class Scope:
     ``misuse``, ``publish``: what the profile says of them.
     ``full``: the whole deterministic set was run, so that what was not exercised is a failure.
     ``partial``: the run was interrupted.  ``stopped``: it ended by itself at the first cause.  ``changed``: how it
-    showed that the judge was changed, if it was: nothing that it said is worth anything then.
+    showed that the judge was changed, if it was: nothing that it said is worth anything then.  ``lacking``: of shards
+    that were merged, those that are missing, in words; such a run is a partial one.
     """
 
     depth: int = 3
@@ -180,6 +185,7 @@ class Scope:
     partial: bool = False
     stopped: bool = False
     changed: str = ""
+    lacking: str = ""
     capabilities: frozenset[str] = frozenset()
 
 
@@ -392,7 +398,10 @@ def unevaluated(rule: Rule, results: Sequence[ItemResult], stops: Counter[str], 
         by, times = stops.most_common(1)[0]
         return Verdict.BLOCKED, f"by {by}: {times} run{'s' * (times != 1)} ended there"
     if scope.partial:
-        return Verdict.INCONCLUSIVE, "the run was interrupted before it got there"
+        why = (
+            f"nobody got there, and {scope.lacking}" if scope.lacking else "the run was interrupted before it got there"
+        )
+        return Verdict.INCONCLUSIVE, why
     errors = [result for result in results if result.error]
     if errors:
         return Verdict.HARNESS_ERROR, f"{errors[0].item}: {errors[0].error}"

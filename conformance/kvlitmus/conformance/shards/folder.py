@@ -1,8 +1,9 @@
 """The folder of a run in shards: a file for each shard that was played, written whole.
 
 A file is JSON Lines with gzip.  Its first line says which run it belongs to (:class:`Plan`) and which of the items it
-has, as ``part``: first, end and step of a range.  Each further line is the result of one item, by its number in the
-plan (``at``), or the sum of so many others of one configuration (``items``).
+has, as ``part``: first, end and step of a range, of the items as they are dealt (:meth:`Plan.place`).  Each further
+line is the result of one item, by its number there (``at``), or the sum of so many others of one configuration
+(``items``).
 
 Files of one folder belong to one run: the same target, version, judge, options and items.  How they divide these
 doesn't matter, so a run that was begun in eight shards may be finished in a hundred.
@@ -22,7 +23,7 @@ from math import gcd, lcm
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.run.results import ItemResult, result_from_json, to_json
+from kvlitmus.conformance.run.results import Item, ItemResult, result_from_json, to_json
 from kvlitmus.conformance.shards.shard import SUMMED, Summary
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
@@ -47,15 +48,41 @@ class ShardError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """What all shards of a run have in common, as plain data (``head``), and how many items it has."""
+    """What all shards of a run have in common, as plain data (``head``), and how many items it has.
+
+    ``first``: how many of these are no drawn schedules; after them a schedule of each of ``wide`` configurations comes,
+    then the next of each, and so on.
+    """
 
     head: dict[str, Any]
     items: int
+    first: int = 0
+    wide: int = 1
+
+    @classmethod
+    def of(cls, head: dict[str, Any], items: Sequence[Item]) -> Plan:
+        """The plan of these items."""
+        drawn = [one.config for one in items if one.kind == "random"]
+        return cls(head=head, items=len(items), first=len(items) - len(drawn), wide=max(1, len(set(drawn))))
+
+    def place(self, at: int) -> int:
+        """Which of the items is dealt as this one: schedules configuration by configuration.
+
+        Those of one cost about the same, of two they needn't; in their own order some shards would have all schedules
+        of the dear ones.
+        """
+        if at < self.first:
+            return at
+        config, number = divmod(at - self.first, (self.items - self.first) // self.wide)
+        return self.first + number * self.wide + config
 
     def differs(self, other: Plan) -> str:
         """In what another plan isn't this one, in words; empty where they are one."""
         if self.items != other.items:
             return f"{other.items:,} items, expected {self.items:,}"
+        if (self.first, self.wide) != (other.first, other.wide):
+            told = [f"{one.first:,} before schedules of {one.wide:,} configurations" for one in (other, self)]
+            return f"{told[0]}, expected {told[1]}"
         for name in dict.fromkeys([*self.head, *other.head]):
             mine, theirs = self.head.get(name), other.head.get(name)
             if mine != theirs:
@@ -122,6 +149,7 @@ def write(folder: Path, plan: Plan, part: range, summary: Summary) -> Path:
         "format": FORMAT,
         "part": [part.start, part.stop, part.step],
         "items": plan.items,
+        "dealt": [plan.first, plan.wide],
         "run": plan.head,
         "changed": summary.changed,
         "seconds": round(summary.seconds, 3),
@@ -171,10 +199,16 @@ def head_of(path: Path, lines: Iterator[dict[str, Any]]) -> tuple[Plan, range, d
         raise ShardError(f"{path}, line 1: expected 'items', a whole number, and 'run', an object")
     if not (isinstance(bounds, list) and len(bounds) == 3 and all(type(one) is int for one in bounds)):
         raise ShardError(f"{path}, line 1: expected 'part', three whole numbers (got {harmless(bounds, 80)})")
+    dealt = head.get("dealt")
+    if not (isinstance(dealt, list) and len(dealt) == 2 and all(type(one) is int and one >= 0 for one in dealt)):
+        raise ShardError(f"{path}, line 1: expected 'dealt', two whole numbers (got {harmless(dealt, 80)})")
+    first, wide = dealt
+    if first > items or not wide or (items - first) % wide:
+        raise ShardError(f"{path}, line 1: expected 'dealt' to fit {items:,} items (got {dealt})")
     start, stop, step = bounds
     if not (0 <= start < stop <= items and step > 0):
         raise ShardError(f"{path}, line 1: expected a part of {items:,} items (got {bounds})")
-    return Plan(head=run, items=items), range(start, stop, step), head
+    return Plan(head=run, items=items, first=first, wide=wide), range(start, stop, step), head
 
 
 def played(folders: Iterable[Path]) -> Played:

@@ -14,7 +14,7 @@ from typing import Any
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.run.results import Options, config_from_json, profile_from_json, to_json
 from kvlitmus.conformance.shards import folder
-from kvlitmus.conformance.shards.folder import ShardError
+from kvlitmus.conformance.shards.folder import Plan, ShardError
 from kvlitmus.conformance.shards.shard import Summary
 from kvlitmus.conformance.support.version import version
 from kvlitmus.spec.parts import all_rules
@@ -66,13 +66,17 @@ def options_of(run: document.Run) -> Options:
     return Options(depth=run.scope.depth, muted=muted, force_misuse=run.scope.force_misuse)
 
 
-def summed(shards: Iterable[Path]) -> Summary:
+def summed(plan: Plan, shards: Iterable[Path]) -> Summary:
     """All that shards brought, in the files of one run; raises :class:`ShardError`."""
     whole = Summary()
     for path in shards:
-        part, found = folder.read(path)
-        whole.include(found, part)
+        include(whole, plan, *folder.read(path))
     return whole
+
+
+def include(whole: Summary, plan: Plan, part: range, found: Summary) -> None:
+    """Take what a part brought, each of its items by its place in the plan."""
+    whole.include(found, lambda at: plan.place(part[at]))
 
 
 def fill(run: document.Run, whole: Summary) -> None:

@@ -56,9 +56,9 @@ class Summary:
         known.declined = sorted({*known.declined, *result.declined})
         self.many[result.config] += many
 
-    def include(self, other: Summary, part: Sequence[int]) -> None:
-        """Take what another one has of these of the items: the place of each of its items here."""
-        self.results.update({part[at]: result for at, result in other.results.items()})
+    def include(self, other: Summary, place: Callable[[int], int]) -> None:
+        """Take what another one has of some of the items; ``place``: of each of its items its number here."""
+        self.results.update({place(at): result for at, result in other.results.items()})
         for label, result in other.sums.items():
             self.add_sum(result, other.many[label])
         self.items += other.items

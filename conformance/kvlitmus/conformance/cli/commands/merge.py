@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kvlitmus.conformance.checker.explain import harmless
@@ -26,7 +27,7 @@ from kvlitmus.conformance.fuzz.canary import Canary
 from kvlitmus.conformance.fuzz.store import Store, StoreError
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.report.style import style_of
-from kvlitmus.conformance.run.failures import FailureError
+from kvlitmus.conformance.run.failures import FailureError, quoted
 from kvlitmus.conformance.shards import folder, merge
 from kvlitmus.conformance.support import ending
 
@@ -59,9 +60,26 @@ def main(args: argparse.Namespace) -> int:
     style = style_of(sys.stdout, args.color, verbose=args.verbose, every=args.all)
     minimal = play(run, Merged(there, found, args.jobs), (), merge.options_of(run), False, style)
     if lacking := there.missing:
-        told = ", ".join(lacking[:SHOWN]) + (f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else "")
-        print(f"kvlitmus: shards are missing, or not played to their end: {told}", file=sys.stderr)
-    return conclude_and_report(run, minimal, known, args, style, started)
+        run.scope = replace(run.scope, lacking=lacking_text(lacking))
+    code = conclude_and_report(run, minimal, known, args, style, started)
+    if lacking:
+        out = args.folders[0] if len(args.folders) == 1 else "DIR"
+        print(f"kvlitmus: {run.scope.lacking}; {what_to_play('run', lacking[0], run.target, out)}", file=sys.stderr)
+    return code
+
+
+def lacking_text(shards: Sequence[str]) -> str:
+    """Which shards there are not, in words."""
+    if len(shards) == 1:
+        return f"shard {shards[0]} is missing, or was not played to its end"
+    more = f" and {len(shards) - SHOWN} more" if len(shards) > SHOWN else ""
+    return f"shards {', '.join(shards[:SHOWN])}{more} are missing, or were not played to their end"
+
+
+def what_to_play(command: str, shard: str, target: str, out: str) -> str:
+    """What to do about missing shards: the command that plays the first."""
+    line = f"kvlitmus {command} {quoted(target)} --shard {shard} --out {quoted(out)}"
+    return f"with the options of the others: {line}; then merge again"
 
 
 def folders_of(words: Sequence[str]) -> list[Path]:
@@ -140,7 +158,12 @@ def outcome_of(
     begun.changed = any(about.get("changed") for about in said)
     broken = [str(about["broken_off"]) for about in said if about.get("broken_off")]
     if lacking := [*map(str, merged.unfinished), *merging.absent(folders)]:
-        broken.append(f"shards didn't finish, or are missing: {harmless(', '.join(lacking[:SHOWN]))}")
+        more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
+        told = harmless(", ".join(lacking[:SHOWN]))
+        broken.append(f"not the whole campaign: missing, or not played to the end: {told}{more}")
+        named = merging.NAME.fullmatch(Path(lacking[0]).name)
+        play = what_to_play("fuzz", f"{named[1]}/{named[2]}" if named else "I/N", begun.target, "DIR")
+        print(f"kvlitmus: {broken[-1]}; {play}", file=sys.stderr)
     begun.broken_off = "; ".join(broken)
     return begun
 

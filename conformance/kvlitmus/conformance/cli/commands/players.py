@@ -77,10 +77,11 @@ class Spread:
 
     def collect(self, run: document.Run, items: Sequence[Item], options: Options, progress: Progress) -> None:
         """Play all items that no file of the folder has."""
-        whole = Summary()
+        whole, plan = Summary(), Plan.of(merge.head_of(run), items)
+        dealt = [items[plan.place(at)] for at in range(len(items))]
 
-        def take(part: Sequence[int], summary: Summary) -> None:
-            whole.include(summary, part)
+        def take(part: range, summary: Summary) -> None:
+            merge.include(whole, plan, part, summary)
             progress.add_sum(summary.items - len(summary.results), sum(one.steps for one in summary.sums.values()))
             for result in summary.results.values():
                 progress.add(result)
@@ -88,16 +89,15 @@ class Spread:
         try:
             parts = folder.parts_of(len(items), self.shards)
             if self.out is None:
-                for done in self.play(parts, items, options, progress):
-                    take(done.part, summary_of(done, items))
+                for done in self.play(parts, dealt, options, progress):
+                    take(done.part, summary_of(done, dealt))
                 return
-            plan = Plan(head=merge.head_of(run), items=len(items))
             there = kept(self.out, plan)
             for path in there:
                 take(*folder.read(path))
             parts = [part for one in parts for part in folder.missing(one, list(there.values()))]
-            for done in self.play(parts, items, options, progress):
-                summary = summary_of(done, items)
+            for done in self.play(parts, dealt, options, progress):
+                summary = summary_of(done, dealt)
                 folder.write(self.out, plan, done.part, summary)
                 take(done.part, summary)
         except ShardError as error:
@@ -111,7 +111,7 @@ class Spread:
         """Play some items."""
         whole = Summary()
         for done in self.play(folder.parts_of(len(items), self.jobs), items, options, progress):
-            whole.include(summary_of(done, items), done.part)
+            whole.include(summary_of(done, items), done.part.__getitem__)
         for at, item in enumerate(items):
             yield whole.results.get(at) or ItemResult(item=item.id, config=item.config.label)
 
@@ -164,7 +164,10 @@ def check(args: argparse.Namespace) -> None:
 
 def part_of(items: list[Item], shard_of: tuple[int, int] | None) -> list[Item]:
     """The items of a shard, all if none is named."""
-    return items if shard_of is None else items[shard_of[0] - 1 :: shard_of[1]]
+    if shard_of is None:
+        return items
+    plan = Plan.of({}, items)
+    return [items[plan.place(at)] for at in range(shard_of[0] - 1, len(items), shard_of[1])]
 
 
 def one_shard(
@@ -172,14 +175,16 @@ def one_shard(
 ) -> int:
     """Play what is missing of one shard and keep it; returns the exit code, which says nothing of verdicts."""
     which, many = args.shard
-    out, plan = Path(args.out), Plan(head=merge.head_of(run), items=len(items))
+    out, plan = Path(args.out), Plan.of(merge.head_of(run), items)
     name, code = f"shard {which}/{many}", 0
     try:
         todo = list(folder.missing(range(which - 1, len(items), many), list(kept(out, plan).values())))
         for part in todo:
             summary = Summary()
             try:
-                play_part(summary, found, [items[at] for at in part], merge.options_of(run), args.jobs, style)
+                play_part(
+                    summary, found, [items[plan.place(at)] for at in part], merge.options_of(run), args.jobs, style
+                )
             except KeyboardInterrupt:
                 code = ending.exit_code()
             if summary.items:
@@ -243,7 +248,7 @@ class Merged:
     def collect(self, run: document.Run, items: Sequence[Item], options: Options, progress: Progress) -> None:
         """Read all that was played."""
         try:
-            whole = merge.summed(self.there.parts)
+            whole = merge.summed(self.there.plan or Plan.of({}, items), self.there.parts)
             merge.fill(run, whole)
             run.seconds = whole.seconds
         except ShardError as error:
