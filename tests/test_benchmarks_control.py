@@ -200,6 +200,7 @@ def test_the_picture_is_drawn() -> None:
     assert picture([], "title") == ""
 
 
+@pytest.mark.nightly
 def test_victims_are_compared_and_a_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     found = compare(150)
     assert found["different"] == []

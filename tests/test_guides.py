@@ -19,7 +19,13 @@ def test_there_is_a_guide_for_each_kind_of_cache() -> None:
     assert tuple(GUIDES) == KINDS
 
 
-@pytest.mark.parametrize("name", GUIDES)
+AT_NIGHT = ("host-tier", "ranks")
+"""Guides that are followed at night alone: they take as long as the five others."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in AT_NIGHT)) for name in GUIDES]
+)
 def test_a_guide_can_be_followed(name: str, tmp_path: Path) -> None:
     assert follow(GUIDES[name], tmp_path)
 

@@ -184,7 +184,8 @@ def runner_in(tmp_path: Path, less: dict[str, str]) -> Runner:
     return Runner(tmp_path / "repository", yaml.safe_load(ACTION.read_text(encoding="utf-8")), given=less)
 
 
-@pytest.mark.parametrize("command", ["run", pytest.param("fuzz", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("command", ["run", "fuzz"])
 def test_a_matrix_of_shards_becomes_one_report(command: str, tmp_path: Path) -> None:
     """As it is printed, and as a night of fuzzing."""
     less = {

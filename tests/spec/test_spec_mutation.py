@@ -81,6 +81,7 @@ def of_rules() -> set[object]:
     return {one.predicate for one in all_rules().values()} | {one.compute for one in FACTS.values()}
 
 
+@pytest.mark.nightly
 def test_a_predicate_and_a_fact_are_told_apart_by_rows_and_plays() -> None:
     one, two = "prefix.rules.backup.a_put_stops_where_storage_refuses", "prefix.rules.fetch.reservable"
     changes = [change for change in sample() if change.name in (one, two)]

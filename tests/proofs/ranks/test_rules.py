@@ -11,6 +11,7 @@ from kvlitmus.reference import ranks
 from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Local
 from kvlitmus.spec.parts import rules_of
 from tests.proofs.support.rank_search import SCOPES, found, search
+from tests.support.night import by_turns
 
 pytestmark = pytest.mark.proof
 
@@ -189,23 +190,25 @@ class FreesWhatIsWritten(RankedReference):
 
 @pytest.mark.parametrize(
     ("make", "scope", "rules", "steps"),
-    [
-        (OwnAcks, "copies", {"RANKS-01"}, 8),
-        (SkipsAcks, "copies", {"RANKS-04", "RANKS-06"}, 8),
-        (EvictsByNumber, "copies", {"RANKS-02", "RANKS-03"}, 8),
-        (LeastLength, "prefetch", {"RANKS-19"}, 8),
-        (LeastLength, "states", {"RANKS-19"}, 8),
-        (StatesAsTheyAre, "states", {"RANKS-19"}, 8),
-        (StateOfALongerPrefix, "states", {"RANKS-27"}, 10),
-        (KeepsTheState, "states", {"RANKS-28"}, 8),
-        (OwnStateRoom, "state room", {"RANKS-01"}, 8),
-        (NamesAnother, "copies", {"RANKS-29"}, 8),
-        (EvictsInSilence, "copies", {"RANKS-30"}, 8),
-        (LoadsByMatching, "copies", {"RANKS-31"}, 8),
-        (PollCuts, "prefetch", {"RANKS-32"}, 8),
-        (NamesWhatIsNotCached, "copies", {"RANKS-33"}, 8),
-        (FreesWhatIsWritten, "copies", {"RANKS-34"}, 8),
-    ],
+    by_turns(
+        [
+            (OwnAcks, "copies", {"RANKS-01"}, 8),
+            (SkipsAcks, "copies", {"RANKS-04", "RANKS-06"}, 8),
+            (EvictsByNumber, "copies", {"RANKS-02", "RANKS-03"}, 8),
+            (LeastLength, "prefetch", {"RANKS-19"}, 8),
+            (LeastLength, "states", {"RANKS-19"}, 8),
+            (StatesAsTheyAre, "states", {"RANKS-19"}, 8),
+            (StateOfALongerPrefix, "states", {"RANKS-27"}, 10),
+            (KeepsTheState, "states", {"RANKS-28"}, 8),
+            (OwnStateRoom, "state room", {"RANKS-01"}, 8),
+            (NamesAnother, "copies", {"RANKS-29"}, 8),
+            (EvictsInSilence, "copies", {"RANKS-30"}, 8),
+            (LoadsByMatching, "copies", {"RANKS-31"}, 8),
+            (PollCuts, "prefetch", {"RANKS-32"}, 8),
+            (NamesWhatIsNotCached, "copies", {"RANKS-33"}, 8),
+            (FreesWhatIsWritten, "copies", {"RANKS-34"}, 8),
+        ]
+    ),
 )
 def test_a_planted_slip_is_found(make: type[RankedReference], scope: str, rules: set[str], steps: int) -> None:
     report = search(SCOPES[scope], make)
