@@ -145,7 +145,7 @@ def test_a_finding_keeps_its_steps_with_what_the_judge_says(tmp_path: Path) -> N
     assert (told["allowed"], told["seen"]) == (first.allowed, first.seen)  # type: ignore[index, call-overload]
     assert path.stat().st_size < 20_000
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(failures.FailureError, match=r"line \d+ is torn: it breaks off after"):
+    with pytest.raises(failures.FailureError, match=r"line \d+: expected a whole line, got half a line: it breaks off"):
         failures.load(path)
 
 

@@ -18,7 +18,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.history.compare.names import GIVEN_BACK
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.litmus.registry import all_litmus
-from kvlitmus.conformance.ports import Config, Unsupported
+from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.conformance.run.engine import HarnessError, Program, Scheduled, play
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.support.text import raised_text
@@ -27,7 +27,7 @@ from kvlitmus.conformance.tape.changes import Looks
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
 from kvlitmus.conformance.tape.operands import GIVES, Operands
-from kvlitmus.conformance.tape.played import Again, Played, Record
+from kvlitmus.conformance.tape.played import Again, Record
 from kvlitmus.conformance.viewer.plain import fields, items, raw
 from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, counted
 from kvlitmus.reference.prefix.perform import perform
@@ -198,17 +198,6 @@ class Shown(NamedTuple):
     looks: dict[str, Json]
 
 
-class Kept(Again):
-    """A recorded target; ``made``: the cache that it made last."""
-
-    made: Played | None = None
-
-    def make(self, config: Config) -> Played:
-        """The cache as it was recorded, from the beginning."""
-        self.made = super().make(config)
-        return self.made
-
-
 class Followed:
     """The reference that follows a flat cache or a hierarchy; ``found``: what it shows, by step."""
 
@@ -221,7 +210,7 @@ class Followed:
         program = None if header.item is None else program_of(header.item)
         if header.item is None or program is None:
             return
-        self.target = Kept(Record(header.item, [(header, list(steps))]))
+        self.target = Again(Record(header.item, [(header, list(steps))]))
         followed = self
 
         class Watching(Checker):
@@ -291,8 +280,7 @@ class Followed:
             self.at = -1 if expected is not None or not isinstance(after, Seen | None) else self.at
             return
         follower, adapter = self.beside(checker)
-        assert self.target.made is not None
-        number, start, self.at = self.target.made.at, self.at, self.target.made.at
+        number, start, self.at = self.target.made[-1].at, self.at, self.target.made[-1].at
         seen = Made(call, answer, before, after)
         try:
             step = follower.make(seen, state)
@@ -320,8 +308,7 @@ class Followed:
 
         Until then it is a cache's to choose which tick takes note of what is over.
         """
-        assert self.target.made is not None
-        number = self.target.made.at
+        number = self.target.made[-1].at
         if number not in self.found or "verdicts" not in self.steps[number].data:
             return
         follower, adapter = self.beside(checker)

@@ -19,7 +19,7 @@ from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Finding, ItemResult, Options
-from kvlitmus.conformance.tape.lines import Header, TapeError, TapeReader
+from kvlitmus.conformance.tape.lines import Header, TapeReader
 from kvlitmus.conformance.tape.played import Again, Played, records
 
 MISFIT = re.compile("the adapter has this method, but it isn't implemented: ")
@@ -86,8 +86,7 @@ def judge(path: Path) -> JudgedSteps:
     """Judge the recorded steps of a file; raises :class:`TapeError` for what is no such file."""
     with TapeReader(str(path)) as reader:
         outcome = judged(reader)
-    if reader.torn is not None:
-        raise TapeError(reader.file, reader.torn[0], "a whole line", f"half a line: {reader.torn[1]}")
+    reader.check_whole()
     return outcome
 
 
@@ -130,6 +129,5 @@ def judged(reader: TapeReader, *, depth: int = 3, keep_going: bool = True) -> Ju
             for rule in finding.rules:
                 outcome.broken.setdefault(rule, record.item.id)
         outcome.total += sum(max((one.number for one in steps), default=0) for _, steps in record.plays)
-    if reader.torn is not None:
-        outcome.torn = f"line {reader.torn[0]}: {reader.torn[1]}"
+    outcome.torn = reader.breaks_off
     return outcome

@@ -17,7 +17,7 @@ from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.support.text import harmless, shown
 from kvlitmus.conformance.tape import lines as tape
 from kvlitmus.conformance.tape.calls import CALLS, LOOKS, OTHER, TOLD_ONCE, TURNS, look_of
-from kvlitmus.conformance.tape.changes import Looks
+from kvlitmus.conformance.tape.changes import Looks, Unchanged
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import TapeError, TapeReader
 from kvlitmus.conformance.tape.operands import Operands
@@ -109,7 +109,7 @@ class Call(NamedTuple):
 class Reader:
     """One pass over one tape; its header and the looks at the fresh cache are read at once.
 
-    ``torn``, ``done`` and ``size`` as :class:`~kvlitmus.conformance.tape.lines.TapeReader` has them.
+    ``done`` and ``size`` as :class:`~kvlitmus.conformance.tape.lines.TapeReader` has them.
     """
 
     def __init__(self, reader: TapeReader) -> None:
@@ -122,13 +122,8 @@ class Reader:
         self._waiting: list[tape.Header | tape.Step] = []
         self._grouped = False
         self._last: Seen = {}
-        self._decoded: dict[str, tuple[Json, object]] = {}
+        self._decoded = Unchanged[object]()
         self.header = self.opened()
-
-    @property
-    def torn(self) -> tuple[int, str] | None:
-        """In which line and how the file was cut short, if it was."""
-        return self.tape.torn
 
     @property
     def done(self) -> int:
@@ -223,12 +218,13 @@ class Reader:
 
     def decoded(self, key: str, method: str, told: Json) -> object:
         """A look as a port gives it; the very value of the look before, where nothing has changed."""
-        known = self._decoded.get(key)
-        if known is None or known[0] is not told:
-            raised = type(told) is dict and told.keys() == {"raised"}
-            value = Raised(str(told["raised"])) if raised else CALLS[method].told(told, self.operands)  # type: ignore[index, call-overload]
-            known = self._decoded[key] = told, value
-        return known[1]
+
+        def read(told: Json) -> object:
+            if type(told) is dict and told.keys() == {"raised"}:
+                return Raised(str(told["raised"]))
+            return CALLS[method].told(told, self.operands)
+
+        return self._decoded.of(key, told, read)
 
     def call(self, step: tape.Step) -> Call:
         """The call of a step."""

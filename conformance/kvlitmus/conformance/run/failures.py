@@ -190,8 +190,7 @@ def read(path: Path, most: int, *, follow: bool = True) -> tuple[Header, list[St
     try:
         with TapeReader(str(path), data=raw_of(path, most, follow=follow)) as reader:
             lines = list(reader)
-            if reader.torn is not None:
-                raise FailureError(f"{path}: line {reader.torn[0]} is torn: {reader.torn[1]}")
+            reader.check_whole()
     except TapeError as error:
         raise FailureError(str(error)) from error
     steps = [line for line in lines if isinstance(line, Step)]

@@ -15,8 +15,8 @@ A look that answered several times after one step, and not the same, is ``{"seve
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar, cast
 
 from kvlitmus.conformance.tape.forms import FormError, Json
 
@@ -140,6 +140,23 @@ def applied(old: Json, edit: Sequence[Json]) -> Json:
     if not isinstance(old, dict) or type(at) is not str or (not rest and at not in old):
         raise FormError("an edit of a field of an object", list(edit))
     return {**old, at: rest[0]} if rest else {key: value for key, value in old.items() if key != at}
+
+
+Value = TypeVar("Value")
+
+
+class Unchanged(Generic[Value]):
+    """What the value of each look was read as, for as long as the look shows the very same."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Json, Value]] = {}
+
+    def of(self, key: str, told: Json, read: Callable[[Json], Value]) -> Value:
+        """The value; it is read where it is another than before."""
+        known = self._known.get(key)
+        if known is None or known[0] is not told:
+            known = self._known[key] = told, read(told)
+        return known[1]
 
 
 class Looks:

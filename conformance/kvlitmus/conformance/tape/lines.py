@@ -180,6 +180,16 @@ class TapeReader:
         """How many bytes of the file were read."""
         return self.raw.tell() if self.size else 0
 
+    @property
+    def breaks_off(self) -> str:
+        """In which line the file was cut short, and how; empty where it was not."""
+        return "" if self.torn is None else f"line {self.torn[0]}: {self.torn[1]}"
+
+    def check_whole(self) -> None:
+        """Raise :class:`TapeError` where the file was cut short."""
+        if self.torn is not None:
+            raise TapeError(self.file, self.torn[0], "a whole line", f"half a line: {self.torn[1]}")
+
     def wrong(self, expected: str, got: str) -> NoReturn:
         """Raise for the line being read; ``got`` in words."""
         raise TapeError(self.file, self.number, expected, got)

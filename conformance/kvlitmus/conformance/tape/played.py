@@ -12,11 +12,11 @@ from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, cast
 
-from kvlitmus.conformance.ports import PORTS, Config
+from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.run.results import Item
 from kvlitmus.conformance.tape.answers import Answers, NotRecorded, raised, same
 from kvlitmus.conformance.tape.calls import CALLS, LOOKS, TOLD_ONCE, look_key
-from kvlitmus.conformance.tape.changes import Looks
+from kvlitmus.conformance.tape.changes import Looks, Unchanged
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
 
@@ -64,7 +64,7 @@ class Played(Answers):
         self._plays = plays
         self._first = plays[0]
         self._seen: Counter[str] = Counter()
-        self._shown: dict[str, tuple[Json, Any]] = {}
+        self._shown = Unchanged[Any]()
         for name in methods:
             setattr(self, name, partial(self._look if name in LOOKS else self._answer, name))
 
@@ -85,9 +85,7 @@ class Played(Answers):
                 if at >= len(answers) and name in TOLD_ONCE:
                     break
                 told = answers[min(at, len(answers) - 1)]
-                if (shown := self._shown.get(key)) is None or shown[0] is not told:  # else nothing has changed
-                    shown = self._shown[key] = told, self._told(CALLS[name].answer, told)
-                return raised(shown[1])
+                return raised(self._shown.of(key, told, lambda told: self._told(CALLS[name].answer, told)))
         raise NotRecorded(f"after step {self.at} of the recorded play nobody looked at this: {name}")
 
     def _answer(self, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -131,26 +129,36 @@ class Record(NamedTuple):
 
 
 class Again:
-    """A target that plays one recorded item."""
+    """A target that plays one recorded item; ``made``: its caches so far.
+
+    ``profile``: another one than the record's, to judge it by.
+    """
 
     plays_once = True
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, profile: Profile | None = None) -> None:
         self._record = record
         self._reached = [0] * len(record.plays)
         header, _ = record.plays[0]
         self._methods = [*(name for port in sorted(header.ports) for name in PORTS[port]), *header.methods]
-        self.profile = header.profile
+        self.profile = profile or header.profile
+        self.made: list[Played] = []
 
     def make(self, config: Config) -> Played:
         """The cache as it was recorded, from the beginning."""
         plays = [
             Play(steps, partial(self._come, at), header.line) for at, (header, steps) in enumerate(self._record.plays)
         ]
-        return Played(self._methods, plays)
+        self.made.append(Played(self._methods, plays))
+        return self.made[-1]
 
     def _come(self, play: int, number: int) -> None:
         self._reached[play] = max(self._reached[play], number)
+
+    @property
+    def step(self) -> int:
+        """The number of the last step that was asked for."""
+        return max((one.at for one in self.made), default=0)
 
     @property
     def judged(self) -> int:
@@ -176,8 +184,8 @@ def records(reader: TapeReader, *, others: bool = False, torn: bool = False) -> 
                 if step.call and step.call not in CALLS:
                     raise TapeError(reader.file, step.line, "a call of the ports", repr(step.call))
             yield item, (header, kept)
-        if reader.torn is not None and not torn:
-            raise TapeError(reader.file, reader.torn[0], "a whole line", f"half a line: {reader.torn[1]}")
+        if not torn:
+            reader.check_whole()
 
     for item, same_item in groupby(played(), lambda one: one[0]):
         yield Record(item, [play for _, play in same_item])

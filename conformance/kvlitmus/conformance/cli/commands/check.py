@@ -91,8 +91,7 @@ def judged(reader: Reader, args: argparse.Namespace, rules: int, muted: frozense
         progress.follow(trace_checker.run(reader))
     except KeyboardInterrupt:
         trace_checker.outcome.interrupted = True
-    if reader.torn is not None:
-        trace_checker.outcome.torn = f"line {reader.torn[0]}: {reader.torn[1]}"
+    trace_checker.outcome.torn = reader.tape.breaks_off
     return trace_checker
 
 

@@ -21,13 +21,13 @@ from kvlitmus.conformance.history.compare import likeness
 from kvlitmus.conformance.history.compare.likeness import NEVER, Likeness
 from kvlitmus.conformance.history.reader import Reader
 from kvlitmus.conformance.isolation.current_run import CurrentRun
-from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.ports import Profile
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Finding, Options, to_json
 from kvlitmus.conformance.tape.calls import look_of
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
-from kvlitmus.conformance.tape.played import Again, Played, Record
+from kvlitmus.conformance.tape.played import Again, Record
 from kvlitmus.spec.parts import all_rules
 
 LAW, CHOICE, FREEDOM, UNJUDGED = KINDS = ("difference in law", "legal choice", "freedom", "not judged")
@@ -94,31 +94,11 @@ class Compared:
         return {**asdict(self), "why": self.why}
 
 
-class Watched(Again):
-    """A recorded item of which it is known how far it was judged."""
-
-    def __init__(self, record: Record, profile: Profile) -> None:
-        super().__init__(record)
-        self.profile = profile
-        self._played: list[Played] = []
-
-    def make(self, config: Config) -> Played:
-        """The cache as it was recorded, from the beginning."""
-        played = super().make(config)
-        self._played.append(played)
-        return played
-
-    @property
-    def step(self) -> int:
-        """The number of the last step that was asked for."""
-        return max((one.at for one in self._played), default=0)
-
-
 def judged(record: Record, profile: Profile, options: Options, since: int = 0) -> tuple[Finding | None, str, int]:
     """What a record breaks first after a step, judged by a profile; else why it ends; and in which step."""
     if record.item.kind == "tape":
         return traced(record, profile, options, since)
-    watched = Watched(record, profile)
+    watched = Again(record, profile)
     forced = record.plays[0][0].force_misuse
     plain = replace(options, reruns=0, shrink_trials=0, record="", force_misuse=forced)
     every = frozenset(all_rules())

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import NamedTuple, cast
 
@@ -21,7 +22,7 @@ from kvlitmus.conformance.history.compare.names import PLACE, UNTOLD, Names, Pla
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless, shown
 from kvlitmus.conformance.tape.calls import TOLD_ONCE, look_of
-from kvlitmus.conformance.tape.changes import Looks
+from kvlitmus.conformance.tape.changes import Looks, Unchanged
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.tape.lines import Header, Step
 
@@ -66,7 +67,7 @@ class Play:
     def afresh(self) -> None:
         """From now on all that comes up has a new name."""
         self.names = Names(self._page, self._prefixes)
-        self._last: dict[str, tuple[Json, Plain]] = {}
+        self._last = Unchanged[Plain]()
 
     def moment(self, step: Step) -> Moment:
         """A step with names."""
@@ -93,11 +94,7 @@ class Play:
                 yield place, ([self.names.look(method, one) for one in answers], cast("Json", answers))
                 continue
             seen = answers[-1]
-            before = self._last.get(key)
-            again = before is not None and before[0] is seen and type(seen) in (list, dict)
-            plain = before[1] if before is not None and again else self.names.look(method, seen)
-            self._last[key] = seen, plain
-            yield place, (plain, seen)
+            yield place, (self._last.of(key, seen, partial(self.names.look, method)), seen)
 
     def fresh(self, moment: Moment) -> bool:
         """Whether the cache looks as it did before the first call; storage keeps what nobody sees."""

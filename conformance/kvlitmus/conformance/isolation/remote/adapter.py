@@ -10,9 +10,9 @@ from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
 from kvlitmus.conformance.ports.compose import ToldOfRequests
 from kvlitmus.conformance.support.text import raised_text, shown
-from kvlitmus.conformance.tape.answers import exception_of
+from kvlitmus.conformance.tape.answers import exception_at
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE, TURNS, look_key
-from kvlitmus.conformance.tape.changes import changed
+from kvlitmus.conformance.tape.changes import Unchanged, changed
 from kvlitmus.conformance.tape.forms import Form, FormError, Json
 from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.spec.interface.ranks import GroupLost
@@ -30,18 +30,15 @@ ASKS = 100_000
 RIDING = LOOKS - TOLD_ONCE
 """The looks that may come with an answer; the others take away what they see, so only who asks for them gets them."""
 
-RAISED = {"NotImplementedError": NotImplementedError, "GroupLost": GroupLost}
-"""Exceptions that mean something to the suite, besides those that every reader of records knows."""
-
 
 class RemoteCache(ToldOfRequests):
     """One cache of a process; the classes that :func:`adapter_class` makes have the ports' methods.
 
     lent: what the suite has lent, in order; holds: the one of these that is asked where the cache doesn't say.
     seen: what came with the last answer and nobody has looked at yet, by look.  last: what was told of each look last,
-    which changes are of.  shown: what was read of each look last, as JSON and as the value.  since: the calls since the
-    last look.  asked: the looks after such calls, as they were made the last time in such a configuration, by whatever
-    cache; behind no calls all that ever were.
+    which changes are of; shown: what was read of it.  since: the calls since the last look.  asked: the looks after
+    such calls, as they were made the last time in such a configuration, by whatever cache; behind no calls all that
+    ever were.
     """
 
     piped = True
@@ -54,7 +51,7 @@ class RemoteCache(ToldOfRequests):
         self._holds = -1
         self._seen: dict[str, Json] = {}
         self._last: dict[str, Json] = {}
-        self._shown: dict[str, tuple[Json, object]] = {}
+        self._shown = Unchanged[object]()
         self._asked = asked
         self._since: Calls = ()
         self._looked = False
@@ -137,12 +134,9 @@ class RemoteCache(ToldOfRequests):
         self._looked = True
         if type(seen) is dict and seen.keys() == {"raised"}:
             return self._told(name, seen)
-        shown = self._shown.get(key)
-        if shown is not None and shown[0] is seen and name in RIDING:
-            return shown[1]
-        value = self._told(name, {"answer": seen})
-        self._shown[key] = (seen, value)
-        return value
+        if name not in RIDING:
+            return self._told(name, {"answer": seen})
+        return self._shown.of(key, seen, lambda seen: self._told(name, {"answer": seen}))
 
     def _changed(self, key: str, told: Json) -> Json:
         """What a look shows, which may be told as a change."""
@@ -164,8 +158,7 @@ class RemoteCache(ToldOfRequests):
         raised = answer.get("raised")
         if not isinstance(raised, str):
             raise self._odd('by neither "answer" nor "raised"', cast("Json", answer))
-        kind, _, text = raised.partition(": ")
-        raise RAISED[kind](text) if kind in RAISED else exception_of(raised)
+        raise exception_at(raised)
 
     def _turns(self, args: Sequence[object]) -> Generator[object, object, object]:
         """A call on one rank: what it enters, until it has decided."""
