@@ -6,7 +6,7 @@ said (a call has broken the contract, nothing was seen, or the reference has cho
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from kvlitmus.conformance.adapters.reference.flat import ReferenceCache, ReferencePorts
@@ -21,9 +21,9 @@ from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.conformance.run.engine import HarnessError, Program, Scheduled, play
 from kvlitmus.conformance.run.results import Item, Options
-from kvlitmus.conformance.support.text import raised_text
 from kvlitmus.conformance.tape.calls import CALLS, LENT, TURNS
 from kvlitmus.conformance.tape.changes import Looks
+from kvlitmus.conformance.tape.driver import Driver
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
 from kvlitmus.conformance.tape.operands import GIVES, Operands
@@ -319,29 +319,30 @@ class Followed:
 
     def drive(self, adapter: ReferencePorts) -> None:
         """Make the calls behind the last step that was judged: one has broken the contract, or was not answered."""
+        driver = Choosing(adapter)
         for number in range(self.last + 1, max(self.steps, default=0) + 1):
             step = self.steps[number]
             if not callable(getattr(adapter, step.call, None)) or step.call in LENT:
                 continue
             try:
-                given, named = CALLS[step.call].given(step.args, step.kwargs, Operands(strict=True))
+                told, raised = driver.make(step, *driver.arguments(step, step.args, step.kwargs))
             except FormError:  # a handle: the reference has others, and refuses what was given back already
                 if number == self.last + 1 and step.call == "unlock":
                     continue
                 return
-            adapter.choice = Choice(pages=granted(step.answer, adapter.size))
-            method = getattr(adapter, step.call)
-            try:
-                try:
-                    answer = method(*given, **named)
-                except ValueError:
-                    adapter.choice = NO_CHOICE
-                    answer = method(*given, **named)
-                told = written(step.call, answer)
-            except (ValueError, KeyError, AssertionError) as error:
-                told = {"raised": raised_text(error)}
-            adapter.choice = NO_CHOICE
-            self.found[number] = Shown({number: told}, looks_of(adapter))
+            answer: Json = told if raised is None else {"raised": raised}
+            self.found[number] = Shown({number: answer}, looks_of(adapter))
+
+
+class Choosing(Driver):
+    """Makes calls on the reference, with the pages that the cache took where that is a choice."""
+
+    def called(self, step: Step, make: Callable[[], object]) -> tuple[Any, Exception | None]:
+        """Make the call of a step; by a choice of the reference's own, where no correct cache chooses so."""
+        self.adapter.choice = Choice(pages=granted(step.answer, self.adapter.size))
+        answer, error = self.attempt(make)
+        self.adapter.choice = NO_CHOICE
+        return self.attempt(make) if isinstance(error, ValueError) else (answer, error)
 
 
 def granted(answer: Json, size: int) -> tuple[PageNo, ...] | None:
