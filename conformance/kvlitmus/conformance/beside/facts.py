@@ -19,10 +19,10 @@ from kvlitmus.conformance.viewer.plain import (
     numbers,
     pairs,
     part,
+    prefix_text,
     short,
     span,
     told,
-    units_text,
 )
 from kvlitmus.conformance.viewer.ranks import WHERE
 from kvlitmus.spec.words.config import Config
@@ -93,10 +93,10 @@ def tree(found: Facts, view: Mapping[str, Json], size: int, *, table: bool) -> N
         ends.append((namespace, [*before, *own]))
         for tier, field in (("device", "slots"), ("host", "host")):
             for at, page in enumerate(pages(numbers(one.get(field)), size), 1):
-                key = f"{prefix(namespace, [*before, *own[: at * size]])} on the {tier}"
+                key = f"{prefix_text(namespace, [*before, *own[: at * size]])} on the {tier}"
                 where.setdefault(key, []).append("cached" if table else f"page {page}")
                 if "locks" in one and not table:
-                    found.soft[f"locks on {prefix(namespace, [*before, *own[: at * size]])}"] = told(one["locks"])
+                    found.soft[f"locks on {prefix_text(namespace, [*before, *own[: at * size]])}"] = told(one["locks"])
     found.firm.update({key: " and ".join(dict.fromkeys(sorted(some))) for key, some in where.items()})
     for field, name in (("free", "free pages of the device"), ("host_free", "free pages of the host")):
         if field in view:
@@ -121,7 +121,7 @@ def components(found: Facts, looks: Mapping[str, Json]) -> None:
     ):
         where: dict[str, list[str]] = {}
         for row in items(looks.get(entries)):
-            about = f"{short(part(row, 0), 40)} of {prefix(part(row, 1), items(part(row, 2)))} on the {tier}"
+            about = f"{short(part(row, 0), 40)} of {prefix_text(part(row, 1), items(part(row, 2)))} on the {tier}"
             where.setdefault(about, []).append(f"place {told(part(row, 3))}" if tier == "device" else "cached")
         found.firm.update({key: " and ".join(sorted(some)) for key, some in where.items()})
         for pool, places in fields(looks.get(free)).items():
@@ -171,9 +171,3 @@ def by_argument(looks: Mapping[str, Json], method: str) -> Iterator[tuple[str, J
             continue
         if name == method and value is not None:
             yield told(part(args, 0)), value
-
-
-def prefix(namespace: Json, units: list[Json]) -> str:
-    """A prefix, as findings print it."""
-    text = units_text(units)
-    return f"‹{text}›" if namespace is None else f"‹{text} @{short(namespace, 60)}›"

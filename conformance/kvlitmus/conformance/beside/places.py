@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
+from kvlitmus.conformance.tape import operands
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import layout_of
@@ -126,7 +127,9 @@ class Places:
     def handed_out(self, call: str, mine: Json, theirs: Json, free: Mapping[str, Collection[int]]) -> None:
         """Both have answered a call that hands out places.  ``free``: what is free of the reference's now."""
         where, tier = GIVES[call]
-        one, other = (part(told, where) for told in (mine, theirs))
+        one, other = (operands.at(told, where, written=True) for told in (mine, theirs))
+        if not isinstance(one, dict) or not isinstance(other, dict):
+            return
         given = {name: places(some) for name, some in one.items()}
         for name, some in given.items():
             pool = self.pool_of.get(name, name)
@@ -136,13 +139,6 @@ class Places:
                 number = self._mine.get((self.at(tier), pool), {}).get(as_theirs, as_theirs)
                 if number in own or number in free.get(pool, ()) or number in beyond:
                     self.learn(self.at(tier), pool, place, as_theirs)
-
-
-def part(told: Json, where: int | None) -> dict[str, Json]:
-    """The part of an answer that says places by component."""
-    if where is not None:
-        told = told[where] if type(told) is list and where < len(told) else None
-    return told if type(told) is dict else {}
 
 
 def places(told: Json) -> list[int]:

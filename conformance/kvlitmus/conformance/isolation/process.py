@@ -15,7 +15,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +97,33 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-class Process:
+class Piped:
+    """A program in a group of its own, with a pipe to each of its input, output and errors, at none of which anybody
+    waits; raises ``OSError`` where it can't be started.
+    """
+
+    def __init__(self, command: Sequence[str | Path], env: Mapping[str, str]) -> None:
+        self.popen = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            start_new_session=True,
+            bufsize=0,
+        )
+        self.pid = self.popen.pid
+        for which in range(3):
+            os.set_blocking(self.pipe(which).fileno(), False)
+
+    def pipe(self, which: int) -> IO[bytes]:
+        """Its standard input, output or error."""
+        pipe = (self.popen.stdin, self.popen.stdout, self.popen.stderr)[which]
+        assert pipe is not None
+        return pipe
+
+
+class Process(Piped):
     """A worker process and the state of the conversation with it.
 
     start_seconds: how long it may take to load the target and to make the first cache, for which an
@@ -126,17 +152,11 @@ class Process:
         self.words = folder / f"worker-{number}.words"
         for path in (self.plays, self.words):
             path.write_bytes(b"")
-        self.popen = subprocess.Popen(
+        super().__init__(
             [ref.python, "-P", "-m", WORKER, self.plays, self.words, str(memory_mb), parent.told()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment(ref, folder),
-            start_new_session=True,
-            bufsize=0,
+            environment(ref, folder),
         )
         self.number = number
-        self.pid = self.popen.pid
         self.told_steps = 0
         self.answers = bytearray()
         self.output = bytearray()
@@ -147,14 +167,6 @@ class Process:
         self.closed = False
         self.broken = False
         self.status: int | None = None
-        for pipe in (self.pipe(0), self.pipe(1), self.pipe(2)):
-            os.set_blocking(pipe.fileno(), False)
-
-    def pipe(self, which: int) -> IO[bytes]:
-        """The worker's standard input, output or error."""
-        pipe = (self.popen.stdin, self.popen.stdout, self.popen.stderr)[which]
-        assert pipe is not None
-        return pipe
 
     # -- conversation --------------------------------------------------------------------------
 

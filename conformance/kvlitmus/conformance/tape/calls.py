@@ -127,6 +127,11 @@ class Call:
         positional = [self._read(names[at] if at < len(names) else "", one, operands) for at, one in enumerate(args)]
         return positional, {name: self._read(name, one, operands) for name, one in kwargs.items()}
 
+    def by_name(self, args: Sequence[Json], kwargs: Mapping[str, Json]) -> dict[str, Json]:
+        """The arguments by the names of the parameters; one too many by its place."""
+        names = list(self.parameters)
+        return {names[at] if at < len(names) else str(at): one for at, one in enumerate(args)} | dict(kwargs)
+
     def check(self, args: Sequence[Json], kwargs: Mapping[str, Json]) -> None:
         """Raise :class:`FormError` unless each parameter is given once, but for those that may be left out."""
         by_place = list(self.parameters)[: len(args)]

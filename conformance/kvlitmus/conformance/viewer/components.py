@@ -22,6 +22,7 @@ from kvlitmus.conformance.viewer.plain import (
 from kvlitmus.conformance.viewer.scenes import (
     Call,
     Drawn,
+    Follows,
     Homes,
     Job,
     Looks,
@@ -46,8 +47,10 @@ def by_component(value: Json) -> Places:
     return {name: numbers([place for _, place in pairs(some)]) or numbers(some) for name, some in fields(value).items()}
 
 
-class Components:
+class Components(Follows):
     """A cache of components."""
+
+    begins = "component_"
 
     def __init__(self, config: Mapping[str, Json], ports: frozenset[str]) -> None:
         name = config.get("components")
@@ -67,12 +70,6 @@ class Components:
         self.loans: dict[tuple[str, int], int] = {}
         self.requests: dict[str, tuple[int, Places]] = {}
         self.works: dict[str, tuple[str, str, int, Places]] = {}
-
-    def follow(self, call: Call) -> None:
-        """A call was made and answered."""
-        does = getattr(self, f"_{call.name.removeprefix('component_')}", None)
-        if does is not None and not call.refused:
-            does(call)
 
     def draw(self, looks: Looks) -> tuple[list[Pool], list[Drawn], list[Job]]:
         """What is there now."""

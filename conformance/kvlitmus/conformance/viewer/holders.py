@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.plain import fields, items, number, numbers, span, told
-from kvlitmus.conformance.viewer.scenes import Call, Drawn, Row, table
+from kvlitmus.conformance.viewer.scenes import Call, Drawn, Follows, Row, table
 
 
 class Request(NamedTuple):
@@ -17,7 +17,7 @@ class Request(NamedTuple):
     cached: int
 
 
-class Holders:
+class Holders(Follows):
     """The slots of the caller and of requests, by what calls asked and were answered.
 
     ``loans``: by slot for whom it was allocated, the caller, or a request that the suite composes.
@@ -33,12 +33,6 @@ class Holders:
         self.loans: dict[int, tuple[str, str]] = {}
         self.requests: dict[str, Request] = {}
         self.group: set[int] | None = None
-
-    def follow(self, call: Call) -> None:
-        """A call was made, and did what it promises."""
-        does = getattr(self, f"_{call.name}", None)
-        if does is not None and not call.refused:
-            does(call)
 
     def homes(self) -> dict[int, list[tuple[str, str]]]:
         """By page who holds it."""

@@ -86,8 +86,12 @@ def units_text(units: Json) -> str:
 
 def key_text(key: dict[str, Json]) -> str:
     """A key, as findings print prefixes."""
-    text = units_text(key.get("tokens"))
-    namespace = key.get("namespace")
+    return prefix_text(key.get("namespace"), key.get("tokens"))
+
+
+def prefix_text(namespace: Json, units: Json) -> str:
+    """A prefix, as findings print it."""
+    text = units_text(units)
     return f"‹{text}›" if namespace is None else f"‹{text} @{short(namespace, 60)}›"
 
 

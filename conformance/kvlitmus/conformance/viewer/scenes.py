@@ -153,10 +153,16 @@ class Family(Protocol):
         """What is there now."""
 
 
-def named(call: str, step: Mapping[str, Json]) -> dict[str, Json]:
-    """The arguments of a step by the names of the port's parameters."""
-    given = zip(CALLS[call].parameters, items(step.get("args")), strict=False)
-    return {**dict(given), **fields(step.get("kwargs"))}
+class Follows:
+    """Of a family: each call that did something has a method by its name, without what such names begin with."""
+
+    begins = ""
+
+    def follow(self, call: Call) -> None:
+        """A call was made and answered."""
+        does = getattr(self, f"_{call.name.removeprefix(self.begins)}", None)
+        if does is not None and not call.refused:
+            does(call)
 
 
 REQUEST = re.compile(r"(?:begin|grow|publish|publish_upto|end|end_upto)\((\d+)\b")
@@ -184,7 +190,8 @@ def scenes(
         request = composed(step["text"], name) if "text" in step else request
         if name in CALLS:
             did = items(step.get("did"))
-            call = Call(number, name, named(name, step), None if raised else answer, raised, did, request)
+            given = CALLS[name].by_name(items(step.get("args")), fields(step.get("kwargs")))
+            call = Call(number, name, given, None if raised else answer, raised, did, request)
             for one in kept:
                 one.follow(call)
         drawn = [one.draw(looks) for one in kept]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.plain import items, page, part, short, told
-from kvlitmus.conformance.viewer.scenes import Call, Drawn, Job, Looks, Pool, Row, table
+from kvlitmus.conformance.viewer.scenes import Call, Drawn, Follows, Job, Looks, Pool, Row, table
 
 LONG = 24
 """Longer keys are cut short: the suite's differ where they begin."""
@@ -21,8 +21,10 @@ class Object:
     read: str = "–"
 
 
-class Stores:
+class Stores(Follows):
     """A page store: all that is known of it is what it answers."""
+
+    begins = "store_"
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
@@ -30,12 +32,6 @@ class Stores:
     def of(self, key: Json) -> Object:
         """What is known of a key."""
         return self.objects.setdefault(short(key, 100), Object())
-
-    def follow(self, call: Call) -> None:
-        """A call was made and answered."""
-        does = getattr(self, f"_{call.name.removeprefix('store_')}", None)
-        if does is not None and not call.refused:
-            does(call)
 
     def draw(self, looks: Looks) -> tuple[list[Pool], list[Drawn], list[Job]]:
         """What is there now."""

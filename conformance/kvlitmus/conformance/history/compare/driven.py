@@ -103,14 +103,9 @@ class SideBySide(Driver):
 
     def meant(self, method: str, args: list[Json], kwargs: Mapping[str, Json]) -> tuple[list[Json], dict[str, Json]]:
         """Arguments by the numbers that places and jobs have here."""
-        names = list(CALLS[method].parameters)
-        by_place = [(names[number] if number < len(names) else "", one) for number, one in enumerate(args)]
-        whole = {**dict(by_place), **kwargs}
-
-        def there(name: str, told: Json) -> Json:
-            return self.tape.names.there(name, told, whole, self.here.names)
-
-        return [there(name, one) for name, one in by_place], {name: there(name, one) for name, one in kwargs.items()}
+        given = CALLS[method].by_name(args, kwargs)
+        here = {name: self.tape.names.there(name, one, given, self.here.names) for name, one in given.items()}
+        return list(here.values())[: len(args)], {name: here[name] for name in kwargs}
 
     def looked(self, key: str, often: int) -> Json:
         """Look as often as was looked at the other."""

@@ -241,9 +241,9 @@ class Names:
 
     def arguments(self, method: str, args: Sequence[Json], kwargs: Mapping[str, Json]) -> dict[Hashable, Plain]:
         """What was asked, by the names of the parameters."""
-        call = CALLS.get(method)
-        order = list(call.parameters) if call is not None else []
-        given = {**{order[at] if at < len(order) else str(at): one for at, one in enumerate(args)}, **kwargs}
+        if method not in CALLS:
+            return dict(kwargs) | dict(enumerate(args))
+        order, given = list(CALLS[method].parameters), CALLS[method].by_name(args, kwargs)
         lent = [order[at] for calls in (LENT, FILLED) if method in calls for at in (calls[method],) if at < len(order)]
         return {name: None if name in lent else self._argument(method, name, one, given) for name, one in given.items()}
 

@@ -16,13 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from time import monotonic, sleep
-from typing import IO, Any
+from typing import Any
 
 from kvlitmus.conformance.isolation.process import (
     LINE_BYTES,
     OF_WORKER,
     OUTPUT_BYTES,
     Death,
+    Piped,
     kill_group,
     kill_marked,
     status_of,
@@ -48,7 +49,7 @@ ENDS, FORM = "PORT-02", "PORT-03"
 encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-class Line:
+class Line(Piped):
     """A process and the line to it; raises ``OSError`` where it can't be started.
 
     What it prints on its standard error goes to that of this process, and a little of it is kept for whoever is told
@@ -58,16 +59,7 @@ class Line:
     def __init__(self, command: Sequence[str]) -> None:
         self.command = command
         mark = f"{os.getpid()}-{next(NUMBERS)}"
-        self.popen = subprocess.Popen(
-            command,
-            env={**os.environ, MARK: mark, OF_WORKER: str(os.getpid())},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            bufsize=0,
-        )
-        self.pid = self.popen.pid
+        super().__init__(command, {**os.environ, MARK: mark, OF_WORKER: str(os.getpid())})
         self.end = weakref.finalize(self, finish, self.popen, mark)
         self.said = bytearray()
         self.printed = bytearray()
@@ -76,15 +68,8 @@ class Line:
         self.files = {self.pipe(which).fileno(): which for which in (0, 1, 2)}
         self.input = self.pipe(0).fileno()
         for file, which in self.files.items():
-            os.set_blocking(file, False)
             if which:
                 self.poll.register(file, select.POLLIN)
-
-    def pipe(self, which: int) -> IO[bytes]:
-        """The process's standard input, output or error."""
-        pipe = (self.popen.stdin, self.popen.stdout, self.popen.stderr)[which]
-        assert pipe is not None
-        return pipe
 
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Say one thing, and hear one; raises :class:`RemoteFault`."""
