@@ -11,6 +11,8 @@ import pytest
 
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.history.compare.compared import LAW
+from kvlitmus.conformance.isolation.remote import process
+from kvlitmus.conformance.isolation.remote import target as remote
 from kvlitmus.conformance.isolation.remote.kits import KITS, kit_folder
 from kvlitmus.conformance.isolation.remote.target import RemoteTarget
 from kvlitmus.conformance.isolation.supervisor import run_items
@@ -19,7 +21,7 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.run.plan import items as plan_items
 from kvlitmus.conformance.run.results import Finding, Item, Options
-from kvlitmus.conformance.run.targets import resolve_target
+from kvlitmus.conformance.run.targets import TargetError, resolve_target
 from tests.conformance.support.kits import TWINS, built, find_tools, twin
 from tests.conformance.support.side_by_side import drawn, side_by_side
 from tests.support.night import by_turns
@@ -101,6 +103,18 @@ def command(
 def test_a_kit_is_short(lang: str) -> None:
     (protocol,) = [path for path in kit_folder(lang).iterdir() if path.stem == "kvlitmus"]
     assert len(protocol.read_text(encoding="utf-8").splitlines()) <= MOST
+
+
+def test_another_version_of_the_protocol_is_refused(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the kit where the suite speaks a later one, and by the suite where the kit does."""
+    with monkeypatch.context() as patch:
+        patch.setattr(remote, "PROTOCOL", 2)
+        with pytest.raises(TargetError, match=r"refuses: it speaks protocol 1, and was asked for 2; copy the protocol"):
+            RemoteTarget(command)
+    line = process.Line(command)
+    told = line.ask({"hello": {"protocol": 1}})
+    line.close()
+    assert told["protocol"] == 1 and "ports" in told["hello"]
 
 
 def test_a_cache_keeps_the_rules(command: tuple[str, ...]) -> None:

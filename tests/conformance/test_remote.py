@@ -186,6 +186,9 @@ HELLOS = {
     "hello-raw": r"it can't have the port raw: over a pipe go no arrays of the caller's",
     "hello-odd-profile": r"its profile can't be read: .*reserved",
     "hello-odd-field": r"got the field 'prots'",
+    "hello-refused": r"refuses: it speaks protocol 7, and was asked for 1; copy the protocol's part of the kit anew",
+    "hello-later": r"speaks protocol 2, and kvlitmus \d+\.\d+\.\d+ speaks 1; copy the protocol's part of the kit anew",
+    "hello-odd-protocol": r"speaks protocol '1', and kvlitmus",
     "hello-odd-configs": r"its configs can't be read: expected a list \(got 4\)",
 }
 

@@ -79,6 +79,9 @@ HELLOS: dict[str, Callable[[], object]] = {
     "hello-raw": lambda: say({"hello": {"ports": ["pool", "raw"]}}),
     "hello-odd-profile": lambda: say({"hello": {"ports": ["pool"], "profile": {"reserved": -1}}}),
     "hello-odd-field": lambda: say({"hello": {"ports": ["pool"], "prots": []}}),
+    "hello-refused": lambda: say({"refused": "it speaks protocol 7, and was asked for 1"}),
+    "hello-later": lambda: say({"hello": {"ports": ["pool"]}, "protocol": 2}),
+    "hello-odd-protocol": lambda: say({"hello": {"ports": ["pool"]}, "protocol": "1"}),
     "hello-odd-configs": lambda: say({"hello": {"ports": ["pool"], "configs": 4}}),
 }
 """What is done in place of a hello."""

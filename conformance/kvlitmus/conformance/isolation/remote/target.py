@@ -30,6 +30,14 @@ Field = TypeVar("Field")
 PROTOCOL = 1
 """The version of what is spoken."""
 
+OLDEST = 1
+"""The version that a process speaks which doesn't say."""
+
+RENEW = (
+    "copy the protocol's part of the kit anew ('kvlitmus init-adapter --lang' writes it), or take the other kvlitmus"
+)
+"""What to do where the versions differ."""
+
 MANY = 6
 """With so many caches alive it is looked whether some are garbage that nobody has collected yet."""
 
@@ -92,9 +100,18 @@ class RemoteTarget:
         except OSError as error:
             raise TargetError(f"{self.name} can't be started: {error.strerror}") from error
         try:
-            hello = line.ask({"hello": {"kvlitmus": version(), "protocol": PROTOCOL}}).get("hello")
+            said = line.ask({"hello": {"kvlitmus": version(), "protocol": PROTOCOL}})
         except RemoteFault as fault:
             raise TargetError(f'{self.name} didn\'t say hello: the question {{"hello": …}} {fault}') from fault
+        if "refused" in said:
+            line.close()
+            raise TargetError(harmless(f"{self.name} refuses: {said['refused']}; {RENEW}", 500))
+        theirs = said.get("protocol", OLDEST)
+        if type(theirs) is not int or theirs != PROTOCOL:
+            line.close()
+            told = f"{self.name} speaks protocol {shown(theirs)}, and kvlitmus {version()} speaks {PROTOCOL}; {RENEW}"
+            raise TargetError(harmless(told, 500))
+        hello = said.get("hello")
         if not isinstance(hello, dict) or (unknown := sorted(hello.keys() - FIELDS)):
             line.close()
             got = f"the field {unknown[0]!r}" if isinstance(hello, dict) else shown(hello)

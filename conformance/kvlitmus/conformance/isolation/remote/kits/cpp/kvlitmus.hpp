@@ -19,6 +19,9 @@ struct Unsupported : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// The version of what is spoken here.
+constexpr int PROTOCOL = 1;
+
 using Method = std::function<Json(const Json& args, const Json& kwargs)>;
 using Cache = std::map<std::string, Method>;
 
@@ -75,7 +78,11 @@ inline void serve(const Json::Object& hello, const std::function<Cache(const Jso
     while (true) {
         const Json message = hear();
         if (!message["hello"].null()) {
-            say({{"hello", hello}});
+            const int64_t theirs = message["hello"]["protocol"].number();
+            if (theirs == PROTOCOL)
+                say({{"hello", hello}, {"protocol", PROTOCOL}});
+            else
+                say({{"refused", "it speaks protocol " + std::to_string(PROTOCOL) + ", and was asked for " + std::to_string(theirs)}});
         } else if (!message["make"].null()) {
             try {
                 cache = make(message["make"]);

@@ -22,6 +22,9 @@ type Key struct {
 	Bigram    bool    `json:"bigram"`
 }
 
+// Protocol is the version of what is spoken here.
+const Protocol = 1
+
 // A Config is what a cache is to be like.
 type Config struct {
 	PageSize  int    `json:"page_size"`
@@ -35,7 +38,7 @@ type Config struct {
 }
 
 type message struct {
-	Hello  json.RawMessage            `json:"hello"`
+	Hello  *struct{ Protocol int }    `json:"hello"`
 	Make   *Config                    `json:"make"`
 	Call   string                     `json:"call"`
 	Args   []json.RawMessage          `json:"args"`
@@ -111,7 +114,12 @@ func Serve(hello any, make_ func(config Config) (Cache, error)) {
 		heard := hear()
 		switch {
 		case heard.Hello != nil:
-			say(map[string]any{"hello": hello})
+			if heard.Hello.Protocol == Protocol {
+				say(map[string]any{"hello": hello, "protocol": Protocol})
+			} else {
+				why := fmt.Sprintf("it speaks protocol %d, and was asked for %d", Protocol, heard.Hello.Protocol)
+				say(map[string]any{"refused": why})
+			}
 		case heard.Make != nil:
 			made, err := make_(*heard.Make)
 			if err != nil {

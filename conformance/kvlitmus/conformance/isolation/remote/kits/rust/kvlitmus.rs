@@ -5,6 +5,9 @@ use std::io::{self, BufRead, Write};
 
 use crate::json::Json::{self, *};
 
+/// The version of what is spoken here.
+const PROTOCOL: i64 = 1;
+
 /// A cache has the ports' methods by their names (kvlitmus init-adapter --list).
 pub trait Cache {
     /// One call: the answer, or what was raised, such as `ValueError: n must be whole pages`.
@@ -55,7 +58,13 @@ pub fn serve(hello: Json, make: impl Fn(&Json) -> Result<Box<dyn Cache>, String>
     loop {
         let message = hear();
         if message["hello"] != Null {
-            say(Json::object([("hello", hello.clone())]));
+            let theirs = message["hello"]["protocol"].number();
+            if theirs == PROTOCOL {
+                say(Json::object([("hello", hello.clone()), ("protocol", Number(PROTOCOL))]));
+            } else {
+                let why = format!("it speaks protocol {PROTOCOL}, and was asked for {theirs}");
+                say(Json::object([("refused", Text(why))]));
+            }
         } else if message["make"] != Null {
             match make(&message["make"]) {
                 Ok(made) => {

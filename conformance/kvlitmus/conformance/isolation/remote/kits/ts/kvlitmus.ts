@@ -2,6 +2,9 @@
 // nothing else.
 import { readSync, writeSync } from "node:fs";
 
+/** The version of what is spoken here. */
+const PROTOCOL = 1;
+
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
 /** Which KV is meant. */
@@ -92,7 +95,9 @@ export function serve(hello: Json, make: (config: Config) => Cache): void {
   for (;;) {
     const message = hear();
     if (message.hello !== undefined) {
-      say({ hello });
+      const theirs = message.hello.protocol;
+      if (theirs === PROTOCOL) say({ hello, protocol: PROTOCOL });
+      else say({ refused: `it speaks protocol ${PROTOCOL}, and was asked for ${theirs}` });
     } else if (message.make !== undefined) {
       try {
         cache = make(message.make);
