@@ -16,6 +16,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[:1] = [str(Path(__file__).parent), str(Path.cwd())]
 
+from kvlitmus.conformance.checker.harness_store import StorageDownError
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.isolation.remote.apart import APART
 from kvlitmus.conformance.ports import PORTS, Unsupported, capabilities_of
@@ -50,7 +51,7 @@ class Handles(Operands):
     def marked(self, method: str, answer: object) -> Any:
         """The answer with the number of the handle that it gives."""
         if method == BEGUN and isinstance(answer, list | tuple):
-            return [(self.number(row[0]), *row[1:]) for row in answer]
+            return [row if row[0] is None else (self.number(row[0]), *row[1:]) for row in answer]
         if method not in GIVES:
             return answer
         where = GIVES[method]
@@ -204,7 +205,8 @@ class Borrowed:
             server.say({"ask": name, "args": told, "of": self._number})
             heard = server.hear()
             if "raised" in heard:
-                raise exception_of(heard["raised"])
+                kind, _, text = heard["raised"].partition(": ")
+                raise StorageDownError(text) if kind == StorageDownError.__name__ else exception_of(heard["raised"])
             return DOES[name].told(heard["told"], server.operands)
 
         return ask
