@@ -114,7 +114,8 @@ def test_another_version_of_the_protocol_is_refused(command: tuple[str, ...], mo
     line = process.Line(command)
     told = line.ask({"hello": {"protocol": 1}})
     line.close()
-    assert told["protocol"] == 1 and "ports" in told["hello"]
+    hello = told["hello"]
+    assert told["protocol"] == 1 and isinstance(hello, dict) and "ports" in hello
 
 
 def test_a_cache_keeps_the_rules(command: tuple[str, ...]) -> None:

@@ -407,10 +407,10 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     [
         (0, "kind", "kvlitmus tape", r"line 1: expected a kvlitmus shard of format 1 \(got \["),
         (0, "part", [0, 9, 1], r"line 1: expected a part of 4 items \(got \[0, 9, 1\]"),
-        (0, "part", [0, 4], r"line 1: expected 'part', three whole numbers"),
+        (0, "part", [0, 4], r"line 1: expected 'part', 3 whole numbers"),
         (0, "part", [0, 4, 0], "line 1: expected a part of 4 items"),
         (0, "items", "many", "line 1: expected 'items'"),
-        (0, "dealt", [0], "line 1: expected 'dealt', two whole numbers"),
+        (0, "dealt", [0], "line 1: expected 'dealt', 2 whole numbers"),
         (0, "dealt", [1, 2], r"line 1: expected 'dealt' to fit 4 items \(got \[1, 2\]"),
         (1, "at", 1, "line 2: expected 'at', a further one of the items"),
         (1, "result", {}, "line 2: "),

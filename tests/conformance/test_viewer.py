@@ -280,7 +280,8 @@ def test_slots_of_a_composed_request_are_told_by_its_name_and_steps_have_one_num
     item = Item(kind="random", config=Config(page_size=4), seed=0, ops=400)
     result = engine.run_item(BareTarget(Forgets), item, Options())
     found = next(one for one in result.findings if any("begin(" in call for call in one.calls[:-1]))
-    header, steps = tape_of(found, target="a cache", depth=3, force_misuse=False, version="test", fill=filled)
+    tape: Any = tape_of(found, target="a cache", depth=3, force_misuse=False, version="test", fill=filled)
+    header, steps = tape
     begins = [at for at, step in enumerate(steps) if "text" in step]
     assert len(begins) == len(found.calls) < len(steps) - 1, "a request takes several steps"
     scenes_of = drawn((header, steps))

@@ -24,7 +24,7 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.tape.calls import CALLS, LENT, TURNS
 from kvlitmus.conformance.tape.changes import Looks
 from kvlitmus.conformance.tape.driver import Driver
-from kvlitmus.conformance.tape.forms import FormError, Json
+from kvlitmus.conformance.tape.forms import FormError, Json, Line
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
 from kvlitmus.conformance.tape.operands import GIVES, Operands
 from kvlitmus.conformance.tape.played import Again, Record
@@ -65,7 +65,7 @@ class Moment(NamedTuple):
     left: bool = False
 
 
-def moments_of(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[int, Moment]:
+def moments_of(header: Mapping[str, Json], steps: Sequence[Mapping[str, Json]]) -> dict[int, Moment]:
     """The moments of a play by step; none of one that can't be judged again, or is very long."""
     if not 0 < len(steps) <= MOST_STEPS:
         return {}
@@ -77,11 +77,11 @@ def moments_of(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) ->
         return {}
 
 
-def filled(header: Mapping[str, Any], steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def filled(header: Line, steps: Sequence[Line]) -> list[Line]:
     """The steps with the answers of the reference that differ from the cache's, and with the one to the last call."""
     found = {step: answer for one in moments_of(header, steps).values() for step, answer in one.answers.items()}
     first = 1 if steps and "call" in steps[0] else 0
-    made: list[dict[str, Any]] = []
+    made: list[Line] = []
     for number, step in enumerate(steps, first):
         bare = {key: value for key, value in step.items() if key != "expected"}
         last = number == first + len(steps) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TypedDict
 
 from kvlitmus.conformance.history.again import JudgedSteps
 from kvlitmus.conformance.history.checker import TraceChecker
@@ -111,7 +111,15 @@ def groups_of(findings: Sequence[Located], item: str) -> list[Group]:
     ]
 
 
-def places_of(findings: Sequence[Located]) -> list[dict[str, Any]]:
+class Place(TypedDict):
+    """Where in a file a finding is: see :class:`~kvlitmus.conformance.history.state.Located`."""
+
+    line: int
+    lines: list[int]
+    before: int
+
+
+def places_of(findings: Sequence[Located]) -> list[Place]:
     """Where in the file the findings are, as plain data."""
     return [{"line": one.line, "lines": one.lines, "before": one.before} for one in findings]
 
@@ -169,11 +177,9 @@ def meaning(run: document.Run, outcome: JudgedTrace) -> str:
     return EXIT_WORDS[run.exit_code]
 
 
-def as_data(run: document.Run, outcome: JudgedTrace) -> dict[str, Any]:
+def as_data(run: document.Run, outcome: JudgedTrace) -> dict[str, object]:
     """The report as plain data: that of every run, and under ``trace`` where in the file things are."""
-    data: dict[str, Any] = {**document.document(run)}
-    data["exit_meaning"] = meaning(run, outcome)
-    data["trace"] = {
+    trace = {
         "lines_judged": outcome.last,
         "calls": outcome.total,
         "judged": outcome.judged,
@@ -187,7 +193,7 @@ def as_data(run: document.Run, outcome: JudgedTrace) -> dict[str, Any]:
         "misuses": outcome.misuses,
         "kinds_of_misuse": dict(Counter(one.kind for one in outcome.misuse)),
     }
-    return data
+    return {**document.document(run), "exit_meaning": meaning(run, outcome), "trace": trace}
 
 
 # -- a run that was recorded -------------------------------------------------------------------------------------------
@@ -234,15 +240,13 @@ def record(
     )
 
 
-def record_as_data(run: document.Run, outcome: JudgedSteps) -> dict[str, Any]:
+def record_as_data(run: document.Run, outcome: JudgedSteps) -> dict[str, object]:
     """The report as plain data: that of every run, and under ``record`` where in the file things are."""
-    data: dict[str, Any] = {**document.document(run)}
-    data["exit_meaning"] = RECORD_WORDS[run.exit_code]
-    data["record"] = {
+    told = {
         "judged": outcome.judged,
         "total": outcome.total,
         "torn": outcome.torn,
         "ended": [{"item": item, **one._asdict()} for item, one in outcome.ended.items()],
         "findings": places_of(outcome.findings),
     }
-    return data
+    return {**document.document(run), "exit_meaning": RECORD_WORDS[run.exit_code], "record": told}

@@ -33,7 +33,7 @@ from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import harmless, type_name
 from kvlitmus.conformance.tape import recorder
-from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.tape.forms import Json, Line
 from kvlitmus.conformance.vectors import needs_of
 
 Program = Callable[[Checker], None]
@@ -468,7 +468,7 @@ def texts_of(checker: Checker) -> list[str]:
     return [harmless(call) + checker.begun.get(at, "") for at, call in enumerate(checker.history, 1)]
 
 
-def taped(found: Found, ops: int) -> list[recorder.Line]:
+def taped(found: Found, ops: int) -> list[Line]:
     """The tape of a play, if it is on one; ``ops``: how many operations its schedule had."""
     checker, violation, tape = found
     if tape is None:

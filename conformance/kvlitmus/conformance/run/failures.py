@@ -22,6 +22,7 @@ from kvlitmus.conformance.run.results import Finding, Item, item_as_json, to_jso
 from kvlitmus.conformance.run.targets import EXEC
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.tape.forms import Line
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded, headed
 
 MAX_BYTES = 16 << 20
@@ -31,7 +32,7 @@ ABOUT = ("config", "profile", "ports", "methods")
 """What a header says of the cache."""
 
 
-Fill = Callable[[Mapping[str, Any], Sequence[dict[str, Any]]], list[dict[str, Any]]]
+Fill = Callable[[Line, Sequence[Line]], list[Line]]
 """What adds to the steps of a finding what is known of them: the answers of the reference, for one."""
 
 
@@ -62,7 +63,7 @@ class Failure:
     steps: list[Step] = field(repr=False)
 
     @property
-    def tape(self) -> list[dict[str, Any]]:
+    def tape(self) -> list[Line]:
         """What was on record of it, as a finding keeps it."""
         about = {name: self.header.data[name] for name in ABOUT if name in self.header.data}
         return [about, *(step.data for step in self.steps)] if self.steps else []
@@ -83,7 +84,7 @@ def name_of(header: Mapping[str, Any]) -> str:
 
 def tape_of(
     finding: Finding, *, target: str, depth: int, force_misuse: bool, version: str, fill: Fill | None = None
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[Line, list[Line]]:
     """A finding as a tape: the header, and the steps where they are on record; ``fill`` adds what is known of them."""
     first, *steps = finding.tape or [{}]
     header = headed(
@@ -95,19 +96,21 @@ def tape_of(
             "depth": depth,
             "force_misuse": force_misuse,
             "item": item_as_json(played_of(finding.litmus, finding.schedule, finding.config), finding.config),
-            "finding": {
-                "rules": finding.rules,
-                "item": finding.item,
-                "call": finding.call,
-                "calls": finding.calls,
-                "allowed": finding.allowed,
-                "seen": finding.seen,
-                "detail": finding.detail,
-                "minimal": finding.minimal,
-                "not_minimal": finding.not_minimal,
-                "after": finding.after,
-                "parted": finding.parted,
-            },
+            "finding": to_json(
+                {
+                    "rules": finding.rules,
+                    "item": finding.item,
+                    "call": finding.call,
+                    "calls": finding.calls,
+                    "allowed": finding.allowed,
+                    "seen": finding.seen,
+                    "detail": finding.detail,
+                    "minimal": finding.minimal,
+                    "not_minimal": finding.not_minimal,
+                    "after": finding.after,
+                    "parted": finding.parted,
+                }
+            ),
         }
     )
     return header, steps if fill is None else fill(header, steps)

@@ -16,6 +16,7 @@ from typing import Any
 from kvlitmus.conformance.generate.schedule import GENERATION, HIGHEST, MAX_OPS, NEEDS, Op
 from kvlitmus.conformance.generate.shrink import SAFETY, TRIALS
 from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.tape.forms import Line
 
 REPORT_FORMAT = 3
 """The version of the report's form; it rises when a reader would have to change."""
@@ -107,7 +108,7 @@ class Finding:
     not_minimal: str = ""
     after: list[str] = field(default_factory=list)
     parted: list[str] = field(default_factory=list)
-    tape: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    tape: list[Line] = field(default_factory=list, repr=False)
 
     @property
     def shortness(self) -> str:

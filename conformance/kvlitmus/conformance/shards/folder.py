@@ -21,12 +21,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd, lcm
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kvlitmus.conformance.run.results import Item, ItemResult, result_from_json, to_json
 from kvlitmus.conformance.shards.shard import SUMMED, Summary
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.tape.forms import Json
 
 KIND, FORMAT = "kvlitmus shard", 1
 
@@ -54,13 +55,13 @@ class Plan:
     then the next of each, and so on.
     """
 
-    head: dict[str, Any]
+    head: dict[str, Json]
     items: int
     first: int = 0
     wide: int = 1
 
     @classmethod
-    def of(cls, head: dict[str, Any], items: Sequence[Item]) -> Plan:
+    def of(cls, head: dict[str, Json], items: Sequence[Item]) -> Plan:
         """The plan of these items."""
         drawn = [one.config for one in items if one.kind == "random"]
         return cls(head=head, items=len(items), first=len(items) - len(drawn), wide=max(1, len(set(drawn))))
@@ -144,7 +145,7 @@ def common(one: range, other: range) -> int:
 def write(folder: Path, plan: Plan, part: range, summary: Summary) -> Path:
     """Write a shard; it is there as a whole or not at all.  Returns the file; raises ``OSError``."""
     part = range(part.start, part[-1] + 1, part.step)  # one name for one part
-    head = {
+    head: dict[str, Json] = {
         "kind": KIND,
         "format": FORMAT,
         "part": [part.start, part.stop, part.step],
@@ -154,7 +155,7 @@ def write(folder: Path, plan: Plan, part: range, summary: Summary) -> Path:
         "changed": summary.changed,
         "seconds": round(summary.seconds, 3),
     }
-    rows: list[dict[str, Any]] = [
+    rows: list[dict[str, Json]] = [
         head,
         *({"at": part[at], "result": to_json(one)} for at, one in summary.results.items()),
         *({"items": summary.many[label], "result": to_json(one)} for label, one in summary.sums.items()),
@@ -165,7 +166,7 @@ def write(folder: Path, plan: Plan, part: range, summary: Summary) -> Path:
     return path
 
 
-def lines_of(path: Path) -> Iterator[dict[str, Any]]:
+def lines_of(path: Path) -> Iterator[dict[str, Json]]:
     """The lines of a shard's file; raises :class:`ShardError`."""
     number = 0
     try:
@@ -188,27 +189,31 @@ def lines_of(path: Path) -> Iterator[dict[str, Any]]:
         raise ShardError(f"{path}, line {number}: {harmless(error)}") from None
 
 
-def head_of(path: Path, lines: Iterator[dict[str, Any]]) -> tuple[Plan, range, dict[str, Any]]:
+def head_of(path: Path, lines: Iterator[dict[str, Json]]) -> tuple[Plan, range, dict[str, Json]]:
     """The plan and the part that the first line of a file says; raises :class:`ShardError`."""
     head = next(lines, {})
     if head.get("kind") != KIND or head.get("format") != FORMAT:
         said = harmless(json.dumps([head.get("kind"), head.get("format")]), 80)
         raise ShardError(f"{path}, line 1: expected a {KIND} of format {FORMAT} (got {said})")
-    items, bounds, run = head.get("items"), head.get("part"), head.get("run")
+    items, run = head.get("items"), head.get("run")
     if type(items) is not int or not 0 <= items <= MAX_ITEMS or not isinstance(run, dict):
         raise ShardError(f"{path}, line 1: expected 'items', a whole number, and 'run', an object")
-    if not (isinstance(bounds, list) and len(bounds) == 3 and all(type(one) is int for one in bounds)):
-        raise ShardError(f"{path}, line 1: expected 'part', three whole numbers (got {harmless(bounds, 80)})")
-    dealt = head.get("dealt")
-    if not (isinstance(dealt, list) and len(dealt) == 2 and all(type(one) is int and one >= 0 for one in dealt)):
-        raise ShardError(f"{path}, line 1: expected 'dealt', two whole numbers (got {harmless(dealt, 80)})")
-    first, wide = dealt
-    if first > items or not wide or (items - first) % wide:
+    start, stop, step = bounds = numbers_in(path, head, "part", 3)
+    first, wide = dealt = numbers_in(path, head, "dealt", 2)
+    if not 0 <= first <= items or wide <= 0 or (items - first) % wide:
         raise ShardError(f"{path}, line 1: expected 'dealt' to fit {items:,} items (got {dealt})")
-    start, stop, step = bounds
     if not (0 <= start < stop <= items and step > 0):
         raise ShardError(f"{path}, line 1: expected a part of {items:,} items (got {bounds})")
     return Plan(head=run, items=items, first=first, wide=wide), range(start, stop, step), head
+
+
+def numbers_in(path: Path, head: dict[str, Json], name: str, many: int) -> list[int]:
+    """So many whole numbers of a first line; raises :class:`ShardError`."""
+    told = head.get(name)
+    found = [one for one in told if type(one) is int] if isinstance(told, list) else []
+    if not isinstance(told, list) or not len(found) == len(told) == many:
+        raise ShardError(f"{path}, line 1: expected {name!r}, {many} whole numbers (got {harmless(told, 80)})")
+    return found
 
 
 def played(folders: Iterable[Path]) -> Played:
@@ -235,9 +240,11 @@ def read(path: Path) -> tuple[range, Summary]:
     found = Summary(changed=str(head.get("changed", "")), seconds=seconds_of(head))
     for number, row in enumerate(lines, 2):
         try:
-            result = counted(result_from_json(row["result"]))
+            result = counted(result_from_json(cast("dict[str, Any]", row["result"])))
             at, many = row.get("at"), row.get("items", 1)
-            if at is None and type(many) is int and 0 < many <= len(part):
+            if type(many) is not int:
+                raise TypeError(f"expected 'items', a whole number (got {harmless(many, 80)})")
+            if at is None and 0 < many <= len(part):
                 found.add_sum(result, many)
             elif type(at) is int and at in part and part.index(at) not in found.results and many == 1:
                 found.results[part.index(at)] = result
@@ -251,7 +258,7 @@ def read(path: Path) -> tuple[range, Summary]:
     return part, found
 
 
-def seconds_of(head: dict[str, Any]) -> float:
+def seconds_of(head: dict[str, Json]) -> float:
     """How long a shard took, by its first line; 0 where that is no such number."""
     told = head.get("seconds")
     return float(told) if isinstance(told, int | float) and 0 <= told < 1e12 else 0.0

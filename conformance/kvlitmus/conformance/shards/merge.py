@@ -17,13 +17,14 @@ from kvlitmus.conformance.shards import folder
 from kvlitmus.conformance.shards.folder import Plan, ShardError
 from kvlitmus.conformance.shards.shard import Summary
 from kvlitmus.conformance.support.version import version
+from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.spec.parts import all_rules
 
 PLAIN = ("target", "target_name", "target_version", "python", "version", "build", "items")
 """What of a run is a text, and the same in all of its shards."""
 
 
-def head_of(run: document.Run) -> dict[str, Any]:
+def head_of(run: document.Run) -> dict[str, Json]:
     """What all shards of a run have in common, as plain data."""
     return {
         **{name: getattr(run, name) for name in PLAIN},

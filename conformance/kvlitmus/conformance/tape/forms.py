@@ -44,6 +44,9 @@ from kvlitmus.spec.words.units import Key
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """A value as it stands in a file."""
 
+Line: TypeAlias = dict[str, Json]
+"""An object: a header or a step as it is written, or a message on a pipe."""
+
 RECORDS: Mapping[str, type[tuple[object, ...]]] = {
     form.__name__: form
     for module in (flat, tiers, components, ranks, sparse, stores, plans)

@@ -23,7 +23,7 @@ from typing import IO, NamedTuple, NoReturn, cast
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.run.results import Item, config_from_json, item_from_json, profile_from_json
 from kvlitmus.conformance.support.text import harmless, shown
-from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.tape.forms import Json, Line
 
 KIND = "kvlitmus tape"
 FORMAT = 1
@@ -420,7 +420,7 @@ class TapeWriter:
         self._file.close()
 
 
-def headed(header: Mapping[str, object]) -> dict[str, object]:
+def headed(header: Mapping[str, Json]) -> Line:
     """A header that says what it is."""
     return {"kind": KIND, "format": FORMAT, **header}
 

@@ -24,7 +24,7 @@ from kvlitmus.conformance.run.results import Item, config_from_json, item_as_jso
 from kvlitmus.conformance.support.text import raised_text
 from kvlitmus.conformance.tape.calls import CALLS, DOES, FILLED, LENT, LOOKS, OTHER, READS, TOLD_ONCE, TURNS, look_key
 from kvlitmus.conformance.tape.changes import Looks
-from kvlitmus.conformance.tape.forms import Json, form_of
+from kvlitmus.conformance.tape.forms import Json, Line, form_of
 from kvlitmus.conformance.tape.lines import TapeReader, TapeWriter, encoded, headed
 from kvlitmus.conformance.tape.operands import Operands
 
@@ -45,9 +45,6 @@ SEEDS = 1
 
 MOST_TAPE = 1 << 18
 """A finding keeps its steps if they take no more bytes than that."""
-
-Line = dict[str, Json]
-"""A step, as it is written."""
 
 _BYTES, _NUMBERS = form_of(bytes), form_of(Sequence[int])
 

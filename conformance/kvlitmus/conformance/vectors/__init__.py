@@ -76,7 +76,7 @@ def id_of(rules: Iterable[str], config: Config, schedule: Iterable[Op]) -> str:
 def line_of(vector: Vector) -> bytes:
     """A vector as it stands in its file: the header of a play that is to be played."""
     item = Item(kind="vector", config=vector.config, name=vector.id, schedule=vector.schedule)
-    about = {"rules": list(vector.rules), "sentence": vector.sentence, "origin": dict(vector.origin)}
+    about = to_json({"rules": vector.rules, "sentence": vector.sentence, "origin": dict(vector.origin)})
     return encoded(
         headed({"config": sparse(vector.config), "item": item_as_json(item, vector.config), "vector": about})
     )

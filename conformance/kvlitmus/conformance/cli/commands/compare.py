@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
@@ -417,7 +416,7 @@ def one_group(group: Sequence[Compared], style: Style) -> Iterator[str]:
 
 def write(file: str, sides: Sequence[Side], found: Found) -> None:
     """The same as JSON."""
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "kind": "kvlitmus comparison",
         "kvlitmus": version(),
         "a": {"target": sides[0].name, "profile": describe(sides[0].profile)},

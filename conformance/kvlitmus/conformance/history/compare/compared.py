@@ -89,7 +89,7 @@ class Compared:
             return f"{self.breach.side} breaks {', '.join(self.breach.rules)}"
         return self.freedom or ", ".join(self.fields)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Plain data."""
         return {**asdict(self), "why": self.why}
 

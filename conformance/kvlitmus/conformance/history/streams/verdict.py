@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from kvlitmus.conformance.history.streams.judge import CAPABILITIES, ENTRIES, EVENTS, ORDER, WHOLE, StreamJudge
 from kvlitmus.conformance.history.verdict import OPTIONS, groups_of, places_of
@@ -134,12 +133,10 @@ def notes(judge: StreamJudge, unit: str) -> Iterator[str]:
             yield f"the publisher began anew {publisher.restarts:,} time{'s' * (publisher.restarts != 1)}"
 
 
-def as_data(run: document.Run, judge: StreamJudge) -> dict[str, Any]:
+def as_data(run: document.Run, judge: StreamJudge) -> dict[str, object]:
     """The report as plain data: that of every run, and under ``events`` what a mirror holds and where things are."""
     outcome = judge.outcome
-    data: dict[str, Any] = {**document.document(run)}
-    data["exit_meaning"] = meaning(run, judge)
-    data["events"] = {
+    events = {
         "lines_judged": outcome.last,
         "batches": outcome.batches,
         "events": outcome.events,
@@ -154,4 +151,4 @@ def as_data(run: document.Run, judge: StreamJudge) -> dict[str, Any]:
         ],
         "findings": places_of(outcome.findings),
     }
-    return data
+    return {**document.document(run), "exit_meaning": meaning(run, judge), "events": events}

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from time import monotonic, sleep
-from typing import Any
 
 from kvlitmus.conformance.isolation.process import (
     LINE_BYTES,
@@ -30,6 +29,7 @@ from kvlitmus.conformance.isolation.process import (
 )
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.tape.forms import Json
 
 GRACE_SECONDS = 2.0
 """So long a process may take to end after it has closed its line."""
@@ -71,7 +71,7 @@ class Line(Piped):
             if which:
                 self.poll.register(file, select.POLLIN)
 
-    def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, message: Mapping[str, Json]) -> dict[str, Json]:
         """Say one thing, and hear one; raises :class:`RemoteFault`."""
         if not self.open:
             raise RemoteFault(ENDS, "was made on a cache whose process has ended")
@@ -95,7 +95,7 @@ class Line(Piped):
             except OSError:
                 raise self.ended() from None
 
-    def heard(self) -> dict[str, Any]:
+    def heard(self) -> dict[str, Json]:
         """The next line, which must be an object."""
         while (end := self.said.find(b"\n")) < 0:
             self.read(LOOK)
