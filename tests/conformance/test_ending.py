@@ -383,9 +383,11 @@ def test_python_without_docstrings_is_refused_in_one_line() -> None:
     ],
 )
 def test_a_report_that_can_not_be_written_is_said_and_what_is_said_is_the_exit_code(
-    option: str, target: str, code: int, capsys: Capture
+    option: str, target: str, code: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It could be, before the run."""
     Path("file").write_text("")
+    monkeypatch.setattr(files, "unwritable", lambda _: "")
     words = ["run", target, *ONE, "--steps", "0", "--rule", "LOCK-02", "--report", "good.json", "--report", "good.md"]
     assert main([*words, option, "file/folder/r.json"]) == code
     said = capsys.readouterr()
@@ -395,8 +397,11 @@ def test_a_report_that_can_not_be_written_is_said_and_what_is_said_is_the_exit_c
     assert f"Exit {code}: " in Path("good.md").read_text()
 
 
-def test_a_campaigns_report_that_can_not_be_written_is_part_of_its_outcome(capsys: Capture) -> None:
+def test_a_campaigns_report_that_can_not_be_written_is_part_of_its_outcome(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("file").write_text("")
+    monkeypatch.setattr(files, "unwritable", lambda _: "")
     words = ["fuzz", *ONE[:2], "--workers", "1", "--steps", "100", "--no-canary", "--report", "good.json"]
     assert main([*words, "--report", "file/folder/r.json"]) == 3
     said = capsys.readouterr().out

@@ -390,4 +390,4 @@ def test_a_torn_file_is_told_in_one_line(raw: bytes, complaint: str, capsys: Cap
     assert main(["report", "bad.json"]) == 2
     assert re.fullmatch(rf"kvlitmus: bad\.json: .*{complaint}.*\n", capsys.readouterr().err)
     assert main(["report", "gone.json"]) == 2
-    assert "gone.json: No such file" in capsys.readouterr().err
+    assert "gone.json: expected a file that can be read, got No such file" in capsys.readouterr().err

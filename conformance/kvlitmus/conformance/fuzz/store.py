@@ -78,7 +78,7 @@ class Store:
             self.mend_journal()
         except OSError as error:
             self.close()
-            raise StoreError(f"{harmless(self.folder)}: {harmless(error.strerror or error)}") from error
+            raise StoreError(f"{harmless(self.folder)}: can't be written: {harmless(files.reason(error))}") from error
         except StoreError:
             self.close()
             raise

@@ -108,7 +108,7 @@ def load(path: Path, rules: Iterable[str]) -> tuple[Entry, ...]:
     try:
         raw = files.read(path, MAX_BYTES, follow=True)
     except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-        raise BaselineError(f"baseline {path}: {(isinstance(error, OSError) and error.strerror) or error}") from error
+        raise BaselineError(f"baseline {path}: {files.unreadable(error)}") from error
     if len(raw) > MAX_BYTES:
         raise BaselineError(f"baseline {path}: larger than {MAX_BYTES} bytes")
     try:

@@ -163,7 +163,7 @@ def raw_of(path: Path, most: int, *, follow: bool) -> bytes:
     try:
         raw = files.read(path, most, follow=follow)
     except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-        raise FailureError(f"{path}: {(isinstance(error, OSError) and error.strerror) or error}") from error
+        raise FailureError(f"{path}: {files.unreadable(error)}") from error
     if len(raw) > most:
         raise FailureError(f"{path}: larger than {most} bytes")
     return raw

@@ -11,6 +11,7 @@ What is written is there as a whole or not at all, and replaces nothing but a re
 from __future__ import annotations
 
 import errno
+import fnmatch
 import os
 import stat
 from contextlib import suppress
@@ -122,6 +123,57 @@ def append(path: Path, data: bytes) -> None:
             raise
     finally:
         os.close(file)
+
+
+def reason(error: Exception) -> str:
+    """Why a file can't be read or written, as the system says it; a name with a null character is a ``ValueError``."""
+    return str((isinstance(error, OSError) and error.strerror) or error)
+
+
+def unreadable(error: Exception, what: str = "a file that can be read") -> str:
+    """The same, with what was expected in its place."""
+    said = reason(error)
+    return said if said.startswith("expected ") else f"expected {what}, got {said}"
+
+
+def unwritable(path: Path) -> str:
+    """Why no file could be written here, as far as that is known before it is tried; empty where one could."""
+    try:
+        if (found := existing(path)) is not None and not stat.S_ISREG(found.st_mode):
+            return f"it is {KINDS.get(stat.S_IFMT(found.st_mode), 'no regular file')}, which would be replaced"
+        for folder in path.absolute().parents:
+            if not folder.exists():
+                continue
+            if not folder.is_dir():
+                return os.strerror(errno.ENOTDIR)
+            if os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+                return ""
+            read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+            return os.strerror(errno.EROFS if read_only else errno.EACCES)
+    except (OSError, ValueError) as error:
+        return reason(error)
+    return ""
+
+
+def existing(path: Path) -> os.stat_result | None:
+    """What has this name, a link itself, if anything has; raises ``OSError`` where that can't be seen."""
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def is_folder(path: Path) -> bool:
+    """Whether this is a folder; raises ``OSError`` where that can't be seen."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def listed(folder: Path, pattern: str = "*") -> list[Path]:
+    """What of a folder has such a name, in order; raises ``OSError`` for what is none, or can't be read."""
+    return sorted(one for one in folder.iterdir() if fnmatch.fnmatchcase(one.name, pattern))
 
 
 def put_aside(path: Path, aside: Path) -> Path:

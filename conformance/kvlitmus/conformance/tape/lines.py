@@ -22,6 +22,7 @@ from typing import IO, NamedTuple, NoReturn, cast
 
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.run.results import Item, config_from_json, item_from_json, profile_from_json
+from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless, shown
 from kvlitmus.conformance.tape.forms import Json, Line
 
@@ -151,8 +152,7 @@ class TapeReader:
             self.raw, self.size = opened(file, data, stream)
             head = cast("io.BufferedReader", self.raw).peek(6)
         except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-            why = error.strerror if isinstance(error, OSError) else None
-            raise TapeError(file, 0, "a file that can be read", why or str(error)) from None
+            raise TapeError(file, 0, "a file that can be read", files.reason(error)) from None
         self.lines: IO[bytes] = self.raw
         if head.startswith(b"\x1f\x8b"):
             self.lines = cast("IO[bytes]", gzip.GzipFile(fileobj=self.raw))

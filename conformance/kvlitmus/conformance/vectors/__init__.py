@@ -21,6 +21,7 @@ from kvlitmus.conformance.generate.schedule import NEEDS, Op
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.failures import SUFFIX, FailureError, read
 from kvlitmus.conformance.run.results import Item, item_as_json, to_json
+from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.lines import Header, encoded, headed
 
@@ -124,9 +125,11 @@ def vector_of(header: Header, id: str) -> Vector:
 
 def load_all(folder: Path) -> dict[str, Vector]:
     """The vectors of a folder by id; raises :class:`VectorError` for the first file that is none, or no folder."""
-    if not folder.is_dir():
-        raise VectorError(f"{folder}: there is no such folder")
-    return {vector.id: vector for vector in map(load, sorted(folder.glob(f"*{SUFFIX}")))}
+    try:
+        paths = files.listed(folder, f"*{SUFFIX}")
+    except (OSError, ValueError) as error:
+        raise VectorError(f"{folder}: {files.unreadable(error, 'a folder with vectors')}") from None
+    return {vector.id: vector for vector in map(load, paths)}
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from kvlitmus.conformance.history.state import JudgedTrace, Misuse
 from kvlitmus.conformance.history.streams.capture import is_stream, peeked
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.support.version import version
@@ -44,8 +45,7 @@ def main(args: argparse.Namespace) -> int:
     except TapeError as error:
         raise UsageError(str(error)) from None
     except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-        why = error.strerror if isinstance(error, OSError) else None
-        raise UsageError(f"{harmless(args.file)}: expected a file that can be read, got {why or error}") from None
+        raise UsageError(f"{harmless(args.file)}: {files.unreadable(error)}") from None
 
 
 def check_tape(stream: IO[bytes], args: argparse.Namespace) -> int:

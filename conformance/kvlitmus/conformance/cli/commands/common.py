@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import closest
 
 if TYPE_CHECKING:
@@ -57,12 +58,8 @@ def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = 
 
 def check_writable(option: str, name: str) -> None:
     """Refuse a file that could not be written, before anything is run."""
-    path = Path(name)
-    if not name or (path.parent.exists() and not os.access(path.parent, os.W_OK)):
-        raise UsageError(f"{option} {name}: can't be written")
-    if os.path.lexists(path) and not (path.is_file() and not path.is_symlink()):
-        kind = "a link" if path.is_symlink() else "no regular file"
-        raise UsageError(f"{option} {name}: can't be written: it is {kind}, which would be replaced")
+    if why := files.unwritable(Path(name)):
+        raise UsageError(f"{option} {name}: can't be written: {why}")
 
 
 def near_rules(word: str, rules: Mapping[str, Rule]) -> str:

@@ -81,8 +81,8 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         common.check_writable("--json", args.json)
     with tempfile.TemporaryDirectory(prefix="kvlitmus-compare-") as folder:
-        sides = [side_of(word, Path(folder, name), args) for name, word in (("A", args.a), ("B", args.b))]
         tape = taken_apart(args.tape, Path(folder, "tape")) if args.tape is not None else None
+        sides = [side_of(word, Path(folder, name), args) for name, word in (("A", args.a), ("B", args.b))]
         pairs = list(pairs_of(sides, tape, args))
         if not pairs:
             raise UsageError("nothing is left to compare: expected items that both can play, got none")
@@ -432,4 +432,4 @@ def write(file: str, sides: Sequence[Side], found: Found) -> None:
     try:
         files.write(Path(file), json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
-        raise UsageError(f"--json {harmless(file)}: {error.strerror or error}") from None
+        raise UsageError(f"--json {harmless(file)}: can't be written: {files.reason(error)}") from None

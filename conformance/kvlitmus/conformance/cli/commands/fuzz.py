@@ -14,7 +14,7 @@ from typing import Any
 
 from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
-from kvlitmus.conformance.cli.commands.run import baselines_of, check_report, now
+from kvlitmus.conformance.cli.commands.run import baselines_of, check_issue, check_report, now
 from kvlitmus.conformance.fuzz import came as sessions
 from kvlitmus.conformance.fuzz import canary as canaries
 from kvlitmus.conformance.fuzz import issue, summary
@@ -52,6 +52,7 @@ def main(args: argparse.Namespace) -> int:
     check_shard(args)
     known = baselines_of(args.baseline)
     check_report(args.report)
+    check_issue(args.issue)
     if not args.no_canary and args.canary not in all_mutants():
         raise UsageError(f"there is no mutant {args.canary!r}{closest(args.canary, all_mutants())}")
     ref = session.find(args.target, args.python)
@@ -259,6 +260,6 @@ def put(outcome: summary.CampaignSession, what: str, path: Path, text: str) -> l
     try:
         files.write(path, text)
     except OSError as error:
-        outcome.unwritten[str(path)] = f"{harmless(path)}: {error.strerror or error}"
+        outcome.unwritten[str(path)] = f"{harmless(path)}: {files.reason(error)}"
         return []
     return [f"{what} in {harmless(path)}"]

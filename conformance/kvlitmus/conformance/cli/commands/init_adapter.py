@@ -47,11 +47,11 @@ def copy_kit(args: argparse.Namespace) -> int:
     if args.ports or args.name is not None:
         raise UsageError("--lang copies a kit as it is: it goes with --force alone")
     folder = Path(args.path or f"cache-{args.lang}")
-    if folder.is_file():
+    if kind_of(folder) == "a file":
         raise UsageError(f"{folder} is a file; --lang takes a folder")
     kit = sorted(path for path in kit_folder(args.lang).iterdir() if path.is_file())
     for path in kit:
-        if (folder / path.name).exists() and not args.force:
+        if kind_of(folder / path.name) and not args.force:
             raise UsageError(f"{folder / path.name} exists; --force replaces it")
     for path in kit:
         write(folder / path.name, path.read_text(encoding="utf-8"), force=args.force)
@@ -60,6 +60,14 @@ def copy_kit(args: argparse.Namespace) -> int:
     print(f"then: cd {shlex.quote(harmless(folder))} && {build}")
     print(f"      kvlitmus run {shlex.quote(f'exec:{command}')}")
     return 0
+
+
+def kind_of(path: Path) -> str:
+    """What is there where something is to be written: a file, a folder, or nothing, an empty text."""
+    try:
+        return "a folder" if files.is_folder(path) else "a file" if files.existing(path) is not None else ""
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: can't be written: {files.reason(error)}") from None
 
 
 def list_ports(known: dict[str, Port]) -> int:
@@ -95,7 +103,7 @@ def module_of(path: Path) -> tuple[str, str]:
     stem = path.stem
     if path.suffix != ".py":
         raise UsageError(f"{path}: an adapter is a Python module: the name must end in .py")
-    if path.is_dir():
+    if kind_of(path) == "a folder":
         raise UsageError(f"{path} is a folder")
     if not _importable(stem):
         better = re.sub(r"\W", "_", stem).lstrip("0123456789_") or "cache_adapter"
@@ -137,4 +145,4 @@ def write(path: Path, text: str, *, force: bool) -> None:
     except FileExistsError:
         raise UsageError(f"{path} exists; --force replaces it") from None
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
+        raise UsageError(f"{path}: can't be written: {files.reason(error)}") from None

@@ -15,6 +15,7 @@ from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.cli.commands.players import Merged
 from kvlitmus.conformance.cli.commands.run import (
     baselines_of,
+    check_issue,
     check_outputs,
     check_report,
     conclude_and_report,
@@ -29,7 +30,7 @@ from kvlitmus.conformance.report import document
 from kvlitmus.conformance.report.style import style_of
 from kvlitmus.conformance.run.failures import FailureError, quoted
 from kvlitmus.conformance.shards import folder, merge
-from kvlitmus.conformance.support import ending
+from kvlitmus.conformance.support import ending, files
 
 SHOWN = 8
 """So many missing shards are named."""
@@ -42,7 +43,8 @@ def main(args: argparse.Namespace) -> int:
     try:
         campaigns = merging.campaigns_in(folders)
     except OSError as error:
-        raise UsageError(f"{harmless(error.filename)}: {error.strerror}") from None
+        why = files.unreadable(error, "a folder that can be read")
+        raise UsageError(f"{harmless(error.filename)}: {why}") from None
     if campaigns:
         return merge_campaigns(campaigns, args)
     if args.into or args.issue:
@@ -85,8 +87,10 @@ def what_to_play(command: str, shard: str, target: str, out: str) -> str:
 def folders_of(words: Sequence[str]) -> list[Path]:
     """The folders that were named, each once; raises :class:`UsageError` for what is none."""
     for word in words:
-        if not Path(word).is_dir():
-            raise UsageError(f"{harmless(word)}: expected a folder with shards")
+        try:
+            files.listed(Path(word))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{harmless(word)}: {files.unreadable(error, 'a folder with shards')}") from None
     return list({path.resolve(): path for path in map(Path, words)}.values())
 
 
@@ -112,6 +116,7 @@ def merge_campaigns(folders: Sequence[Path], args: argparse.Namespace) -> int:
         raise UsageError("of shards of 'kvlitmus fuzz', --report and --issue tell; nothing is played again")
     known = baselines_of(args.baseline)
     check_report(args.report)
+    check_issue(args.issue)
     style = style_of(sys.stdout, args.color)
     try:
         with Store(Path(args.into), lambda text: print(text, file=sys.stderr)) as store:
@@ -128,7 +133,7 @@ def merge_campaigns(folders: Sequence[Path], args: argparse.Namespace) -> int:
     except (StoreError, FailureError) as error:
         raise UsageError(str(error)) from None
     except OSError as error:
-        raise UsageError(f"--into {args.into}: {error.strerror or error}") from None
+        raise UsageError(f"--into {args.into}: can't be written: {files.reason(error)}") from None
 
 
 def target_of(folders: Sequence[Path]) -> str:

@@ -24,7 +24,7 @@ from kvlitmus.conformance.shards.executors import Executor, ExecutorError, execu
 from kvlitmus.conformance.shards.folder import Plan, ShardError
 from kvlitmus.conformance.shards.shard import play_into
 from kvlitmus.conformance.shards.spread import Done, spread
-from kvlitmus.conformance.support import ending
+from kvlitmus.conformance.support import ending, files
 
 SHARDS_A_CORE = 4
 """So many shards for each core, if nobody says: those that are done early leave room for the others."""
@@ -103,7 +103,7 @@ class Spread:
         except ShardError as error:
             raise UsageError(str(error)) from None
         except OSError as error:
-            raise UsageError(f"--out {self.out}: {error.strerror or error}") from None
+            raise UsageError(f"--out {self.out}: can't be written: {files.reason(error)}") from None
         finally:
             merge.fill(run, whole)
 
@@ -200,7 +200,7 @@ def one_shard(
     except ShardError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
-        raise UsageError(f"--out {out}: {error.strerror or error}") from None
+        raise UsageError(f"--out {out}: can't be written: {files.reason(error)}") from None
     return code
 
 

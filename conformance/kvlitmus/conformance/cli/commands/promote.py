@@ -34,9 +34,11 @@ def main(args: argparse.Namespace) -> int:
     vector = vector_of(args, failure)
     folder = Path(args.into) if args.into else FOLDER
     try:
-        known = load_all(folder) if folder.is_dir() else {}
+        known = load_all(folder) if files.is_folder(folder) else {}
     except VectorError as error:
         raise UsageError(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--into {folder}: {files.unreadable(error, 'a folder for vectors')}") from None
     same = next((one for one in known.values() if (one.config, one.schedule) == (vector.config, vector.schedule)), None)
     if same is not None:
         print(f"{harmless(args.file)} is a vector already: {harmless(folder / same.id)}{SUFFIX}")
@@ -50,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         files.write(path, line_of(vector), lasting=True)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
+        raise UsageError(f"{path}: can't be written: {files.reason(error)}") from None
     many = len(vector.schedule)
     print(f"{', '.join(rules)}: {many} operations in {vector.config.label} are a vector now: {harmless(path)}")
     return 0

@@ -36,10 +36,10 @@ STILL, GONE = 1, 0
 def main(args: argparse.Namespace) -> int:
     """Play failures again; 1 if one still occurs, 0 if none does."""
     style = style_of(sys.stdout, args.color)
-    paths = files_of(args.files)
-    found = [read(str(path)) for path in paths]
     if args.html is not None:
         check_writable("--html", args.html)
+    paths = files_of(args.files)
+    found = [read(str(path)) for path in paths]
     still = 0
     plays: list[Play] = []
     with contextlib.ExitStack() as stack:
@@ -101,7 +101,7 @@ def draw(plays: Sequence[Play], path: Path) -> None:
     try:
         files.write(path, stream.getvalue())
     except OSError as error:
-        raise UsageError(f"--html {path}: can't be written: {error.strerror or error}") from None
+        raise UsageError(f"--html {path}: can't be written: {files.reason(error)}") from None
     print(f"drawn in {harmless(path)}")
 
 
@@ -110,7 +110,10 @@ def files_of(names: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     for name in names:
         path = Path(name)
-        inside = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+        try:
+            inside = files.listed(path, f"*{SUFFIX}") if files.is_folder(path) else [path]
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{name}: {files.unreadable(error, 'a saved failure, or a folder of them')}") from None
         if not inside:
             raise UsageError(f"{name}: no saved failure is in this folder")
         found += inside

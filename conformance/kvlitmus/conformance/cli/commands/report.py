@@ -41,15 +41,17 @@ def check_writable(junit_file: str | None, markdown_file: str | None) -> None:
 
 def write(report: Report, junit_file: str | None, markdown_file: str | None) -> None:
     """Write the forms that were asked for."""
+    option, name = "--junit", junit_file
     try:
         if junit_file is not None:
             files.write(Path(junit_file), junit.render(report))
             print(f"JUnit XML in {harmless(junit_file)}")
+        option, name = "--markdown", markdown_file
         if markdown_file is not None:
             summary.write(Path(markdown_file), summary.render(report))
             print(f"summary in {harmless(markdown_file)}")
     except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror or error}") from None
+        raise UsageError(f"{option} {name}: can't be written: {files.reason(error)}") from None
 
 
 def shown(report: Report, style: Style) -> Iterator[str]:

@@ -70,7 +70,7 @@ class Reports:
         try:
             write()
         except OSError as error:
-            why = f"{option} {harmless(path)}: can't be written: {error.strerror or error}"
+            why = f"{option} {harmless(path)}: can't be written: {files.reason(error)}"
             self.failed[f"{option} {path}"] = why
             return []
         return [f"{what} in {harmless(path)}"]

@@ -134,6 +134,8 @@ def baselines_of(path: str | None) -> tuple[baselines.Entry, ...] | None:
 def check_outputs(args: argparse.Namespace) -> None:
     """Raise :class:`UsageError` for a report or a baseline that can't be written, before anything is started."""
     check_report(args.report)
+    if getattr(args, "record", None) is not None:
+        common.check_writable("--record", args.record)
     if args.write_baseline is not None:
         common.check_writable("--write-baseline", args.write_baseline)
     forms.check_writable(args.junit, args.markdown)
@@ -148,6 +150,12 @@ def check_report(paths: Sequence[str]) -> None:
                 f"--report {name}: a report is written as .json, .md or .html (also: --junit FILE.xml, --markdown FILE)"
             )
         common.check_writable("--report", name)
+
+
+def check_issue(name: str | None) -> None:
+    """Refuse the file of an issue that could not be written."""
+    if name:
+        common.check_writable("--issue", name)
 
 
 def vectors_of(folder: str | None) -> dict[str, Vector]:
@@ -233,7 +241,7 @@ def recording(file: str | None, run: document.Run, items: Sequence[Item]) -> Ite
         try:
             recorder.pack(Path(folder), Path(file), header, [item.id for item in items])
         except OSError as error:
-            raise UsageError(f"--record {file}: {error.strerror or error}") from None
+            raise UsageError(f"--record {file}: can't be written: {files.reason(error)}") from None
 
 
 def play(
@@ -311,7 +319,7 @@ def write_baseline(run: document.Run, path: Path) -> None:
     try:
         files.write(path, baselines.text_of(new, kept))
     except OSError as error:
-        print(f"kvlitmus: --write-baseline {harmless(path)}: {error.strerror or error}", file=sys.stderr)
+        print(f"kvlitmus: --write-baseline {harmless(path)}: can't be written: {files.reason(error)}", file=sys.stderr)
         return
     print(f"{harmless(path)}: fill in reason and link of each entry, then --baseline {harmless(path)} accepts them")
 
@@ -336,6 +344,6 @@ def save_failures(run: document.Run, folder: Path, python: str) -> None:
                 fill=filled,
             )
         except OSError as error:
-            print(f"kvlitmus: failures can't be saved in {harmless(folder)}: {error.strerror}", file=sys.stderr)
+            print(f"kvlitmus: failures can't be saved in {harmless(folder)}: {files.reason(error)}", file=sys.stderr)
             return
         run.replay[at] = failures.replay_line(path, python, run.target)

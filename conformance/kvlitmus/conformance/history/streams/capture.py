@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import IO, NoReturn, cast
 
 from kvlitmus.conformance.history.streams.forms import Batch, FormError, Plain, events_of, parts_of, publisher_of
+from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless, shown
 from kvlitmus.conformance.tape.lines import opened
 
@@ -106,8 +107,7 @@ class Capture:
             self.raw, self.size = opened(file, None, stream)
             start = cast("io.BufferedReader", self.raw).peek(6)[:6]
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else None
-            raise StreamError(file, "", "a file that can be read", why or str(error)) from None
+            raise StreamError(file, "", "a file that can be read", files.reason(error)) from None
         self.bytes: IO[bytes] = self.raw
         if start[:2] == b"\x1f\x8b":
             self.bytes = cast("IO[bytes]", gzip.GzipFile(fileobj=self.raw))
