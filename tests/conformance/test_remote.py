@@ -7,10 +7,11 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,7 @@ from kvlitmus.conformance.run.plan import suits
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.run.targets import TargetError, UnknownTarget, load_target, resolve_target
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.tape.calls import LOOKS
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support import hostile, rude
@@ -175,6 +177,41 @@ def test_a_call_that_hangs_is_one_as_in_process(tmp_path: Path, monkeypatch: pyt
     assert finding.detail.startswith("the call did not come back within 0.5 s")
     assert finding.call.startswith("alloc(")
     eventually(lambda: not strays(command), "it ends with the worker that asked it")
+
+
+def test_looks_that_are_made_alone_come_with_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when it is played again to find out which of the two has hung."""
+    target, asked, ask = load_target(resolve_target(program("rude.py", "fine"))), list[Mapping[str, Any]](), Line.ask
+
+    def heard(line: Line, message: Mapping[str, Any]) -> dict[str, Any]:
+        asked.append(message)
+        return ask(line, message)
+
+    monkeypatch.setattr(Line, "ask", heard)
+    riding = []
+    for alone in (frozenset[str](), frozenset({"available"}), LOOKS):
+        target.alone = alone
+        asked.clear()
+        assert not run_item(target, ITEM, OPTIONS).findings
+        riding.append([one for one in asked if "looks" in one])
+    assert len(riding[0]) > rude.CALLS and riding[1:] == [[], []]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["hangs_in_view", "hangs_asleep"])
+def test_what_hangs_behind_a_pipe_is_told_as_in_process(name: str, tmp_path: Path) -> None:
+    """The look or the call, and the rest is judged without it: looks come with answers, but not when it is told."""
+    limits = Limits(call_seconds=0.5, start_seconds=60.0, shrink_seconds=0.1, again_seconds=0.3)
+    items = [Item(kind="random", config=PAGE4, seed=seed, ops=120) for seed in range(2)]
+    here = f"tests.conformance.support.hostile:{name}"
+    told: list[object] = []
+    for target in (here, f"exec:{sys.executable} {HERE / 'piped.py'} {here}"):
+        state = tmp_path / str(len(told))
+        results = [*run_items(resolve_target(target), items, OPTIONS, limits=limits, state=state)]
+        found = [one for result in results for one in result.findings]
+        told.append([(one.rules, one.call, len(one.calls), re.findall(r"\(in \w+\(\)", one.detail)) for one in found])
+        assert all(result.steps > 30 and not result.error for result in results)
+    assert told[0] == told[1]
 
 
 # -- what a process says of itself ----------------------------------------------------------------

@@ -22,7 +22,7 @@ import platform
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -51,6 +51,7 @@ from kvlitmus.conformance.run.results import (
 from kvlitmus.conformance.run.targets import TargetError, TargetRef, UnknownTarget, _targets_in, load_target
 from kvlitmus.conformance.support.frames import frames_now, raised_at, theirs
 from kvlitmus.conformance.support.text import harmless, raised_text, type_name
+from kvlitmus.conformance.tape.calls import LOOKS
 from kvlitmus.mutants.registry import mutant_of
 from kvlitmus.spec.words.choices import verify
 from kvlitmus.spec.words.profile import PROFILE_VALUES
@@ -161,7 +162,8 @@ def traced_checker(tracer: Tracer) -> type[Checker]:
 class Worker:
     """One worker: its line to the supervisor, and the target once it is loaded.
 
-    met: the features that schedules of a campaign have reached here, by number.
+    piped: whether the target is a process of its own.  met: the features that schedules of a campaign have reached
+    here, by number.
     """
 
     def __init__(self, channel: Channel, plays: int, parent: Parent, memory_mb: int) -> None:
@@ -173,6 +175,7 @@ class Worker:
         self.run.met, self.run.on_first = {}, self.note_first
         self.met: dict[tuple[object, ...], int] = {}
         self.target: Any = None
+        self.piped = False
         self.fingerprint: Fingerprint | None = None
         self.busy = False
         self.told = False
@@ -219,6 +222,15 @@ class Worker:
         if self.run.checker is not None:
             self.channel.say(beat=self.run.progress)
 
+    def fence(self, methods: Sequence[str], alone: Collection[str] = ()) -> None:
+        """Methods that are not called, since they killed a process.
+
+        Over a pipe looks come with an answer; neither these do, nor those that are to be made ``alone``.
+        """
+        self.run.fenced = frozenset(methods)
+        if self.piped:
+            self.target.alone = self.run.fenced.union(alone)
+
     # -- commands ------------------------------------------------------------------------------
 
     def do_load(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -235,7 +247,7 @@ class Worker:
         started = monotonic()
         self.fingerprint = Fingerprint() if command["judging"] else None
         try:
-            self.target = load_target(ref)
+            self.target, self.piped = load_target(ref), bool(ref.command)
             return {"loaded": described(self.target), "seconds": monotonic() - started}
         except UnknownTarget as error:
             return {"unknown": harmless(error)}
@@ -259,7 +271,7 @@ class Worker:
 
     def do_item(self, command: dict[str, Any]) -> dict[str, Any]:
         """Judge one item; ``planted`` names a mutant that takes the target's place (:mod:`.integrity`)."""
-        self.run.fenced = frozenset(command["fenced"])
+        self.fence(command["fenced"])
         item = item_from_json(command["item"])
         target = mutant_of(*command["planted"]).target if "planted" in command else self.target
         try:
@@ -272,13 +284,13 @@ class Worker:
         """Play one schedule of a campaign."""
         from kvlitmus.conformance.fuzz.play import play_item
 
-        self.run.fenced = frozenset(command["fenced"])
+        self.fence(command["fenced"])
         item, options = item_from_json(command["item"]), options_from_json(command["options"])
         return play_item(self.target, item, options, self.run, self.met)
 
     def do_trial(self, command: dict[str, Any]) -> dict[str, Any]:
         """Play one schedule or litmus test once, noting every call."""
-        self.run.fenced = frozenset(command["fenced"])
+        self.fence(command["fenced"], LOOKS)
         tracer = Tracer(command["trace"])
         self.run.checker_type = traced_checker(tracer)
         met, self.run.met = self.run.met, None  # what hangs has hung before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import cache
 from typing import cast
 
@@ -38,13 +38,13 @@ class RemoteCache(ToldOfRequests):
     seen: what came with the last answer and nobody has looked at yet, by look.  last: what was told of each look last,
     which changes are of; shown: what was read of it.  since: the calls since the last look.  asked: the looks after
     such calls, as they were made the last time in such a configuration, by whatever cache; behind no calls all that
-    ever were.
+    ever were.  alone: looks that are asked for by messages of their own, so that it is known which of them fails.
     """
 
     piped = True
     """What the checker knows such a cache by."""
 
-    def __init__(self, line: Line, asked: dict[Calls, list[str]]) -> None:
+    def __init__(self, line: Line, asked: dict[Calls, list[str]], alone: Collection[str] = ()) -> None:
         self._line = line
         self._operands = Operands()
         self._lent: list[object] = []
@@ -53,6 +53,7 @@ class RemoteCache(ToldOfRequests):
         self._last: dict[str, Json] = {}
         self._shown = Unchanged[object]()
         self._asked = asked
+        self._alone = alone
         self._since: Calls = ()
         self._looked = False
 
@@ -61,7 +62,7 @@ class RemoteCache(ToldOfRequests):
         before = ("parts",) if self.composing else ()
         self._since = (*before, name) if self._looked else (*(self._since or before)[-PARTS:], name)
         self._looked = False
-        if riding := self._asked.get(self._since):
+        if riding := self._riding(self._asked.get(self._since, [])):
             message["looks"] = cast("Json", riding)
         self._asked[self._since] = []
         held, at = self._holds, LENT.get(name)
@@ -76,6 +77,10 @@ class RemoteCache(ToldOfRequests):
         if answer is False:
             self._holds = held  # the storage was refused: the one before is in use
         return answer
+
+    def _riding(self, looks: list[str]) -> list[str]:
+        """Those of these looks that may come with an answer."""
+        return [one for one in looks if one not in self._alone] if self._alone else looks
 
     def _message(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Message:
         told, named = CALLS[name].arguments(args, kwargs, self._operands)
@@ -113,7 +118,7 @@ class RemoteCache(ToldOfRequests):
     def _look(self, name: str, args: Sequence[object]) -> object:
         told = CALLS[name].arguments(args, {}, self._operands)[0] if args else []
         key = look_key(name, told)
-        rides = not args and name in RIDING
+        rides = not args and name in RIDING and name not in self._alone
         if rides:
             usual = self._asked.setdefault(self._since, [])
             if name not in usual:
@@ -123,7 +128,7 @@ class RemoteCache(ToldOfRequests):
         else:
             message: Message = {"call": name, "args": told}
             others = self._asked.setdefault((), [])
-            if rides and (riding := [one for one in others if one != name]):
+            if rides and (riding := [one for one in self._riding(others) if one != name]):
                 message["looks"] = cast("Json", riding)  # whoever looks at one thing looks at all
             answer = self._exchange(message)
             if "answer" not in answer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from kvlitmus.conformance.isolation.remote.adapter import Calls, RemoteCache, adapter_class
@@ -53,13 +53,15 @@ KINDS_IN_WORDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a
 class RemoteTarget:
     """A target that is a process.
 
-    command: the program and its arguments.  ports: those of its caches, unless making one says others.
+    command: the program and its arguments.  ports: those of its caches, unless making one says others.  alone: looks
+    that its next caches are asked for by messages of their own (:class:`~.adapter.RemoteCache`).
     Raises :class:`TargetError` where the process doesn't start, or doesn't say what it is.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = tuple(command)
         self.name = harmless(" ".join(self.command), 200)
+        self.alone: Collection[str] = frozenset()
         self._idle: list[Line] = []
         self._asked: defaultdict[Config, dict[Calls, list[str]]] = defaultdict(dict)
         self._alive: weakref.WeakSet[RemoteCache] = weakref.WeakSet()
@@ -82,7 +84,8 @@ class RemoteTarget:
         answer = line.ask({"make": to_json(config)})
         if "made" in answer:
             ports = self._ports(answer["ports"]) if "ports" in answer else self.ports
-            made = adapter_class(frozenset(name for port in ports for name in METHODS[port]))(line, self._asked[config])
+            kind = adapter_class(frozenset(name for port in ports for name in METHODS[port]))
+            made = kind(line, self._asked[config], self.alone)
             self._alive.add(made)
             weakref.finalize(made, self._idle.append, line).atexit = False
             return made
