@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.cli.commands.fuzz import folder_of
 from kvlitmus.conformance.fuzz import campaign, canary
 from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.support import files as safe
@@ -145,6 +147,14 @@ def test_the_folder_of_another_target_is_refused(capsys: Capture) -> None:
     fuzz("--steps", "200", "--corpus", "c")
     assert main(["fuzz", BROKEN, "--steps", "200", "--corpus", "c", *QUICK]) == 2
     assert "specimen" in capsys.readouterr().err
+
+
+def test_programs_with_long_names_have_folders_of_their_own() -> None:
+    args = argparse.Namespace(shard=None, corpus=None)
+    long = f"exec:python {'x' * 100}.py my_cache:"
+    names = ["specimen", f"{long}one", f"{long}other"]
+    folders = [folder_of(args, name).name for name in names]
+    assert folders[0] == "specimen" and len({*folders}) == 3 and max(map(len, folders)) < 100
 
 
 @pytest.mark.parametrize(

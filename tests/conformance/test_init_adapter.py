@@ -317,6 +317,8 @@ def test_what_is_written_is_clean() -> None:
         (["there.py"], "there.py exists; --force replaces it"),
         (["folder.py"], "folder.py is a folder"),
         (["there.py/a_cache.py"], "there.py"),
+        (["exec:./cache"], "exec:./cache is a program that is there already"),
+        (["exec:./cache", "--lang", "cpp"], "exec:./cache is a program that is there already"),
     ],
 )
 def test_what_can_not_be_written_is_refused_in_one_line(words: list[str], complaint: str, capsys: Capture) -> None:

@@ -205,6 +205,8 @@ def test_names_of_targets() -> None:
         resolve_target("Specimn")
     with pytest.raises(UnknownTarget, match="there is no target"):
         resolve_target("\x1b[2J; rm -rf:x y")
+    with pytest.raises(UnknownTarget, match=f"did you mean 'exec:{sys.executable}'"):
+        resolve_target(sys.executable)
     assert resolve_target("a.b:c.d").attribute == "c.d"
 
 

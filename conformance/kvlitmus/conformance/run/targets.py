@@ -245,6 +245,8 @@ def resolve_target(name: str, *, python: str | None = None) -> TargetRef:
     if _dotted(name) and _here(name):
         return _ref(name, name, "", python or sys.executable)
     near = difflib.get_close_matches(name.casefold(), list(KNOWN), n=1, cutoff=0.5)
+    if os.sep in name and os.access(name, os.X_OK) and Path(name).is_file():
+        near = [f"{EXEC}{shlex.quote(name)}"]
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UnknownTarget(
         f"there is no target {harmless(name, 100)!r}; {hint}"

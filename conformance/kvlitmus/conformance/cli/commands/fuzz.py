@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import os
 import random
 import re
 import secrets
@@ -39,6 +41,9 @@ from kvlitmus.conformance.support import ending, files
 from kvlitmus.conformance.support.text import closest, harmless
 from kvlitmus.conformance.support.version import version
 from kvlitmus.mutants.registry import all_mutants
+
+LONGEST = 80
+"""So many characters of a target's name are in that of its folder; of a longer one a digest tells it from others."""
 
 SHRINK_SECONDS = 30.0
 """How long one counterexample may be shrunk: longer than in a run, since a night has time."""
@@ -108,7 +113,10 @@ def folder_of(args: argparse.Namespace, name: str) -> Path:
     """The folder of the campaign."""
     if args.shard:
         return Path(args.out) / f"fuzz-{args.shard[0]}-of-{args.shard[1]}"
-    return Path(args.corpus) if args.corpus else Path(".kvlitmus/fuzz") / re.sub(r"[^\w.-]+", "-", name)[:80]
+    if args.corpus:
+        return Path(args.corpus)
+    called, digest = re.sub(r"[^\w.-]+", "-", name), hashlib.sha256(os.fsencode(name)).hexdigest()
+    return Path(".kvlitmus/fuzz") / (called if len(called) <= LONGEST else f"{called[:LONGEST]}-{digest[:8]}")
 
 
 def flies(args: argparse.Namespace) -> bool:

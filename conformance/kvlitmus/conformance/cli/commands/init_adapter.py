@@ -14,6 +14,7 @@ from kvlitmus.conformance.cli.commands.common import UsageError, split
 from kvlitmus.conformance.isolation.remote.kits import BUILDS, KITS, kit_folder
 from kvlitmus.conformance.ports.template import USUAL, Port, all_ports, generate
 from kvlitmus.conformance.ports.template_words import wrapped
+from kvlitmus.conformance.run.targets import EXEC
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import closest, harmless
 
@@ -26,6 +27,11 @@ def main(args: argparse.Namespace) -> int:
     known = all_ports()
     if args.list:
         return list_ports(known)
+    if (args.path or "").startswith(EXEC):
+        raise UsageError(
+            f"{args.path} is a program that is there already: 'kvlitmus run' judges it without an adapter; "
+            "--lang writes into a folder what such a program begins with"
+        )
     if args.lang is not None:
         return copy_kit(args)
     chosen = pick_ports(args.ports, known)
