@@ -42,10 +42,8 @@ from kvlitmus.spec.interface import components, plans, ranks, sparse, stores, ti
 from kvlitmus.spec.words.units import Key
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""A value as it stands in a file."""
-
 Line: TypeAlias = dict[str, Json]
-"""An object: a header or a step as it is written, or a message on a pipe."""
+"""A value as it stands in a file; and an object: a header or a step as it is written, or a message on a pipe."""
 
 RECORDS: Mapping[str, type[tuple[object, ...]]] = {
     form.__name__: form
@@ -56,10 +54,8 @@ RECORDS: Mapping[str, type[tuple[object, ...]]] = {
 """What ports take and answer that has fields, by the name of its form."""
 
 TAGS = ("$", "@")
-"""The keys that tell an object apart from a mapping."""
-
 RESERVED = frozenset((*TAGS, "~", "several", "raised"))
-"""A mapping with one of these keys is written as pairs."""
+"""The keys that tell an object apart from a mapping, and those with one of which a mapping is written as pairs."""
 
 DEEPEST = 20
 """What lies in more tagged values than that is an object."""
