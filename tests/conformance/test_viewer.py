@@ -22,6 +22,7 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import component_request_target, component_target
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape.calls import CALLS, LOOKS
+from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer import page
 from kvlitmus.conformance.viewer.beside import beside, shown
 from kvlitmus.conformance.viewer.scenes import ODD, Beside, Scene, scenes
@@ -117,6 +118,18 @@ def test_the_page_holds_what_is_drawn_and_lets_nothing_run_but_its_own_script() 
     assert "unsafe" not in policy
     assert re.findall(r"https?://|src=|href=|url\(|@import", text) == []
     assert html.escape("kvlitmus replay 'a file.jsonl'") in text
+
+
+def test_a_finding_shows_what_the_cache_declares_of_what_it_speaks_of() -> None:
+    said: dict[str, Json] = {
+        "rules": ["STORE-06"],
+        "allowed": "of several values the one that the profile's store_put says",
+    }
+    text = page.finding_of(0, said, "", 6, (), {"store_put": "first", "align": "reject"})
+    assert "<dt>declared</dt><dd>store_put first</dd>" in text and "align" not in text
+    assert "either leaves" in text and "*" not in text
+    said["allowed"] = "one value"
+    assert "<dt>declared" not in page.finding_of(0, said, "", 6, (), {"store_put": "first"})
 
 
 def test_no_text_of_a_tape_is_markup() -> None:

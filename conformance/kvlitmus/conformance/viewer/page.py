@@ -21,7 +21,7 @@ from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.components import Components
-from kvlitmus.conformance.viewer.plain import fields, items
+from kvlitmus.conformance.viewer.plain import fields, items, short, told
 from kvlitmus.conformance.viewer.prefix import Prefix
 from kvlitmus.conformance.viewer.ranks import Ranks
 from kvlitmus.conformance.viewer.scenes import KINDS, ODD, Beside, Family, Scene, scenes, table
@@ -109,7 +109,7 @@ def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
         calls += [one["n"] for one in some if one["begins"]]
         broken = broken or next((one["n"] for one in some if one["verdicts"]), 0)
         parted = parted or next((one["n"] for one in some if one["unlike"] or (one["beside"] or NONE)["rows"]), 0)
-    stream.write(finding_of(number, finding, replay, broken, calls))
+    stream.write(finding_of(number, finding, replay, broken, calls, fields(header.get("profile"))))
     return {
         "title": html.unescape(title_of(header)),
         "steps": count,
@@ -181,10 +181,18 @@ def summary_of(summary: Summary) -> str:
     return f'<details class="scroll"><summary>{name}</summary>{table}</details>'
 
 
-def finding_of(number: int, finding: Mapping[str, Json], replay: str, broken: int, calls: Sequence[int] = ()) -> str:
+def finding_of(
+    number: int,
+    finding: Mapping[str, Json],
+    replay: str,
+    broken: int,
+    calls: Sequence[int] = (),
+    profile: Mapping[str, Json] | None = None,
+) -> str:
     """What is broken in which step, what was seen, and what would have been right; then the sentences of the rules.
 
     ``replay``: how to play it again.  ``calls``: the steps at which the calls that findings count begin.
+    ``profile``: what the cache declares, of which is shown what the finding speaks of.
     """
     kind, label = ("finding", "What is broken") if finding else ("played", "What was played")
     told = [f'<section class="{kind} play" data-play="{number}" aria-label="{label}">']
@@ -195,6 +203,7 @@ def finding_of(number: int, finding: Mapping[str, Json], replay: str, broken: in
     rows = [
         ("call", finding.get("call")),
         ("right", finding.get("allowed")),
+        ("declared", declared(str(finding.get("allowed")), profile or {})),
         *fields(finding.get("seen")).items(),
     ]
     rows += [
@@ -232,10 +241,16 @@ def named(id: str) -> str:
     return f"<b>{escaped(id)}</b>" + (f": {escaped(rule.title)}" if rule else "")
 
 
+def declared(text: str, profile: Mapping[str, Json]) -> str:
+    """The fields of a profile that a text names, with their values."""
+    named = {name: short(told(profile[name]), 60) for name in re.findall(r"\w+", text) if name in profile}
+    return ", ".join(f"{name} {one}" for name, one in named.items())
+
+
 def sentence(id: str) -> str:
     """What a rule says."""
     rule = all_rules().get(id)
-    return f"<p>{escaped(rule.text.replace('``', ''))}</p>" if rule else ""
+    return f"<p>{escaped(rule.text.replace('``', '').replace('*', ''))}</p>" if rule else ""
 
 
 CALL = re.compile(r"call (\d{1,9})(?=:)")
