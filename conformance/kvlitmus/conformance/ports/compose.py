@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kvlitmus.conformance.ports import Begun, Profile, capabilities_of
+from kvlitmus.conformance.ports import PORTS, Begun, Profile
 from kvlitmus.conformance.support.integers import integers, sequence
 from kvlitmus.spec.words.units import Key, page_floor
 
@@ -198,9 +198,13 @@ class PartlyComposed(Composed):
         self._end(rid, upto)
 
 
+def offers(adapter: object, port: str) -> bool:
+    """Whether an adapter has all methods of a port."""
+    return all(callable(getattr(adapter, name, None)) for name in PORTS[port])
+
+
 def with_requests(adapter: Any, page_size: int, profile: Profile) -> Any:
     """The adapter itself where it has requests or can't have them, else the adapter with composed ones."""
-    capabilities = capabilities_of(adapter)
-    if "requests" in capabilities or not capabilities >= PARTS:
+    if offers(adapter, "requests") or not all(offers(adapter, port) for port in PARTS):
         return adapter
     return (Composed if profile.least_key else PartlyComposed)(adapter, page_size, profile)
