@@ -24,6 +24,7 @@ from kvlitmus.conformance.history.streams.judge import JudgedStream, StreamJudge
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.published import PACKED, SIZE, Told, as_lines, as_messages, events_in, legal, written
+from tests.conformance.support.schemas import fits
 from tests.support.pages import DOCS, follow
 
 LEGAL = legal()
@@ -192,6 +193,7 @@ def test_a_planted_fault_is_told_by_its_rule_where_it_is(
     where = next(at for at, (one, was) in enumerate(zip(batches, LEGAL, strict=True), 1) if one != was)
     code = main(["check", "--events", "--json", written(tmp_path, as_lines(batches))])
     data = json.loads(capsys.readouterr().out)
+    assert fits(data, "report") == []
     assert PLANTED[plant] in data["findings"][0]["rules"] and data["events"]["findings"][0]["line"] == where
     assert code == (0 if all_rules()[PLANTED[plant]].strength.value == "SHOULD" else 1)
 

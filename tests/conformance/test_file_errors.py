@@ -129,6 +129,15 @@ def test_a_disk_that_is_full_is_told(
     assert capsys.readouterr().err == f"kvlitmus: {where}: can't be written: {os.strerror(errno.ENOSPC)}\n"
 
 
+@pytest.mark.parametrize("command", ["run", "smoke", "fuzz"])
+def test_a_target_that_can_not_be_seen_is_told(command: str, capsys: Capture) -> None:
+    why = os.strerror(errno.EACCES)
+    assert refused(f"{command} FILE", "locked/cache.py", capsys) == (
+        f"locked/cache.py: expected a file that can be read, got {why}"
+    )
+    assert refused(f"{command} FILE", "exec:locked/cache", capsys) == f"locked/cache: expected a program, got {why}"
+
+
 @pytest.mark.parametrize("command", ["init-adapter locked/more/mine.py", "init-adapter --lang go locked/more"])
 def test_an_adapter_that_can_not_be_written_is_told(command: str, capsys: Capture) -> None:
     said = refused(command, "", capsys)

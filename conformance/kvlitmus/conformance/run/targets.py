@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import closest, harmless
 
 PEERS_VARIABLE = "KVLITMUS_PEERS"
@@ -263,7 +264,11 @@ def _known_briefly() -> list[str]:
 
 def _ref_of_file(name: str, file: Path, attribute: str, python: str) -> TargetRef:
     """The target in a file: its module is called as the file is, and looked for in the file's own folder first."""
-    if not file.is_file():
+    try:
+        there = file.is_file()
+    except OSError as error:
+        raise UnknownTarget(f"{harmless(file, 200)}: {files.unreadable(error)}") from None
+    if not there:
         raise UnknownTarget(f"there is no file {harmless(file, 200)}")
     if not _dotted(file.stem) or file.stem in sys.stdlib_module_names or file.stem == "kvlitmus":
         raise UnknownTarget(f"{harmless(file, 200)}: a module can't be called {harmless(file.stem, 80)!r}; rename it")
@@ -284,7 +289,11 @@ def _ref_of_program(name: str, python: str) -> TargetRef:
     program, *arguments = words
     found = shutil.which(program)
     if found is None:
-        why = "it can't be executed" if Path(program).exists() else "there is no such program (from here)"
+        try:
+            there = files.existing(Path(program)) is not None
+            why = "it can't be executed" if there else "there is no such program (from here)"
+        except OSError as error:
+            why = files.unreadable(error, "a program")
         raise UnknownTarget(f"{harmless(program, 200)}: {why}")
     return replace(_ref(name, REMOTE, "RemoteTarget", python), command=(str(Path(found).absolute()), *arguments))
 
