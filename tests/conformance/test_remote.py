@@ -190,11 +190,21 @@ def test_looks_that_are_made_alone_come_with_no_answer(monkeypatch: pytest.Monke
     monkeypatch.setattr(Line, "ask", heard)
     riding = []
     for alone in (frozenset[str](), frozenset({"available"}), LOOKS):
-        target.alone = alone
+        target.look_alone(alone)
         asked.clear()
         assert not run_item(target, ITEM, OPTIONS).findings
         riding.append([one for one in asked if "looks" in one])
     assert len(riding[0]) > rude.CALLS and riding[1:] == [[], []]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "text"), [("exits_in_view", "view() ended"), ("exits", "the call ended")])
+def test_what_ends_a_process_is_told_from_the_looks_that_come_with_it(name: str, text: str) -> None:
+    item = Item(kind="random", config=PAGE4, seed=1, ops=60)
+    target = piped(f"tests.conformance.support.hostile:{name}")
+    (finding,) = run_item(target, item, Options(reruns=0, shrink_trials=2)).findings
+    assert finding.rules == ["PORT-02"] and finding.detail == f"{text} the process with exit status 7"
+    assert not target.look_alone(())
 
 
 @pytest.mark.nightly
@@ -351,7 +361,7 @@ def test_bad_manners_get_the_same_verdict(name: str, monkeypatch: pytest.MonkeyP
 ENDS = (
     *(name for name in hostile.TARGETS if name.startswith("hangs")),
     *("make_hangs", "make_dies", "exits", "exits_in_hashes", "crashes", "kills_itself", "closes_descriptors"),
-    *("leaves_a_child", "starts_threads", "patches_the_world"),
+    *("exits_in_view", "leaves_a_child", "starts_threads", "patches_the_world"),
 )
 """Kinds that end a process, or that a process of its own is for: what ``rude.py`` does is like them."""
 

@@ -357,6 +357,7 @@ TARGETS: dict[str, Any] = {
     "hangs_in_view": Target(view=later(lambda: time.sleep(1_000), 20)),
     "exits": Target(insert=does(lambda: os._exit(7))),
     "exits_in_hashes": Target(page_hashes=does(lambda: os._exit(7))),
+    "exits_in_view": Target(view=later(lambda: os._exit(7), 20)),
     "crashes": Target(match=later(lambda: ctypes.string_at(0), 4)),
     "kills_itself": Target(end=does(lambda: os.kill(os.getpid(), signal.SIGKILL))),
     "closes_descriptors": Target(insert=does(close_descriptors)),

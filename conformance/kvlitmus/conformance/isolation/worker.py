@@ -229,7 +229,7 @@ class Worker:
         """
         self.run.fenced = frozenset(methods)
         if self.piped:
-            self.target.alone = self.run.fenced.union(alone)
+            self.target.look_alone(self.run.fenced.union(alone))
 
     # -- commands ------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ rules muted, so that one bug does not hide the rest; what could not be reached b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -33,6 +34,7 @@ from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import harmless, type_name
 from kvlitmus.conformance.tape import recorder
+from kvlitmus.conformance.tape.calls import LOOKS
 from kvlitmus.conformance.tape.forms import Json, Line
 from kvlitmus.conformance.vectors import needs_of
 
@@ -388,6 +390,17 @@ def watched(
     return None if violation is None else Found(checker, violation)
 
 
+@contextmanager
+def looking_alone(target: Any, *, ended: bool) -> Iterator[None]:
+    """Behind a pipe looks come with an answer: where the process ``ended``, each is made alone, to see which did it."""
+    before = target.look_alone(LOOKS) if ended else ()
+    try:
+        yield
+    finally:
+        if ended:
+            target.look_alone(before)
+
+
 def under_usual_policy(
     target: Any, case: Case, found: Found, options: Options, run: CurrentRun
 ) -> tuple[Case, Found] | None:
@@ -433,7 +446,8 @@ def finding(
     if shrinks:
         best, known = shrunk(target, best.case, first, options, run)
     if watches or options.shrink_trials > 0:
-        again = watched(target, best.case.config, options, Scheduled(best.case.ops) if ops else program, run, known)
+        with looking_alone(target, ended=PIPED in checker.capabilities and first == "PORT-02"):
+            again = watched(target, best.case.config, options, Scheduled(best.case.ops) if ops else program, run, known)
         if again is not None and first in again.violation.rules:
             found = again
             if ops and (usual := under_usual_policy(target, best.case, found, options, run)) is not None:

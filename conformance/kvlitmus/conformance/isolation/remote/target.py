@@ -53,15 +53,14 @@ KINDS_IN_WORDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a
 class RemoteTarget:
     """A target that is a process.
 
-    command: the program and its arguments.  ports: those of its caches, unless making one says others.  alone: looks
-    that its next caches are asked for by messages of their own (:class:`~.adapter.RemoteCache`).
+    command: the program and its arguments.  ports: those of its caches, unless making one says others.
     Raises :class:`TargetError` where the process doesn't start, or doesn't say what it is.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = tuple(command)
         self.name = harmless(" ".join(self.command), 200)
-        self.alone: Collection[str] = frozenset()
+        self._alone: Collection[str] = frozenset()
         self._idle: list[Line] = []
         self._asked: defaultdict[Config, dict[Calls, list[str]]] = defaultdict(dict)
         self._alive: weakref.WeakSet[RemoteCache] = weakref.WeakSet()
@@ -85,7 +84,7 @@ class RemoteTarget:
         if "made" in answer:
             ports = self._ports(answer["ports"]) if "ports" in answer else self.ports
             kind = adapter_class(frozenset(name for port in ports for name in METHODS[port]))
-            made = kind(line, self._asked[config], self.alone)
+            made = kind(line, self._asked[config], self._alone)
             self._alive.add(made)
             weakref.finalize(made, self._idle.append, line).atexit = False
             return made
@@ -95,6 +94,11 @@ class RemoteTarget:
         if isinstance(raised := answer.get("raised"), str):
             raise RuntimeError(harmless(raised))
         raise line.odd('was answered by neither "made" nor "unsupported"', shown(answer).encode())
+
+    def look_alone(self, looks: Collection[str]) -> Collection[str]:
+        """The next caches are asked for these looks by messages of their own; returns for which they were until now."""
+        before, self._alone = self._alone, looks
+        return before
 
     def _started(self) -> tuple[Line, dict[str, Json]]:
         """A process that has said what it is."""
