@@ -151,6 +151,18 @@ def test_verdicts_become_outcomes_and_the_target_is_judged_once(alone: Alone, py
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("more", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["alone", "workers"])
+def test_a_program_is_judged_like_a_module(more: tuple[str, ...], pytester: pytest.Pytester) -> None:
+    program = f"exec:{sys.executable} -S {ROOT}/tests/conformance/support/rude.py exits"
+    words = ("--kvlitmus", program, "--kvlitmus-args", "--steps 60 --no-litmus --jobs 1")
+    result = pytester.runpytest_subprocess(*PLUGIN, *more, *words)
+    assert result.parseoutcomes()["failed"] == 1
+    result.stdout.re_match_lines(
+        [rf"  replay .* --target '{re.escape(program)}'", rf"FAILED {re.escape(program)}::port::PORT-02"]
+    )
+
+
+@pytest.mark.nightly
 def test_what_is_deselected_is_not_judged(pytester: pytest.Pytester) -> None:
     """The mutant breaks LOCK-02 in its first match; with LOCK-06 alone the run goes on to that."""
     result = pytester.runpytest_subprocess(*PLUGIN, "--kvlitmus", BROKEN, "--kvlitmus-args", FEW, "-k", "LOCK-06")

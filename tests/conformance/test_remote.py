@@ -395,6 +395,11 @@ def test_a_file_starts_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         (("run", FINE, *SHORT), 0, "every rule that applies holds"),
         (("run", FINE, *SHORT, "--on", "processes", "--shards", "2"), 0, "every rule that applies holds"),
+        (("smoke", FINE), 0, "nothing broken"),
+        (("fuzz", FINE, "--steps", "60", "--workers", "1", "--no-canary"), 0, "nothing was found that fails"),
+        (("fuzz", EXITS, "--steps", "60", "--workers", "1", "--no-canary"), 1, "PORT-02"),
+        (("compare", FINE, FINE, *SHORT), 0, "alike to their end"),
+        (("compare", FINE, EXITS, *SHORT), 1, "by difference in law"),
     ],
 )
 def test_a_program_stands_wherever_a_target_does(
