@@ -27,7 +27,7 @@ from kvlitmus.conformance.support.text import harmless, raised_text
 from kvlitmus.conformance.tape.answers import exception_of
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, TURNS
 from kvlitmus.conformance.tape.forms import Named
-from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, at
+from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, at, placed
 from kvlitmus.spec.interface.ranks import GroupLost
 
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
@@ -57,11 +57,7 @@ class Handles(Operands):
         where = GIVES[method]
         if (handle := at(answer, where)) is None:
             return answer
-        if where is None:
-            return self.number(handle)
-        if isinstance(where, str):
-            return answer._replace(handle=self.number(handle))  # type: ignore[attr-defined]
-        return (*answer[:where], self.number(handle), *answer[where + 1 :])  # type: ignore[index]
+        return placed(answer, where, self.number(handle))
 
     def meant_by(self, number: object) -> object:
         """The handle of a number; what is none is itself."""

@@ -22,13 +22,14 @@ from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.conformance.run.engine import HarnessError, Program, Scheduled, play
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.tape.calls import CALLS, LENT, TURNS
-from kvlitmus.conformance.tape.changes import Looks
+from kvlitmus.conformance.tape.changes import Looks, exact
 from kvlitmus.conformance.tape.driver import Driver
-from kvlitmus.conformance.tape.forms import FormError, Json, Line
+from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
 from kvlitmus.conformance.tape.operands import GIVES, Operands
 from kvlitmus.conformance.tape.played import Again, Record
-from kvlitmus.conformance.viewer.plain import fields, items, raw
+from kvlitmus.conformance.tape.written import Line, raised_in
+from kvlitmus.conformance.viewer.plain import fields, items
 from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, counted
 from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface import Hit
@@ -147,7 +148,7 @@ def parts_of(
 def alike(step: Step, answer: Json) -> bool:
     """Whether the reference answered as the cache did, but for what is a cache's own affair."""
     if step.raised is not None:
-        return type(answer) is dict and answer.keys() == {"raised"}
+        return raised_in(answer) is not None
     if step.call == LOCAL:
         return True  # what ended with it is the cache's to say
     if step.call == TURNS:
@@ -159,7 +160,9 @@ def alike(step: Step, answer: Json) -> bool:
 def decided(told: Json) -> dict[str, Json]:
     """What a rank decided, of each kind; of what a cache says nothing it need not decide."""
     decisions = items(fields(told).get("returned"))
-    return {raw([fields(one).get("kind"), fields(one).get("of")]): fields(one).get("prefixes", []) for one in decisions}
+    return {
+        exact([fields(one).get("kind"), fields(one).get("of")]): fields(one).get("prefixes", []) for one in decisions
+    }
 
 
 def bare(call: str, told: Json) -> Json:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
@@ -87,16 +86,12 @@ class Playback(Answers):
     """
 
     def __init__(self, header: Header, operands: Operands) -> None:
-        super().__init__()
-        self.operands = operands
+        super().__init__([*header.methods, *[one for port in header.ports for one in PORTS[port]]], operands)
         self.waiting: deque[Call] = deque()
         self.line = 1
         self.seen: Mapping[str, Sequence[object]] = header.first
         self._kept: dict[str, object] = {}
-        self._looked: Counter[str] = Counter()
         self._call: Call
-        for method in (*header.methods, *[one for port in header.ports for one in PORTS[port]]):
-            setattr(self, method, partial(self._look if method in LOOKS else self._answer, method))
 
     def _look(self, method: str, *args: Any) -> Any:
         """What was seen after the last call."""
@@ -108,15 +103,15 @@ class Playback(Answers):
             if method in ONCE and key in self._kept:
                 return self._kept[key]
             raise NotRecorded(f"nobody looked at {key} after line {self.line}")
-        at, self._looked[key] = self._looked[key], self._looked[key] + 1
-        if method in TOLD_ONCE and at >= len(told):
+        seen = told[self._due(key, len(told))]
+        if method in TOLD_ONCE and self._looked[key] > len(told):
             return ()
-        seen = self._kept[key] = told[min(at, len(told) - 1)]
+        self._kept[key] = seen
         if isinstance(seen, Raised):
             raise exception_at(seen.text)
         return seen
 
-    def _answer(self, method: str, *args: Any, **_: Any) -> Any:
+    def _answer(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """What the next of the waiting lines answered, or raised."""
         if not self.waiting or self.waiting[0].method != method:
             raise NotRecorded(f"line {self.line} is not followed by this call: {method}")

@@ -21,6 +21,7 @@ from kvlitmus.conformance.tape.changes import Looks, Unchanged
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import TapeError, TapeReader
 from kvlitmus.conformance.tape.operands import Operands
+from kvlitmus.conformance.tape.written import raised_in
 
 UNWATCHED = {"page_hashes", "plan_prefetch", "write", "free_group_begin", *HARMLESS, *LOOKS}
 """Calls after which nobody looks: they change nothing, or nothing that could be seen yet."""
@@ -220,8 +221,8 @@ class Reader:
         """A look as a port gives it; the very value of the look before, where nothing has changed."""
 
         def read(told: Json) -> object:
-            if type(told) is dict and told.keys() == {"raised"}:
-                return Raised(str(told["raised"]))
+            if (raised := raised_in(told)) is not None:
+                return Raised(raised)
             return CALLS[method].told(told, self.operands)
 
         return self._decoded.of(key, told, read)

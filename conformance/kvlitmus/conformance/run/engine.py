@@ -35,7 +35,8 @@ from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import harmless, type_name
 from kvlitmus.conformance.tape import recorder
 from kvlitmus.conformance.tape.calls import LOOKS
-from kvlitmus.conformance.tape.forms import Json, Line
+from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.tape.written import Line
 from kvlitmus.conformance.vectors import needs_of
 
 Program = Callable[[Checker], None]

@@ -22,8 +22,8 @@ from kvlitmus.conformance.run.results import Finding, Item, item_as_json, to_jso
 from kvlitmus.conformance.run.targets import EXEC
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
-from kvlitmus.conformance.tape.forms import Line
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded, headed
+from kvlitmus.conformance.tape.written import Line
 
 MAX_BYTES = 16 << 20
 SUFFIX = ".jsonl"

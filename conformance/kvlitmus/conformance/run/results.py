@@ -16,7 +16,7 @@ from typing import Any
 from kvlitmus.conformance.generate.schedule import GENERATION, HIGHEST, MAX_OPS, NEEDS, Op
 from kvlitmus.conformance.generate.shrink import SAFETY, TRIALS
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.tape.forms import Line
+from kvlitmus.conformance.tape.written import Line
 
 REPORT_FORMAT = 3
 """The version of the report's form; it rises when a reader would have to change."""

@@ -5,6 +5,7 @@ judges; what is on a tape is judged by :mod:`kvlitmus.conformance.history`.
 
 * :mod:`~kvlitmus.conformance.tape.forms` turns the values of one type into plain JSON and back, by the annotations of
   the ports (:mod:`~kvlitmus.conformance.tape.compiled`: many of them at once);
+* :mod:`~kvlitmus.conformance.tape.written` says what stands around values;
 * :mod:`~kvlitmus.conformance.tape.calls` has these forms for the arguments and the answer of every call;
 * :mod:`~kvlitmus.conformance.tape.operands` names what a call gave, where a later call takes it;
 * :mod:`~kvlitmus.conformance.tape.changes` writes what is looked at as changes;

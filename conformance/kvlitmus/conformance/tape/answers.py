@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
-from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, READS, TURNS, Lent
+from kvlitmus.conformance.tape.calls import CALLS, DOES, DOING, LENT, LOOKS, READS, TURNS, Lent
 from kvlitmus.conformance.tape.forms import Form, Json, form_of
 from kvlitmus.conformance.tape.lines import Step
 from kvlitmus.conformance.tape.operands import Operands
-from kvlitmus.conformance.tape.recorder import DOING, WATCHED
+from kvlitmus.conformance.tape.recorder import WATCHED
+from kvlitmus.conformance.tape.written import raised_in
 from kvlitmus.spec.interface.ranks import GroupLost
 
 PATIENCE = 20.0
@@ -93,16 +95,32 @@ class Read:
 
 
 class Answers:
-    """What was recorded, given again: the forms of answers, and what else the cache did in a call.
+    """What was recorded of these methods, given again: the answers, and what else the cache did in a call.
 
     ``operands``: what the steps so far gave.
     """
 
-    def __init__(self) -> None:
-        self.operands = Operands()
+    def __init__(self, methods: Iterable[str], operands: Operands) -> None:
+        self.operands = operands
+        self._looked: Counter[str] = Counter()
+        for name in methods:
+            setattr(self, name, partial(self._look if name in LOOKS else self._answer, name))
         self._lists: deque[tuple[int, list[list[Any]]]] = deque(maxlen=WATCHED)
         self._lent: dict[str, Any] = {}
         self._read: Read | None = None
+
+    def _look(self, method: str, *args: Any) -> Any:
+        """What a look showed."""
+        raise NotImplementedError
+
+    def _answer(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """What a call answered, or raised."""
+        raise NotImplementedError
+
+    def _due(self, key: str, many: int) -> int:
+        """Which of its answers a look shows now: one after the other, and the last one again."""
+        self._looked[key] += 1
+        return min(self._looked[key], many) - 1
 
     def played(self, step: Step, args: Sequence[Any]) -> Any:
         """The call of a step is made: all that the cache did, and its answer; raises what it raised."""
@@ -140,8 +158,8 @@ class Answers:
 
     def _told(self, form: Form, told: Json) -> Any:
         """A value, or an exception that is to be raised."""
-        if type(told) is dict and told.keys() == {"raised"}:
-            return exception_at(str(told["raised"]))
+        if (text := raised_in(told)) is not None:
+            return exception_at(text)
         return form.read(told, self.operands)
 
     def _turns(self, told: Mapping[str, Json]) -> Generator[Any, Any, Any]:

@@ -188,7 +188,13 @@ CALLS: Mapping[str, Call] = {
 } | calls_of(Beside)
 """Every call, by its method."""
 
-DOES: Mapping[str, Call] = calls_of(tiers.PageStore, plans.HostPool)
+DOING: Mapping[str, Mapping[str, Call]] = {
+    "attach": calls_of(tiers.PageStore),
+    "plan_prefetch": calls_of(plans.HostPool),
+}
+"""What a cache may do with what each call lends it."""
+
+DOES: Mapping[str, Call] = {name: call for calls in DOING.values() for name, call in calls.items()}
 """What a cache may do with what it is lent."""
 
 READS = CALLS["store_get"]

@@ -28,7 +28,7 @@ LIST_EDIT = 4
 Step = str | int
 
 
-def text(value: Json) -> str:
+def exact(value: Json) -> str:
     """The one text of a value: two values are the same if their texts are."""
     return json.dumps(value, separators=(",", ":"))
 
@@ -37,14 +37,14 @@ def change(old: Json, new: Json) -> Json:
     """How a look is written that showed ``old`` before and shows ``new`` now: whichever is shorter."""
     if type(old) is not type(new) or type(new) not in (list, dict):
         return new
-    whole = text(new)
-    found = text(old)
+    whole = exact(new)
+    found = exact(old)
     if whole == found:
         return {MARK: []} if len(whole) > len('{"~":[]}') else new
     edits: list[Json] = []
     differ(old, new, [], edits)
     changed: Json = {MARK: edits}
-    return changed if len(text(changed)) < len(whole) else new
+    return changed if len(exact(changed)) < len(whole) else new
 
 
 def differ(old: Json, new: Json, path: list[Step], edits: list[Json]) -> None:
@@ -87,7 +87,7 @@ def same(one: Json, other: Json) -> bool:
     """Whether two values are the same; 1, 1.0 and true are not."""
     if type(one) is not type(other) or one != other:
         return False
-    return type(one) not in (list, dict) or text(one) == text(other)
+    return type(one) not in (list, dict) or exact(one) == exact(other)
 
 
 def changed(old: Json, told: Json) -> Json:

@@ -42,8 +42,7 @@ from kvlitmus.spec.interface import components, plans, ranks, sparse, stores, ti
 from kvlitmus.spec.words.units import Key
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-Line: TypeAlias = dict[str, Json]
-"""A value as it stands in a file; and an object: a header or a step as it is written, or a message on a pipe."""
+"""A value as it stands in a file."""
 
 RECORDS: Mapping[str, type[tuple[object, ...]]] = {
     form.__name__: form

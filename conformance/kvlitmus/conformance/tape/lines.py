@@ -24,7 +24,8 @@ from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.run.results import Item, config_from_json, item_from_json, profile_from_json
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless, shown
-from kvlitmus.conformance.tape.forms import Json, Line
+from kvlitmus.conformance.tape.forms import Json
+from kvlitmus.conformance.tape.written import Line
 
 KIND = "kvlitmus tape"
 FORMAT = 1

@@ -87,13 +87,7 @@ class Operands:
         named = Named(self.name_of(value) or self.here(where))
         self._kept.append(value)
         self._names[identity(value)] = self.here(where)
-        if where is None:
-            return named
-        if isinstance(where, str):
-            return cast("Hit", answer)._replace(handle=named)
-        parts = list(cast("tuple[object, ...]", answer))
-        parts[where] = named
-        return tuple(parts)
+        return placed(answer, where, named)
 
     def here(self, where: str | int | None) -> dict[str, Json]:
         """The name of what this step gives."""
@@ -136,6 +130,17 @@ def identity(value: object) -> object:
             return id(value)
         return value
     return id(value)
+
+
+def placed(answer: object, where: str | int | None, thing: object) -> object:
+    """An answer that has something there, with another thing in its place."""
+    if where is None:
+        return thing
+    if isinstance(where, str):
+        return cast("Hit", answer)._replace(handle=thing)
+    parts = list(cast("tuple[object, ...]", answer))
+    parts[where] = thing
+    return tuple(parts)
 
 
 def at(answer: object, where: str | int | None, *, written: bool = False) -> object:

@@ -6,7 +6,6 @@ guessed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -15,10 +14,11 @@ from typing import Any, NamedTuple, cast
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.run.results import Item
 from kvlitmus.conformance.tape.answers import Answers, NotRecorded, raised, same
-from kvlitmus.conformance.tape.calls import CALLS, LOOKS, TOLD_ONCE, look_key
+from kvlitmus.conformance.tape.calls import CALLS, TOLD_ONCE, look_key
 from kvlitmus.conformance.tape.changes import Looks, Unchanged
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded
+from kvlitmus.conformance.tape.operands import Operands
 
 
 class Play:
@@ -60,13 +60,10 @@ class Played(Answers):
     """
 
     def __init__(self, methods: Sequence[str], plays: Sequence[Play]) -> None:
-        super().__init__()
+        super().__init__(methods, Operands())
         self._plays = plays
         self._first = plays[0]
-        self._seen: Counter[str] = Counter()
         self._shown = Unchanged[Any]()
-        for name in methods:
-            setattr(self, name, partial(self._look if name in LOOKS else self._answer, name))
 
     @property
     def at(self) -> int:
@@ -77,27 +74,26 @@ class Played(Answers):
         """The line of the file on which a step stands."""
         return (self._plays or [self._first])[0].line(number)
 
-    def _look(self, name: str, *args: Any) -> Any:
-        key = look_key(name, CALLS[name].arguments(args, {}, self.operands)[0])
+    def _look(self, method: str, *args: Any) -> Any:
+        key = look_key(method, CALLS[method].arguments(args, {}, self.operands)[0])
         for play in self._plays:
             if (answers := play.looks.get(key)) is not None:
-                at, self._seen[key] = self._seen[key], self._seen[key] + 1
-                if at >= len(answers) and name in TOLD_ONCE:
+                told = answers[self._due(key, len(answers))]
+                if method in TOLD_ONCE and self._looked[key] > len(answers):
                     break
-                told = answers[min(at, len(answers) - 1)]
-                return raised(self._shown.of(key, told, lambda told: self._told(CALLS[name].answer, told)))
-        raise NotRecorded(f"after step {self.at} of the recorded play nobody looked at this: {name}")
+                return raised(self._shown.of(key, told, lambda told: self._told(CALLS[method].answer, told)))
+        raise NotRecorded(f"after step {self.at} of the recorded play nobody looked at this: {method}")
 
-    def _answer(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _answer(self, method: str, *args: Any, **kwargs: Any) -> Any:
         self.operands.step = number = self.operands.step + 1
-        self._seen.clear()
+        self._looked.clear()
         alike = [
             play
             for play in self._plays
-            if (step := play.step(number)) is not None and step.call == name and self._takes(step, args, kwargs)
+            if (step := play.step(number)) is not None and step.call == method and self._takes(step, args, kwargs)
         ]
         if not alike:
-            raise NotRecorded(f"step {number} of the recorded play is not this call: {name}")
+            raise NotRecorded(f"step {number} of the recorded play is not this call: {method}")
         self._plays = alike
         for play in self._plays:
             play.go_on(number)

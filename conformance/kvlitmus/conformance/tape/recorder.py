@@ -22,20 +22,27 @@ from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run.results import Item, config_from_json, item_as_json, to_json
 from kvlitmus.conformance.support.text import raised_text
-from kvlitmus.conformance.tape.calls import CALLS, DOES, FILLED, LENT, LOOKS, OTHER, READS, TOLD_ONCE, TURNS, look_key
+from kvlitmus.conformance.tape.calls import (
+    CALLS,
+    DOES,
+    DOING,
+    FILLED,
+    LENT,
+    LOOKS,
+    OTHER,
+    READS,
+    TOLD_ONCE,
+    TURNS,
+    look_key,
+)
 from kvlitmus.conformance.tape.changes import Looks
-from kvlitmus.conformance.tape.forms import Json, Line, form_of
+from kvlitmus.conformance.tape.forms import Json, form_of
 from kvlitmus.conformance.tape.lines import TapeReader, TapeWriter, encoded, headed
 from kvlitmus.conformance.tape.operands import Operands
+from kvlitmus.conformance.tape.written import Line
 
 METHODS = tuple(dict.fromkeys([*(name for names in PORTS.values() for name in names), "scribble", "shares_free_list"]))
 """What is recorded of an adapter, where it has it."""
-
-DOING: Mapping[str, tuple[str, ...]] = {
-    "attach": ("exists", "get", "put"),
-    "plan_prefetch": ("available", "alloc", "free", "evict", "protect", "release"),
-}
-"""What the cache may do with what a call lends it."""
 
 WATCHED = 64
 """So many returned lists are looked at after each call: has the cache written into them since?"""

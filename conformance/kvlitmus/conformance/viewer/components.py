@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from kvlitmus.conformance.tape.changes import exact
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.plain import (
     fields,
@@ -13,7 +14,6 @@ from kvlitmus.conformance.viewer.plain import (
     numbers,
     pairs,
     part,
-    raw,
     short,
     span,
     told,
@@ -157,7 +157,7 @@ class Components(Follows):
         for tier, _, entries in tiers:
             for one in items(entries):
                 component, namespace, units, place = (part(one, at) for at in range(4))
-                prefix = (short(namespace, 60) if namespace is not None else None, raw(units))
+                prefix = (short(namespace, 60) if namespace is not None else None, exact(units))
                 units_of[prefix] = units
                 name = short(component, 40)
                 if name not in known:
@@ -199,12 +199,12 @@ class Components(Follows):
             self.requests[name_of(call, part(call.answer, 0))] = call.number, by_component(part(call.answer, 2))
 
     def _grow(self, call: Call) -> None:
-        name = raw(operand(call.given.get("receipt")))
+        name = exact(operand(call.given.get("receipt")))
         if name in self.requests:
             self.requests[name] = self.requests[name][0], by_component(part(call.answer, 1))
 
     def _finish(self, call: Call) -> None:
-        self.requests.pop(raw(operand(call.given.get("receipt"))), None)
+        self.requests.pop(exact(operand(call.given.get("receipt"))), None)
 
     def _back_up(self, call: Call) -> None:
         self._work(call, "backup", HOST, part(call.answer, 1))
@@ -227,16 +227,18 @@ class Components(Follows):
         for one in items(begun):
             copy = fields(one).get("copy")
             if copy is not None:
-                self.works.setdefault(raw(operand(copy)), ("backup", HOST, 0, by_component(fields(one).get("places"))))
+                self.works.setdefault(
+                    exact(operand(copy)), ("backup", HOST, 0, by_component(fields(one).get("places")))
+                )
 
     def _copied(self, call: Call) -> None:
-        self.works.pop(raw(operand(call.given.get("copy"))), None)
+        self.works.pop(exact(operand(call.given.get("copy"))), None)
 
     def _written(self, call: Call) -> None:
-        self.works.pop(raw(operand(call.given.get("write"))), None)
+        self.works.pop(exact(operand(call.given.get("write"))), None)
 
     def _given_back(self, call: Call, given: Json) -> None:
-        name = raw(operand(call.given.get("fetch")))
+        name = exact(operand(call.given.get("fetch")))
         if name in self.works:
             kind, tier, step, places = self.works[name]
             back = by_component(given)
@@ -275,7 +277,7 @@ def operand(value: Json) -> Json:
 def name_of(call: Call, given: Json) -> str:
     """By what later calls name what this one gave."""
     plain = isinstance(given, str | int | float)
-    return raw(
+    return exact(
         given if plain else {"@": call.number} if not isinstance(given, dict) or "@" not in given else operand(given)
     )
 
@@ -299,4 +301,4 @@ def cells_of(where: Mapping[str, list[str]], components: list[str]) -> list[str]
 
 def sort_key(units: Json) -> list[str]:
     """An order in which prefixes come before what they begin."""
-    return [f"{one:020}" if isinstance(one, int) else raw(one) for one in items(units)]
+    return [f"{one:020}" if isinstance(one, int) else exact(one) for one in items(units)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Iterator
 
 from kvlitmus.conformance.support.brief import runs
@@ -143,8 +142,3 @@ def text_of(call: str, args: Json, kwargs: Json) -> str:
     """A call, where the tape doesn't say how findings print it."""
     named = [f"{name}={_told(one, 0)}" for name, one in fields(kwargs).items()]
     return short(f"{call}({', '.join([*(_told(one, 0) for one in items(args)), *named])})")
-
-
-def raw(value: Json) -> str:
-    """One text for each value, to compare by."""
-    return json.dumps(value, separators=(",", ":"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from kvlitmus.conformance.tape.changes import exact
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.holders import holders_of, pages
 from kvlitmus.conformance.viewer.plain import (
@@ -13,7 +14,6 @@ from kvlitmus.conformance.viewer.plain import (
     number,
     numbers,
     part,
-    raw,
     short,
     span,
     told,
@@ -194,4 +194,4 @@ def job_of(job: dict[str, Json]) -> Job:
     about = f"{told(job.get('key'))} from unit {told(job.get('start'))}"
     done, rid = number(job.get("done")), number(job.get("rid"), -1)
     about += f", {done} done" * bool(done) + f", request {rid}" * (rid >= 0)
-    return raw(job.get("id")), short(job.get("kind"), 20), state, about
+    return exact(job.get("id")), short(job.get("kind"), 20), state, about

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kvlitmus.conformance.tape.calls import look_of
+from kvlitmus.conformance.tape.changes import exact
 from kvlitmus.conformance.tape.forms import FormError, Json
-from kvlitmus.conformance.viewer.plain import fields, items, number, part, raw, short, told
+from kvlitmus.conformance.viewer.plain import fields, items, number, part, short, told
 from kvlitmus.conformance.viewer.scenes import Call, Drawn, Job, Looks, Numbered, Pool, Row, table
 
 WHERE = (("device", "device"), ("host", "host"), ("writing", "to host"), ("loading", "to device"), ("window", "window"))
@@ -50,7 +51,7 @@ class Ranks:
             places.append((states.get(rank, {}).get("cached"), "state"))
             for prefixes, word in places:
                 for prefix in items(prefixes):
-                    key = raw(prefix)
+                    key = exact(prefix)
                     shown[key] = prefix
                     has.setdefault(key, {}).setdefault(rank, []).append(word)
         rows = []

@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol, TypedDict
 
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.tape.calls import CALLS
-from kvlitmus.conformance.tape.changes import SEVERAL, changed
+from kvlitmus.conformance.tape.changes import SEVERAL, changed, exact
 from kvlitmus.conformance.tape.forms import FormError, Json
-from kvlitmus.conformance.viewer.plain import answered, fields, items, raw, short, text_of, told
+from kvlitmus.conformance.viewer.plain import answered, fields, items, short, text_of, told
 
 KINDS: Mapping[str, str] = {
     "free": "free",
@@ -286,7 +286,7 @@ class Numbered:
 
     def __call__(self, *what: Json) -> str:
         """The number of a thing, as a text."""
-        return str(self._numbers.setdefault(raw(list(what)), len(self._numbers)))
+        return str(self._numbers.setdefault(exact(list(what)), len(self._numbers)))
 
 
 MOST_SQUARES = 2_048

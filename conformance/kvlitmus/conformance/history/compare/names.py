@@ -14,6 +14,7 @@ from typing import TypeAlias, cast
 from kvlitmus.conformance.tape.calls import CALLS, FILLED, LENT, OTHER
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.operands import GIVES
+from kvlitmus.conformance.tape.written import raised_in
 
 Plain: TypeAlias = object
 """What is compared: JSON, with names in it, and mappings by prefix."""
@@ -337,7 +338,7 @@ class Names:
 
     def look(self, method: str, told: Json) -> Plain:
         """What was seen."""
-        if type(told) is dict and told.keys() == {"raised"}:
+        if raised_in(told) is not None:
             return "raised"
         if method in VIEWS:
             return self.view(told)

@@ -15,6 +15,7 @@ from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE,
 from kvlitmus.conformance.tape.changes import Unchanged, changed
 from kvlitmus.conformance.tape.forms import Form, FormError, Json
 from kvlitmus.conformance.tape.operands import Operands
+from kvlitmus.conformance.tape.written import raised_in
 from kvlitmus.spec.interface.ranks import GroupLost
 
 Message = dict[str, Json]
@@ -137,8 +138,8 @@ class RemoteCache(ToldOfRequests):
             if rides and name not in others:
                 others.append(name)
         self._looked = True
-        if type(seen) is dict and seen.keys() == {"raised"}:
-            return self._told(name, seen)
+        if (raised := raised_in(seen)) is not None:
+            raise exception_at(raised)
         if name not in RIDING:
             return self._told(name, {"answer": seen})
         return self._shown.of(key, seen, lambda seen: self._told(name, {"answer": seen}))
