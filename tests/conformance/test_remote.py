@@ -129,7 +129,7 @@ def test_what_a_process_does_in_a_call_is_a_verdict(
 
 @pytest.mark.parametrize("kind", ["exits", "twice"])
 def test_what_goes_wrong_at_the_first_look_is_a_verdict_of_every_cache(kind: str) -> None:
-    """The next cache has a process of its own."""
+    """The next cache has a process of its own; it is looked at while it is made, and then by itself."""
     target = load_target(resolve_target(program("rude.py", f"look-{kind}")))
     for _ in range(2):
         result = run_item(target, ITEM, OPTIONS)
@@ -255,6 +255,30 @@ def test_a_cache_that_can_not_be_made_is_no_finding() -> None:
     assert judged("make-dies").error == "making the cache ended the process with exit status 4"
     assert "was answered by neither" in judged("make-odd").error
     assert judged("declines").unsupported == "no\\x1b[31m thanks"
+
+
+def test_looks_at_a_fresh_cache_come_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is known which: those that the first of such a configuration was asked for."""
+    target, asked, ask = load_target(resolve_target(program("rude.py", "fine"))), list[Mapping[str, Any]](), Line.ask
+
+    def heard(line: Line, message: Mapping[str, Any]) -> dict[str, Any]:
+        asked.append(message)
+        return ask(line, message)
+
+    monkeypatch.setattr(Line, "ask", heard)
+    for _ in range(2):
+        made: Any = target.make(PAGE4)
+        assert [made.available(), made.available()] == [128, 128]
+        del made
+    assert [one.get("looks") for one in asked if "make" in one] == [None, ["available"]]
+    assert [one["call"] for one in asked if "call" in one] == ["available"] * 3  # who looks again wants to see it anew
+
+
+def test_what_a_process_fails_at_when_a_cache_is_looked_at_and_made_is_told_apart() -> None:
+    """Not by the look: it fails at what it is to make, and the next one, which has made nothing yet, at nothing."""
+    target = load_target(resolve_target(program("rude.py", "makes-two")))
+    told = [run_item(target, ITEM, OPTIONS) for _ in range(2)]
+    assert [one.error for one in told] == ["", "making the cache ended the process with exit status 4"]
 
 
 def test_one_process_makes_one_cache_after_the_other() -> None:

@@ -102,8 +102,9 @@ class Server:
         while True:
             message = self.hear()
             answer = self.answer(message)
-            riding = message.get("looks")
-            self.say(answer, ",".join(map(self.look, riding)) if riding else "")
+            riding = message.get("looks", ())
+            looks = riding and ("call" in message or "made" in answer)  # of what could not be made nothing is seen
+            self.say(answer, ",".join(map(self.look, riding)) if looks else "")
 
     def answer(self, message: dict[str, Any]) -> dict[str, object]:
         """The answer to a message, without its looks."""

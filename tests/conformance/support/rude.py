@@ -13,6 +13,9 @@ from collections.abc import Callable
 CALLS = 12
 """So many calls are answered as they should be before the process shows how it is."""
 
+MADE = 2
+"""So many caches are made by one that makes no more."""
+
 
 def say(message: object) -> None:
     os.write(1, json.dumps(message).encode() + b"\n")
@@ -111,7 +114,7 @@ class Pool:
 
 def main(kind: str) -> None:
     """Serve a pool, and then do as this kind does."""
-    pool, calls = Pool({"page_size": 1, "pages": 1}), 0
+    pool, calls, made = Pool({"page_size": 1, "pages": 1}), 0, 0
     for line in sys.stdin:
         message = json.loads(line)
         if "hello" in message:
@@ -123,8 +126,17 @@ def main(kind: str) -> None:
             if kind == "make-odd":
                 say({"maid": True})
                 continue
-            pool, calls = Pool(message["make"]), 0
-            say({"made": True} if kind != "declines" else {"unsupported": "no\x1b[31m thanks"})
+            pool, calls, made = Pool(message["make"]), 0, made + 1
+            if kind == "makes-two" and made > MADE:
+                os._exit(4)
+            if kind == "declines":
+                say({"unsupported": "no\x1b[31m thanks"})
+            elif "looks" not in message:
+                say({"made": True})
+            elif kind.startswith("look-"):
+                INSTEAD[kind.removeprefix("look-")]()
+            else:
+                say({"made": True, "looks": {name: pool.call(name, []) for name in message["looks"]}})
         else:
             calls += 1
             if message["call"] == "available" and kind.startswith("look-"):

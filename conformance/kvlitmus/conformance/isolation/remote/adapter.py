@@ -22,6 +22,9 @@ Message = dict[str, Json]
 
 Calls = tuple[str, ...]
 
+FRESH: Calls = ()
+"""No calls: a fresh cache."""
+
 PARTS = 7
 """So many calls before one are remembered."""
 
@@ -55,7 +58,7 @@ class RemoteCache(ToldOfRequests):
         self._shown = Unchanged[object]()
         self._asked = asked
         self._alone = alone
-        self._since: Calls = ()
+        self._since = FRESH
         self._looked = False
 
     def _call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
@@ -97,11 +100,15 @@ class RemoteCache(ToldOfRequests):
             if "ask" not in answer:
                 break
             answer = self._line.ask(self._asked_back(answer))
+        self.see(answer)
+        return answer
+
+    def see(self, answer: Message) -> None:
+        """Keep the looks that came with an answer; what nobody has looked at since the one before is out of date."""
         looks = answer.get("looks") or {}
         if not isinstance(looks, dict):
             raise self._odd("with looks that are no object", looks)
         self._seen = {key: self._changed(key, told) for key, told in looks.items()}
-        return answer
 
     def _asked_back(self, asked: Message) -> Message:
         """What something of the suite's answers to the cache."""
@@ -128,7 +135,7 @@ class RemoteCache(ToldOfRequests):
             seen = self._seen.pop(key)  # who looks again wants to see whether looking has changed anything
         else:
             message: Message = {"call": name, "args": told}
-            others = self._asked.setdefault((), [])
+            others = self._asked.setdefault(FRESH, [])
             if rides and (riding := [one for one in self._riding(others) if one != name]):
                 message["looks"] = cast("Json", riding)  # whoever looks at one thing looks at all
             answer = self._exchange(message)

@@ -10,9 +10,10 @@ import gc
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-from kvlitmus.conformance.isolation.remote.adapter import Calls, RemoteCache, adapter_class
+from kvlitmus.conformance.isolation.remote.adapter import FRESH, Calls, RemoteCache, adapter_class
 from kvlitmus.conformance.isolation.remote.apart import APART
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
@@ -78,13 +79,36 @@ class RemoteTarget:
         """A fresh cache; raises :class:`Unsupported`, and :class:`RemoteFault` where the process fails at it."""
         if self._alive and not self._idle:
             gc.collect(1 if len(self._alive) < MANY else 2)  # costs less than to start a process
+        looks = [one for one in self._asked[config].get(FRESH, ()) if one not in self._alone]
+        try:
+            return self._make(config, looks)
+        except RemoteFault:
+            if not looks or not self._looking_fails(config, looks):
+                raise
+        return self._make(config, [])  # whoever looks at it sees what fails
+
+    def _looking_fails(self, config: Config, looks: Sequence[str]) -> bool:
+        """Whether a process fails at one of these looks; raises :class:`RemoteFault` if it fails without them."""
+        made = self._make(config, [])
+        try:
+            for look in looks:
+                with suppress(Exception):
+                    getattr(made, look)()
+        except RemoteFault:
+            return True
+        return False
+
+    def _make(self, config: Config, looks: list[str]) -> RemoteCache:
+        """A fresh cache, and these looks at it."""
         self._idle[:] = [line for line in self._idle if line.open]  # the process of another cache may have ended
         line = self._idle.pop() if self._idle else self._started()[0]
-        answer = line.ask({"make": to_json(config)})
+        message = {"make": to_json(config)}
+        answer = line.ask({**message, "looks": cast("Json", looks)} if looks else message)
         if "made" in answer:
             ports = self._ports(answer["ports"]) if "ports" in answer else self.ports
             kind = adapter_class(frozenset(name for port in ports for name in METHODS[port]))
             made = kind(line, self._asked[config], self._alone)
+            made.see(answer)
             self._alive.add(made)
             weakref.finalize(made, self._idle.append, line).atexit = False
             return made

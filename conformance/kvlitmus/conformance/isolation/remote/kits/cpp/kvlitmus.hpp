@@ -69,6 +69,17 @@ inline std::pair<std::string, Json> outcome(const Cache& cache, const std::strin
     }
 }
 
+// What these looks show after a call, or of a fresh cache.
+inline Json::Object looks(const Cache& cache, const Json& names) {
+    Json::Object found;
+    if (!names.null())
+        for (const Json& look : names.array()) {
+            auto seen = outcome(cache, look.text(), Json::Array{}, {});
+            found.emplace_back(look.text(), seen.first == "answer" ? seen.second : Json(Json::Object{seen}));
+        }
+    return found;
+}
+
 // Serves until the suite hangs up.  `hello`: ports, profile, version and so on; `make`: a fresh cache of a configuration.
 inline void serve(const Json::Object& hello, const std::function<Cache(const Json& config)>& make) {
     line() = dup(1);
@@ -86,19 +97,13 @@ inline void serve(const Json::Object& hello, const std::function<Cache(const Jso
         } else if (!message["make"].null()) {
             try {
                 cache = make(message["make"]);
-                say({{"made", true}});
+                say({{"made", true}, {"looks", looks(cache, message["looks"])}});
             } catch (const Unsupported& why) {
                 say({{"unsupported", why.what()}});
             }
         } else {
-            Json::Object looks;
             auto came = outcome(cache, message["call"].text(), message["args"], message["kwargs"]);
-            if (!message["looks"].null())
-                for (const Json& look : message["looks"].array()) {
-                    auto seen = outcome(cache, look.text(), Json::Array{}, {});
-                    looks.emplace_back(look.text(), seen.first == "answer" ? seen.second : Json(Json::Object{seen}));
-                }
-            say({came, {"looks", looks}});
+            say({came, {"looks", looks(cache, message["looks"])}});
         }
     }
 }

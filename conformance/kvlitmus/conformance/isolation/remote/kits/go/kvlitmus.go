@@ -105,6 +105,18 @@ func outcome(cache Cache, name string, args []json.RawMessage, kwargs map[string
 	return "answer", answer
 }
 
+func looks(cache Cache, names []string) map[string]any {
+	found := map[string]any{}
+	for _, name := range names {
+		how, seen := outcome(cache, name, nil, nil)
+		if how != "answer" {
+			seen = map[string]any{how: seen}
+		}
+		found[name] = seen
+	}
+	return found
+}
+
 // Serve goes on until the suite hangs up.  hello: ports, profile, version and so on; make: a fresh cache of a
 // configuration, or why there is none.
 func Serve(hello any, make_ func(config Config) (Cache, error)) {
@@ -127,18 +139,10 @@ func Serve(hello any, make_ func(config Config) (Cache, error)) {
 				continue
 			}
 			cache = made
-			say(map[string]any{"made": true})
+			say(map[string]any{"made": true, "looks": looks(cache, heard.Looks)})
 		default:
 			how, answer := outcome(cache, heard.Call, heard.Args, heard.Kwargs)
-			looks := map[string]any{}
-			for _, look := range heard.Looks {
-				if how, seen := outcome(cache, look, nil, nil); how == "answer" {
-					looks[look] = seen
-				} else {
-					looks[look] = map[string]any{how: seen}
-				}
-			}
-			say(map[string]any{how: answer, "looks": looks})
+			say(map[string]any{how: answer, "looks": looks(cache, heard.Looks)})
 		}
 	}
 }

@@ -51,6 +51,15 @@ fn outcome(cache: &mut dyn Cache, name: &str, args: &Json, kwargs: &Json) -> (St
     }
 }
 
+/// What these looks show after a call, or of a fresh cache.
+fn looks(cache: &mut dyn Cache, names: &Json) -> Json {
+    let seen = names.array().iter().filter_map(Json::text).map(|look| {
+        let seen = outcome(cache, look, &Array(vec![]), &Null);
+        (look.to_string(), if seen.0 == "answer" { seen.1 } else { Object(vec![seen]) })
+    });
+    Object(seen.collect())
+}
+
 /// Serves until the suite hangs up.  `hello`: ports, profile, version and so on; `make`: a fresh cache of a
 /// configuration, or why there is none.
 pub fn serve(hello: Json, make: impl Fn(&Json) -> Result<Box<dyn Cache>, String>) {
@@ -67,20 +76,16 @@ pub fn serve(hello: Json, make: impl Fn(&Json) -> Result<Box<dyn Cache>, String>
             }
         } else if message["make"] != Null {
             match make(&message["make"]) {
-                Ok(made) => {
+                Ok(mut made) => {
+                    say(Json::object([("made", Flag(true)), ("looks", looks(made.as_mut(), &message["looks"]))]));
                     cache = Some(made);
-                    say(Json::object([("made", Flag(true))]));
                 }
                 Err(why) => say(Json::object([("unsupported", Text(why))])),
             }
         } else if let Some(cache) = &mut cache {
             let name = message["call"].text().unwrap_or_default();
             let came = outcome(cache.as_mut(), name, &message["args"], &message["kwargs"]);
-            let looks = message["looks"].array().iter().filter_map(Json::text).map(|look| {
-                let seen = outcome(cache.as_mut(), look, &Array(vec![]), &Null);
-                (look.to_string(), if seen.0 == "answer" { seen.1 } else { Object(vec![seen]) })
-            });
-            let looks = Object(looks.collect());
+            let looks = looks(cache.as_mut(), &message["looks"]);
             say(Object(vec![came, ("looks".to_string(), looks)]));
         }
     }

@@ -86,6 +86,16 @@ function outcome(cache: Cache, name: string, args: Json[], kwargs: Json): { answ
   }
 }
 
+/** What these looks show after a call, or of a fresh cache. */
+function looks(cache: Cache, names: string[] = []): { [name: string]: unknown } {
+  const found: { [name: string]: unknown } = {};
+  for (const look of names) {
+    const seen = outcome(cache, look, [], {});
+    found[look] = "answer" in seen ? seen.answer : seen;
+  }
+  return found;
+}
+
 /**
  * Serves until the suite hangs up.  `hello`: ports, profile, version and so on; `make`: a fresh cache of a
  * configuration.
@@ -101,19 +111,14 @@ export function serve(hello: Json, make: (config: Config) => Cache): void {
     } else if (message.make !== undefined) {
       try {
         cache = make(message.make);
-        say({ made: true });
+        say({ made: true, looks: looks(cache, message.looks) });
       } catch (error) {
         if (!(error instanceof Unsupported)) throw error;
         say({ unsupported: error.message });
       }
     } else {
       const came = outcome(cache, message.call, message.args, message.kwargs ?? {});
-      const looks: { [name: string]: unknown } = {};
-      for (const look of message.looks ?? []) {
-        const seen = outcome(cache, look, [], {});
-        looks[look] = "answer" in seen ? seen.answer : seen;
-      }
-      say({ ...came, looks });
+      say({ ...came, looks: looks(cache, message.looks) });
     }
   }
 }
