@@ -16,7 +16,7 @@ from kvlitmus.conformance.support.text import harmless, raised_text, shown, type
 from tests.conformance.support import hostile, liars
 
 PAGE4 = Config(page_size=4)
-OPTIONS = Options(reruns=0, shrink_trials=40, shrink_seconds=2.0)
+OPTIONS = Options(reruns=0, shrink_trials=40, shrink_seconds=60.0)
 
 
 @pytest.fixture(autouse=True)
