@@ -60,6 +60,7 @@ def ended(call: Callable[[], object], at: int, error: type[BaseException]) -> in
         file = frame.f_code.co_filename
         if frame.f_code not in OWN and (not file.startswith(HERE) or file == TESTING):
             return None
+        frame.f_trace = step  # first: Python 3.13 tells of no bytecode of a frame that nobody traces yet
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return step
 
