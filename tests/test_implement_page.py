@@ -95,7 +95,8 @@ def test_rendered_parts_are_renewed_and_the_rest_is_left_alone() -> None:
         implement_page.filled("<!-- nowhere -->\n<!-- end -->\n")
 
 
-@pytest.mark.parametrize("steps", [250, pytest.param(4_000, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("steps", [250, 4_000])
 def test_the_cache_that_was_written_from_the_page_passes(steps: int, tmp_path: Path) -> None:
     words = ["examples.flat_cache:target", "--report", "report.json", "--steps", str(steps)]
     command = [sys.executable, "-m", "kvlitmus", "run", *words]

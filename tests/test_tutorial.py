@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.pages import DOCS, blocks, follow
 
 TEXT = (DOCS / "tutorial.md").read_text(encoding="utf-8")
 MAX_ADAPTER_LINES = 60
 
 
+@pytest.mark.nightly
 def test_the_tutorial_can_be_followed(tmp_path: Path) -> None:
     done = [command.split()[1] for command in follow(TEXT, tmp_path)]
     assert done == ["smoke", "run", "replay", "run"]

@@ -76,6 +76,7 @@ def workers(process: subprocess.Popen[Any], many: int = 1) -> list[int]:
 # -- signals ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", SIGNALS)
 def test_whoever_ends_a_run_gets_its_report(number: signal.Signals) -> None:
     with begun("run", "--jobs", "2", "--report", "r.json", "--steps", "1000000", until="judging ") as process:

@@ -65,7 +65,7 @@ def play(checker: Checker, seed: int) -> Checker:
 @pytest.mark.parametrize(
     ("many", "inner", "seeds"),
     [
-        pytest.param(2, specimen, 1, id="2-specimen"),
+        pytest.param(2, specimen, 1, id="2-specimen", marks=pytest.mark.nightly),
         *(
             pytest.param(many, inner, 4, id=f"{many}-{name}-longer", marks=pytest.mark.nightly)
             for many in SIZES

@@ -328,9 +328,8 @@ def test_other():
 """
 
 
-@pytest.mark.parametrize(
-    "plugin", [pytest.param(PLUGIN, id="with plugin", marks=pytest.mark.nightly), pytest.param((), id="without")]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("plugin", [pytest.param(PLUGIN, id="with plugin"), pytest.param((), id="without")])
 def test_a_test_file_has_the_rules_too(plugin: tuple[str, ...], alone: Alone, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(target_of_mine=COUNTED, test_mine=IN_A_FILE)
     result = pytester.runpytest_subprocess(*plugin)
@@ -380,7 +379,8 @@ def test_a_limit_on_tests_is_none_on_judging(pytester: pytest.Pytester, monkeypa
 
 
 @pytest.mark.skipif(importlib.util.find_spec("xdist") is None, reason="pytest-xdist is not installed")
-@pytest.mark.parametrize("way", ["option", pytest.param("file", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("way", ["option", "file"])
 def test_workers_judge_once(way: str, alone: Alone, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytester.makepyfile(target_of_mine=COUNTED, test_mine=IN_A_FILE)
     folder = pytester.mkdir("temporary")

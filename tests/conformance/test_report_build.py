@@ -101,6 +101,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return Copy(tmp_path_factory.mktemp("here")).says()
 
 
+@pytest.mark.nightly
 def test_words_names_and_folders_change_nothing_but_the_pins_of_sentences(tmp_path: Path, here: Any) -> None:
     copy = Copy(tmp_path)
     # Words: of facts, of helpers, of litmus tests, in comments; and of two rules.
