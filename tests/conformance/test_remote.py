@@ -79,6 +79,20 @@ def _nothing_is_left() -> Iterator[None]:
     eventually(lambda: children() <= before)
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, Any]]:
+    """The messages that processes are sent."""
+    told: list[Mapping[str, Any]] = []
+    ask = Line.ask
+
+    def heard(line: Line, message: Mapping[str, Any]) -> dict[str, Any]:
+        told.append(message)
+        return ask(line, message)
+
+    monkeypatch.setattr(Line, "ask", heard)
+    return told
+
+
 # -- what goes wrong -----------------------------------------------------------------------------
 
 FAULTS = {
@@ -179,15 +193,9 @@ def test_a_call_that_hangs_is_one_as_in_process(tmp_path: Path, monkeypatch: pyt
     eventually(lambda: not strays(command), "it ends with the worker that asked it")
 
 
-def test_looks_that_are_made_alone_come_with_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_that_are_made_alone_come_with_no_answer(asked: list[Mapping[str, Any]]) -> None:
     """As when it is played again to find out which of the two has hung."""
-    target, asked, ask = load_target(resolve_target(program("rude.py", "fine"))), list[Mapping[str, Any]](), Line.ask
-
-    def heard(line: Line, message: Mapping[str, Any]) -> dict[str, Any]:
-        asked.append(message)
-        return ask(line, message)
-
-    monkeypatch.setattr(Line, "ask", heard)
+    target = load_target(resolve_target(program("rude.py", "fine")))
     riding = []
     for alone in (frozenset[str](), frozenset({"available"}), LOOKS):
         target.look_alone(alone)
@@ -257,15 +265,9 @@ def test_a_cache_that_can_not_be_made_is_no_finding() -> None:
     assert judged("declines").unsupported == "no\\x1b[31m thanks"
 
 
-def test_looks_at_a_fresh_cache_come_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_at_a_fresh_cache_come_with_it(asked: list[Mapping[str, Any]]) -> None:
     """Once it is known which: those that the first of such a configuration was asked for."""
-    target, asked, ask = load_target(resolve_target(program("rude.py", "fine"))), list[Mapping[str, Any]](), Line.ask
-
-    def heard(line: Line, message: Mapping[str, Any]) -> dict[str, Any]:
-        asked.append(message)
-        return ask(line, message)
-
-    monkeypatch.setattr(Line, "ask", heard)
+    target = load_target(resolve_target(program("rude.py", "fine")))
     for _ in range(2):
         made: Any = target.make(PAGE4)
         assert [made.available(), made.available()] == [128, 128]

@@ -74,8 +74,13 @@ def lacking_text(shards: Sequence[str]) -> str:
     """Which shards there are not, in words."""
     if len(shards) == 1:
         return f"shard {shards[0]} is missing, or was not played to its end"
+    return f"shards {some_of(shards)} are missing, or were not played to their end"
+
+
+def some_of(shards: Sequence[str]) -> str:
+    """The first of these shards, and how many more there are."""
     more = f" and {len(shards) - SHOWN} more" if len(shards) > SHOWN else ""
-    return f"shards {', '.join(shards[:SHOWN])}{more} are missing, or were not played to their end"
+    return harmless(", ".join(shards[:SHOWN])) + more
 
 
 def what_to_play(command: str, shard: str, target: str, out: str) -> str:
@@ -163,9 +168,7 @@ def outcome_of(
     begun.changed = any(about.get("changed") for about in said)
     broken = [str(about["broken_off"]) for about in said if about.get("broken_off")]
     if lacking := [*map(str, merged.unfinished), *merging.absent(folders)]:
-        more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
-        told = harmless(", ".join(lacking[:SHOWN]))
-        broken.append(f"not the whole campaign: missing, or not played to the end: {told}{more}")
+        broken.append(f"not the whole campaign: missing, or not played to the end: {some_of(lacking)}")
         named = merging.NAME.fullmatch(Path(lacking[0]).name)
         play = what_to_play("fuzz", f"{named[1]}/{named[2]}" if named else "I/N", begun.target, "DIR")
         print(f"kvlitmus: {broken[-1]}; {play}", file=sys.stderr)
