@@ -24,7 +24,7 @@ KNOWN = {
     "spec/kvlitmus/spec/law/rule.py SUCCESSORS": "a table without entries yet",
     "conformance/kvlitmus/conformance/generate/actions/registry.py ACTIONS": _REGISTER,
     "conformance/kvlitmus/conformance/litmus/registry.py LITMUS": _REGISTER,
-    "conformance/kvlitmus/conformance/checker/selection.py PLANS": "a memo: a plan depends on its key alone",
+    "conformance/kvlitmus/conformance/checker/judge.py PLANS": "a memo: a plan depends on its key alone",
     "spec/kvlitmus/spec/prefix/frame/judged_step.py KNOWN": "a memo: the causes depend on occasions and profile alone",
     "conformance/kvlitmus/conformance/support/ending.py Asked": "signals come to the process, whoever runs in it",
     "conformance/kvlitmus/conformance/adapters/stores/scratch.py _pipes": _PROCESS,

@@ -188,11 +188,12 @@ def noting(notes: Notes) -> type[Checker]:
                 super().judge(occasions, inputs, unknown)
             except Violation as found:
                 violation, broken = found, found.rules
-            tally = self.tally
-            known = (id(tally), self.not_judged)
+            judge = self.own_judge
+            tally = judge.tally
+            known = (id(tally), judge.not_judged)
             signature = signatures.get(known)
             if signature is None:
-                rules = sorted(set(tally.plan.rules) - self.muted - set(self.not_judged))
+                rules = sorted(set(tally.plan.rules) - self.muted - set(judge.not_judged))
                 signature = ("+".join(sorted(occasions)), tuple(rules))
                 signature = signatures[known] = SIGNATURES.setdefault(signature, signature)
                 alive.append(tally)

@@ -117,7 +117,7 @@ def test_words_names_and_folders_change_nothing_but_the_pins_of_sentences(tmp_pa
     for name in ("window_at_stake", "sparse_places_left", "pages_in_order", "follow_unseen", "MAX_RECEIPTS"):
         copy.change(rf"\b{name}\b", f"{name}_of_old")
     copy.change(r"\bdata\b", "raw", "schemes.py")
-    copy.change(r"\bwanted\b", "chosen", "selection.py")
+    copy.change(r"\bwanted\b", "chosen", "judge.py")
     # Folders: modules of two rooms, and a function that is in another module.
     copy.move("kvlitmus.spec.prefix", "windows", "known")
     copy.move("kvlitmus.conformance.checker", "rendezvous", "several")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.checker import selection
+from kvlitmus.conformance.checker import judge
 from kvlitmus.conformance.isolation.integrity import OPTIONS, PLANTED, Planted, planted_item
 from kvlitmus.conformance.run import engine
 from kvlitmus.mutants.registry import mutant_of
@@ -30,6 +30,6 @@ def test_a_plan_says_the_same_rule_by_rule_and_compiled(one: Planted, monkeypatc
         return made[self](*given)
 
     monkeypatch.setattr(plan.Plan, "followed", both)
-    monkeypatch.setattr(selection, "PLANS", {})
+    monkeypatch.setattr(judge, "PLANS", {})
     engine.run_item(mutant_of(one.module, one.mutant).target, planted_item(one), OPTIONS)
     assert made

@@ -37,7 +37,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.checker import selection
+from kvlitmus.conformance.checker import judge
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Item, Options
@@ -218,7 +218,7 @@ def put_transitions(left: Any) -> None:
 def forget() -> None:
     """Nothing is remembered that an unchanged function has said."""
     look.KNOWN.clear()
-    selection.PLANS.clear()
+    judge.PLANS.clear()
     for name, module in list(sys.modules.items()):
         if name.startswith((SPEC, JUDGE)):
             for value in list(vars(module).values()):

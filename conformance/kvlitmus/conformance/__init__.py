@@ -7,9 +7,9 @@ configuration and profile, requests composed of smaller parts (``compose``), and
 
 ``checker/``: around one call. ``guard`` makes the call, whose answer may be anything; ``checker`` looks before and
 after, and has the step judged by the spec, which holds the state, its facts and the rules; ``observation`` and
-``tier_observation`` turn snapshots into what the spec calls *seen*, ``selection`` says which rules apply, ``explain``
-words what was broken; ``calls/`` does what a lawful caller does, part by part.  ``harness_store`` is the storage that
-the suite brings, ``scripted_host`` the host memory of prefetch plans.
+``tier_observation`` turn snapshots into what the spec calls *seen*, ``judge`` evaluates the rules that apply,
+``explain`` words what was broken; ``calls/`` does what a lawful caller does, part by part.  ``harness_store`` is the
+storage that the suite brings, ``scripted_host`` the host memory of prefetch plans.
 
 ``litmus/``: short programs.  ``specimen/``: an ordinary mutable cache, the default target.  ``adapters/``: the
 reference, the optimized cache, page stores, SGLang.

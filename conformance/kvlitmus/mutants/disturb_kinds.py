@@ -100,7 +100,7 @@ class Behind(Checker):
         super().answered(call, answer, state)
         if self.trying:
             return
-        row = row_of(self.tally.occasions)
+        row = row_of(self.own_judge.tally.occasions)
         fresh, self.fresh = self.fresh, None
         if row is None or (self.copies and isinstance(answer, After) and (fresh is None or answer.begun)):
             return

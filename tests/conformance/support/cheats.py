@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from kvlitmus.conformance.checker import selection
+from kvlitmus.conformance.checker import judge
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Guard
 from kvlitmus.conformance.isolation.current_run import CurrentRun
@@ -99,7 +99,7 @@ def other_judge() -> None:
 
 
 def empty_plans() -> None:
-    plan_for = selection.plan_for
+    plan_for = judge.plan_for
 
     class Plans(dict[Any, Any]):
         def get(self, *_: Any) -> Any:
@@ -107,8 +107,8 @@ def empty_plans() -> None:
             plan.run = nothing
             return plan
 
-    selection.PLANS = Plans()
-    assert plan_for is selection.plan_for
+    judge.PLANS = Plans()
+    assert plan_for is judge.plan_for
 
 
 def report_without_findings() -> None:

@@ -142,7 +142,8 @@ class TellingChecker(Checker):
             broken = tuple(violation.rules)
             raise
         finally:
-            self.told.note((self.tally.plan.rules, broken, tuple(self.not_judged), tuple(self.tally.idle)))
+            judge = self.own_judge
+            self.told.note((judge.tally.plan.rules, broken, tuple(judge.not_judged), tuple(judge.tally.idle)))
 
 
 class WrongChecker(TellingChecker):
@@ -156,7 +157,7 @@ class WrongChecker(TellingChecker):
 
     def times(self) -> range:
         """How often the step that was just judged is judged once more."""
-        tried, occasions = self.wrong.tried, (self.tally.occasions, self.depth)
+        tried, occasions = self.wrong.tried, (self.own_judge.tally.occasions, self.depth)
         times = next((times for below, times in TIMES if tried[occasions] < below), 0)
         tried[occasions] += times
         return range(times)
@@ -191,19 +192,19 @@ class WrongChecker(TellingChecker):
         self.remember(place, answer, noted)
         if record is not None:
             self.wrong.note(("record",), record)
-        was = (self.state, self.before, self.tally, self.not_judged, self.distrusted, self.passed_over, self.parted)
+        was = (self.state, self.before, self.distrusted, self.passed_over, self.parted)
         self.kept = type(kept)()
         for _ in self.times():
             told, looks, stored = self.other(place, answer, noted, record)
             self.state, self.before = state, before
-            self.distrusted, self.passed_over, self.parted = was[4], dict(was[5]), list(was[6])
+            self.distrusted, self.passed_over, self.parted = was[2], dict(was[3]), list(was[4])
             self.shown = looks
             if store is not None and stored is not None:
                 self.store = Shown(store, stored)
             with suppress(Exception):  # broken rules, and what is no step at all
                 super().step(call, told)
             self.shown = None
-        self.state, self.before, self.tally, self.not_judged, self.distrusted, self.passed_over, self.parted = was
+        self.state, self.before, self.distrusted, self.passed_over, self.parted = was
         self.store, self.kept = store, kept
 
     def remember(self, place: Place, answer: Any, noted: Sequence[tuple[tuple[Any, ...], Any]]) -> None:
@@ -258,10 +259,10 @@ class WrongChecker(TellingChecker):
 
     def once_more(self, judged: Callable[..., None], *args: Any) -> None:
         """Judge a step of which nothing is kept."""
-        was = (self.tally, self.not_judged, self.distrusted, dict(self.passed_over))
+        was = (self.distrusted, dict(self.passed_over))
         with suppress(Exception):  # broken rules, and what is no step at all
             judged(*args)
-        self.tally, self.not_judged, self.distrusted, self.passed_over = was
+        self.distrusted, self.passed_over = was
 
 
 class Shown(HarnessStore):

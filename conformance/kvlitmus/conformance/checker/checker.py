@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.guard import SPARE, Guard, LeftOut, Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
+from kvlitmus.conformance.checker.judge import Judge
 from kvlitmus.conformance.checker.observation import Observer
-from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import LED, TierObserver, begun
 from kvlitmus.conformance.isolation.remote.apart import PIPED
 from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, capabilities_in
@@ -32,7 +32,7 @@ from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import LOAD, Event
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.law.occasions import occasions_of
-from kvlitmus.spec.law.plan import Judged, Plan, value_of
+from kvlitmus.spec.law.plan import Judged, value_of
 from kvlitmus.spec.misuse.calls import Aftermath, Lookups, MisuseCall
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import effects
@@ -78,24 +78,6 @@ class Loan(NamedTuple):
     """Slots that the suite holds as a caller."""
 
     slots: tuple[Slot, ...]
-
-
-class Tally:
-    """Which rules to evaluate after calls that are alike, how often that was done, and how often one was unknown.
-
-    ``together``: how often just these rules were unknown.  ``idle``: how often the premise of each rule that has one
-    was not true.  ``blocked``: how often one would have needed what can't be trusted.
-    """
-
-    __slots__ = ("blocked", "idle", "occasions", "plan", "times", "together")
-
-    def __init__(self, occasions: tuple[str, ...], plan: Plan) -> None:
-        self.occasions = occasions
-        self.plan = plan
-        self.times = 0
-        self.together: Counter[tuple[str, ...]] = Counter()
-        self.blocked: Counter[str] = Counter()
-        self.idle = [0] * len(plan.premised)
 
 
 class Checker(Guard):
@@ -146,10 +128,6 @@ class Checker(Guard):
         self.begun: dict[int, str] = {}
         self.ledger: HashLedger = EMPTY_LEDGER
         self.rules = all_rules()
-        self.predicates = tuple([one.predicate for one in self.rules.values()])
-        self.plans: dict[object, Tally] = {}
-        self.tally: Tally
-        self.not_judged: tuple[str, ...] = ()
         self.victims: list[frozenset[Name]] = []
         self.again: Callable[[], Checker] | None = None
         most = 4 * (config.pages + config.host_pages) * self.size + SPARE
@@ -162,6 +140,7 @@ class Checker(Guard):
             self.store = self.storage(0)
         else:
             self.capabilities -= {"tiers"}
+        self.own_judge = Judge(self.rules, depth=self.depth, capabilities=self.capabilities, muted=muted)
         self.has_data = config.tiered and "data" in self.capabilities
         tiers = None if self.store is None else Tiers()
         self.state = empty_state()._replace(tiers=tiers, told=EventMirror() if self.has_events else None)
@@ -400,32 +379,13 @@ class Checker(Guard):
 
     def judge(self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str]) -> None:
         """Evaluate every rule that applies and whose facts are known; raise for those that are broken."""
-        alike = (occasions, unknown) if unknown else occasions
-        tally = self.plans.get(alike)
-        if tally is None:
-            tally = self.plans[alike] = Tally(
-                occasions,
-                plan_for(
-                    occasions,
-                    unknown,
-                    self.rules,
-                    depth=self.depth,
-                    capabilities=self.capabilities,
-                    predicates=self.predicates,
-                ),
-            )
-        tally.times += 1
-        self.tally, self.not_judged = tally, tally.plan.never
-        judged = tally.plan.run(*inputs, self.wants_facts, tally.idle)
+        judged = self.own_judge.step(occasions, inputs, unknown, told=self.wants_facts)
         if judged is None:
             if self.distrusted:
                 self.trusted((), inputs)
             return
         if self.wants_facts:
             self.note_facts(occasions, judged.facts)
-        if judged.unknown:
-            self.not_judged = tally.plan.never + judged.unknown
-            tally.together[judged.unknown] += 1
         broken = [id for id in judged.broken if id not in self.muted]
         if self.distrusted:
             broken = self.trusted(broken, inputs)
@@ -436,11 +396,9 @@ class Checker(Guard):
 
     def trusted(self, broken: Sequence[str], inputs: tuple[Any, ...]) -> list[str]:
         """Those of these broken rules that don't need what can't be trusted; which do is noted for all that apply."""
-        rules = [self.rules[id] for id in self.tally.plan.rules if id not in self.muted.union(self.not_judged)]
-        distrusted = blocked(rules, dict(zip(INPUTS, inputs, strict=True)), self.distrusted)
-        self.tally.blocked.update(distrusted)
-        self.not_judged += tuple(id for id in broken if id in distrusted)
-        return [id for id in broken if id not in distrusted]
+        judge = self.own_judge
+        rules = [self.rules[id] for id in judge.tally.plan.rules if id not in self.muted.union(judge.not_judged)]
+        return judge.block(blocked(rules, dict(zip(INPUTS, inputs, strict=True)), self.distrusted), broken)
 
     def go_on(self, broken: Sequence[str], inputs: tuple[Any, ...]) -> None:
         """Rules are broken that are muted: what the snapshot contradicts from now on can't be trusted any more."""
@@ -467,45 +425,19 @@ class Checker(Guard):
     @property
     def reached(self) -> Counter[str]:
         """How often there was each occasion."""
-        total: Counter[str] = Counter()
-        for tally in self.plans.values():
-            for occasion in tally.occasions:
-                total[str(occasion)] += tally.times
-        return total
+        return self.own_judge.reached
 
     def counted(self) -> Counter[str]:
         """How often each rule was evaluated where its premise was true."""
-        total = dict(self.evaluated)
-        for tally in self.plans.values():
-            for id in self.heard(tally.plan.rules):
-                total[id] = total.get(id, 0) + tally.times
-            for rules, times in (*tally.together.items(), *[((id,), n) for id, n in tally.blocked.items()]):
-                for id in self.heard(rules):
-                    total[id] -= times
-        for id, times in self.idle().items():
-            total[id] -= times
-        return Counter({id: times for id, times in total.items() if times > 0})
-
-    def heard(self, rules: Sequence[str]) -> Sequence[str]:
-        """Those of these rules that are not muted."""
-        return [id for id in rules if id not in self.muted] if self.muted else rules
+        return self.own_judge.counted(self.evaluated)
 
     def idle(self) -> Counter[str]:
         """How often each rule was judged though its premise was not true: it had nothing to say."""
-        total: dict[str, int] = {}
-        for tally in self.plans.values():
-            for id, times in zip(tally.plan.premised, tally.idle, strict=True):
-                total[id] = total.get(id, 0) + times
-        return Counter({id: total[id] for id in self.heard([*total]) if total[id] > 0})
+        return self.own_judge.idle()
 
     def unknown(self) -> Counter[str]:
         """How often each rule was not judged, since a fact that it speaks of could not be known."""
-        total: dict[str, int] = {}
-        for tally in self.plans.values():
-            for rules, times in (*tally.together.items(), (tally.plan.never, tally.times)):
-                for id in rules:
-                    total[id] = total.get(id, 0) + times
-        return Counter({id: total[id] for id in self.heard([*total])})
+        return self.own_judge.unknown()
 
     # -- what is known -------------------------------------------------------------------------
 

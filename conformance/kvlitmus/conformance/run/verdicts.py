@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from kvlitmus.conformance.checker.selection import FLAT_CALL
+from kvlitmus.conformance.checker.judge import FLAT_CALL
 from kvlitmus.conformance.isolation.remote.apart import APART, PIPED, UNSEEN
 from kvlitmus.conformance.run.cause import Cause, cause_of, method_of, pack_of, parting
 from kvlitmus.conformance.run.minimise import BRIEF, Short, ranked

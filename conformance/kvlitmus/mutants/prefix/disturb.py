@@ -232,7 +232,7 @@ def disturbing(findings: Findings, *, most: int = 2) -> type[Checker]:
             step = (call, answer, expected, found, row_found)
             super()._observe(*step)
             then, after = self.state, self.before
-            kept = (then, after, self.tally, self.not_judged)
+            kept = (then, after)
             look = Look(self.setting, state, expected, then, call, answer, before, after)
             for trial, disturb in trials(look, tiered=self.store is not None):
                 if findings.made[trial] >= most:
@@ -247,7 +247,7 @@ def disturbing(findings: Findings, *, most: int = 2) -> type[Checker]:
             if self.store is not None:
                 self.store.record()
             self.adapter = adapter
-            self.state, self.before, self.tally, self.not_judged = kept
+            self.state, self.before = kept
 
         def copied(self, adapter: Any) -> Any:
             """A copy of a specimen, with the same storage."""
