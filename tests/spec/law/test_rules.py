@@ -15,6 +15,9 @@ from kvlitmus.spec.parts import all_rules, rules_of
 
 EVERY = list(all_rules().values())
 
+LONGEST = 40
+"""So many words a normative sentence may have."""
+
 
 @pytest.mark.parametrize("one", EVERY, ids=lambda one: one.id)
 def test_a_rule_says_what_its_strength_is(one: Rule) -> None:
@@ -22,6 +25,9 @@ def test_a_rule_says_what_its_strength_is(one: Rule) -> None:
 
     assert says in one.text, one.text
     assert one.text.endswith("."), one.text
+    for sentence in re.split(r"(?<=\.)\s", one.text):
+        assert len(sentence.split()) <= LONGEST, sentence
+        assert len(re.findall(r"\b(?:MUST|SHOULD)\b", sentence)) <= 1, sentence
 
 
 @pytest.mark.parametrize("one", EVERY, ids=lambda one: one.id)

@@ -49,7 +49,11 @@ def a_copy_takes_what_its_boundary_needs_and_its_tier_lacks(
     component_copy_least: Mapping[str, Collection[int]],
     component_copy_most: Mapping[str, Collection[int]],
 ) -> bool:
-    """A copy MUST take, of every component, exactly the entries that its boundary needs and the tier lacks that it goes to: of a window all that is missing, the state of the boundary itself, and nothing that is there; where the profile says that copies go by their path, also others on it that the other tier has, and a backup that might have been refused may stop earlier, with all that the last boundary needs of which it brings the KV."""
+    """A copy MUST take, of every component, exactly the entries that its boundary needs and the tier lacks that it goes
+    to: of a window all that is missing, the state of the boundary itself, and nothing that is there. Where the profile
+    says that copies go by their path, it takes also others on it that the other tier has. A backup that might have been
+    refused may stop earlier then, with all that the last boundary needs of which it brings the KV.
+    """
     if component_copy_takes.keys() - component_copy_least.keys():
         return False
     return all(
@@ -108,7 +112,12 @@ def a_copy_is_written_to_what_is_nobodys(component_copy_in_use: Collection[Place
     allowed="a copy: there is something to take, and room for it",
 )
 def a_refused_copy_has_nothing_to_take_or_no_room(component_copy_refusable: bool) -> bool:
-    """A copy MUST be refused only if there is nothing to take, or some pool is too small for what all components together need, after one eviction of what neither anything protects nor the hit needs that is gone on from; how much there is to take is no reason; where the profile says that copies go by their path, what they take and protect is that of all of it, and a backup may make room for each boundary on it in turn, or be refused while another one runs on a path through its boundary."""
+    """A copy MUST be refused only if there is nothing to take, or some pool is too small for what all components
+    together need. One eviction makes room first, of what nothing protects and the hit that is gone on from doesn't
+    need. How much there is to take is no reason. Where the profile says that copies go by their path, what they take
+    and protect is that of all of it. A backup may then make room for each boundary on it in turn, or be refused while
+    another one runs on a path through its boundary.
+    """
     return component_copy_refusable
 
 
@@ -123,7 +132,10 @@ def a_refused_copy_has_nothing_to_take_or_no_room(component_copy_refusable: bool
 def a_copy_evicts_once_what_it_needs(
     component_copy_freed: Mapping[str, int], component_copy_freed_most: Mapping[str, int]
 ) -> bool:
-    """A copy MUST evict nothing from pools that have room for it, and from others no more than one eviction of what it takes, or, where the profile says that copies go by their path, a backup one for each boundary on it."""
+    """A copy MUST NOT evict anything from pools that have room for it. From others it MUST NOT evict more than one
+    eviction of what it takes. Where the profile says that copies go by their path, a backup may evict so much for each
+    boundary on it.
+    """
     return all(many <= component_copy_freed_most.get(name, 0) for name, many in component_copy_freed.items())
 
 
@@ -175,7 +187,10 @@ def a_copy_gives_back_what_it_does_not_leave(
     component_copy_left: Collection[Place],
     component_copy_left_most: Collection[Place],
 ) -> bool:
-    """A copy that has failed MUST give everything back that it was written to, and any other exactly what it brought for entries that are cached on its tier by then; where the profile says that copies count from their beginning, nothing."""
+    """A copy that has failed MUST give back everything that it was written to. Any other MUST give back exactly what it
+    brought for entries that are cached on its tier by then; where the profile says that copies count from their
+    beginning, nothing.
+    """
     return set(component_copy_left) <= set(component_copy_returned) <= set(component_copy_left_most)
 
 
@@ -203,7 +218,9 @@ def every_pool_of_the_host_counts_what_is_free(
     allowed="only what a backup has brought for that very prefix",
 )
 def host_entries_appear_only_as_backups_land(component_host_appeared: Collection[At]) -> bool:
-    """An entry MUST come to the host only when a backup has ended well that brought it for that very prefix, or, where the profile says that copies count from their beginning, when it has begun, and MUST NOT move."""
+    """An entry MUST come to the host only when a backup that brought it for that very prefix has ended well, or has
+    begun where the profile says that copies count from their beginning. It MUST NOT move.
+    """
     return not component_host_appeared
 
 
@@ -217,7 +234,10 @@ def host_entries_appear_only_as_backups_land(component_host_appeared: Collection
     premise="component_host_held",
 )
 def host_entries_vanish_only_by_evictions_there(component_host_vanished: Collection[At]) -> bool:
-    """An entry MUST leave the host only by an eviction there of its component, for a backup too, with an evicted entry of its own prefix that it goes with by the profile, or by a reset; not by an eviction from the device, a load back, or a copy that failed."""
+    """An entry MUST leave the host only by an eviction there of its component, with an evicted entry of its own prefix
+    that it goes with by the profile, or by a reset. An eviction for a backup is one, too. An eviction from the device,
+    a load back, and a copy that failed are none.
+    """
     return not component_host_vanished
 
 
@@ -231,7 +251,10 @@ def host_entries_vanish_only_by_evictions_there(component_host_vanished: Collect
     premise="component_host_held",
 )
 def an_eviction_from_the_host_spares_what_a_copy_needs(component_host_unprotected: Collection[At]) -> bool:
-    """An eviction from the host MUST NOT take an entry that the boundary of a running copy or write needs and that was there when it began, nor what the copy reads or has brought where that counts from its beginning, nor for a backup one that its own boundary needs."""
+    """An eviction from the host MUST NOT take an entry that the boundary of a running copy or write needs and that was
+    there when it began. It MUST NOT take what the copy reads, or has brought where that counts from its beginning. One
+    for a backup MUST NOT take what its own boundary needs.
+    """
     return not component_host_unprotected
 
 

@@ -41,7 +41,10 @@ def a_backup_begins_by_itself_when_the_policy_says(
     component_policy: str,  # noqa: ARG001 - the sentence names it
     component_begun_untimely: Collection[int],
 ) -> bool:
-    """A cache MUST begin backups by itself only as its policy says: with write-through of a prefix that the call inserts, finds, or goes on from, with the selective policy only of one that was cached before, with write-back only when the call evicts from the device; and none where it backs up what it is asked to."""
+    """A cache MUST begin backups by itself only as its policy says, and none where it backs up what it is asked to.
+    With write-through it backs up a prefix that the call inserts, finds, or goes on from. With the selective policy
+    that prefix was cached before. With write-back the call evicts from the device.
+    """
     return not component_begun_untimely
 
 
@@ -67,7 +70,11 @@ def a_backup_is_of_a_boundary_of_the_device(component_begun_of_nothing: Collecti
     allowed="a backup of the boundary that is due, or that it was refused",
 )
 def what_an_insert_makes_due_is_backed_up(component_due_missed: Collection[int]) -> bool:
-    """After an insert the last boundary of its key MUST be on the host or on its way there for every component, if the policy makes it due: with write-through always, with the selective policy when an insert goes through it for the second time while it is whole on the device; unless there is no room for it after one eviction of what nothing protects."""
+    """After an insert the last boundary of its key MUST be on the host or on its way there for every component, if the
+    policy makes it due. With write-through it always is, with the selective policy when an insert goes through it for
+    the second time while it is whole on the device. It may be missing where there is no room for it after one eviction
+    of what nothing protects.
+    """
     return not component_due_missed
 
 

@@ -74,9 +74,9 @@ def a_prefetch_reserves_what_each_component_needs(
     allowed="{component_fetch_length_due} units; 0: a refusal",
 )
 def a_prefetch_is_admitted_as_a_whole(component_fetch_length: int, component_fetch_length_due: int) -> bool:
-    """A prefetch MUST be granted its full length where all pools have room for it, else the largest that the pool of the KV has room for, if this reaches the threshold and all other pools have what it needs, and MUST be refused otherwise.
-
-    What several components need of one pool is summed.  While storage is away every prefetch is refused.
+    """A prefetch MUST be granted its full length where all pools have room for it. Else it MUST be granted the largest
+    length that the pool of the KV has room for, if this reaches the threshold and all other pools have what it needs.
+    It MUST be refused otherwise, and while storage is away. What several components need of one pool is summed.
     """
     return component_fetch_length == component_fetch_length_due
 
@@ -171,9 +171,9 @@ def a_prefetch_reads_what_its_boundary_needs(
     allowed="{component_fetch_end_due}",
 )
 def a_commit_ends_before_what_is_missing(component_fetch_end: int, component_fetch_end_due: int) -> bool:
-    """A commit MUST cache the KV up to the first entry that did not come, of it or of what is derived from it, whatever became of the other components; where the profile drops all then, nothing if anything that is read did not come.
-
-    A component of which nothing is said has no entries that came.
+    """A commit MUST cache the KV up to the first entry that did not come, of it or of what is derived from it, whatever
+    became of the other components. Where the profile drops all then, it caches nothing if anything that is read did not
+    come. A component of which nothing is said has no entries that came.
     """
     return component_fetch_end == component_fetch_end_due
 

@@ -66,7 +66,9 @@ def a_refusal_means_that_requests_hold_the_rest(request_fits: bool) -> bool:
     allowed="places that nobody holds, each once",
 )
 def a_request_gets_places_that_nobody_holds(request_taken: Collection[Place]) -> bool:
-    """The places that a request gets MUST be distinct within a pool, and MUST NOT be held by a running request, of its own hit neither."""
+    """The places that a request gets MUST be distinct within a pool. They MUST NOT be held by a running request, nor be
+    of its own hit.
+    """
     return not request_taken
 
 

@@ -51,7 +51,9 @@ def a_write_takes_what_its_boundary_needs_and_storage_lacks(
     allowed="a refusal while storage is away, and else what the host has; it lacks {component_write_unread}",
 )
 def a_write_reads_what_the_host_has(component_detached: bool, component_write_unread: Collection[At]) -> bool:
-    """A write MUST be refused while storage is away, or where the host lacks some of what it would take: that it is on the device is not enough, nor that a running backup brings it, also where that counts from its beginning."""
+    """A write MUST be refused while storage is away, or where the host lacks some of what it would take. That it is on
+    the device is not enough, nor that a running backup brings it, also where that counts from its beginning.
+    """
     return not component_detached and not component_write_unread
 
 
@@ -64,7 +66,9 @@ def a_write_reads_what_the_host_has(component_detached: bool, component_write_un
     allowed="a write: storage is there and lacks something, and the host has all that the boundary needs",
 )
 def a_refused_write_has_nothing_to_take_or_to_read(component_write_refusable: bool) -> bool:
-    """A write MUST be refused only while storage is away, if storage lacks nothing, or if the host doesn't have all that its boundary needs, or a running backup still brings it; how much there is to take is no reason."""
+    """A write MUST be refused only while storage is away, if storage lacks nothing, or if the host doesn't have all
+    that its boundary needs, or a running backup still brings it. How much there is to take is no reason.
+    """
     return component_write_refusable
 
 
@@ -109,5 +113,5 @@ def what_prefetches_had_is_given_back_when_storage_goes(
     premise="component_detached",
 )
 def nothing_is_fetched_while_storage_is_away(component_detached: bool, component_fetch_began: bool) -> bool:
-    """While storage is away a prefetch MUST be refused, and MUST NOT evict anything."""
+    """While storage is away a prefetch MUST be refused. It MUST NOT evict anything then."""
     return not (component_detached and component_fetch_began)

@@ -188,7 +188,9 @@ def an_insert_fills_what_is_missing_and_leaves_the_rest(
     component_duplicates: Collection[tuple[str, int]],
     component_perhaps: Collection[tuple[str, int]],
 ) -> bool:
-    """An insert MUST take every entry that is missing, of tombstones too, and MUST leave to the caller exactly those that were brought for what is cached already."""
+    """An insert MUST take every entry that is missing, of tombstones too. It MUST leave to the caller exactly those
+    that were brought for what is cached already.
+    """
     return set(component_duplicates) <= set(component_left) <= set(component_perhaps)
 
 
@@ -249,7 +251,10 @@ def an_eviction_frees_no_more(
     component_freed_most: Mapping[str, int],
     component_most: Mapping[str, int],
 ) -> bool:
-    """An eviction MUST free of each component no more than was asked for, or by node than the last node makes it, beside one entry, or by node those of one node, for each of another component that it goes with by the profile; and no more than is unprotected."""
+    """An eviction MUST NOT free more of a component than was asked for, by node than the last node makes it, or than is
+    unprotected. What goes with an entry of another component by the profile comes on top: one entry, or by node those
+    of one node.
+    """
     return all(
         freed <= min(component_freed_most.get(name, 0), component_most.get(name, 0))
         for name, freed in component_freed.items()
@@ -273,7 +278,9 @@ def an_eviction_frees_no_more(
     allowed="entries that no receipt covers and no request holds",
 )
 def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) -> bool:
-    """An eviction MUST NOT take an entry that a receipt covers or a running request holds, or KV of a prefetch's anchor, or what the boundary of a running copy needs, also where it is for a prefetch, a load back or a request."""
+    """An eviction MUST NOT take an entry that a receipt covers, that a running request holds or that the boundary of a
+    running copy needs, or KV of a prefetch's anchor. One for a prefetch, a load back or a request is no exception.
+    """
     return not component_unprotected
 
 
@@ -286,7 +293,10 @@ def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) ->
     allowed="only what an insert, a commit, a load back or a request brings, where it brings it",
 )
 def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) -> bool:
-    """An entry MUST come into the cache only by an insert, a commit or a load back that brings it for that very prefix and has landed, or begun where that is when the profile says that it counts, or by a request that holds it for that, and MUST NOT move."""
+    """An entry MUST come into the cache only by an insert, a commit or a load back that brings it for that very prefix,
+    or by a request that holds it for that. A load back has landed by then, or begun where the profile says that this
+    counts. An entry MUST NOT move.
+    """
     return not component_appeared
 
 
@@ -299,7 +309,10 @@ def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) 
     allowed="entries leave by evictions that may take them, to requests that get their places, and by resets",
 )
 def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool:
-    """An entry MUST leave the cache only by an eviction of its component, for a prefetch or a load back too, with an evicted entry of its own prefix that it goes with by the profile, by node of its node, by a request that gets its place, or by a reset."""
+    """An entry MUST leave the cache only by an eviction of its component, by a request that gets its place, or by a
+    reset. An eviction for a prefetch or a load back is one, too. It takes along what goes by the profile with an entry
+    of the same prefix, and by node the rest of the node.
+    """
     return not component_vanished
 
 
@@ -325,7 +338,9 @@ def every_place_has_one_home(component_homes: Mapping[str, Sequence[int]]) -> bo
     allowed="KV whose prefix is cached too",
 )
 def a_run_is_closed_towards_the_root(component_gaps: Collection[At]) -> bool:
-    """An entry of a run MUST be cached only while the entry before it is: what no boundary can use any more MUST NOT be kept."""
+    """An entry of a run MUST be cached only while the entry before it is. What no boundary can use any more MUST NOT be
+    kept.
+    """
     return not component_gaps
 
 

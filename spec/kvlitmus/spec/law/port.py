@@ -18,7 +18,7 @@ def a_legal_call_returns() -> bool:
 
 @rule("PORT-02", kind=Kind.PROCEDURE, source="design; sglang#4082")
 def a_call_ends() -> bool:
-    """A call MUST come back within the time limit, and MUST NOT end the process."""
+    """A call MUST come back within the time limit. It MUST NOT end the process."""
     return True
 
 

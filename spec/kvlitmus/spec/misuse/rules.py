@@ -115,7 +115,7 @@ def a_double_free_creates_no_memory(available_after: Tokens, capacity: Tokens, l
     allowed="an error where misuse is rejected, and none where it is ignored",
 )
 def misuse_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
-    """A forbidden free MUST raise where the profile says *reject* and MUST NOT raise where it says *ignore*."""
+    """A forbidden free MUST raise where the profile says *reject*. It MUST NOT raise where it says *ignore*."""
     return declared_misuse == "undefined" or raised == (declared_misuse == "reject")
 
 
@@ -175,7 +175,9 @@ def giving_a_receipt_back_twice_takes_nothing(protected: Tokens, protected_befor
     allowed="an error where misuse is rejected, and none where it is ignored",
 )
 def what_the_contract_forbids_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
-    """A call that the contract forbids MUST raise where the profile says *reject* and MUST NOT raise where it says *ignore*."""
+    """A call that the contract forbids MUST raise where the profile says *reject*. It MUST NOT raise where it says
+    *ignore*.
+    """
     return declared_misuse == "undefined" or raised == (declared_misuse == "reject")
 
 

@@ -292,8 +292,9 @@ def a_prefetch_needs_storage_on_every_rank(read_granted: Sequence[Prefix], ranks
     premise="hit_restorable",
 )
 def what_storage_has_is_what_every_rank_can_restore(hit_agreed: int | None, hit_restorable: int | None) -> bool:
-    """What storage has of a prefetch MUST be the longest prefix that can be restored on *every* rank, of every component, out of
-    the boundaries that all have in common; the least of each rank's, or of each component's, longest may be no boundary on some.
+    """What storage has of a prefetch MUST be the longest prefix that can be restored on *every* rank, of every
+    component, out of the boundaries that all have in common. The least of each rank's, or of each component's, longest
+    may be no boundary on some.
     """
     return hit_agreed == hit_restorable
 
@@ -350,8 +351,8 @@ def no_rank_takes_more_than_it_has(ranks_overdrawn: Sequence[int]) -> bool:
     premise="ranks_holding",
 )
 def every_page_of_a_rank_is_accounted_for(ranks_unaccounted: Sequence[tuple[int, str]]) -> bool:
-    """Each page of a rank, and each entry for a state, MUST be free, cached, or held by one copy or prefetch, also after a
-    truncation, a commit of less than was read, an abort, and a call that was lost.
+    """Each page of a rank, and each entry for a state, MUST be free, cached, or held by one copy or prefetch. That
+    holds after a truncation, a commit of less than was read, an abort, and a call that was lost, too.
     """
     return not ranks_unaccounted
 
@@ -364,8 +365,8 @@ def every_page_of_a_rank_is_accounted_for(ranks_unaccounted: Sequence[tuple[int,
     allowed="no rank waits, and none decides what another one can't",
 )
 def a_lost_rank_is_told_and_not_waited_for(ranks_waiting: Sequence[int], decided_while_lost: Sequence[int]) -> bool:
-    """Where a rank is gone, another one MUST NOT wait for it; and where one was told, the ranks MUST NOT grant, evict, commit or
-    acknowledge anything in that call.
+    """Where a rank is gone, another one MUST NOT wait for it. Where one was told, the ranks MUST NOT grant, evict,
+    commit or acknowledge anything in that call.
     """
     return not ranks_waiting and not decided_while_lost
 
@@ -396,8 +397,8 @@ def a_lost_call_changes_nothing(lost_and_changed: Sequence[int]) -> bool:
     needs=("rank_states",),
 )
 def a_prefetch_has_one_state_at_its_end(state_granted: Sequence[Prefix], state_place: Sequence[Prefix]) -> bool:
-    """A prefetch that begins MUST take memory for one state on every rank, however short it is cut, for the last page that it
-    takes memory for; where storage has less of it, the state MUST be that of the last page that storage has.
+    """A prefetch that begins MUST take memory for one state on every rank, however short it is cut, for the last page
+    that it takes memory for. Where storage has less of it, the state MUST be that of the last page that storage has.
     """
     return tuple(state_granted) == tuple(state_place)
 
@@ -414,8 +415,9 @@ def a_prefetch_has_one_state_at_its_end(state_granted: Sequence[Prefix], state_p
 def a_state_is_committed_to_its_own_boundary_or_not_at_all(
     state_committed: Sequence[Prefix], state_common: Sequence[Prefix]
 ) -> bool:
-    """A commit MUST give the last page that storage has its state where every rank has read it and all pages before it, and no
-    page a state otherwise: where less was read, the state of a longer prefix is given back, on all ranks alike.
+    """A commit MUST give the last page that storage has its state where every rank has read it and all pages before it.
+    It MUST NOT give a page a state otherwise: where less was read, the state of a longer prefix is given back, on all
+    ranks alike.
     """
     return tuple(state_committed) == tuple(state_common)
 
@@ -430,8 +432,8 @@ def a_state_is_committed_to_its_own_boundary_or_not_at_all(
     needs=("ranks_view", "rank_states"),
 )
 def states_come_by_commits_alone(states_from_nothing: Sequence[tuple[int, Prefix]]) -> bool:
-    """A boundary that had no state on a rank MUST NOT have one after a step that gave it none by a commit: the state of a
-    prefix fits no other one, and none is made of what is left when pages go.
+    """A boundary that had no state on a rank MUST NOT have one after a step that gave it none by a commit. The state of
+    a prefix fits no other one, and none is made of what is left when pages go.
     """
     return not states_from_nothing
 
@@ -446,8 +448,8 @@ def states_come_by_commits_alone(states_from_nothing: Sequence[tuple[int, Prefix
     needs=("ranks_view",),
 )
 def what_is_named_as_a_victim_is_gone(victims_kept: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """A page, a window or a state that a rank names as a victim MUST have been there, and MUST be gone after the call, unless
-    the same call brought it: victims that are equal by name only leave trees that are not.
+    """A page, a window or a state that a rank names as a victim MUST have been there. It MUST be gone after the call,
+    unless the same call brought it. Victims that are equal by name only leave trees that are not.
     """
     return not victims_kept
 
@@ -462,8 +464,8 @@ def what_is_named_as_a_victim_is_gone(victims_kept: Sequence[tuple[int, str, Pre
     premise="ranks_holding",
 )
 def what_goes_is_named_as_a_victim(victims_unnamed: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """What a rank had before a call, and has no more after it, MUST be named as a victim of that tier or component; a window or
-    a state may go with its page on the host, and everything where all begin anew.
+    """What a rank had before a call, and has no more after it, MUST be named as a victim of that tier or component. A
+    window or a state may go with its page on the host, and everything where all begin anew.
     """
     return not victims_unnamed
 
@@ -478,9 +480,9 @@ def what_goes_is_named_as_a_victim(victims_unnamed: Sequence[tuple[int, str, Pre
     needs=("ranks_view",),
 )
 def pages_come_by_what_is_named(pages_from_nothing: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """A page that a rank has on its device or its host after a step, or a window, and had not there before, MUST have been
-    brought in that call by what it names, a commit, a load to the device or a write to the host, or by such a copy that was
-    under way and has ended on every rank.
+    """A page on a rank's device or host, or a window, that was not there before a step MUST have come by what that call
+    names, or by a copy that was under way and has ended on every rank. The call names a commit, a load to the device,
+    or a write to the host.
     """
     return not pages_from_nothing
 
@@ -495,9 +497,9 @@ def pages_come_by_what_is_named(pages_from_nothing: Sequence[tuple[int, str, Pre
     needs=("ranks_view",),
 )
 def a_prefetch_keeps_what_it_took(prefetches_cut: Sequence[tuple[int, int, str]]) -> bool:
-    """A prefetch that goes on MUST keep the memory that it took, for its pages, its window and its state, as far as storage may
-    have them on every rank: no other call cuts it; but for what is cached by then, and where its reading has ended early or
-    storage is gone.
+    """A prefetch that goes on MUST keep the memory that it took, for its pages, its window and its state, as far as
+    storage may have them on every rank. No other call cuts it. It may give up what is cached by then, and all where its
+    reading has ended early or storage is gone.
     """
     return not prefetches_cut
 
@@ -512,8 +514,9 @@ def a_prefetch_keeps_what_it_took(prefetches_cut: Sequence[tuple[int, int, str]]
     needs=("ranks_view",),
 )
 def what_is_named_as_cached_is_there(committed_and_not_there: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """A page, a window or a state that a rank names in a commit MUST be there after the call, unless the same call names it, or
-    its page on the host, as a victim: commits that are equal by name only leave trees that lack what was named.
+    """A page, a window or a state that a rank names in a commit MUST be there after the call, unless the same call
+    names it, or its page on the host, as a victim. Commits that are equal by name only leave trees that lack what was
+    named.
     """
     return not committed_and_not_there
 

@@ -28,8 +28,8 @@ _ADMISSION = "R-SP-09; sglang#23704"
     allowed="{sparse_backups_due} slots",
 )
 def a_step_backs_up_the_token_before_once(sparse_granted: Sequence[Slot], sparse_backups_due: int) -> bool:
-    """A step MUST back up the token before the newest one, unless the host has it: after a prompt was staged or its KV came
-    to the host, the first step MUST back up nothing.
+    """A step MUST back up the token before the newest one, unless the host has it. After a prompt was staged or its KV
+    came to the host, the first step MUST NOT back up anything.
     """
     return len(sparse_granted) == sparse_backups_due
 

@@ -33,9 +33,9 @@ HELD = (*GROWN, On.SPARSE_ADMIT, On.SPARSE_READY, On.SPARSE_TRANSFERRED, On.SPAR
 def a_buffer_is_as_large_as_its_sequence_takes(
     sparse_buffers_after: Mapping[int, Sequence[int]], sparse_sizes: Mapping[int, tuple[int, int]]
 ) -> bool:
-    """The buffer of a row that decodes MUST have the whole pages that its tokens take, and no more; when these reach the
-    room of a buffer, that many slots and one to a page more for the newest token; or all of them from the beginning, as the
-    profile says.
+    """The buffer of a row that decodes MUST have the whole pages that its tokens take, and no more. When these reach
+    the room of a buffer, it has that many slots, and one to a page more for the newest token. The profile may say that
+    it has all of them from the beginning.
     """
     return all(least <= len(sparse_buffers_after.get(row, ())) <= most for row, (least, most) in sparse_sizes.items())
 

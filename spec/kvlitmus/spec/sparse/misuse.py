@@ -38,8 +38,8 @@ OTHERS = (
     allowed="an error where misuse is rejected, and none where it is ignored",
 )
 def what_cannot_be_wanted_is_treated_as_declared(sparse_accepted: bool, sparse_misuse: str) -> bool:
-    """A step that wants a token twice, one that its sequence doesn't have, or more than the buffer has room for, MUST raise
-    where the profile says *reject* and MUST NOT raise where it says *ignore*.
+    """A step that wants a token twice, one that its sequence doesn't have, or more than the buffer has room for, MUST
+    raise where the profile says *reject*. It MUST NOT raise where it says *ignore*.
     """
     return sparse_accepted == (sparse_misuse == "ignore")
 
@@ -78,8 +78,8 @@ def a_place_that_keeps_its_token_keeps_its_slot(
     sparse_buffers_before: Mapping[int, Sequence[int]],
     sparse_buffers_after: Mapping[int, Sequence[int]],
 ) -> bool:
-    """In all rows that decode, a call other than growth MUST leave each place that holds the same token after it as before
-    the device slot that it has: the token's KV is there, and a step that is under way reads it.  Places that a swap fills
+    """In all rows that decode, a call other than growth MUST leave its device slot to each place that holds the same
+    token before and after it. The token's KV is there, and a step that is under way reads it. Places that a swap fills
     anew, and those that hold nothing, may have other slots.
     """
     for row, places in sparse_places_left.items():

@@ -44,8 +44,8 @@ def only_whole_groups_are_backed_up(sparse_granted: Sequence[Slot], sparse_lengt
 def a_group_goes_to_its_own_slot(
     sparse_granted: Sequence[Slot], sparse_backup_place: int, sparse_backup_slots: Sequence[Slot], sparse_page: int
 ) -> bool:
-    """A step of a sequence of n tokens that backs up a group MUST copy it to slot (n − 1) / q − 1 of its row, as the row has
-    it, or at that place in a page that it takes.
+    """A step of a sequence of n tokens that backs up a group MUST copy it to slot (n − 1) / q − 1 of its row. The row
+    has that slot already, or it is at that place in a page that the step takes.
     """
     due = [*sparse_backup_slots, *sparse_granted][:1]
     return all(slot == due[0] and slot % sparse_page == sparse_backup_place % sparse_page for slot in sparse_granted)

@@ -93,8 +93,8 @@ def a_grant_stays_in_the_pool(sparse_granted: Sequence[Slot], sparse_pages: Page
     premise="sparse_new",
 )
 def no_page_is_in_two_rows(sparse_new: Sequence[PageNo], sparse_taken: frozenset[PageNo]) -> bool:
-    """A page that is allocated for a row MUST NOT be of any row yet, and is named once; nor MUST a copy still write to it
-    that began for a row that was given back.
+    """A page that is allocated for a row MUST NOT be of any row yet, and is named once. A copy that began for a row
+    that was given back MUST NOT still write to it.
     """
     return len(set(sparse_new)) == len(sparse_new) and not any(page in sparse_taken for page in sparse_new)
 
@@ -299,8 +299,8 @@ def each_page_has_one_home(
     sparse_pages: Pages,
     sparse_page: int,
 ) -> bool:
-    """Every slot of the pool MUST be free or of one row, and be listed once; a slot that a copy still writes to for a row
-    that was given back MUST be neither.
+    """Every slot of the pool MUST be free or of one row, and be listed once. A slot that a copy still writes to for a
+    row that was given back MUST be neither.
     """
     left = [page * sparse_page + at for page in sparse_left for at in range(sparse_page)]
     listed = [*sparse_listed, *left, *(slot for slots in sparse_rows.values() for slot in slots)]

@@ -267,7 +267,7 @@ def a_miss_leaves_its_buffer_alone(
     buffers_before: Sequence[bytes],
     buffers_after: Sequence[bytes],
 ) -> bool:
-    """A get into buffers MUST fill the buffer of what it reports as read with one whole value, and MUST leave the buffer
+    """A get into buffers MUST fill the buffer of what it reports as read with one whole value. It MUST leave the buffer
     of a key that is not there as it was.
     """
     known = zip(store_filled, store_there, store_puts, store_damage, buffers_before, buffers_after, strict=False)
@@ -369,8 +369,8 @@ def what_is_no_object_is_a_miss(
     store_damage: Sequence[str],
     store_checks: str,
 ) -> bool:
-    """What lies in an object's place and isn't one (far more bytes than a page has, a folder, a pipe, a link to another
-    object) MUST be a miss; a store that declares that it looks at the length alone may follow the link.
+    """What lies in an object's place and isn't one MUST be a miss: far more bytes than a page has, a folder, a pipe, a
+    link to another object. A store that declares that it looks at the length alone may follow the link.
     """
     return all(
         got is None or damage not in STRANGE or got in puts or (damage in UNSEEN and store_checks == "length")

@@ -307,7 +307,10 @@ INSERTS = (On.INSERT, On.PUBLISH, On.FINISH)
     premise="came_due",
 )
 def what_is_due_is_backed_up(due_missed: Sequence[Name]) -> bool:
-    """An insertion MUST begin the backup of every page of the path that the write policy makes due, if the host has room for all of them, unless the profile says that a filter of the cache's own may decline it, or that backups may wait for the next tick."""
+    """An insertion MUST begin the backup of every page of its path that the write policy makes due, if the host has
+    room for all of them. The profile may say that a filter of the cache's own declines it, or that backups wait for the
+    next tick.
+    """
     return not due_missed
 
 
@@ -440,7 +443,11 @@ def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
     premise="hosted_and_used",
 )
 def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name]) -> bool:
-    """When an insertion uses a path, those of its pages whose host copies are complete, back to the first page, and that the storage attached now has neither taken nor said it has, SHOULD be on their way there by the next tick: after a refusal, an error, a put that ended short, and when this storage was attached after them."""
+    """When an insertion uses a path, those of its pages that storage lacks SHOULD be on their way there by the next
+    tick. These are the pages whose host copies are complete, back to the first page, and that the storage attached now
+    has neither taken nor said it has. So they are put again after a refusal, an error or a put that ended short, and
+    put at all when this storage was attached after them.
+    """
     return not owed_missed
 
 

@@ -208,7 +208,9 @@ def remembered(then: State, setting: Setting, call: object, answer: object, afte
     premise="events_told",
 )
 def events_make_sense(odd_events: Sequence[object]) -> bool:
-    """An event MUST name a page that was told before or whose parent was, with the page's own units, and MUST NOT remove what isn't there."""
+    """An event MUST name a page that was told before or whose parent was, with the page's own units. It MUST NOT remove
+    what isn't there.
+    """
     return not odd_events
 
 
@@ -222,7 +224,10 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
     premise="told_device",
 )
 def events_tell_what_the_device_has(told_device: AbstractSet[Name], device_lately: Sequence[frozenset[Name]]) -> bool:
-    """When nothing is under way, in a flat cache after every call, the events so far MUST tell exactly the pages that are on the device, or were after one of the last calls, as far as the profile lets events lag."""
+    """When nothing is under way, in a flat cache after every call, the events so far MUST tell exactly the pages that
+    are on the device. As far as the profile lets events lag, they may tell the pages that were there after one of the
+    last calls.
+    """
     return told_device in device_lately
 
 

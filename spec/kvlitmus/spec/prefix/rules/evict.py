@@ -272,7 +272,9 @@ def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
     premise="vanished",
 )
 def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
-    """Wherever room is made on the device, no victim MUST be taken once what was asked for, or what the call lacks and the profile declares beyond that, is free; this holds for a call that is refused in the end, too."""
+    """Making room on the device MUST NOT take a victim once what was asked for is free, or what the call lacks and the
+    profile declares beyond that. This holds for a call that is refused in the end, too.
+    """
     return not needless
 
 

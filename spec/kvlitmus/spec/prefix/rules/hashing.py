@@ -161,9 +161,9 @@ def a_page_hash_covers_the_page_before_and_its_own_units(
     scheme: Scheme,
     hash_function: HashFunction,
 ) -> bool:
-    """Under a scheme that is known, the hash of a page MUST be the SHA-256 of the scheme's tag for pages, the raw hash
-    of the page before it (for the first page: the seed), and the page's units, 4 unsigned little-endian bytes per token,
-    both tokens of a bigram.
+    """Under a known scheme the hash of a page MUST be the SHA-256 of the scheme's tag for pages, the raw hash of the
+    page before it, and the page's units. For the first page the seed stands in the place of the hash before it. A token
+    is 4 unsigned little-endian bytes, a bigram both its tokens.
     """
     before: bytes | None = None if seeded else chain_start
     for seen, units in zip(hashes, page_units, strict=False):
@@ -295,8 +295,8 @@ def only_tokens_of_32_bits_are_hashed(hashable: bool, hashing_raised: bool) -> b
 def a_name_stands_for_one_prefix(
     hashes: Sequence[str], hashed_prefixes: Sequence[Name], bearers: Mapping[str, Name]
 ) -> bool:
-    """For one page size and one kind of units, a page hash MUST stand for one prefix of one namespace: no prompt, whatever
-    its tokens spell, has a page named like a page of another namespace, of another place or of other tokens.
+    """For one page size and one kind of units, a page hash MUST stand for one prefix of one namespace. No prompt,
+    whatever its tokens spell, has a page named like a page of another namespace, of another place or of other tokens.
     """
     known = dict(bearers)
     return all(known.setdefault(name, prefix) == prefix for name, prefix in zip(hashes, hashed_prefixes, strict=False))

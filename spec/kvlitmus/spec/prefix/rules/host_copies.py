@@ -97,7 +97,10 @@ def copies_of_nothing(
     premise="hosted_before",
 )
 def a_host_copy_stays_where_it_is(copies_disturbed: Sequence[Name]) -> bool:
-    """A host copy MUST stay in its page of the host, and stay as long as its page is on the device, unless its backup failed, the page was written back anew when it left the device, or the profile lets the host reclaim what the device has, too."""
+    """A host copy MUST stay, in its page of the host, as long as its page is on the device. It may go where its backup
+    failed, where the page is written back anew when it leaves the device, and where the profile lets the host reclaim
+    what the device has, too.
+    """
     return not copies_disturbed
 
 

@@ -335,7 +335,10 @@ def every_page_has_exactly_one_home(
     owned_after: frozenset[PageNo],
     waiting_after: frozenset[PageNo],
 ) -> bool:
-    """After every call each usable page MUST be in exactly one home: free, cached, or owned by one request or caller, or, no longer than the profile declares, waiting to be free; where free pages can be found, what nobody holds MUST be free."""
+    """After every call each usable page MUST be in exactly one home: free, cached, owned by one request or caller, or
+    waiting to be free no longer than the profile declares. Where free pages can be found, what nobody holds MUST be
+    free.
+    """
     homes = free_after.union(cached_homes, owned_after)
     return (
         len(free_after) + len(cached_homes) + len(owned_after) == len(homes)

@@ -223,7 +223,9 @@ def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name])
 def publishing_caches_every_whole_page(
     row_cached: Tokens, key_length: Tokens, page_size: int, row: Sequence[Slot], row_before: Sequence[Slot]
 ) -> bool:
-    """Publishing MUST cache all whole pages of the request; the tail that fills no page MUST stay the request's own, in the same slots."""
+    """Publishing MUST cache all whole pages of the request. The tail that fills no page MUST stay the request's own, in
+    the same slots.
+    """
     tail = key_length - key_length % page_size
     return row_cached == tail and same(row[tail:], row_before[tail:])
 
@@ -238,7 +240,9 @@ def publishing_caches_every_whole_page(
 def growth_fills_the_last_page_first(
     last_slot: Slot, new_slots: Sequence[Slot], page_size: int, row_before: Sequence[Slot]
 ) -> bool:
-    """A growing request MUST fill its last page before it opens another, and consecutive tokens of one page MUST lie in consecutive slots."""
+    """A growing request MUST fill its last page before it opens another. Consecutive tokens of one page MUST lie in
+    consecutive slots.
+    """
     return continues_pages(len(row_before), last_slot, new_slots, page_size)
 
 
@@ -360,7 +364,9 @@ def publishing_loses_no_page(
 def publishing_a_part_caches_its_whole_pages(
     row_cached: Tokens, computed_length: Tokens, page_size: int, row: Sequence[Slot], row_before: Sequence[Slot]
 ) -> bool:
-    """Publishing up to a unit MUST cache all whole pages up to there and no other; the rest MUST stay the request's own, in the same slots."""
+    """Publishing up to a unit MUST cache all whole pages up to there and no other. The rest MUST stay the request's
+    own, in the same slots.
+    """
     tail = computed_length - computed_length % page_size
     return row_cached == tail and same(row[tail:], row_before[tail:])
 

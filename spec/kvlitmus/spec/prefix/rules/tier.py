@@ -324,7 +324,9 @@ def no_host_page_is_lost(
     premise="host_taken",
 )
 def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
-    """The host copy of a page MUST be one whole page of the host pool, slots in order, and work in flight MUST hold whole pages."""
+    """The host copy of a page MUST be one whole page of the host pool, slots in order. Work in flight MUST hold whole
+    pages.
+    """
     return not host_broken
 
 
@@ -337,7 +339,7 @@ def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
     premise="in_tree",
 )
 def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[Name]) -> bool:
-    """A page of the tree MUST be on the device or on the host, and its parent MUST be in the tree."""
+    """A page of the tree MUST be on the device or on the host. Its parent MUST be in the tree."""
     return not homeless
 
 

@@ -269,7 +269,9 @@ def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mappin
     premise="cached_listed",
 )
 def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_pages: Sequence[object]) -> bool:
-    """Nodes MUST be non-empty runs of whole pages, siblings MUST differ in their first page, and each page's slots MUST be one whole page."""
+    """Nodes MUST be non-empty runs of whole pages. Siblings MUST differ in their first page. Each page's slots MUST be
+    one whole page.
+    """
     return not broken_nodes and not broken_pages
 
 
