@@ -56,6 +56,7 @@ METHODS: Mapping[str, Method] = {
     "grow": Method((calls.Grow,), (On.GROW, On.REFUSED_GROW)),
     "publish": Method((calls.Publish,), (On.PUBLISH, On.PUBLISH_ALL)),
     "end": Method((calls.End,), (On.END, On.FINISH, On.ABORT)),
+    "take_back": Method((calls.TakeBack,), (On.TAKE_BACK,)),
     "publish_upto": Method((calls.Publish,), (On.PUBLISH, On.PUBLISH_UPTO)),
     "end_upto": Method((calls.End,), (On.END, On.FINISH, On.END_UPTO)),
     "sizes": Method(),
@@ -66,7 +67,14 @@ METHODS: Mapping[str, Method] = {
 
 PROTOCOLS = (
     *(interface.Pool, interface.Extend, interface.FreeGroup, interface.PrefixTree, interface.Locks, interface.Evict),
-    *(interface.Requests, interface.PartlyComputed, interface.Counters, interface.Inspect, interface.Resettable),
+    *(
+        interface.Requests,
+        interface.PartlyComputed,
+        interface.TakeBack,
+        interface.Counters,
+        interface.Inspect,
+        interface.Resettable,
+    ),
 )
 ANSWERS = (interface.Hit, interface.Stored, interface.Begun, interface.Sizes, interface.NodeView, interface.View)
 

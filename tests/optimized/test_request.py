@@ -16,7 +16,7 @@ from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.view import nodes_of
 from kvlitmus.reference.prefix.perform import Choice, free_pages, perform
-from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Path, Publish, path_of
+from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Path, Publish, TakeBack, path_of
 from kvlitmus.spec.prefix.state import empty_state
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names
@@ -28,7 +28,9 @@ pytestmark = pytest.mark.usefixtures("each_core")
 
 CALLS = st.lists(
     st.tuples(
-        st.sampled_from(("begin", "begin", "grow", "publish", "chunk", "part", "end", "ended part", "abort", "evict")),
+        st.sampled_from(
+            ("begin", "begin", "grow", "take back", "publish", "chunk", "part", "end", "ended part", "abort", "evict")
+        ),
         st.integers(0, 2),
         st.integers(0, 11),
         st.integers(0, 2**12 - 1),
@@ -95,6 +97,14 @@ class Pair:
             new = self.perform(Grow(rid, tuple(fresh), self.path(namespace, tokens)), opened)
             assert (None if slots is None else tuple(slots.tolist())) == new
             self.tokens[rid] = tokens if new is not None else self.tokens[rid]
+        elif what == "take back":
+            same = self.now.requests[rid]
+            left = max(len(same.row) - len(fresh), same.cached + self.bigram)
+            if 0 < left <= len(same.row):
+                self.tokens[rid] = self.tokens[rid][:left]
+                taken = len(same.row) - left
+                told = self.perform(TakeBack(rid, Tokens(taken), self.path(namespace, self.tokens[rid])))
+                assert self.cache.take_back(rid, taken) == told
         elif what in ("publish", "chunk"):
             self.cache.publish(rid, chunked=what == "chunk")
             self.perform(Publish(rid, None, what == "chunk"))
@@ -150,11 +160,28 @@ def test_a_request_that_does_not_run_can_not_go_on() -> None:
     cache = FlatCache(CacheConfig())
     for call in (
         lambda: cache.grow(7, [1]),
+        lambda: cache.take_back(7, 1),
         lambda: cache.publish(7),
         lambda: cache.end(7, keep=True),
     ):
         with pytest.raises(KeyError):
             call()
+
+
+def test_no_more_is_taken_back_than_is_its_own() -> None:
+    cache = FlatCache(CacheConfig(page_size=4))
+    cache.begin(1, list(range(16)))
+    cache.publish(1, chunked=True, upto=8)
+    before = cache.available()
+    for wrong in (9, 17, -1):
+        with pytest.raises(ValueError, match="of 16 tokens 8 are the request's own"):
+            cache.take_back(1, wrong)
+    assert cache.take_back(1, 5) == 4 and cache.available() == before + 4
+    row = cache.grow(1, [7, 7])
+    assert row is not None and cache.take_back(1, 2) == 4
+    assert cache.take_back(1, 3) == 4 and cache.take_back(1, 0) == 0
+    cache.end(1, keep=True)
+    assert cache.available() == 32 * 4 - 8
 
 
 def test_what_is_not_computed_is_not_published() -> None:

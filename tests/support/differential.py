@@ -243,6 +243,11 @@ class DifferentialAdapter:
             self.rows[rid] = [*row, *one], [*row_too, *other]
         return one  # type: ignore[no-any-return]
 
+    def _take_back(self, rid: int, n: int) -> Any:
+        freed = self.equal("take_back", *self.both("take_back", (rid, n), (rid, n)))
+        self.rows[rid] = tuple(row[: len(row) - n] for row in self.rows[rid])  # type: ignore[assignment]
+        return freed
+
     def _end(self, rid: int, *, keep: bool) -> None:
         self.both("end", (rid,), (rid,), {"keep": keep})
         self.rows.pop(rid, None)

@@ -98,6 +98,15 @@ class Desk:
         guest.key = guest.key._replace(tokens=(*guest.key.tokens, *tokens))
         return self.slots(guest)[before:]
 
+    def take_back(self, rid: int, n: int) -> int:
+        """Give up the pages behind what is left."""
+        guest = self.guests[rid]
+        guest.key = guest.key._replace(tokens=guest.key.tokens[: len(guest.key.tokens) - n])
+        kept = -(-len(guest.key.tokens) // self.size)
+        given, guest.pages = guest.pages[kept:], guest.pages[:kept]
+        self.empty += given
+        return len(given) * self.size
+
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """All of it."""
         return self.publish_upto(rid, self.guests[rid].key.length, chunked=chunked)

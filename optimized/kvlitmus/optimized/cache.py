@@ -367,6 +367,19 @@ class FlatCache:
         calls.torn = outer
         return slots
 
+    def take_back(self, rid: Hashable, n: int) -> int:
+        """Forget the last ``n`` tokens of a request, none of which it shares; how many slots came free."""
+        calls = self.calls
+        outer = calls.torn and calls.refuse()
+        calls.changed, calls.torn = outer and calls.changed, True
+        try:
+            freed = self.requests.take_back(rid, n)
+        except BaseException as error:
+            calls.ended(error, outer)
+            raise
+        calls.torn = outer
+        return freed
+
     def publish(self, rid: Hashable, *, chunked: bool = False, upto: int | None = None) -> Running:
         """Cache what a request has computed: its first ``upto`` units, or all; it goes on with the tree's slots."""
         calls = self.calls

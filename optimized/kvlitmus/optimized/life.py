@@ -299,6 +299,11 @@ class TieredCache(FlatCache):
         return self.requests.grow(rid, inputs.tokens(tokens))
 
     @scheduled
+    def take_back(self, rid: Hashable, n: int) -> int:
+        """See :meth:`FlatCache.take_back`."""
+        return self.requests.take_back(rid, n)
+
+    @scheduled
     def publish(self, rid: Hashable, *, chunked: bool = False, upto: int | None = None) -> Running:
         """See :meth:`FlatCache.publish`; what it uses is backed up, unless chunked."""
         running = self.requests.publish(rid, chunked=chunked, upto=upto)

@@ -174,6 +174,23 @@ class RequestTable:
         request.extend(tokens, slots)
         return slots
 
+    def take_back(self, rid: Hashable, n: int) -> int:
+        """Forget the last ``n`` tokens of a request, and free the pages behind what is left: how many slots that is.
+
+        Raises ``KeyError`` for a request that doesn't run, and ``ValueError``, with nothing changed, where that is
+        more than it has of its own.
+        """
+        request, many = self.running[rid], operator.index(n)
+        length, left = request.length, request.length - many
+        if many < 0 or left < request.cached:
+            own = length - request.cached
+            raise ValueError(f"of {length} tokens {own} are the request's own (got {many} to take back)", many)
+        start = -(-left // self.size) * self.size
+        self.calls.changed = True
+        self.give_back(request, start, length)
+        request.length = left
+        return max(0, -(-(length - start) // self.size)) * self.size
+
     def publish(self, rid: Hashable, *, chunked: bool, upto: int | None = None) -> Running:
         """Cache the whole pages computed so far; the request goes on with the tree's slots.
 

@@ -129,7 +129,7 @@ def insert_moves(search: Explorer, state: State) -> Iterator[Move]:
 
 
 def request_moves(search: Explorer, state: State) -> Iterator[Move]:
-    """Begin, grow, publish, finish, abort; publish and finish also up to each unit that is not cached."""
+    """Begin, grow, take back, publish, finish, abort; publish and finish also up to each unit that is not cached."""
     checker, scope = search.checker, search.scope
     longest = scope.units + scope.bigram
     running = dict(zip(state.known.requests, state.keys, strict=True))
@@ -140,6 +140,10 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
 
     def grow(rid: int, tokens: tuple[int, ...]) -> Loan:
         request.grow(checker, rid, tokens)
+        return state.loan
+
+    def take_back(rid: int, many: int) -> Loan:
+        request.take_back(checker, rid, many)
         return state.loan
 
     def publish(rid: int, chunked: bool, upto: int | None = None) -> Loan:
@@ -159,6 +163,8 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
             for many in range(1, min(room, scope.page_size + 1) + 1):
                 tokens = (token,) * many
                 yield f"grow {key.tokens} by {tokens}", lambda r=rid, t=tokens: grow(r, t)  # type: ignore[misc]
+        for many in range(1, request.most_to_take_back(state.known.requests[rid]) + 1):
+            yield f"take {many} back of {key.tokens}", lambda r=rid, m=many: take_back(r, m)  # type: ignore[misc]
         for chunked in (False, True) if scope.policy in ("lfu", "slru") else (False,):
             yield f"publish {key.tokens}", lambda r=rid, c=chunked: publish(r, c)  # type: ignore[misc]
         yield f"finish {key.tokens}", lambda r=rid: end(r, True)  # type: ignore[misc]

@@ -26,7 +26,7 @@ from kvlitmus.conformance.generate.actions.prefix.tier import (
     STEERED,
 )
 from kvlitmus.conformance.generate.caller import PAST
-from kvlitmus.conformance.generate.schedule import NAMESPACES, Op, fitted, make_key
+from kvlitmus.conformance.generate.schedule import HIGHEST, NAMESPACES, Op, fitted, make_key
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.prefix.calls import Begin, Compute
 from kvlitmus.spec.prefix.tier_state import COPIES
@@ -284,6 +284,11 @@ class Scribe:
             part = tokens[at : at + most]
             a = sum(((token - 1) & 1) << bit for bit, token in enumerate(part[:8]))
             self.write(Op("grow", a, len(part) - 1, self.running(rid)))
+
+    def note_take_back(self, rid: int, n: int) -> None:
+        """``take_back``, as often as it takes."""
+        for at in range(0, n, HIGHEST + 1):
+            self.write(Op("take_back", min(n - at, HIGHEST + 1) - 1, ALONE, self.running(rid)))
 
     def note_publish(self, rid: int, *, chunked: bool) -> None:
         """``publish``."""

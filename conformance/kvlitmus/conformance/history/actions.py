@@ -238,6 +238,13 @@ def grow(trace: TraceState, call: Call) -> None:
     evicted(trace, call)
 
 
+def take_back(trace: TraceState, call: Call) -> None:
+    """``take_back(rid, n)``."""
+    contract.running(trace.checker, call.args["rid"])
+    contract.own_tokens(trace.checker, call.args["rid"], call.args["n"])
+    request.take_back(trace.checker, call.args["rid"], call.args["n"])
+
+
 def publish(trace: TraceState, call: Call, *, grouped: bool = False) -> None:
     """``publish(rid, chunked=…)`` and ``publish_upto(rid, upto, chunked=…)``."""
     checker, upto = trace.checker, call.args.get("upto")
@@ -285,6 +292,7 @@ ACTIONS: dict[str, Act] = {
     "evict": one(evict),
     "begin": one(begin),
     "grow": one(grow),
+    "take_back": one(take_back),
     "publish": one(publish),
     "end": one(end),
     "publish_upto": one(publish),

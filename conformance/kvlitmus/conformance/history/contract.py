@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias
 
+from kvlitmus.conformance.checker.calls.prefix.request import most_to_take_back
 from kvlitmus.spec.words.units import Key, PageNo, page_floor
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def insert(checker: RecordedChecker, key: Key, slots: Sequence[int], protected: 
 
 @where_known
 def running(checker: RecordedChecker, rid: int) -> None:
-    """Only a request that runs can grow, be published and end."""
+    """Only a request that runs can grow, be shortened, be published and end."""
     if rid not in checker.requests:
         raise Breach("no such request", f"request {rid!r} isn't running")
 
@@ -133,6 +134,14 @@ def computed(checker: RecordedChecker, rid: int, upto: int | None) -> None:
         raise Breach(
             "computed part", f"{upto} units of request {rid!r}: {request.cached} are cached, it has {len(request.row)}"
         )
+
+
+@where_known
+def own_tokens(checker: RecordedChecker, rid: int, n: int) -> None:
+    """Only tokens that a request doesn't share may be taken back."""
+    most = most_to_take_back(checker.requests[rid])
+    if not 0 <= n <= most:
+        raise Breach("shared part", f"{n} tokens of request {rid!r}, of which {most} are its own")
 
 
 @where_known

@@ -51,6 +51,7 @@ from kvlitmus.spec.interface.cache import (
     Resettable,
     Sizes,
     Stored,
+    TakeBack,
     View,
 )
 from kvlitmus.spec.interface.ports import (
@@ -92,6 +93,7 @@ __all__ = [
     "Resettable",
     "Sizes",
     "Stored",
+    "TakeBack",
     "Target",
     "Unsupported",
     "View",

@@ -21,8 +21,8 @@ from kvlitmus.spec.words.units import Key, page_floor
 PARTS = frozenset({"pool", "tree", "locks", "evict"})
 """What it takes to compose requests."""
 
-PAST_THEM = frozenset({"raw_begin"})
-"""Calls that begin a request of the cache's own, which the composed ones would know nothing of."""
+PAST_THEM = frozenset({"raw_begin", "take_back"})
+"""Calls on requests of the cache's own, which the composed ones would know nothing of."""
 
 
 class ToldOfRequests:

@@ -141,6 +141,10 @@ class Specimen(PlainArrays):
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         return self.requests.grow(rid, tokens)
 
+    def take_back(self, rid: int, n: int) -> int:
+        """See :class:`~kvlitmus.conformance.ports.TakeBack`."""
+        return self.requests.take_back(rid, n) * self.pool.page_size
+
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         running = self.requests.publish(rid, chunked)

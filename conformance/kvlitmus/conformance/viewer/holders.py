@@ -114,6 +114,12 @@ class Holders(Follows):
             request = self.requests[rid]
             self.requests[rid] = request._replace(row=[*request.row, *numbers(call.answer)])
 
+    def _take_back(self, call: Call) -> None:
+        rid = told(call.given.get("rid"))
+        if rid in self.requests:
+            request = self.requests[rid]
+            self.requests[rid] = request._replace(row=request.row[: len(request.row) - number(call.given.get("n"))])
+
     def _end(self, call: Call) -> None:
         self.requests.pop(told(call.given.get("rid")), None)
 

@@ -379,3 +379,63 @@ class AnotherRequestTakesItAll(RequestTable):
         if self.running and 2 * pages > len(self.pool.free_list) >= pages:
             return False
         return super().make_room(pages)
+
+
+CROP = ("https://github.com/huggingface/transformers/issues/47433", "https://github.com/ml-explore/mlx-lm/issues/1494")
+
+
+@mutant("taken-back-and-not-freed", links=CROP, kills=("REQ-16", "REQ-17", "POOL-12"))
+class TakenBackAndNotFreed(RequestTable):
+    """Memory goes with every rejected draft: the row is shorter, and what it had behind stays nobody's."""
+
+    def take_back(self, rid: int, n: int) -> int:
+        request = self.running[rid]
+        left = len(request.row) - n
+        request.row = request.row[:left]
+        request.key = request.key._replace(tokens=request.key.tokens[:left])
+        return 0
+
+
+@mutant("last-page-taken-back-too", links=CROP, kills=("REQ-17", "POOL-12"))
+class LastPageTakenBackToo(RequestTable):
+    """A page is freed in which tokens are left: the pages behind are counted from the last whole one."""
+
+    def take_back(self, rid: int, n: int) -> int:
+        request, size = self.running[rid], self.pool.page_size
+        last = (len(request.row) - n) // size * size
+        behind = [slot // size for slot in request.row[max(last, request.cached) :: size]]
+        request.row = request.row[: len(request.row) - n]
+        request.key = request.key._replace(tokens=request.key.tokens[: len(request.row)])
+        self.pool.give_back(behind)
+        return len(behind)
+
+
+@mutant("row-as-long-as-before", links=CROP, kills=("REQ-05", "REQ-01", "POOL-12"))
+class RowAsLongAsBefore(RequestTable):
+    """Tokens are taken back, and the row keeps their slots: what comes next is written behind them."""
+
+    def take_back(self, rid: int, n: int) -> int:
+        row = list(self.running[rid].row)
+        freed = super().take_back(rid, n)
+        self.running[rid].row = row
+        return freed
+
+
+@mutant("rejected-drafts-in-the-key", links=CROP, kills=("REQ-04", "REQ-08", "REQ-12", "TREE-03", "REQ-03"))
+class RejectedDraftsInTheKey(RequestTable):
+    """Pages are cached under tokens that were rejected: the slots are taken back, and the key keeps them."""
+
+    def take_back(self, rid: int, n: int) -> int:
+        key = self.running[rid].key
+        freed = super().take_back(rid, n)
+        self.running[rid].key = key
+        return freed
+
+
+@mutant("slots-told-that-are-left", links=CROP, kills=("REQ-17",))
+class SlotsToldThatAreLeft(RequestTable):
+    """Whoever counts on what came free is told the tokens that were taken back, not the slots of whole pages."""
+
+    def take_back(self, rid: int, n: int) -> int:
+        super().take_back(rid, n)
+        return -(-n // self.pool.page_size)

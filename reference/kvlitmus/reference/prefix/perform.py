@@ -38,7 +38,14 @@ from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls, effects, tier_calls
-from kvlitmus.spec.prefix.advance import brought_in_vain, computed_pages, expect, offered_by_request, opened_needed_by
+from kvlitmus.spec.prefix.advance import (
+    brought_in_vain,
+    computed_pages,
+    dropped_by,
+    expect,
+    offered_by_request,
+    opened_needed_by,
+)
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.release import waiting_in, without
 from kvlitmus.spec.prefix.rules.order import needless_victims
@@ -300,6 +307,17 @@ def grow(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> De
     return Decision(None if own is None else lengthened(row, len(call.tokens), own, setting.size), victims)
 
 
+def take_back(state: State, setting: Setting, call: calls.TakeBack, _: Choice) -> Decision:
+    """The slots of the pages behind what is left come free (REQ-16, REQ-17).
+
+    Raises ``ValueError`` when what is shared would be taken back.
+    """
+    running = state.requests[call.rid]
+    if len(call.path.names) < running.cached:
+        raise ValueError(f"{running.cached} units are shared (got {len(call.path.names)} that are left)", call.rid)
+    return Decision(len(dropped_by(state, setting, call)) * setting.size)
+
+
 def opened_by(state: State, setting: Setting, call: calls.Grow) -> int:
     """How many pages further tokens of a request need beyond its last page."""
     return opened_needed_by(calls.Extend(state.requests[call.rid].row, Tokens(len(call.tokens))), setting)
@@ -350,6 +368,7 @@ DECIDE: dict[type, Callable[..., Decision]] = {
     calls.Evict: evict,
     calls.Begin: begin,
     calls.Grow: grow,
+    calls.TakeBack: take_back,
     calls.Compute: nothing,
     calls.Publish: publish,
     calls.End: end,

@@ -30,6 +30,7 @@ from kvlitmus.spec.interface.cache import (
     Resettable,
     Sizes,
     Stored,
+    TakeBack,
     View,
 )
 from kvlitmus.spec.interface.components import (
@@ -261,6 +262,7 @@ __all__ = [
     "StorageShared",
     "StorageYard",
     "Stored",
+    "TakeBack",
     "TierInspect",
     "TierNode",
     "TierView",

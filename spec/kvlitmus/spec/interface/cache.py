@@ -180,6 +180,16 @@ class PartlyComputed(Protocol):
         """Finish: cache the whole pages of the first ``upto`` units, free all else that is the request's own."""
 
 
+class TakeBack(Protocol):
+    """Tokens that are taken back from the end of a running request: rejected drafts, an edited answer."""
+
+    def take_back(self, rid: int, n: int) -> int:
+        """Forget the last ``n`` tokens, none of which is in the part that the request shares.
+
+        The pages behind what is left come free; returns how many slots that is.
+        """
+
+
 FORMS = ("own", "narrow", "floats", "flags", "rows", "single")
 """The forms of an array (:meth:`Raw.raw_array`); those from the third on are no sequence of integers."""
 
@@ -261,6 +271,7 @@ CACHE_PORTS: dict[str, tuple[str, ...]] = {
     "evict": ("evict",),
     "requests": ("begin", "grow", "publish", "end"),
     "partial": ("publish_upto", "end_upto"),
+    "take_back": ("take_back",),
     "raw": ("raw_array", "raw_match", "raw_insert", "raw_free"),
     "raw_requests": ("raw_begin",),
     "counters": ("sizes",),

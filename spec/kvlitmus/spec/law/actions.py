@@ -341,6 +341,7 @@ ACTIONS: Mapping[On, Row] = {
     On.REFUSED_BEGIN: joined(WALK, ROOM),
     On.GROW: joined(GRANTS, ENTERS, ROOM),
     On.REFUSED_GROW: ROOM,
+    On.TAKE_BACK: {What.RELEASE: because(Cause.GIVEN)},
     On.PUBLISH: joined(INSERTS, {What.LOCK: because(Cause.ASKED), What.UNLOCK: because(Cause.GIVEN)}),
     On.END: {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER)},
     On.FINISH: INSERTS,

@@ -33,6 +33,7 @@ class On(enum.StrEnum):
     REFUSED_BEGIN = "refused_begin"
     GROW = "grow"
     REFUSED_GROW = "refused_grow"
+    TAKE_BACK = "take_back"
     PUBLISH = "publish"
     PUBLISH_ALL = "publish_all"
     PUBLISH_UPTO = "publish_upto"

@@ -118,6 +118,11 @@ def written_by(state: State, setting: Setting, call: Any, answer: Any) -> tuple[
         before, row, tokens = running.row, running.row + answer, call.path.tokens
         start = max(0, len(before) - 1) if call.path.key.bigram else len(before)
         return row[start : len(tokens)], tokens[start : len(row)]
+    if type(call) is calls.TakeBack and call.path.key.bigram:
+        running, left = state.requests[call.rid], len(call.path.tokens)
+        if running.computed < left:
+            return None
+        return running.row[left - 1 : left], call.path.tokens[left - 1 :]  # it has lost the token behind it
     if type(call) is calls.Compute:
         running = state.requests[call.rid]
         start = running.computed
@@ -329,6 +334,23 @@ def grow(state: State, setting: Setting, call: calls.Grow, answer: Slots | None)
     return partial.taken(partial.made_room(state, setting, len(opened)), setting, opened)
 
 
+def dropped_by(state: State, setting: Setting, call: calls.TakeBack) -> frozenset[PageNo]:
+    """The pages of a request that lie wholly behind what is left of it."""
+    row, left = state.requests[call.rid].row, len(call.path.tokens)
+    return pages_of(row[left:], setting.size) - pages_of(row[:left], setting.size)
+
+
+def take_back(state: State, setting: Setting, call: calls.TakeBack, answer: int) -> State:
+    """The row is shorter, and the pages behind it are the request's no more."""
+    running, left = state.requests[call.rid], len(call.path.tokens)
+    shorter = running._replace(path=call.path, row=running.row[:left], computed=min(running.computed, left))
+    return state._replace(
+        owners=effects.release(state.owners, dropped_by(state, setting, call)),
+        requests={**state.requests, call.rid: shorter},
+        contents=written(state, setting, call, answer),
+    )
+
+
 def compute(state: State, setting: Setting, call: calls.Compute, answer: None) -> State:
     """More of the row holds what it should."""
     running = state.requests[call.rid]
@@ -423,6 +445,7 @@ EXPECT: dict[type, Callable[..., State]] = {
     calls.Evict: evict,
     calls.Begin: begin,
     calls.Grow: grow,
+    calls.TakeBack: take_back,
     calls.Compute: compute,
     calls.Publish: publish,
     calls.End: end,

@@ -182,6 +182,15 @@ class Grow(NamedTuple):
     path: Path | None
 
 
+@occasion(On.TAKE_BACK)
+class TakeBack(NamedTuple):
+    """Take the last ``tokens`` of a request back, which leaves ``path``; answers how many slots came free."""
+
+    rid: int
+    tokens: Tokens
+    path: Path
+
+
 class Compute(NamedTuple):
     """The caller computes the next units of a request that took its slots ahead; the cache isn't told."""
 

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kvlitmus.spec.law.facts import fact
-from kvlitmus.spec.prefix.calls import End, EndGroup, Free, FreeInGroup, Reset
+from kvlitmus.spec.prefix.calls import End, EndGroup, Free, FreeInGroup, Reset, TakeBack
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
@@ -42,7 +42,7 @@ def queued(state: State, then: State, setting: Setting, call: Any) -> State:
 
 def gives_back(call: Any) -> bool:
     """Whether all that a call releases is given back, whatever is cached."""
-    return isinstance(call, Free | FreeInGroup | EndGroup) or (isinstance(call, End) and not call.keep)
+    return isinstance(call, Free | FreeInGroup | EndGroup | TakeBack) or (isinstance(call, End) and not call.keep)
 
 
 def without(state: State, pages: AbstractSet[PageNo]) -> State:

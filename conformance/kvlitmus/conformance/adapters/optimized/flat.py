@@ -189,6 +189,11 @@ class OptimizedPorts:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         return listed(self.cache.grow(rid, tokens))
 
+    def take_back(self, rid: int, n: int) -> int:
+        """See :class:`~kvlitmus.conformance.ports.TakeBack`."""
+        freed: int = self.cache.take_back(rid, n)
+        return freed
+
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         return self.publish_upto(rid, None, chunked=chunked)

@@ -53,6 +53,7 @@ from kvlitmus.spec.prefix.calls import (
     Match,
     Path,
     Publish,
+    TakeBack,
     Unlock,
     path_of,
 )
@@ -211,6 +212,13 @@ class ReferencePorts(PlainArrays):
         """The call by which a request grows."""
         key = self.state.requests[rid].path.key
         return Grow(rid, tuple(tokens), self.path(key._replace(tokens=key.tokens + tuple(tokens)), row=True))
+
+    def take_back(self, rid: int, n: int) -> int:
+        """See :class:`~kvlitmus.conformance.ports.TakeBack`."""
+        key = self.state.requests[rid].path.key
+        left = self.path(key._replace(tokens=key.tokens[: len(key.tokens) - n]), row=True)
+        freed: int = self.perform(TakeBack(rid, Tokens(n), left))
+        return freed
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""

@@ -233,3 +233,43 @@ def a_request_that_fits_the_empty_cache_begins(checker: Checker) -> None:
     tree.evict(checker, checker.capacity)
     begin(checker, 12, prompt(checker, "e" * pages))
     end(checker, 12, keep=False)
+
+
+def take_back(checker: Checker, rid: int, n: int) -> None:
+    """Take so many tokens of a request back, or all that are its own, if it runs."""
+    if rid in checker.requests and (most := request.most_to_take_back(checker.requests[rid])):
+        request.take_back(checker, rid, min(n, most))
+
+
+@litmus(rules=("REQ-05", "REQ-08", "REQ-16", "REQ-17"), needs=(*SEEN, "take_back"))
+def what_is_taken_back_comes_free(checker: Checker) -> None:
+    """Drafts are rejected, of a token, a page, several pages, all that is the request's own; others follow."""
+    size = checker.size
+    begin(checker, 1, prompt(checker, "ab", tail=1))
+    publish(checker, 1, chunked=True)
+    for n in (1, size, 2 * size + 1, 9 * size):
+        grow(checker, 1, [5] * (2 * size + 1))
+        take_back(checker, 1, n)
+        grow(checker, 1, [6] * size)
+    end(checker, 1, keep=True)
+    begin(checker, 2, prompt(checker, "abc"))
+    take_back(checker, 2, size)
+    end(checker, 2, keep=False)
+
+
+@litmus(rules=("REQ-02", "REQ-03", "REQ-04", "TREE-03"), needs=(*SEEN, "tree", "take_back"))
+def what_is_taken_back_is_not_cached(checker: Checker) -> None:
+    """Tokens are taken back and others take their place: what is published and finished is what is there now."""
+    size = checker.size
+    begin(checker, 1, prompt(checker, "a", tail=1))
+    grow(checker, 1, [5] * (2 * size))
+    take_back(checker, 1, size + 1)
+    grow(checker, 1, [6] * (size + 1))
+    publish(checker, 1, chunked=True)
+    grow(checker, 1, [5] * (2 * size))
+    take_back(checker, 1, 2 * size)
+    end(checker, 1, keep=True)
+    for tokens in ([5] * (2 * size), [6] * (2 * size)):
+        begin(checker, 2, prompt(checker, "a", tail=1))
+        grow(checker, 2, tokens)
+        end(checker, 2, keep=True)

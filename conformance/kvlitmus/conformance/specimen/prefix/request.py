@@ -76,6 +76,18 @@ class RequestTable:
         request.key = request.key._replace(tokens=request.key.tokens + tuple(tokens))
         return new
 
+    def take_back(self, rid: int, n: int) -> int:
+        """Forget the last tokens, and free the pages behind what is left; how many pages that is."""
+        request, size = self.running[rid], self.pool.page_size
+        left = len(request.row) - n
+        if left < request.cached:
+            raise ValueError(f"of {len(request.row)} tokens {request.cached} are cached (got {n} to take back)")
+        behind = [slot // size for slot in request.row[-(-left // size) * size :: size]]
+        del request.row[left:]
+        request.key = request.key._replace(tokens=request.key.tokens[:left])
+        self.pool.give_back(behind)
+        return len(behind)
+
     def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
         """Cache the whole pages computed so far and go on with the tree's slots."""
         request = self.running[rid]

@@ -1,7 +1,7 @@
 """The life of a request: who owns which slots while it runs, and who frees them.
 
 A request **begins** with a prompt: the cached prefix is locked and shared, and slots for the
-rest are its own.  It **grows** by the tokens it generates.  It may **publish** what it has
+rest are its own.  It **grows** by the tokens it generates, and its last tokens may be **taken back**.  It may **publish** what it has
 computed so far (between chunks of a long prompt): its whole pages become the tree's, stay
 locked, and where another request was faster the request goes on with *that* request's slots.
 Slots are there before anything is computed into them.  A caller that has not computed all of its
@@ -22,8 +22,8 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import partial
-from kvlitmus.spec.prefix.advance import computed_pages, opened_needed_by
-from kvlitmus.spec.prefix.calls import Begin, End, Extend, Grow, Publish
+from kvlitmus.spec.prefix.advance import computed_pages, dropped_by, opened_needed_by
+from kvlitmus.spec.prefix.calls import Begin, End, Extend, Grow, Publish, TakeBack
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
@@ -106,6 +106,18 @@ def uncomputed_pages(request_before: RequestState, setting: Setting, call: Publi
 def request_pages(request_before: RequestState, setting: Setting) -> frozenset[PageNo]:
     """Pages that the request owned alone before it ended."""
     return pages_of(request_before.row[request_before.cached :], setting.size)
+
+
+@fact(0)
+def dropped_pages(state: State, setting: Setting, call: TakeBack) -> frozenset[PageNo]:
+    """The request's pages that lie wholly behind the tokens that are left to it."""
+    return dropped_by(state, setting, call)
+
+
+@fact(0)
+def told_free(answer: int) -> Tokens:
+    """How many slots the cache says came free."""
+    return Tokens(answer)
 
 
 @fact(0)
@@ -410,3 +422,30 @@ def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, avail
 def what_fits_the_empty_cache_is_admitted(fits_alone: bool, admitted: bool) -> bool:
     """A request that needs no more than the pool has beside what callers and other requests own and what is protected MUST begin: at once, where allocations evict, and else once its caller has evicted what is cached.  In a block table or a hierarchy it MUST begin so when nothing is locked, running or under way."""
     return admitted or not fits_alone
+
+
+@rule(
+    "REQ-16",
+    on=(On.TAKE_BACK,),
+    source="transformers#47433, transformers#48509, mlx-lm#1494",
+    reference="prefix.perform.take_back",
+    allowed="{dropped_pages} free, or waiting where the profile has a release_delay",
+    premise="dropped_pages",
+)
+def what_is_taken_back_comes_free(
+    dropped_pages: frozenset[PageNo], free_after: frozenset[PageNo], waiting_after: frozenset[PageNo]
+) -> bool:
+    """When tokens of a request are taken back, each page that lies wholly behind what is left MUST be free afterwards; where the profile has a release queue, it may wait there."""
+    return dropped_pages <= free_after | waiting_after
+
+
+@rule(
+    "REQ-17",
+    on=(On.TAKE_BACK,),
+    source="transformers#47433, transformers#48509, mlx-lm#1494",
+    reference="prefix.perform.take_back",
+    allowed="the slots of {dropped_pages}",
+)
+def taking_back_tells_what_came_free(told_free: Tokens, dropped_pages: frozenset[PageNo], page_size: int) -> bool:
+    """Taking tokens back MUST return the number of slots in the pages that lie wholly behind what is left, and of no other."""
+    return told_free == len(dropped_pages) * page_size

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.interface import Begun
-from kvlitmus.spec.prefix.calls import Begin, Compute, End, Grow, Publish
-from kvlitmus.spec.words.units import Key
+from kvlitmus.spec.prefix.calls import Begin, Compute, End, Grow, Publish, TakeBack
+from kvlitmus.spec.prefix.state import RequestState
+from kvlitmus.spec.words.units import Key, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -40,6 +41,21 @@ def grow(checker: Checker, rid: int, tokens: Sequence[int]) -> bool:
     grown = None if new is None else checker.path(key._replace(tokens=key.tokens + tuple(tokens)), row=True)
     checker.step(Grow(rid, tuple(tokens), grown), new)
     return new is not None
+
+
+def most_to_take_back(running: RequestState) -> int:
+    """How many tokens of a request are its own, so that they may be taken back; it keeps one at least."""
+    return max(0, len(running.row) - max(running.cached + int(running.path.key.bigram), 1))
+
+
+def take_back(checker: Checker, rid: int, n: int) -> None:
+    """Take the last ``n`` tokens of a request back."""
+    key = checker.requests[rid].path.key
+    answer = checker.call(f"take_back({rid}, {n})", "take_back", rid, n)
+    freed = checker.count(answer, "the slots that came free")
+    checker.history[-1] += f" → {freed}"
+    left = checker.path(key._replace(tokens=key.tokens[: len(key.tokens) - n]), row=True)
+    checker.step(TakeBack(rid, Tokens(n), left), freed)
 
 
 def compute(checker: Checker, rid: int, units: int) -> None:

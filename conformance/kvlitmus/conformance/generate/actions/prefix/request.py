@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller
 
 
+ALONE = 224
+"""From this number on tokens are taken back of a request that has not grown for it."""
+
+
 @action("begin")
 def begin(caller: Caller, a: int, b: int, c: int) -> None:
     """Begin a request."""
@@ -44,6 +48,24 @@ def grow(caller: Caller, a: int, b: int, c: int) -> None:
     rid = caller.pick("request", caller.checker.requests, c)
     if rid is not None and len(caller.checker.requests[rid].row) < 12 * caller.config.page_size:
         request.grow(caller.checker, rid, caller.tokens(a, b))
+
+
+@action("take_back")
+def take_back(caller: Caller, a: int, b: int, c: int) -> None:
+    """Grow one of the requests by drafts, and take some of them back, or more: to the end of a page, or all of its own.
+
+    Now and then it takes back alone.  In a cache that takes nothing back it grows.
+    """
+    rid, alone = caller.pick("request", caller.checker.requests, c), b >= ALONE
+    if not (alone and "take_back" in caller.checker.capabilities):
+        grow(caller, a, b, c)
+    if rid is None or "take_back" not in caller.checker.capabilities:
+        return
+    running = caller.checker.requests[rid]
+    if most := request.most_to_take_back(running):
+        to_page = (len(running.row) - 1) % caller.config.page_size + 1
+        many = (1, 1 + a % caller.config.page_size, to_page, most if b & 8 else 2)[b % 4]
+        request.take_back(caller.checker, rid, 1 + a % most if alone else min(most, many))
 
 
 @action("publish")
