@@ -37,6 +37,7 @@ if __name__ == "__main__":
 
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
+from kvlitmus.spec.law.rule import in_force  # noqa: E402
 from tools import corpus, results_page  # noqa: E402
 from tools.results_page import ALL_RELEASES, Evidence, Judged, Pair, Report, broken_rules  # noqa: E402
 
@@ -127,6 +128,7 @@ def classification(folder: Path = FOLDER) -> list[Judged]:
         try:
             kind, reasoning = fields.pop("class"), fields.pop("reasoning").strip()
             lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+            lists["rules"] = tuple(dict.fromkeys(map(in_force, fields["rules"])))
             entry = Judged(**(fields | lists), kind=kind, reasoning=reasoning)
         except (KeyError, TypeError) as error:
             raise ValueError(f"classification.toml, violation {number}: {error}") from None

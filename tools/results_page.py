@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvlitmus.conformance.run.targets import known_targets
+from kvlitmus.spec.law.rule import in_force
 from kvlitmus.spec.parts import all_rules
 
 Report = dict[str, Any]
@@ -107,7 +108,10 @@ class Evidence:
 def broken_rules(found: Mapping[str, Report]) -> set[Pair]:
     """Every (target, rule) that a report says is broken."""
     return {
-        (target, rule["id"]) for target, data in found.items() for rule in data["rules"] if rule["verdict"] in BROKEN
+        (target, in_force(rule["id"]))
+        for target, data in found.items()
+        for rule in data["rules"]
+        if rule["verdict"] in BROKEN
     }
 
 

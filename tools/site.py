@@ -33,7 +33,7 @@ from kvlitmus.spec.law import actions, facts  # noqa: E402
 from kvlitmus.spec.law.actions import ACTIONS, CAUSES, EFFECTS, ELSEWHERE, FACETS, Because, Group, What  # noqa: E402
 from kvlitmus.spec.law.facts import FACTS, INPUTS  # noqa: E402
 from kvlitmus.spec.law.on import On  # noqa: E402
-from kvlitmus.spec.law.rule import RETIRED, Kind, Rule  # noqa: E402
+from kvlitmus.spec.law.rule import RETIRED, Kind, Rule, in_force  # noqa: E402
 from kvlitmus.spec.parts import all_rules  # noqa: E402
 from kvlitmus.spec.prefix.rules import job  # noqa: E402
 from kvlitmus.spec.prefix.stand_ins import meant_by, standing_for  # noqa: E402
@@ -152,8 +152,14 @@ def rules_index(packs: Mapping[str, list[Rule]]) -> str:
             for one in mine
         ]
     if RETIRED:
-        lines += ["", "## Retired", "", *(f"- {id}: {why}" for id, why in RETIRED.items())]
+        lines += ["", "## Retired", "", *(f"- {id}: {why}{led_on(id)}" for id, why in RETIRED.items())]
     return "\n".join(lines) + "\n"
+
+
+def led_on(id: str) -> str:
+    """Where a reader finds what a retired rule said."""
+    rule = ordered_rules().get(in_force(id))
+    return "" if rule is None else f"; see [{rule.id}]({rule.pack}.md#{rule.id.lower()})"
 
 
 def pack_page(rules: list[Rule]) -> str:

@@ -33,6 +33,7 @@ from kvlitmus.conformance.viewer.plain import fields, items
 from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, counted
 from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface import Hit
+from kvlitmus.spec.law.rule import in_force
 from kvlitmus.spec.law.step import Step as Made
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.calls import Compute
@@ -230,7 +231,8 @@ class Followed:
                 super().judge(occasions, inputs, unknown)
 
         finding = header.data.get("finding")
-        rules = set(map(str, cast("list[Json]", finding.get("rules") or ()))) if isinstance(finding, dict) else set()
+        told = cast("list[Json]", finding.get("rules") or ()) if isinstance(finding, dict) else ()
+        rules = {in_force(str(rule)) for rule in told}
         options = Options(
             depth=header.depth,
             muted=frozenset(all_rules().keys() - rules) if rules else frozenset(),

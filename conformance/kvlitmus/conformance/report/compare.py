@@ -20,6 +20,7 @@ from kvlitmus.conformance.report.form import EMPTY, Report, RuleRow, rows
 from kvlitmus.conformance.report.saved import explained
 from kvlitmus.conformance.report.terminal import Stated
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.spec.law.rule import in_force
 
 FORMAT = 1
 """The version of the comparison's JSON form, ``schema/diff.schema.json``."""
@@ -97,7 +98,7 @@ def compare(a: Report, b: Report) -> Comparison:
     """Compare an earlier report with a later one."""
     found = Comparison(a=_stamp(a), b=_stamp(b))
     found.setup = list(setup(a, b))
-    before, after = ({rule["id"]: rule for rule in rows(report)} for report in (a, b))
+    before, after = map(by_rule, (a, b))
     for id in dict.fromkeys([*after, *before]):
         change = changed(before.get(id), after.get(id), b)
         if change is None:
@@ -107,6 +108,16 @@ def compare(a: Report, b: Report) -> Comparison:
     found.changes.sort(key=lambda one: CHANGES.index(one.change))
     found.figures = list(figures(a, b))
     found.run = list(troubles(a, b))
+    return found
+
+
+def by_rule(report: Report) -> dict[str, RuleRow]:
+    """What a report says of each rule; where a rule says by now what others said, the worst that was said of them."""
+    found: dict[str, RuleRow] = {}
+    for row in rows(report):
+        id = in_force(row["id"])
+        if id not in found or LADDER.get(said(row), 0) < LADDER.get(said(found[id]), 0):
+            found[id] = row
     return found
 
 

@@ -9,7 +9,8 @@ A TOML file with a list of entries::
     link = "https://example.org/issues/1"
     until = "0.3.0"          # optional: from this version of kvlitmus on the entry has expired
 
-Another cause that breaks the same rule is news.  An entry whose cause was not met, though its rule was judged, is
+A rule that is retired by now stands for the one that says the same.  Another cause that breaks the same rule is news.
+An entry whose cause was not met, though its rule was judged, is
 **stale**, one whose ``until`` has come is **expired**; both fail, so that a baseline never hides more than it says.
 """
 
@@ -30,6 +31,7 @@ from kvlitmus.conformance.run.results import RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import Group, accepted_of, keys_of, main_rule
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import closest
+from kvlitmus.spec.law.rule import in_force
 
 MAX_BYTES = 1 << 20
 MAX_ENTRIES = 1_000
@@ -156,7 +158,7 @@ def _entry(row: Any, where: str, rules: Sequence[str]) -> Entry:
             raise BaselineError(f"{where}: unknown field {harmless(name, 40)!r}; an entry has {', '.join(FIELDS)}")
         if not isinstance(value, str) or not value.strip():
             raise BaselineError(f"{where}: '{name}' must be a text that says something")
-    if rule not in rules:
+    if in_force(str(rule)) not in rules:
         raise BaselineError(f"{where}: there is no such rule{closest(str(rule), rules)}")
     if not ID.fullmatch(row["cause"]):
         raise BaselineError(f"{where}: 'cause' is {harmless(row['cause'], 40)!r}: {WANTED}")
@@ -188,7 +190,7 @@ def compare(
     said = {one.rule: one.verdict for one in verdicts}
     met = {key for one in groups for key in keys_of(one.finding)}
     for entry in entries:
-        verdict = said.get(entry.rule)
+        verdict = said.get(in_force(entry.rule))
         if verdict is None:
             continue
         if is_expired(entry, version):

@@ -24,6 +24,7 @@ from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.lines import Header, Step, TapeError, TapeReader, encoded, headed
 from kvlitmus.conformance.tape.written import Line
+from kvlitmus.spec.law.rule import in_force
 
 MAX_BYTES = 16 << 20
 SUFFIX = ".jsonl"
@@ -223,7 +224,7 @@ def failure_of(header: Header, steps: list[Step]) -> Failure:
         config=header.config,
         depth=header.depth,
         force_misuse=header.force_misuse,
-        rules=tuple(map(str, rules)),
+        rules=tuple(dict.fromkeys(in_force(str(rule)) for rule in rules)),
         litmus=item.name if item.kind == "litmus" else "",
         schedule=item.schedule,
         kvlitmus=header.kvlitmus,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kvlitmus.conformance.checker.judge import FLAT_CALL
 from kvlitmus.conformance.isolation.remote.apart import APART, PIPED, UNSEEN
@@ -28,7 +28,7 @@ from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, V
 from kvlitmus.conformance.support import ending
 from kvlitmus.spec.law.facts import FACTS
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Rule, Strength
+from kvlitmus.spec.law.rule import Rule, Strength, said_before
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.words.policies import WRITES
 
@@ -345,9 +345,14 @@ def accepted_of(findings: Sequence[Short], known: Set[tuple[str, str]]) -> list[
 
 
 def keys_of(finding: Finding) -> set[tuple[str, str]]:
-    """What a baseline may know a finding by: each rule that it breaks, with its cause."""
-    cause = cause_of(finding).id
-    return {(rule, cause) for rule in finding.rules}
+    """What a baseline may know a finding by: each rule that it breaks, with its cause.
+
+    A baseline may have been written when these rules had other ids; the family of the first one is part of the cause.
+    """
+    first, *others = finding.rules
+    causes = [cause_of(replace(finding, rules=[one, *others])).id for one in (first, *said_before(first))]
+    rules = [one for rule in finding.rules for one in (rule, *said_before(rule))]
+    return {(rule, cause) for rule in rules for cause in causes}
 
 
 def main_rule(rules: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from kvlitmus.conformance.run.results import Item, item_as_json, to_json
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.lines import Header, encoded, headed
+from kvlitmus.spec.law.rule import in_force
 
 FOLDER = Path(__file__).parent
 """Where the vectors of the package are."""
@@ -115,7 +116,7 @@ def vector_of(header: Header, id: str) -> Vector:
         raise ValueError("'schedule' is empty")
     return Vector(
         id=id,
-        rules=tuple(map(str, rules)),
+        rules=tuple(dict.fromkeys(in_force(str(rule)) for rule in rules)),
         config=header.config,
         schedule=item.schedule,
         sentence=sentence,

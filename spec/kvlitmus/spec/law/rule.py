@@ -152,6 +152,18 @@ SUCCESSORS: dict[str, str] = {}
 """Retired ids, each with the id of the rule that says now what it said."""
 
 
+def in_force(id: str) -> str:
+    """The rule that says now what the rule of this id said; the id itself where that is in force, or nothing says it."""
+    while id in SUCCESSORS:
+        id = SUCCESSORS[id]
+    return id
+
+
+def said_before(id: str) -> tuple[str, ...]:
+    """The retired ids of what a rule says now."""
+    return tuple(old for old in SUCCESSORS if in_force(old) == id)
+
+
 def rule(
     id: str,
     *,

@@ -6,6 +6,7 @@ import argparse
 import difflib
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ class TargetFailed(Exception):
 
 def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = None) -> dict[str, Rule]:
     """The rules that were asked for (all, if none were named); unknown names get a hint."""
-    from kvlitmus.spec.law.rule import RETIRED, Strength
+    from kvlitmus.spec.law.rule import RETIRED, Strength, in_force
     from kvlitmus.spec.parts import all_rules
 
     rules = all_rules()
@@ -38,7 +39,11 @@ def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = 
     for word in split(ids):
         id = word.upper()
         if id in RETIRED:
-            raise UsageError(f"rule {id} is retired: {RETIRED[id]}")
+            why = f"rule {id} is retired: {RETIRED[id]}"
+            if in_force(id) not in rules:
+                raise UsageError(why)
+            id = in_force(id)
+            print(f"{why}; {id} is taken instead", file=sys.stderr)
         if id not in rules:
             raise UsageError(f"there is no rule {word!r}{near_rules(word, rules)} ('kvlitmus rules' lists them)")
         wanted.add(id)

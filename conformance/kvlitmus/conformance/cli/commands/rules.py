@@ -18,7 +18,7 @@ from kvlitmus.conformance.report.markdown import escape
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.text import closest
 from kvlitmus.spec.law.facts import FACTS, INPUTS, worked_out_from
-from kvlitmus.spec.law.rule import Rule
+from kvlitmus.spec.law.rule import Rule, in_force
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.stand_ins import meant_by, standing_for
 
@@ -35,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
         print("\n".join(markdown(chosen)))
     else:
         style = style_of(sys.stdout, args.color)
-        exact = {word.upper() for word in args.names} & {rule.id for rule in chosen}
+        exact = {in_force(word.upper()) for word in args.names} & {rule.id for rule in chosen}
         lines = explained(chosen, style) if exact else listed(chosen, style)
         for line in lines:
             print(line)
