@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kvlitmus.conformance.checker.explain import WHERE
 from kvlitmus.conformance.checker.guard import SPARE, Guard, LeftOut, Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.judge import Judge
@@ -31,6 +32,7 @@ from kvlitmus.spec.components.state import components_at_first
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import LOAD, Event
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
+from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.plan import Judged, value_of
 from kvlitmus.spec.misuse.calls import Aftermath, Lookups, MisuseCall
@@ -141,6 +143,7 @@ class Checker(Guard):
         else:
             self.capabilities -= {"tiers"}
         self.own_judge = Judge(self.rules, depth=self.depth, capabilities=self.capabilities, muted=muted)
+        self.lifts: dict[str, Judge] = {}
         self.has_data = config.tiered and "data" in self.capabilities
         tiers = None if self.store is None else Tiers()
         self.state = empty_state()._replace(tiers=tiers, told=EventMirror() if self.has_events else None)
@@ -394,6 +397,26 @@ class Checker(Guard):
         if judged.broken:
             self.go_on(judged.broken, inputs)
 
+    def lifted(self, one: Lifted[State, Seen]) -> None:
+        """Judge the last step by the rules of plain caches too, where it kept its own: these say the same first."""
+        if self.own_judge.broken:
+            return
+        judge = self.lifts.get(one.where)
+        if judge is None:
+            has = one.setting.capabilities
+            judge = self.lifts[one.where] = Judge(
+                self.rules, depth=one.setting.depth, capabilities=has, muted=self.muted
+            )
+        inputs, unknown, call, answer = one.inputs, one.unknown, one.call, one.answer
+        occasions = () if "call" in unknown else occasions_of(call, answer, one.state, one.setting, one.before)
+        judged = judge.step(occasions, inputs, unknown, told=False)
+        broken = [] if judged is None else [id for id in judged.broken if id not in self.muted]
+        if broken and judged is not None:
+            facts = {WHERE: one.where, **self.explained(broken, inputs, judged)}
+            raise Violation(broken, self.history[-1], facts)
+        if judged is not None:
+            self.passed_over.update(dict.fromkeys(judged.broken))
+
     def trusted(self, broken: Sequence[str], inputs: tuple[Any, ...]) -> list[str]:
         """Those of these broken rules that don't need what can't be trusted; which do is noted for all that apply."""
         judge = self.own_judge
@@ -429,15 +452,16 @@ class Checker(Guard):
 
     def counted(self) -> Counter[str]:
         """How often each rule was evaluated where its premise was true."""
-        return self.own_judge.counted(self.evaluated)
+        others = sum([one.counted({}) for one in self.lifts.values()], Counter[str]())
+        return self.own_judge.counted(self.evaluated) + others
 
     def idle(self) -> Counter[str]:
         """How often each rule was judged though its premise was not true: it had nothing to say."""
-        return self.own_judge.idle()
+        return sum([one.idle() for one in self.lifts.values()], self.own_judge.idle())
 
     def unknown(self) -> Counter[str]:
         """How often each rule was not judged, since a fact that it speaks of could not be known."""
-        return self.own_judge.unknown()
+        return sum([one.unknown() for one in self.lifts.values()], self.own_judge.unknown())
 
     # -- what is known -------------------------------------------------------------------------
 

@@ -70,6 +70,9 @@ PAGES = frozenset(
 )
 """Facts that hold the bytes of pages."""
 
+WHERE = "where"
+"""Among the facts of a broken rule: which part of the cache it speaks of, where that is not all."""
+
 LONG = 400
 """A longer text is elided in its middle, and two collections of more are told by their difference."""
 
@@ -258,7 +261,13 @@ class _Shown(dict[str, str]):
 
 
 def allowed_text(rule: Rule, names: Names, facts: Facts) -> str:
-    """What the rule would have allowed; its sentence where it says nothing more specific."""
+    """What the rule would have allowed; its sentence where it says nothing more specific.
+
+    Of a step that was judged as one of a plainer cache: of which component, tier or rank.
+    """
+    if WHERE in facts:
+        part = {name: value for name, value in facts.items() if name != WHERE}
+        return f"{facts[WHERE]}: {allowed_text(rule, names, part)}"
     if not rule.allowed:
         return rule.text
     shown = _Shown(

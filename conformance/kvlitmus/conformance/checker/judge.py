@@ -70,7 +70,8 @@ class Tally:
 class Judge:
     """Evaluates the rules that apply to a cache with these capabilities, and counts.
 
-    tally, not_judged: of the last step, the count of those that are alike, and the rules that could not be judged.
+    tally, not_judged, broken: of the last step, the count of those that are alike, the rules that could not be judged,
+    and those that it broke.
     """
 
     tally: Tally
@@ -85,6 +86,7 @@ class Judge:
         self.predicates = tuple([one.predicate for one in rules.values()])
         self.tallies: dict[object, Tally] = {}
         self.not_judged: tuple[str, ...] = ()
+        self.broken: tuple[str, ...] = ()
 
     def step(
         self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str], *, told: bool
@@ -110,6 +112,7 @@ class Judge:
         tally.times += 1
         self.tally, self.not_judged = tally, tally.plan.never
         judged = tally.plan.run(*inputs, told, tally.idle)
+        self.broken = () if judged is None else judged.broken
         if judged is not None and judged.unknown:
             self.not_judged = tally.plan.never + judged.unknown
             tally.together[judged.unknown] += 1

@@ -6,6 +6,7 @@
 - :mod:`~kvlitmus.spec.law.occasions`: how a call says which occasions it is.
 - :mod:`~kvlitmus.spec.law.actions`: which effects each occasion may have, for which cause.
 - :mod:`~kvlitmus.spec.law.step`: a call, its answer, before and after.
+- :mod:`~kvlitmus.spec.law.lifted`: such a step that is one of a plainer cache as well.
 - :mod:`~kvlitmus.spec.law.plan`: the facts and rules of alike steps, as one function.
 - :mod:`~kvlitmus.spec.law.inline`: which of them are one expression in it.
 - :mod:`~kvlitmus.spec.law.port`: the rules of every call (PORT).
