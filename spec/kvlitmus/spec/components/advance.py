@@ -86,7 +86,18 @@ def advance_components(state: ComponentState, setting: Setting, call: ComponentC
 
     What the cache has begun by itself (``after.begun``) are calls of their own.
     """
-    then = FOLLOW[type(call)](state, setting, call, after.answer)
+    return looked_at(state, expect_components(state, setting, call, after.answer), setting, call, after)
+
+
+def expect_components(state: ComponentState, setting: Setting, call: ComponentCall, answer: object) -> ComponentState:
+    """What a call amounts to that was answered so, whatever was seen then."""
+    return FOLLOW[type(call)](state, setting, call, answer)
+
+
+def looked_at(
+    state: ComponentState, then: ComponentState, setting: Setting, call: ComponentCall, after: After
+) -> ComponentState:
+    """What is known after a call that amounts to this (``then``), and after a look where somebody looked."""
     told = state.told if after.events is None else replayed(state.told, setting, after.events)
     then = then._replace(available=after.available, host_available=after.host_available, told=told)
     if after.view is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from kvlitmus.spec.components.advance import advance_components
 from kvlitmus.spec.components.calls import After, At, ComponentMatch, ComponentStart
 from kvlitmus.spec.components.replay import Replayed, replayed, text_of
 from kvlitmus.spec.components.state import ComponentState, ends_at, needed_at, unfollowed_at
@@ -39,12 +38,6 @@ def component_telling(answer: After) -> Collection[At] | Unknown:
     if answer.events is None:
         return UNKNOWN
     return [one.at for one in answer.events if one.at is not None]
-
-
-@fact(2, ports=TOLD)
-def component_known(setting: Setting, state: ComponentState, call: object, answer: After) -> ComponentState:
-    """What is known of the cache after the call, by calls and answers, and by a snapshot where there is one."""
-    return advance_components(state, setting, call, answer)  # type: ignore[arg-type]
 
 
 @fact(2, ports=TOLD)

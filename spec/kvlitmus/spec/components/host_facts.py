@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from kvlitmus.spec.components.advance import advance_components
 from kvlitmus.spec.components.calls import (
     After,
     At,
@@ -375,15 +374,14 @@ def component_host_unprotected(
 
 @fact(3, ports=LOOKED_AT)
 def component_host_homes(
-    setting: Setting, layout: Layout, state: ComponentState, call: ComponentCall, answer: After
+    layout: Layout, component_known: ComponentState, answer: After
 ) -> Mapping[str, Sequence[int]] | Unknown:
     """For each pool of the host the places that have not exactly one home: free, cached or a backup's; and places beyond its number."""
     view = answer.view
     if view is None or view.host_held is None:
         return UNKNOWN
-    then = advance_components(state, setting, call, answer)
     homes: Counter[Place] = Counter((pool, place) for pool, free in view.host_free.items() for place in free)
-    homes.update(copying(layout, then, load=False))
+    homes.update(copying(layout, component_known, load=False))
     homes.update((layout.named(name).pool, place) for (name, _), place in view.host_held.items())
     odd: dict[str, list[int]] = {}
     for pool, places in layout.host.items():

@@ -101,15 +101,14 @@ def component_begun_of_nothing(
     layout: Layout,
     window_root: str,
     state: ComponentState,
-    call: ComponentCall,
-    answer: After,
+    component_known: ComponentState,
     component_begun: Sequence[Begun],
 ) -> Collection[int]:
     """The lengths of the prefixes that are backed up though no boundary of the device can end there."""
     if not component_begun:
         return []
     before = setting.config.write == WRITE_BACK
-    there = (state if before else advance_components(state, setting, call, answer)).places
+    there = (state if before else component_known).places
     odd = []
     for one in component_begun:
         path, length = one.call.path, one.call.length
@@ -120,12 +119,12 @@ def component_begun_of_nothing(
 
 @fact(1, ports=("component_host_counters", *WRITES))
 def component_due_missed(
-    setting: Setting, state: ComponentState, call: ComponentInsert, answer: After
+    setting: Setting, state: ComponentState, component_known: ComponentState, call: ComponentInsert, answer: After
 ) -> Collection[int] | Unknown:
     """The boundary that the insert has made due, if it is neither on the host nor on its way, and no backup of it was refused for want of room."""
     if answer.host_available is None:
         return UNKNOWN
-    known = advance_components(state, setting, call, answer)
+    known = component_known
     boundary = due(setting, state, known, call.path)
     end = end_name(call.path, boundary)
     if not boundary or any(one.call.path.names[-1] == end for one in answer.begun):
@@ -164,7 +163,12 @@ def with_begun(setting: Setting, known: ComponentState, answer: After) -> tuple[
 
 @fact(3, ports=("component_view", "component_host_view", *WRITES))
 def component_lost(
-    setting: Setting, layout: Layout, window_root: str, state: ComponentState, call: ComponentCall, answer: After
+    setting: Setting,
+    layout: Layout,
+    window_root: str,
+    state: ComponentState,
+    component_known: ComponentState,
+    answer: After,
 ) -> Collection[Name] | Unknown:
     """The prefixes that ended with a boundary of the device before the call and neither tier makes valid after it, though the host has had room for them all the time."""
     view = answer.view
@@ -172,7 +176,7 @@ def component_lost(
         return UNKNOWN
     if setting.config.write != WRITE_BACK:
         return []
-    known = advance_components(state, setting, call, answer)
+    known = component_known
     if not state.certain - known.places.keys():
         return []
     tried = {one.call.path.names[-1] for one in answer.begun}

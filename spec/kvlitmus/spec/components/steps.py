@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kvlitmus.spec.components.advance import advance_components
+from kvlitmus.spec.components.advance import expect_components, looked_at
 from kvlitmus.spec.components.calls import (
     After,
     Begun,
@@ -27,7 +27,7 @@ from kvlitmus.spec.words.setting import Setting
 
 
 class ComponentStep(NamedTuple):
-    """A call with what was seen after it, what was known before, and what is known then.
+    """A call with what was seen after it, what was known before, what it amounts to, and what is known then.
 
     ``judged``: whether rules apply to it.
     """
@@ -35,6 +35,7 @@ class ComponentStep(NamedTuple):
     before: ComponentState
     call: ComponentCall
     after: After
+    expected: ComponentState
     then: ComponentState
     judged: bool = True
 
@@ -61,7 +62,8 @@ def component_steps(
 
 def step(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentStep:
     """One step."""
-    return ComponentStep(state, call, after, advance_components(state, setting, call, after))
+    expected = expect_components(state, setting, call, after.answer)
+    return ComponentStep(state, call, after, expected, looked_at(state, expected, setting, call, after))
 
 
 def unseen(state: ComponentState, setting: Setting, call: ComponentCall, answer: object) -> ComponentStep:

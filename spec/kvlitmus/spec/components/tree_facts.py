@@ -76,6 +76,12 @@ def window_root(setting: Setting) -> str:
     return setting.profile.window_root
 
 
+@fact(0)
+def component_known(setting: Setting, state: ComponentState, call: ComponentCall, answer: After) -> ComponentState:
+    """What is known of the cache after the call, by calls and answers, and by a snapshot where there is one."""
+    return advance_components(state, setting, call, answer)
+
+
 # Hits
 
 
@@ -552,13 +558,13 @@ def component_orphans(setting: Setting, layout: Layout, component_held: Mapping[
 
 @fact(3, ports=("component_view",))
 def component_homes(
-    setting: Setting, layout: Layout, state: ComponentState, call: ComponentCall, answer: After
+    layout: Layout, component_known: ComponentState, answer: After
 ) -> Mapping[str, Sequence[int]] | Unknown:
     """For each pool the places that have not exactly one home: free, cached, the caller's, a prefetch's or a copy's; and places beyond its number."""
     view = answer.view
     if view is None:
         return UNKNOWN
-    then = advance_components(state, setting, call, answer)
+    then = component_known
     pools = {one.name: one.pool for one in layout.components}
     homes: Counter[tuple[str, int]] = Counter(then.owned)
     homes.update(then.fetching)
