@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.checker.explain import WHERE
 from kvlitmus.conformance.checker.guard import SPARE, Guard, LeftOut, Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
@@ -212,6 +213,7 @@ class Checker(Guard):
         self.store_state: StoreState = EMPTY_STORE
         self.sparse_state: SparseState | None = None
         self.component_state = components_at_first(self.setting)
+        self.component_pools = Pools(self.setting)
         self.ranks_state: RanksState = NO_RANKS
         self.pages_made = 0
         self.kept.clear()

@@ -122,9 +122,14 @@ class Reset(NamedTuple):
 
 @occasion(On.MATCH)
 class Match(NamedTuple):
-    """Ask for the longest cached prefix of a key; answers a :class:`Hit`."""
+    """Ask for the longest cached prefix of a key; answers a :class:`Hit`.
+
+    ``within``: where other components of the cache have a say, how long the longest prefix is that all of them have what
+    they need for: certainly, and possibly.
+    """
 
     path: Path
+    within: tuple[Tokens, Tokens] | None = None
 
 
 @occasion(On.INSERT)

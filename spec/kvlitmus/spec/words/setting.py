@@ -28,6 +28,8 @@ class Setting:
     """The ports that it has."""
     names: Names = field(default_factory=Names, compare=False, repr=False)
     """The table by which prefixes are named; it grows, but a prefix keeps its name."""
+    places: frozenset[PageNo] | None = field(default=None, compare=False, repr=False)
+    """The pages of the pool, where what they are numbered by is the cache's own affair and was seen."""
     size: int = field(init=False)
     """Slots in a page."""
     usable: frozenset[PageNo] = field(init=False)
@@ -51,7 +53,10 @@ class Setting:
         tiered = self.depth >= SNAPSHOT and "tiers" in self.capabilities
         object.__setattr__(self, "size", config.page_size)
         object.__setattr__(self, "capacity", Tokens(config.pages * config.page_size))
-        object.__setattr__(self, "usable", frozenset(map(PageNo, range(reserved, reserved + config.pages))))
+        usable = (
+            frozenset(map(PageNo, range(reserved, reserved + config.pages))) if self.places is None else self.places
+        )
+        object.__setattr__(self, "usable", usable)
         object.__setattr__(self, "host_usable", frozenset(map(PageNo, range(config.host_pages))))
         object.__setattr__(self, "seen", self.depth >= SNAPSHOT)
         object.__setattr__(self, "layout", self.laid_out())

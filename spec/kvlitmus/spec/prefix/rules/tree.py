@@ -93,6 +93,8 @@ def cached_pages_before(state: State, setting: Setting, call: Match | Begin | In
     if isinstance(call, Publish):
         whole = len(computed_pages(state.requests[call.rid], setting, call.upto))
         return whole, whole
+    if isinstance(call, Match) and call.within is not None:
+        return call.within[0] // setting.size, call.within[1] // setting.size
     sure, possible = partial.cached_range(state, call.path.pages)
     if setting.profile.match_ends == "node" and isinstance(call, calls.LOOKUPS):
         sure = effects.whole_nodes(state.tree, call.path.pages[:sure])

@@ -40,6 +40,8 @@ def judge(checker: Checker, call: ComponentCall, answer: object) -> None:
         checker.component_state = one.then
         if one.judged:
             checker.answered(one.call, one.after, one.before)
+        for lifted in checker.component_pools.lifted(one):
+            checker.lifted(lifted)
 
 
 def seen(checker: Checker, answer: object, began: tuple[Begun, ...] = ()) -> After:

@@ -1,0 +1,113 @@
+"""The pools of a cache of components are judged as the plain caches that they are as well."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+
+import pytest
+
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.checker.explain import allowed_text
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.generate.interpreter import Interpreter
+from kvlitmus.conformance.generate.schedule import draw, table
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.specimen.cache import component_target
+from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.components.plain import plain_caches
+from kvlitmus.spec.law.lifted import Lifted
+from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import State
+
+OWN = frozenset(id for id in all_rules() if id.startswith("COMP-"))
+"""The rules of components."""
+
+
+class Both(Checker):
+    """Judges by the rules of plain caches where those of components are muted."""
+
+    def lifted(self, one: Lifted[State, Seen]) -> None:
+        self.own_judge.broken = ()
+        super().lifted(one)
+
+
+def played(layout: str, *, depth: int = 3, seeds: int = 1) -> dict[str, Counter[str]]:
+    """How often each rule of plain caches was judged where its premise was true, by pool and component."""
+    found: dict[str, Counter[str]] = {}
+    config = Config(page_size=4, pages=16, components=layout)
+    for seed in range(seeds):
+        checker = Checker(component_target.make(config), config, component_target.profile, depth=depth)
+        Interpreter(checker).play(draw(seed, 120, table(checker.capabilities)))
+        for where, judge in checker.lifts.items():
+            found.setdefault(where, Counter()).update(judge.counted({}))
+    return found
+
+
+@functools.cache
+def window() -> dict[str, Counter[str]]:
+    return played("kv+swa", seeds=2)
+
+
+def test_the_kv_is_judged_as_a_plain_cache() -> None:
+    judged = window()["component kv"]
+    assert {"TREE-02", "TREE-08", "POOL-12", "LOCK-01", "EVICT-01", "EVICT-06", "FRAME-01"} <= judged.keys()
+
+
+def test_of_a_window_nobody_asks_for_a_prefix_that_is_found_from_the_root_on() -> None:
+    judged, whole = window()["component swa"], window()["component kv"]
+    assert {"TREE-01", "TREE-02", "TREE-03", "TREE-05", "TREE-10"} <= whole.keys() - judged.keys()
+    assert {"TREE-07", "TREE-08", "LOCK-01", "EVICT-02", "FRAME-01"} <= judged.keys()
+
+
+def test_a_pool_of_several_components_is_judged_as_one_and_the_kv_by_itself() -> None:
+    judged = played("groups")
+    assert {"POOL-07", "POOL-12", "EVICT-02", "EVICT-04", "FRAME-02", "TREE-08"} <= judged["pool blocks"].keys()
+    assert {"TREE-02", "TREE-05", "TREE-10", "FRAME-01"} <= judged["component kv"].keys()
+    assert not any(id.startswith("POOL-") for id in judged["component kv"].keys() - {"POOL-20"})
+
+
+def test_without_a_snapshot_answers_and_counters_are_judged() -> None:
+    told, counted = (set().union(*played("kv+swa", depth=depth).values()) for depth in (0, 1))
+    assert {"TREE-01", "TREE-02", "TREE-03", "TREE-11", "POOL-04", "POOL-15", "EVICT-21"} <= told
+    assert counted - told == {"EVICT-22", "EVICT-24", "POOL-07", "POOL-08", "POOL-10", "TREE-22"}
+
+
+def test_where_no_components_are_asked_for_there_are_no_pools() -> None:
+    config, other = Config(page_size=4, pages=16), Config(page_size=4, components="kv+swa")
+    checker = Checker(component_target.make(other), config, component_target.profile)
+    assert plain_caches(checker.setting) == ()
+
+
+@pytest.mark.parametrize(
+    ("mutant", "rules", "where"),
+    [
+        ("component-hit-of-the-main-pool", ("TREE-02",), "component kv"),
+        ("component-entries-from-the-end", ("TREE-03",), "component kv"),
+        ("component-place-for-two", ("POOL-03",), "pool blocks"),
+        ("component-vetoes-the-others", ("TREE-05", "TREE-08", "TREE-09", "TREE-11"), "component kv"),
+        ("component-recovery-frees-twice", ("POOL-12", "TREE-12"), "component swa"),
+        ("component-eviction-ignores-locks", ("LOCK-01", "EVICT-03"), "component state"),
+        ("component-eviction-stops-early", ("EVICT-01",), "component kv"),
+    ],
+)
+def test_what_breaks_a_law_of_all_caches_is_named_by_that_and_by_its_place(
+    mutant: str, rules: tuple[str, ...], where: str
+) -> None:
+    found, checker = broken(mutant)
+    assert found.rules == rules
+    assert allowed_text(checker.rules[rules[0]], checker.names, found.facts).startswith(f"{where}: ")
+
+
+def broken(mutant: str) -> tuple[Violation, Checker]:
+    """How a mutant breaks a rule of plain caches first, where those of components are muted."""
+    one = next(each for each in all_mutants().values() if each.id == mutant)
+    for seed in range(9):
+        for config in one.configs:
+            checker = Both(one.target.make(config), config, one.target.profile, muted=OWN)
+            try:
+                Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
+            except Violation as violation:
+                return violation, checker
+    raise AssertionError(f"{mutant} breaks nothing")
