@@ -67,6 +67,7 @@ MODULES: tuple[str, ...] = (
     "prefix.life",
     "prefix.event",
     "prefix.frame",
+    "prefix.free_choices",
     "legal.prefix.flat",
     "legal.prefix.tier",
     "legal.ranks",

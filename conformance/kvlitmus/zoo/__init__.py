@@ -35,6 +35,8 @@ ZOO: tuple[str, ...] = (
     "block_requests",
     "block_copies",
     "block_names",
+    "s3_fifo",
+    "cost_host",
 )
 """The names of all caches."""
 

@@ -161,7 +161,7 @@ class EagerHost:
             ]
             if not ends:
                 break
-            page = min(ends, key=lambda one: one.used)
+            page = self.victim(ends)
             assert page.device is not None
             self.device_free.append(page.device)
             page.device = None
@@ -169,6 +169,10 @@ class EagerHost:
                 self.forget(page)
             left += 1
         return left
+
+    def victim(self, ends: Sequence[PageObject]) -> PageObject:
+        """The least recently used one."""
+        return min(ends, key=lambda one: one.used)
 
     def forget(self, page: PageObject) -> None:
         """A page that is nowhere; nothing follows it."""
@@ -192,7 +196,7 @@ class EagerHost:
             ends = [page for page in self.known() if page.device is None and not page.below]
             if not ends:
                 break
-            page = min(ends, key=lambda one: one.used)
+            page = self.victim(ends)
             assert page.host is not None
             self.host_free.append(page.host)
             self.forget(page)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from kvlitmus.conformance.ports import Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
 from kvlitmus.spec.words.units import Key, Unit
@@ -124,15 +125,14 @@ class PageMap:
             leaves = [one for one, entry in self.entries.items() if not entry.locks and one not in inner]
             if not leaves:
                 break
-            victim = min(leaves, key=self.worth)
-            self.unused.add(self.entries.pop(victim).page)
+            self.unused.add(self.entries.pop(self.victim(leaves)).page)
             freed += self.size
         return freed
 
-    def worth(self, prefix: Prefix) -> int:
-        """When it came, or when it was used last."""
-        entry = self.entries[prefix]
-        return entry.came if self.by_age else entry.used
+    def victim(self, leaves: Sequence[Prefix]) -> Prefix:
+        """The leaf that came, or was used, the longest time ago."""
+        came_or_used = attrgetter("came" if self.by_age else "used")
+        return min(leaves, key=lambda prefix: came_or_used(self.entries[prefix]))
 
     # What can be seen
 

@@ -101,6 +101,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("evict_granularity", "page", "node"): LEAVE,
     ("component_order", "policy", "own"): LEAVE,
     ("evict_moment", "call", "alloc"): LEAVE,
+    ("evict_order", "policy", "own"): LEAVE,
     ("match_ends", "page", "node"): LEAVE,
     ("clock", "counter", "wall"): LEAVE,
     ("clock", "wall", "counter"): "its adapter orders it, so that it counts as a counter does",

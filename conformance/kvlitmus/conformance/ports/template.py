@@ -59,12 +59,16 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
     "duplicates": ("tree", "components"),
     "evict_granularity": ("evict", "components"),
     **dict.fromkeys(("evict_moment", "hit_counts", "split_created", "slru_hits", "clock", "tick_uses"), ("evict",)),
+    "evict_order": ("evict",),
     **dict.fromkeys(("lock_touches", "unlock_touches"), ("locks",)),
     **dict.fromkeys(("evict_slack", "evict_amount", "refused_begin"), ("requests",)),
     "event_delay": ("events",),
     "hash_scheme": ("hashes", "tiers"),
 }
 """The ports of which rules read a choice; the other choices are read by those of a family, by their names."""
+
+RARE = ("evict_order", "slru_hits", "tick_uses")
+"""Choices of flat caches that few make: an adapter of some ports names them, and where they are explained."""
 
 KINDS = {
     "": ("Adapter", "behind the ports"),
@@ -358,11 +362,16 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     )
     yield "    profile = Profile("
     fields = [field for field in dataclasses.fields(Profile) if is_read(field.name, chosen)]
+    rare = [field.name for field in fields if field.name in RARE and len(chosen) < len(all_ports())]
     for field in fields:
+        if field.name in rare:
+            continue
         legal = PROFILE_VALUES.get(field.name)
         others = [str(one) for one in legal if one != field.default] if isinstance(legal, tuple) else []
         line = f"        {field.name}={literal(field.default)},"
         yield f"{line}  # or {', '.join(others)}" if others else line
+    if rare:
+        yield from comment(f"Rarer ones are told of in docs/choices.md: {', '.join(rare)}.", 8)
     yield "    )"
     yield ""
     yield from judged_as(families, chosen)

@@ -152,8 +152,9 @@ def next_to_go(tree: Tree, most: int, setting: Setting, spared: Collection[Name]
     """The pages that go together next, last page first: the end of a node, ``most`` pages of it or the whole node.
 
     It is the node whose leaf is worth least (EVICT-05, EVICT-07); among equals, and those whose last uses may share a
-    tick with the least, one of those that are to go ``first``, then the lower name.  Locked and ``spared`` pages stay
-    (EVICT-03).  Empty where nothing can go.
+    tick with the least, one of those that are to go ``first``, then the lower name.  Where a cache has an order of its
+    own, any of those that are to go ``first`` comes before the others.  Locked and ``spared`` pages stay (EVICT-03).
+    Empty where nothing can go.
     """
     value = worth(setting.config.policy, setting.profile.slru_hits)
 
@@ -163,8 +164,8 @@ def next_to_go(tree: Tree, most: int, setting: Setting, spared: Collection[Name]
     leaves = [name for name in effects.leaves(tree) if goes(name)]
     if not leaves:
         return ()
-    least = min(value(tree.pages[name]) for name in leaves)
-    equal = [name for name in leaves if name in first and value(tree.pages[name]) <= later(least, setting.ties)]
+    last = later(min(value(tree.pages[name]) for name in leaves), setting.ties)
+    equal = [name for name in leaves if name in first and (setting.own_order or value(tree.pages[name]) <= last)]
     leaf = min(equal or leaves, key=lambda name: (value(tree.pages[name]), name))
     node = tuple(takewhile(goes, effects.node_of(tree, leaf)))
     return node if setting.profile.evict_granularity == "node" else node[:most]
@@ -211,6 +212,8 @@ def in_order(tree: Tree, victims: Names, setting: Setting) -> Names:
     orphans = [name for name, page in tree.pages.items() if page.parent in gone and name not in gone]
     if orphans:
         refuse(f"{sorted(orphans)} would be cut off")
+    if setting.own_order:
+        return victims
     passed = passed_over_by(tree, gone, setting.config.policy, setting.profile.slru_hits, ties=setting.ties)
     if passed:
         refuse(f"{sorted(passed)} would be passed over for {sorted(gone)}")

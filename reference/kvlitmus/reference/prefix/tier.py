@@ -125,7 +125,11 @@ def allocate(
 def allocate_or_evict(
     state: State, setting: Setting, names: Sequence[Name], choice: Choice, *, reused: bool = False
 ) -> tuple[State, tuple[PageNo, ...] | None]:
-    """Host pages; where there are too few, room is made as the profile says, once, and the allocation tried again."""
+    """Host pages; where there are too few, room is made as the profile says, once, and the allocation tried again.
+
+    In an order of the cache's own nobody saw which victim went first, and so whose page was free first.
+    """
+    reused = reused or setting.own_order
     state, got = allocate(state, names, choice, reused=reused)
     if got is not None:
         return state, got

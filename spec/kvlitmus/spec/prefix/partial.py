@@ -111,7 +111,7 @@ def counts(setting: Setting) -> bool:
 def order_known(setting: Setting) -> str:
     """The policy, where the state says all that it goes by; else nothing."""
     policy, profile = setting.config.policy, setting.profile
-    if profile.clock != "counter" or not counts(setting):
+    if profile.clock != "counter" or setting.own_order or not counts(setting):
         return ""
     # A split renews what is above it, and where others were is not known for certain.
     return "" if setting.renews and policy in ("fifo", "filo") else policy

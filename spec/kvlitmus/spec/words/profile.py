@@ -13,6 +13,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "align": ("reject", "round_up"),
     "evict_granularity": ("page", "node"),
     "evict_moment": ("call", "alloc"),
+    "evict_order": ("policy", "own"),
     "evict_slack": range((1 << 20) + 1),
     "evict_amount": ("lack", "need"),
     "refused_begin": ("renews", "keeps"),
@@ -81,6 +82,8 @@ class Profile:
     evict_granularity: an eviction removes whole ``node`` s or single ``page`` s.
     evict_moment: memory is only taken from the tree in an explicit ``evict`` (``call``), or also
         inside an allocation (``alloc``).
+    evict_order: leaves go in the order of the configuration's ``policy``, on the device as on the host; or in an order of the
+        cache's ``own`` (at random, S3-FIFO, by size and cost), which isn't judged.  What goes, and how much, is judged all the same.
     evict_slack: pages that a cache which makes room on its own account may keep free beyond what the call takes.  An
         explicit ``evict`` takes what was asked for.
     evict_amount: where memory is short a cache evicts what it lacks (``lack``), or as much as the call needs in all,
@@ -225,6 +228,7 @@ class Profile:
     align: str = "reject"
     evict_granularity: str = "page"
     evict_moment: str = "call"
+    evict_order: str = "policy"
     evict_slack: int = 0
     evict_amount: str = "lack"
     refused_begin: str = "renews"

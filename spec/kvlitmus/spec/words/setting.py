@@ -81,6 +81,11 @@ class Setting:
         return "steps" in self.capabilities
 
     @property
+    def own_order(self) -> bool:
+        """Whether victims go in an order of the cache's own, so that no leaf comes before another."""
+        return self.profile.evict_order == "own"
+
+    @property
     def ties(self) -> int:
         """Of uses that are no more ticks apart than this nobody knows which the cache takes for the older."""
         return self.profile.tick_uses - 1

@@ -88,7 +88,7 @@ def choosing(
     """What the eviction could choose from, when it chose: after what the call itself uses and locks."""
     if not vanished:
         return NOTHING_LEFT
-    if isinstance(call, Reset) or setting.table:
+    if isinstance(call, Reset) or setting.table or setting.own_order:
         return UNKNOWN  # everything goes; or a page is found until it is handed out, and its order is the free list's
     held: set[Name] = set()
     if answer is None and isinstance(call, Begin):  # used and locked in the attempt, or not

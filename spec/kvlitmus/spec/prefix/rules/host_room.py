@@ -77,8 +77,10 @@ def choosing_on_the_host(
     """
     if not host_evicted:
         return NOTHING_LEFT
-    if not setting.steps or (setting.profile.split_created == "renews" and setting.config.policy in BY_AGE):
-        return UNKNOWN  # what work holds isn't shown, or nobody asks when nodes were made
+    if not setting.steps or setting.own_order:
+        return UNKNOWN  # what work holds isn't shown, or nobody says what goes first
+    if setting.profile.split_created == "renews" and setting.config.policy in BY_AGE:
+        return UNKNOWN  # nobody asks when nodes were made
     tiers, was, now = expected.tiers, state.tiers, then.tiers
     assert tiers is not None and was is not None and now is not None
     before = tiers_seen_before
