@@ -37,6 +37,7 @@ ZOO: tuple[str, ...] = (
     "block_names",
     "s3_fifo",
     "cost_host",
+    "watermark",
 )
 """The names of all caches."""
 

@@ -80,12 +80,16 @@ class Desk:
             before = page
         self.touch(found)
         self.stand(found, 1)
-        own = self.room(-(-len(key.tokens) // self.size) - len(found))
+        own = self.admit(-(-len(key.tokens) // self.size) - len(found))
         if own is None:
             self.stand(found, -1)
             return None
         self.guests[rid] = Guest(key, found + own, len(found))
         return Begun(self.slots(self.guests[rid]), len(found) * self.size)
+
+    def admit(self, count: int) -> list[int] | None:
+        """The pages of a guest who comes."""
+        return self.room(count)
 
     def grow(self, rid: int, tokens: Sequence[int]) -> tuple[int, ...] | None:
         """Further pages, if the last one doesn't suffice."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tier import TierTree
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
 from kvlitmus.mutants.prefix.evict import childless
 from kvlitmus.mutants.registry import mutant
+from kvlitmus.spec.words.units import Key
 
+LITTLE = (Config(page_size=4, pages=16),)
 OWN = replace(PROFILE, evict_order="own")
 
 
@@ -34,3 +38,17 @@ class OwnOrderTakesOneMore(TierTree):
 
     def evict_host(self, n: int) -> int:
         return super().evict_host(n + self.page_size)
+
+
+@mutant("watermark-counts-in-tokens", profile=replace(PROFILE, watermark=2), kills=("REQ-14", "REQ-15"), configs=LITTLE)
+class WatermarkCountsInTokens(RequestTable):
+    """Requests wait though more than the reserve would be left.
+
+    The reserve is declared in pages, and multiplied by the size of a page once more.
+    """
+
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
+        size = self.pool.page_size
+        if len(self.pool.free_list) - -(-len(key.tokens) // size) < 2 * size:
+            return None
+        return super().begin(rid, key)

@@ -59,7 +59,7 @@ class Choice(NamedTuple):
     chunks: bool = False
     """Whether what is inserted as a chunk is backed up, too."""
     declined: bool = False
-    """Whether a load of nothing is declined."""
+    """Whether a load of nothing is declined, or a request that would leave less than the watermark."""
     ended: Collection[int] | None = None
     """The copies that a tick takes note of, of those that are over."""
     again: Collection[int] = ()

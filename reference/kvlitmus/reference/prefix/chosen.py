@@ -58,10 +58,11 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     elif isinstance(call, tier_calls.LoadBack):
         granted = answer.slots
     pages = None if granted is None else pages_in_order(granted, size)
+    declined = answer is None and isinstance(call, calls.Begin)
     waiting = setting.usable - after.free if setting.profile.release_delay else frozenset[PageNo]()
     if not isinstance(after, TierSeen):
         found = found_by(call, answer, state, setting) if setting.table or ends_at_nodes(setting) else None
-        return Choice(victims, pages, found, waiting=waiting)
+        return Choice(victims, pages, found, declined=declined, waiting=waiting)
     lost: Names | None = None
     if may_drop(call, setting):
         lost = dropped(before.parent_names, after.parent_names, before.hosted, after.hosted, setting)
@@ -69,7 +70,8 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     if isinstance(call, tier_calls.Prefetch) and answer.started:
         taken = map(PageNo, sorted(set(after.moving).difference(before.moving)))
         places |= zip(call.path.pages[answer.matched // size :], taken, strict=False)
-    choice = Choice(victims, pages, None, lost, places, outcome=outcome_of(call, after.record), waiting=waiting)
+    outcome = outcome_of(call, after.record)
+    choice = Choice(victims, pages, None, lost, places, outcome=outcome, declined=declined, waiting=waiting)
     if lost and setting.config.write == WRITE_BACK and type(call) in LEAVES_DEVICE:
         choice = choice._replace(given_up=frozenset(victims).intersection(lost).difference(before.hosted))
     if isinstance(call, tier_calls.LoadBack):

@@ -292,11 +292,20 @@ def begin(state: State, setting: Setting, call: calls.Begin, choice: Choice) -> 
     protected = effects.lock(expect(state, setting, call, None).tree, call.path.end(len(found)))
     wanted = pages_needed(tokens, size) - len(found)
     victims = room_for(wanted, protected, unused, setting, choice)
-    own = hand_out(unused | freed_by(state.tree, victims), wanted, choice.pages)
+    unused |= freed_by(state.tree, victims)
+    if choice.declined and leaves_too_few(protected, victims, len(unused) - wanted, setting):
+        return Decision(None, victims)
+    own = hand_out(unused, wanted, choice.pages)
     if own is None:
         return Decision(None, victims)
     row = slots_of(found, size) + slots_of(own, size)
     return Decision(Begun(row[:tokens], len(found) * size), victims)
+
+
+def leaves_too_few(tree: Tree, victims: Names, left: int, setting: Setting) -> bool:
+    """Whether a request that leaves so many pages free may be refused: with what could go it is below the watermark."""
+    evictable = 0 if setting.table else sum(not page.locks for page in tree.pages.values()) - len(victims)
+    return left + evictable < setting.profile.watermark
 
 
 def grow(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> Decision:
@@ -448,7 +457,8 @@ def in_room(
     """Make a flat call that needs no more room: below the device it is as in ``roomy``, which lacks the victims."""
     victims = state.tree.pages.keys() - roomy.tree.pages.keys()
     left = state._replace(tree=effects.remove(state.tree, victims))
-    step = flat(left, setting, call, Choice((), choice.pages, waiting=choice.waiting))
+    own = Choice((), choice.pages, declined=choice.declined, waiting=choice.waiting)
+    step = flat(left, setting, call, own)
     return step.after._replace(tiers=roomy.tiers, host=roomy.host), step.answer
 
 

@@ -16,6 +16,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "evict_order": ("policy", "own"),
     "evict_slack": range((1 << 20) + 1),
     "evict_amount": ("lack", "need"),
+    "watermark": range((1 << 20) + 1),
     "refused_begin": ("renews", "keeps"),
     "match_cap": ("full", "len-1"),
     "match_ends": ("page", "node"),
@@ -88,6 +89,8 @@ class Profile:
         explicit ``evict`` takes what was asked for.
     evict_amount: where memory is short a cache evicts what it lacks (``lack``), or as much as the call needs in all,
         whatever is free (``need``).
+    watermark: so many pages that could be free or evicted may be kept for requests that grow: a request that would leave fewer
+        when it begins may be refused.
     refused_begin: whether a request that is refused was a use of the prefix that was found for it (``renews``) or
         not (``keeps``).
     match_cap: a match may cover the whole key (``full``) or leaves one token to compute
@@ -231,6 +234,7 @@ class Profile:
     evict_order: str = "policy"
     evict_slack: int = 0
     evict_amount: str = "lack"
+    watermark: int = 0
     refused_begin: str = "renews"
     match_cap: str = "full"
     match_ends: str = "page"

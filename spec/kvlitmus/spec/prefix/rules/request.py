@@ -122,7 +122,7 @@ def told_free(answer: int) -> Tokens:
 
 @fact(0)
 def request_wanted(state: State, setting: Setting, call: Begin | Grow) -> Tokens:
-    """Slots of the pages that the request needs at most beyond what it has or is certain to find cached."""
+    """Slots of the pages that the request needs at most beyond what it has or is certain to find cached, and of those that a beginning must leave."""
     size = setting.size
     if isinstance(call, Grow):
         row = state.requests[call.rid].row
@@ -131,7 +131,7 @@ def request_wanted(state: State, setting: Setting, call: Begin | Grow) -> Tokens
     profile = setting.profile  # what it finds may count as available, too, or be less than what is cached
     counted = setting.table or profile.evict_moment == "alloc" or profile.match_ends == "node"
     found = 0 if counted else partial.cached_range(state, paged)[0]
-    return Tokens((pages_needed(len(call.path.key.tokens), size) - found) * size)
+    return Tokens((pages_needed(len(call.path.key.tokens), size) - found + profile.watermark) * size)
 
 
 @fact(0)
@@ -154,7 +154,7 @@ def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
         cached = 0
     else:
         cached = sum(1 for page in pages.values() if page.locks) if may_evict else len(pages)
-    needed = pages_needed(len(call.path.key.tokens), setting.size) + profile.evict_slack
+    needed = pages_needed(len(call.path.key.tokens), setting.size) + profile.evict_slack + profile.watermark
     return needed + cached + len(state.owners) + len(waiting_in(state)) <= len(setting.usable)
 
 
@@ -404,10 +404,10 @@ def nothing_is_cached_that_was_not_computed(
     needs=("pool",),
     source="R-DEV-01, R-DEV-03; vllm#11565",
     reference="prefix.perform.begin",
-    allowed="{request_wanted} slots granted, since {available_before} were available",
+    allowed="{request_wanted} slots granted or left, by the profile's watermark, since {available_before} were available",
 )
 def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, available_before: Tokens) -> bool:
-    """A request MUST NOT be refused while the pool says that as much is available as it needs to begin or to grow."""
+    """A request MUST NOT be refused while the pool says that as much is available as it needs to grow, or to begin and leave the profile's watermark."""
     return request_wanted > available_before
 
 
@@ -420,7 +420,7 @@ def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, avail
     premise="fits_alone",
 )
 def what_fits_the_empty_cache_is_admitted(fits_alone: bool, admitted: bool) -> bool:
-    """A request that needs no more than the pool has beside what callers and other requests own and what is protected MUST begin: at once, where allocations evict, and else once its caller has evicted what is cached.  In a block table or a hierarchy it MUST begin so when nothing is locked, running or under way."""
+    """A request MUST begin where the pool has what it needs and the profile's watermark, beside what is owned or protected; where a beginning doesn't evict, once its caller has evicted what is cached."""
     return admitted or not fits_alone
 
 
