@@ -38,6 +38,7 @@ ZOO: tuple[str, ...] = (
     "s3_fifo",
     "cost_host",
     "watermark",
+    "leftovers",
 )
 """The names of all caches."""
 

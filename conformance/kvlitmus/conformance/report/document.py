@@ -147,6 +147,7 @@ def scope_of(options: Mapping[str, Any], profile: Profile, capabilities: frozens
         depth=options["depth"],
         misuse=profile.misuse,
         publish=profile.publish,
+        aborted=profile.aborted,
         force_misuse=options["force_misuse"],
         full=options["full"],
         capabilities=capabilities,

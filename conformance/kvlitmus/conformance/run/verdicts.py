@@ -171,7 +171,7 @@ NOT_WHOLE = "not the whole run"
 class Scope:
     """What a run set out to do.
 
-    ``misuse``, ``publish``: what the profile says of them.
+    ``misuse``, ``publish``, ``aborted``: what the profile says of them.
     ``full``: the whole deterministic set was run, so that what was not exercised is a failure.
     ``partial``: the run was interrupted.  ``stopped``: it ended by itself at the first cause.  ``changed``: how it
     showed that the judge was changed, if it was: nothing that it said is worth anything then.  ``lacking``: of shards
@@ -181,6 +181,7 @@ class Scope:
     depth: int = 3
     misuse: str = "undefined"
     publish: str = "explicit"
+    aborted: str = "dropped"
     force_misuse: bool = False
     full: bool = True
     partial: bool = False
@@ -447,6 +448,8 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         return "the profile says that misuse is undefined (--force-misuse tries it anyway)"
     if set(rule.on) == {On.FINISH} and rule.premise_fact == "missing_before" and scope.publish == "at_alloc":
         return "the profile says that pages are cached when they are allocated, so nothing is missing at the end"
+    if set(rule.on) == {On.ABORT} and scope.aborted == "kept":
+        return "the profile says that an aborted request is kept, as one that finishes"
     if set(rule.on) == {On.AGAIN} and played and all(" host=" in result.config for result in played):
         return "a second cache is played beside flat caches alone"
     said = frozenset[str]().union(*(result.declined for result in played))

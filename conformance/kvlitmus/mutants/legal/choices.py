@@ -276,6 +276,16 @@ class NamespacesOfTwoParts(TakesSomeKeys):
         return key
 
 
+@null_mutant("aborts-of-the-tiers-are-kept", profile=replace(PROFILE, aborted="kept"), configs=HOSTED)
+class AbortsOfTheTiersAreKept(TieredSpecimen):
+    """An aborted request is inserted as if it had finished, with backups and all, as the profile declares."""
+
+    publish_upto = end_upto = None  # type: ignore[assignment]
+
+    def end(self, rid: int, *, keep: bool) -> None:
+        super().end(rid, keep=True)
+
+
 @null_mutant("storage-for-good", profile=replace(PROFILE, attach="at_start"), configs=THROUGH)
 class StorageForGood(TieredSpecimen):
     """Storage is attached at the start and stays, as the profile declares; to detach it raises."""

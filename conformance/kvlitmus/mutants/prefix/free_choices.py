@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tier import TierTree
@@ -52,3 +53,24 @@ class WatermarkCountsInTokens(RequestTable):
         if len(self.pool.free_list) - -(-len(key.tokens) // size) < 2 * size:
             return None
         return super().begin(rid, key)
+
+
+class WholeRequests(Specimen):
+    """A specimen that takes requests for computed as a whole."""
+
+    publish_upto = end_upto = None  # type: ignore[assignment]
+
+
+@mutant("kept-abort-frees-its-pages", profile=replace(PROFILE, aborted="kept"), kills=("REQ-07", "POOL-03", "POOL-12"))
+class KeptAbortFreesItsPages(WholeRequests):
+    """Pages are cached and free at once after an abort.
+
+    An aborted request is inserted like one that has finished, and then its pages are freed all the same.
+    """
+
+    def end(self, rid: int, *, keep: bool) -> None:
+        request = self.requests.running[rid]
+        own = sorted({slot // self.config.page_size for slot in request.row[request.cached :]})
+        super().end(rid, keep=True)
+        if not keep:
+            self.pool.give_back([page for page in own if not self.pool.is_free[page]])

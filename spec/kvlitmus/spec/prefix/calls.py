@@ -212,7 +212,10 @@ class Publish(NamedTuple):
 
 
 class End(NamedTuple):
-    """Finish a request (``keep``), up to a unit where not all of it is computed; or abort it."""
+    """Finish a request (``keep``), up to a unit where not all of it is computed; or abort it.
+
+    Where the profile says that an aborted request is kept, its end is a finish.
+    """
 
     rid: int
     keep: bool

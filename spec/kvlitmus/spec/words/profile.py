@@ -18,6 +18,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "evict_amount": ("lack", "need"),
     "watermark": range((1 << 20) + 1),
     "refused_begin": ("renews", "keeps"),
+    "aborted": ("dropped", "kept"),
     "match_cap": ("full", "len-1"),
     "match_ends": ("page", "node"),
     "duplicates": ("caller_frees", "cache_frees", "kept"),
@@ -93,6 +94,9 @@ class Profile:
         when it begins may be refused.
     refused_begin: whether a request that is refused was a use of the prefix that was found for it (``renews``) or
         not (``keeps``).
+    aborted: what a request has computed that is aborted or retracted, and didn't publish, is given back (``dropped``); or cached
+        (``kept``), as if it had finished.  A cache that is told of requests computed in part (port ``partial``) can't know how
+        far an aborted one has come, and keeps no more than was published.
     match_cap: a match may cover the whole key (``full``) or leaves one token to compute
         (``len-1``).
     match_ends: a match ends with the last page that is cached (``page``), or, where a key leaves a node in its middle, may
@@ -236,6 +240,7 @@ class Profile:
     evict_amount: str = "lack"
     watermark: int = 0
     refused_begin: str = "renews"
+    aborted: str = "dropped"
     match_cap: str = "full"
     match_ends: str = "page"
     duplicates: str = "caller_frees"

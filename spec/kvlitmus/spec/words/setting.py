@@ -81,6 +81,11 @@ class Setting:
         return "steps" in self.capabilities
 
     @property
+    def keeps_aborted(self) -> bool:
+        """Whether an abort is to the cache what a finish is: it keeps what was computed, and knows that this is all."""
+        return self.profile.aborted == "kept" and self.capabilities.isdisjoint(("partial", "composed"))
+
+    @property
     def own_order(self) -> bool:
         """Whether victims go in an order of the cache's own, so that no leaf comes before another."""
         return self.profile.evict_order == "own"

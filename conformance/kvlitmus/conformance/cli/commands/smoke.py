@@ -122,8 +122,13 @@ def tried(config: Config, result: ItemResult, style: Style) -> Iterator[str]:
 
 def unexercised(found: session.Session, results: Sequence[ItemResult]) -> str:
     """How many rules of each pack nothing led to, or nothing that they speak of; empty where there are none."""
+    profile = found.profile
     scope = Scope(
-        misuse=found.profile.misuse, publish=found.profile.publish, full=False, capabilities=found.capabilities
+        misuse=profile.misuse,
+        publish=profile.publish,
+        aborted=profile.aborted,
+        full=False,
+        capabilities=found.capabilities,
     )
     told = {Verdict.PASSED: Counter[str](), Verdict.NOT_EXERCISED: Counter[str]()}
     for one in conclude(all_rules(), results, [], scope):

@@ -88,7 +88,7 @@ def end(checker: Checker, rid: int, *, keep: bool, upto: int | None = None) -> N
         checker.call(f"end_upto({rid}, {upto})", "end_upto", rid, upto)
     else:
         checker.call(f"end({rid}, keep={keep})", "end", rid, keep=keep)
-    checker.step(End(rid, keep, upto), None)
+    checker.step(End(rid, keep or checker.setting.keeps_aborted, upto), None)
 
 
 def _begun(checker: Checker, answer: object) -> Begun:
