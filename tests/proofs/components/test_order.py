@@ -39,7 +39,7 @@ def test_a_worth_is_within_its_bounds_and_reaches_both(policy: str) -> None:
     for least, most in product(EVERY_USE, repeat=2):
         found = {worth(one) for one in between(least, most)}
         if found:
-            assert (min(found), max(found)) == Uses(least, most).worth(policy, 2)
+            assert (min(found), max(found)) == Uses(least, most).worth(POLICIES[policy])
 
 
 SETTING = Setting(Config(page_size=1, pages=4, components="kv+swa"), Profile(), 3, frozenset())
@@ -53,7 +53,7 @@ def test_whoever_takes_the_least_is_never_accused(policy: str) -> None:
     bounds = [(least, most) for least, most in product(SOME_USES, repeat=2) if any(True for _ in between(least, most))]
     accused = 0
     for mine, other in product(bounds, repeat=2):
-        order = Order({taken: Uses(*mine).worth(policy, 2)}, {left: Uses(*other).worth(policy, 2)})  # type: ignore[dict-item]
+        order = Order({taken: Uses(*mine).worth(POLICIES[policy])}, {left: Uses(*other).worth(POLICIES[policy])})  # type: ignore[dict-item]
         if passed_over(SETTING, order):
             accused += 1
             worst = min(POLICIES[policy](one) for one in between(*mine))

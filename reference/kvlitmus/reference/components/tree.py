@@ -25,7 +25,6 @@ from kvlitmus.spec.components.calls import (
     Entries,
 )
 from kvlitmus.spec.components.state import Copy, Fetch, Use, Write, end_name, ends_at, needed_at, storage_at_first
-from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.policies import Worth
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Need, Run, fits, largest
@@ -173,7 +172,7 @@ def evictable(cache: Cache, setting: Setting, name: str) -> list[At]:
 
 def next_to_go(cache: Cache, setting: Setting, choices: Iterable[At]) -> At:
     """What is worth least of these by the policy, of that what ends last."""
-    worth = policies.worth(setting.config.policy, setting.profile.slru_hits)
+    worth = setting.order
 
     def order(at: At) -> tuple[Worth, int, At]:
         one = cache.held[at]

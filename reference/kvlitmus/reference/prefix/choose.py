@@ -19,7 +19,7 @@ from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules.order import passed_over_by
 from kvlitmus.spec.prefix.state import State, Tree
-from kvlitmus.spec.words.policies import later, worth
+from kvlitmus.spec.words.policies import later
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
@@ -156,7 +156,7 @@ def next_to_go(tree: Tree, most: int, setting: Setting, spared: Collection[Name]
     own, any of those that are to go ``first`` comes before the others.  Locked and ``spared`` pages stay (EVICT-03).
     Empty where nothing can go.
     """
-    value = worth(setting.config.policy, setting.profile.slru_hits)
+    value = setting.order
 
     def goes(name: Name) -> bool:
         return not tree.pages[name].locks and name not in spared
@@ -214,7 +214,7 @@ def in_order(tree: Tree, victims: Names, setting: Setting) -> Names:
         refuse(f"{sorted(orphans)} would be cut off")
     if setting.own_order:
         return victims
-    passed = passed_over_by(tree, gone, setting.config.policy, setting.profile.slru_hits, ties=setting.ties)
+    passed = passed_over_by(tree, gone, setting.order, ties=setting.ties)
     if passed:
         refuse(f"{sorted(passed)} would be passed over for {sorted(gone)}")
     return victims

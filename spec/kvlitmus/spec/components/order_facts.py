@@ -94,10 +94,10 @@ def ordered(
     inner = extended(setting, setting.layout, there)
     busy = on_path_of(state, call).union(*[one.path.names for one in state.running.values()])
     left = {at for at in stayed if at not in inner and at[1] not in busy}
-    policy, slru_hits = setting.config.policy, setting.profile.slru_hits
+    order = setting.order
     return Order(
-        {at: uses[at].worth(policy, slru_hits) for at in by_itself(setting, call, gone, again) if at in uses},
-        {at: uses[at].worth(policy, slru_hits) for at in left if at in uses},
+        {at: uses[at].worth(order) for at in by_itself(setting, call, gone, again) if at in uses},
+        {at: uses[at].worth(order) for at in left if at in uses},
     )
 
 

@@ -23,10 +23,9 @@ from kvlitmus.spec.components.calls import (
 from kvlitmus.spec.components.fetch import Origin, attached, committed
 from kvlitmus.spec.components.replay import Replayed
 from kvlitmus.spec.prefix.calls import Path
-from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import Layout
-from kvlitmus.spec.words.policies import Worth
+from kvlitmus.spec.words.policies import Order, Worth
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Component, Window, followed, needed, step_of, valid
@@ -87,10 +86,9 @@ class Uses(NamedTuple):
     least: Use
     most: Use
 
-    def worth(self, policy: str, slru_hits: int) -> tuple[Worth, Worth]:
+    def worth(self, order: Order) -> tuple[Worth, Worth]:
         """The least and the most that the entry can be worth: of all that a policy looks at it wants more, or of all less."""
-        worth = policies.worth(policy, slru_hits)
-        low, high = worth(self.least), worth(self.most)
+        low, high = order(self.least), order(self.most)
         return min(low, high), max(low, high)
 
 

@@ -17,6 +17,7 @@ from kvlitmus.spec.prefix import effects, windows
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import Page, State, Tree
+from kvlitmus.spec.words.policies import Order
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Pages, pages_needed
 
@@ -98,8 +99,8 @@ def doubted(state: State, setting: Setting, least: int, most: int, held: Sequenc
     doubt = state.doubt._replace(
         unsure=state.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
     )
-    policy, hits = order_known(setting), setting.profile.slru_hits
-    return state._replace(doubt=windows.opened(doubt, tree, least, most, policy, hits, held, ties=setting.ties))
+    order = order_known(setting)
+    return state._replace(doubt=windows.opened(doubt, tree, least, most, order, held, ties=setting.ties))
 
 
 def counts(setting: Setting) -> bool:
@@ -108,13 +109,12 @@ def counts(setting: Setting) -> bool:
     return flat and setting.profile.duplicates != "kept"
 
 
-def order_known(setting: Setting) -> str:
-    """The policy, where the state says all that it goes by; else nothing."""
-    policy, profile = setting.config.policy, setting.profile
-    if profile.clock != "counter" or setting.own_order or not counts(setting):
-        return ""
+def order_known(setting: Setting) -> Order | None:
+    """The order of victims, where the state says all that it goes by; else nothing."""
+    if setting.profile.clock != "counter" or setting.own_order or not counts(setting):
+        return None
     # A split renews what is above it, and where others were is not known for certain.
-    return "" if setting.renews and policy in ("fifo", "filo") else policy
+    return None if setting.renews and setting.config.policy in ("fifo", "filo") else setting.order
 
 
 # What an answer shows

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.page import Page, Tree
-from kvlitmus.spec.words.policies import POLICIES, Worth, later, worth
+from kvlitmus.spec.words.policies import Order, Worth, later
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name
 
@@ -85,13 +85,12 @@ def opened(
     tree: Tree,
     low: int,
     high: int,
-    policy: str,
-    slru_hits: int,
+    order: Order | None,
     held: Collection[Name] = (),
     *,
     ties: int = 0,
 ) -> Doubt:
-    """An eviction may have taken between so many pages; under a policy that isn't known (``""``) any may be gone.
+    """An eviction may have taken between so many pages; in an order that isn't known (``None``) any may be gone.
 
     ``held``: pages that may have been protected meanwhile, with all that is above them.  ``ties``: of pages whose ticks
     are no further apart than that, any may come first.
@@ -100,20 +99,20 @@ def opened(
     high = min(high, len(left))
     if high <= 0:
         return doubt
-    ranks = ranked(left, doubt, policy, slru_hits, held, ties)
+    ranks = ranked(left, doubt, order, held, ties)
     made = doubt._replace(windows=(*doubt.windows, Window(min(max(low, 0), high), high, ranks)), made=doubt.made + 1)
     return settled(merged(made))
 
 
 def ranked(
-    left: Mapping[Name, Page], doubt: Doubt, policy: str, slru_hits: int, held: Collection[Name], ties: int
+    left: Mapping[Name, Page], doubt: Doubt, order: Order | None, held: Collection[Name], ties: int
 ) -> dict[Name, Rank]:
     """When an eviction comes to each of the pages that are left to it."""
     many = len(left)
-    if policy not in POLICIES:
+    if order is None:
         return dict.fromkeys(left, Rank(1, many, (LEAST,), (MOST,)))
     sure = (left.keys() - doubt.open).difference(held)
-    low, high = bounds(left, sure, doubt.vague, policy, slru_hits, ties)
+    low, high = bounds(left, sure, doubt.vague, order, ties)
     for name in held:
         if name in left:
             low[name], high[name] = (LEAST,), (MOST,)
@@ -135,12 +134,10 @@ def bounds(
     left: Mapping[Name, Page],
     sure: Collection[Name],
     vague: Mapping[Name, Page],
-    policy: str,
-    slru_hits: int,
+    worth_of: Order,
     ties: int,
 ) -> tuple[dict[Name, Worth], dict[Name, Worth]]:
     """Between which worths each page ranks: it goes when the last page below it has gone, or later."""
-    worth_of = worth(policy, slru_hits)
     low: dict[Name, Worth] = {}
     high: dict[Name, Worth] = {}
     for name, page in left.items():

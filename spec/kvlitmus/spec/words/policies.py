@@ -99,7 +99,11 @@ POLICIES: dict[str, Callable[[Used], Worth]] = {
 """All policies of eviction by name."""
 
 
-def worth(policy: str, slru_hits: int = SLRU_HITS) -> Callable[[Used], Worth]:
+Order = Callable[[Used], Worth]
+"""An order of victims: what each page is worth."""
+
+
+def worth(policy: str, slru_hits: int = SLRU_HITS) -> Order:
     """What a page is worth under a policy; ``slru_hits`` as the profile says.
 
     Raises ``KeyError`` for a policy that there is none.

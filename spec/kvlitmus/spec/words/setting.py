@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import Layout, layout_of
 from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.policies import Order, worth
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.units import PageNo, Tokens
 
@@ -89,6 +90,11 @@ class Setting:
     def own_order(self) -> bool:
         """Whether victims go in an order of the cache's own, so that no leaf comes before another."""
         return self.profile.evict_order == "own"
+
+    @property
+    def order(self) -> Order:
+        """What pages are worth under the policy of the configuration."""
+        return worth(self.config.policy, self.profile.slru_hits)
 
     @property
     def ties(self) -> int:

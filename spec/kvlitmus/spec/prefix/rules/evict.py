@@ -141,15 +141,13 @@ def passed_over(
     """Names that the policy would have evicted before one that was evicted."""
     if not device_choice:
         return frozenset()
-    config, profile = setting.config, setting.profile
     return passed_over_by(
         choosing.tree,
         vanished,
-        config.policy,
-        profile.slru_hits,
+        setting.order,
         ageless=choosing.ageless,
         held=choosing.held,
-        nodes=profile.evict_granularity == "node",
+        nodes=setting.profile.evict_granularity == "node",
         ties=setting.ties,
     )
 

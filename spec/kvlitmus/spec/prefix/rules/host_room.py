@@ -123,15 +123,13 @@ def host_passed_over(
     if not host_choice:
         return frozenset()
     tree, ageless, held = choosing_on_the_host
-    config, profile = setting.config, setting.profile
     return passed_over_by(
         tree,
         host_evicted,
-        config.policy,
-        profile.slru_hits,
+        setting.order,
         ageless=ageless,
         held=held,
-        nodes=profile.evict_granularity == "node",
+        nodes=setting.profile.evict_granularity == "node",
         ties=setting.ties,
     )
 

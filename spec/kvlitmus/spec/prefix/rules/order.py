@@ -6,23 +6,21 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec.prefix.page import Tree
-from kvlitmus.spec.words import policies
-from kvlitmus.spec.words.policies import Worth, later
+from kvlitmus.spec.words.policies import Order, Worth, later
 from kvlitmus.spec.words.units import Name
 
 
 def passed_over_by(
     tree: Tree,
     vanished: Collection[Name],
-    policy: str,
-    slru_hits: int,
+    worth: Order,
     *,
     ageless: AbstractSet[Name] = frozenset(),
     held: AbstractSet[Name] = frozenset(),
     nodes: bool = False,
     ties: int = 0,
 ) -> frozenset[Name]:
-    """The leaves that the policy would have taken when the cache took another; empty when its order was kept.
+    """The leaves that an order would have taken when the cache took another; empty when its order was kept.
 
     A page goes after everything below it.  So a page that stayed was passed over for a victim that is worth more, if
     that is also worth more than everything that had to go before the page was a leaf: all of this had its turn earlier.
@@ -33,7 +31,7 @@ def passed_over_by(
     left = [*could_go(tree, vanished, ageless, held)] if vanished else []
     if not left:
         return frozenset()
-    pages, worth = tree.pages, policies.worth(policy, slru_hits)
+    pages = tree.pages
     most: Worth = ()
     waits: dict[Name, Worth | None] = {}  # for each page above victims what it waited for; nobody knows, where ``None``
     inner = {pages[name].parent for name in vanished if name in pages and not pages[name].first} if nodes else ()
