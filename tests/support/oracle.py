@@ -81,6 +81,7 @@ class Oracle(Checker):
             shown = {"locks": locks, "priority": priority}
             if self.profile.hit_counts != "none":
                 shown["hits"] = hits
+                last = last._replace(hits=self.setting.counted(last.hits))
             for what, value in shown.items():
                 if value is not None and value != getattr(last, what):
                     raise Differs(f"{self.history[-1]}: {what} of a node: expected {getattr(last, what)}, got {value}")

@@ -39,6 +39,7 @@ ZOO: tuple[str, ...] = (
     "cost_host",
     "watermark",
     "leftovers",
+    "two_bits",
 )
 """The names of all caches."""
 

@@ -344,6 +344,14 @@ def hosted(*nodes: TierNodeSeen) -> dict[str, Any]:
 
 COUNTS = (
     row(
+        "node_hits",
+        [(2, 2), (1, 1)],
+        node_counts=counts([], [(2, 5), (1, 1)]),
+        setting=setting(profile={"most_hits": 2}),
+    ),
+    row("node_hits", [(2, 5)], node_counts=counts([], [(2, 5)]), setting=setting()),
+    row("node_hits", UNKNOWN, node_counts=counts([], UNKNOWN), setting=setting(profile={"most_hits": 2})),
+    row(
         "node_counts",
         counts(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
         after=seen(node((7,), (3,), None)),

@@ -92,6 +92,16 @@ def test_the_protected_segment_begins_where_the_profile_says(one: Rated, other: 
         assert (worth(one) < worth(other)) == (one.hits < hits)
 
 
+@pytest.mark.parametrize("policy", policies.POLICIES)
+@given(rated, rated, st.integers(1, 6), st.integers(1, 6))
+def test_counts_that_stop_are_worth_what_they_stopped_at(
+    policy: str, one: Rated, other: Rated, hits: int, most: int
+) -> None:
+    stopped, plain = policies.worth(policy, hits, most), policies.worth(policy, hits)
+    low, high = (page._replace(hits=min(page.hits, most)) for page in (one, other))
+    assert (stopped(one) < stopped(other)) == (plain(low) < plain(high))
+
+
 def test_a_policy_that_there_is_none_has_no_worth() -> None:
     with pytest.raises(KeyError):
         policies.worth("lruu")

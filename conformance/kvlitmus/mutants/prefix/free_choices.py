@@ -16,6 +16,7 @@ from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.words.units import Key
 
 LITTLE = (Config(page_size=4, pages=16),)
+BY_FREQUENCY = (Config(page_size=1, policy="lfu"), Config(page_size=4, policy="lfu"))
 OWN = replace(PROFILE, evict_order="own")
 
 
@@ -74,3 +75,17 @@ class KeptAbortFreesItsPages(WholeRequests):
         super().end(rid, keep=True)
         if not keep:
             self.pool.give_back([page for page in own if not self.pool.is_free[page]])
+
+
+@mutant(
+    "two-bits-wrap-around", profile=replace(PROFILE, most_hits=3), kills=("TREE-13", "EVICT-05"), configs=BY_FREQUENCY
+)
+class TwoBitsWrapAround(RadixTree):
+    """What is used most of all is evicted first, now and then.
+
+    A counter of two bits isn't stopped at three, and the fourth use makes it zero.
+    """
+
+    def use(self, node: Node, priority: int, chunked: bool) -> None:
+        super().use(node, priority, chunked)
+        node.hits %= 4

@@ -103,11 +103,15 @@ Order = Callable[[Used], Worth]
 """An order of victims: what each page is worth."""
 
 
-def worth(policy: str, slru_hits: int = SLRU_HITS) -> Order:
-    """What a page is worth under a policy; ``slru_hits`` as the profile says.
+def worth(policy: str, slru_hits: int = SLRU_HITS, most_hits: int = 0) -> Order:
+    """What a page is worth under a policy; ``slru_hits`` and ``most_hits`` as the profile says.
 
     Raises ``KeyError`` for a policy that there is none.
     """
+    if policy == "lfu" and most_hits:
+        return lambda page: (min(page.hits, most_hits), page.touched)
+    if policy == "slru" and 0 < most_hits < slru_hits:
+        return lru  # no count gets as far as the protected segment
     if policy == "slru" and slru_hits != SLRU_HITS:
         return lambda page: slru(page, slru_hits)
     return POLICIES[policy]

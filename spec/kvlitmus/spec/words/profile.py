@@ -28,6 +28,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "event_delay": range((1 << 20) + 1),
     "event_copies": ("each", "one"),
     "hit_counts": ("insert", "match", "none"),
+    "most_hits": range((1 << 20) + 1),
     "split_created": ("keeps", "renews"),
     "slru_hits": range(1, (1 << 20) + 1),
     "clock": ("counter", "wall"),
@@ -118,6 +119,8 @@ class Profile:
         copies, which is told as removed when the last of them goes, and may be told as stored again while it is there.
     hit_counts: what raises the count used by LFU and SLRU: ``insert`` (a new node starts with 1),
         ``match``, or ``none``.  Write policies count inserts, whatever this says.
+    most_hits: counts of hits stop here, as with counters of a few bits, so that what was used more often is worth no more; 0 where
+        they don't stop.
     lock_touches: whether taking a lock counts as a use for recency.
     unlock_touches: whether giving a lock back counts as a use for recency, that of an ended request included.
     split_created: whether the upper half of a split node keeps the creation time (``keeps``) or
@@ -250,6 +253,7 @@ class Profile:
     event_delay: int = 0
     event_copies: str = "each"
     hit_counts: str = "insert"
+    most_hits: int = 0
     lock_touches: bool = False
     unlock_touches: bool = False
     split_created: str = "keeps"

@@ -94,7 +94,11 @@ class Setting:
     @property
     def order(self) -> Order:
         """What pages are worth under the policy of the configuration."""
-        return worth(self.config.policy, self.profile.slru_hits)
+        return worth(self.config.policy, self.profile.slru_hits, self.profile.most_hits)
+
+    def counted(self, hits: int) -> int:
+        """How many of so many hits a cache has counted."""
+        return min(hits, self.profile.most_hits or hits)
 
     @property
     def ties(self) -> int:

@@ -320,4 +320,4 @@ class ReferenceCache(ReferencePorts):
         units = tuple(unit for name in run for unit in self.units_of(name)[1])
         slots = slots_of([PageNo(pages[name].page) for name in run], self.size)
         first = pages[run[0]]
-        return NodeView(parent, namespace, units, slots, first.locks, first.hits, first.priority)
+        return NodeView(parent, namespace, units, slots, first.locks, self.setting.counted(first.hits), first.priority)

@@ -270,7 +270,8 @@ class TieredReference(ShortMemory, ReferencePorts):
         slots = slots_of([resident[name].page for name in run], size) if run[0] in resident else None
         host = slots_of([copies[name].page for name in run], size) if run[0] in copies else None
         pins = max([copies[name].pins for name in run]) if run[0] in copies else 0
-        return TierNode(parent, namespace, units, slots, host, first.locks, first.hits, first.priority, pins)
+        hits = self.setting.counted(first.hits)
+        return TierNode(parent, namespace, units, slots, host, first.locks, hits, first.priority, pins)
 
     # -- names -----------------------------------------------------------------------------------
 

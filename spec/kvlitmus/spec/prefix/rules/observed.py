@@ -255,9 +255,16 @@ def node_locks(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
 
 
 @fact(3)
-def node_hits(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
+def node_hits(node_counts: NodeCounts, setting: Setting) -> Sequence[tuple[int, int]] | Unknown:
     """The hit count of each node, beside the count that its use amounts to."""
-    return node_counts.hits
+    return as_counted(node_counts.hits, setting)
+
+
+def as_counted(hits: Pairs | Unknown, setting: Setting) -> Pairs | Unknown:
+    """Hits that are shown, beside those that a cache has counted, whose counts stop somewhere."""
+    if not setting.profile.most_hits or hits is UNKNOWN:
+        return hits
+    return [(shown, setting.counted(expected)) for shown, expected in hits]
 
 
 @fact(3)

@@ -22,7 +22,7 @@ from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.host_known import certain_run, more_available
 from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.rules.observed import Pairs, as_shown
+from kvlitmus.spec.prefix.rules.observed import Pairs, as_counted, as_shown
 from kvlitmus.spec.prefix.rules.pool import misplaced
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
@@ -203,9 +203,9 @@ def host_counts(below: Tiers, tiers_seen: TierSeen) -> HostCounts:
 
 
 @fact(3)
-def host_node_hits(host_counts: HostCounts) -> Sequence[tuple[int, int]] | Unknown:
+def host_node_hits(host_counts: HostCounts, setting: Setting) -> Sequence[tuple[int, int]] | Unknown:
     """The hit count of each node on the host alone, beside the count that its use amounts to."""
-    return host_counts.hits
+    return as_counted(host_counts.hits, setting)
 
 
 @fact(3)
