@@ -40,6 +40,7 @@ ZOO: tuple[str, ...] = (
     "watermark",
     "leftovers",
     "two_bits",
+    "batches",
 )
 """The names of all caches."""
 

@@ -113,6 +113,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("evict_slack", 0, 2): LEAVE,
     ("watermark", 0, 2): LEAVE,
     ("evict_amount", "lack", "need"): LEAVE,
+    ("evict_batch", 1, 3): LEAVE,
     ("load_threshold", 0, 6): LEAVE,
     ("host_duplicates", "kept", "reclaimed"): LEAVE,
     ("store_put", "first", "either"): LEAVE,

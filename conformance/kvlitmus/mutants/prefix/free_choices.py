@@ -89,3 +89,15 @@ class TwoBitsWrapAround(RadixTree):
     def use(self, node: Node, priority: int, chunked: bool) -> None:
         super().use(node, priority, chunked)
         node.hits %= 4
+
+
+@mutant("batch-begins-when-one-is-full", profile=replace(PROFILE, evict_batch=2), kills=("EVICT-06",))
+class BatchBeginsWhenOneIsFull(RadixTree):
+    """An eviction of a whole batch takes another one.
+
+    The number of batches is a division and one more, whether something is left over or not.
+    """
+
+    def evict(self, n: int) -> int:
+        batch = 2 * self.page_size
+        return super().evict((n // batch + 1) * batch)

@@ -270,9 +270,10 @@ def evict(state: State, setting: Setting, call: calls.Evict, choice: Choice) -> 
 
 
 def needless(tree: Tree, victims: Names, asked: int, setting: Setting) -> bool:
-    """Whether fewer victims would have been enough."""
+    """Whether fewer victims would have been enough, or fewer batches of them."""
+    most = setting.in_batches(pages_needed(asked, setting.size)) * setting.size
     granularity = setting.profile.evict_granularity
-    return bool(needless_victims(effects.nodes(tree), victims, asked, setting.size, granularity))
+    return bool(needless_victims(effects.nodes(tree), victims, most, setting.size, granularity))
 
 
 # Requests

@@ -263,6 +263,8 @@ def evict_host(state: State, setting: Setting, wanted: int, choice: Choice) -> t
     spared = {name for name, copy in host_of(state).copies.items() if copy.pins}
     if choice.host_victims is not None:
         spared |= alone_of(state).keys() - set(choice.host_victims)
+        if wanted > 0:
+            wanted = setting.in_batches(wanted)
     state, victims = make_room(state, wanted, setting, alone_tree, let_go, spared)
     return state, Pages(len(victims) + len(reclaimed))
 

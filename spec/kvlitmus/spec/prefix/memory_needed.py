@@ -63,4 +63,5 @@ def lacking(wanted: int, free: int, setting: Setting) -> Tokens:
     """The slots that a cache may evict to have ``wanted`` pages where so many are ``free``, as the profile declares."""
     wanted += setting.profile.evict_slack
     lacks = max(0, wanted - free)
-    return Tokens((wanted if lacks and setting.profile.evict_amount == "need" else lacks) * setting.size)
+    most = setting.in_batches(wanted if lacks and setting.profile.evict_amount == "need" else lacks)
+    return Tokens(most * setting.size)

@@ -72,7 +72,7 @@ def most_evicted(state: State, setting: Setting, lacking: int, needed: int) -> i
         return 0
     if profile.evict_amount == "need":
         most = max(most, needed + profile.evict_slack)
-    return most + beyond(state, setting)
+    return setting.in_batches(most) + beyond(state, setting)
 
 
 def beyond(state: State, setting: Setting) -> int:

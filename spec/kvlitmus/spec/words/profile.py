@@ -16,6 +16,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "evict_order": ("policy", "own"),
     "evict_slack": range((1 << 20) + 1),
     "evict_amount": ("lack", "need"),
+    "evict_batch": range(1, (1 << 20) + 1),
     "watermark": range((1 << 20) + 1),
     "refused_begin": ("renews", "keeps"),
     "aborted": ("dropped", "kept"),
@@ -91,6 +92,8 @@ class Profile:
         explicit ``evict`` takes what was asked for.
     evict_amount: where memory is short a cache evicts what it lacks (``lack``), or as much as the call needs in all,
         whatever is free (``need``).
+    evict_batch: pages go in batches of so many, on either tier: an eviction that has begun may go on to the end of a batch, though
+        less was asked for or lacking.
     watermark: so many pages that could be free or evicted may be kept for requests that grow: a request that would leave fewer
         when it begins may be refused.
     refused_begin: whether a request that is refused was a use of the prefix that was found for it (``renews``) or
@@ -241,6 +244,7 @@ class Profile:
     evict_order: str = "policy"
     evict_slack: int = 0
     evict_amount: str = "lack"
+    evict_batch: int = 1
     watermark: int = 0
     refused_begin: str = "renews"
     aborted: str = "dropped"

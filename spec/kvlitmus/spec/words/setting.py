@@ -96,6 +96,11 @@ class Setting:
         """What pages are worth under the policy of the configuration."""
         return worth(self.config.policy, self.profile.slru_hits, self.profile.most_hits)
 
+    def in_batches(self, pages: int) -> int:
+        """How many pages may go where so many are to go: whole batches, as the profile declares."""
+        batch = self.profile.evict_batch
+        return -(-pages // batch) * batch
+
     def counted(self, hits: int) -> int:
         """How many of so many hits a cache has counted."""
         return min(hits, self.profile.most_hits or hits)

@@ -27,7 +27,7 @@ from kvlitmus.spec.prefix.tier_calls import LoadBack, OutOfMemory
 from kvlitmus.spec.prefix.tier_state import BY_AGE, certainly_evictable, droppable
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Tokens, same
+from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, same
 
 
 @fact(0)
@@ -55,7 +55,7 @@ def unlocked_before(state: State, before: Seen, setting: Setting, locked_names: 
 def room_lacking(state: State, setting: Setting, call: Any, answer: Any, before: Seen) -> Tokens | Unknown:
     """Slots that the call may evict: those asked for, or those that it lacks, as the profile declares."""
     if isinstance(call, Evict):
-        return call.asked
+        return Tokens(setting.in_batches(pages_needed(call.asked, setting.size)) * setting.size)
     wanted = wanted_pages(state, setting, call, answer, before)
     return UNKNOWN if wanted is None else lacking(wanted, len(before.free), setting)
 
@@ -270,8 +270,8 @@ def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
     premise="vanished",
 )
 def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
-    """Making room on the device MUST NOT take a victim once what was asked for is free, or what the call lacks and the
-    profile declares beyond that. This holds for a call that is refused in the end, too.
+    """Making room on the device MUST NOT take a victim once what was asked for or what the call lacks is free, and what
+    the profile declares beyond that. This holds for a call that is refused in the end, too.
     """
     return not needless
 

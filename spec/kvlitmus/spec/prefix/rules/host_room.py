@@ -146,7 +146,7 @@ def host_lacking(
     """Slots of the host that the call may free by dropping pages: those asked for, or those that it lacks."""
     before, size = tiers_seen_before, setting.size
     if isinstance(call, EvictHost):
-        return Tokens(call.asked)
+        return Tokens(setting.in_batches(pages_needed(call.asked, size)) * size)
     below = state.tiers
     assert below is not None
     if isinstance(call, calls.INSERTS):
@@ -170,7 +170,9 @@ def host_lacking(
     if below.fault is None or lacks:
         return lacks
     least = wanted if setting.profile.evict_amount == "need" else 1
-    return Tokens(least * size)  # an allocation failed as the suite had asked for, whatever was free (PREFETCH-18)
+    return Tokens(
+        setting.in_batches(least) * size
+    )  # an allocation failed as the suite had asked for, whatever was free (PREFETCH-18)
 
 
 def copies_down(setting: Setting, before: TierSeen) -> bool:
@@ -203,7 +205,7 @@ def written_back_by(state: State, setting: Setting, call: Any, answer: Any, befo
     wanted = wanted_pages(state, setting, call, answer, before)
     lacks = lacking(wanted or 0, len(before.free), setting) if asked is None else asked
     most = pages_needed(lacks, setting.size)
-    return max(gone, most)
+    return max(gone, setting.in_batches(most))
 
 
 @fact(3)
@@ -254,5 +256,5 @@ def the_host_follows_the_policy(host_passed_over: frozenset[Name]) -> bool:
     premise="host_evicted",
 )
 def the_host_stops_when_enough_is_free(host_needless: frozenset[Name]) -> bool:
-    """Wherever room is made on the host, no page MUST be dropped once what was asked for, or what is lacking for the copies and reads of the call and what the profile declares beyond that, is free."""
+    """Wherever room is made on the host, no page MUST be dropped once what was asked for, or is lacking for the copies and reads of the call, is free, and what the profile declares beyond that."""
     return not host_needless

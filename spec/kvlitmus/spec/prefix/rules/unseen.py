@@ -53,8 +53,8 @@ def evictable_least(setting: Setting, evictable_pages: tuple[int, int]) -> Token
 
 @fact(0)
 def evicted_most(setting: Setting, state: State, call: Evict, evictable_pages: tuple[int, int]) -> Tokens:
-    """The most slots that the eviction may free: what was asked for, in whole pages or nodes, of what may be there."""
-    asked = pages_needed(call.asked, setting.size)
+    """The most slots that the eviction may free: what was asked for, in whole pages, batches or nodes, of what may be there."""
+    asked = setting.in_batches(pages_needed(call.asked, setting.size))
     most = asked + beyond(state, setting) if asked else 0
     return Tokens(min(most, evictable_pages[1]) * setting.size)
 
@@ -163,7 +163,7 @@ def what_is_found_is_what_evictions_can_have_left(unexplained: Sequence[Name]) -
 def an_eviction_reports_what_can_have_been_evicted(
     asked: Tokens, reported_evicted: Tokens, evictable_least: Tokens, evicted_most: Tokens
 ) -> bool:
-    """An eviction MUST report at least what was asked for, or all that is certainly there and not protected; and no more than what was asked for in whole pages, or nodes, of what may be there."""
+    """An eviction MUST report at least what was asked for, or all that is certainly there and not protected; and no more than what was asked for in whole pages, batches or nodes, of what may be there."""
     return min(asked, evictable_least) <= reported_evicted <= evicted_most
 
 
