@@ -41,6 +41,7 @@ ZOO: tuple[str, ...] = (
     "leftovers",
     "two_bits",
     "batches",
+    "doorkeeper",
 )
 """The names of all caches."""
 

@@ -106,7 +106,10 @@ class Leftovers:
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """All whole pages are cached; of two for one prefix the first stays."""
         visitor = self.visitors[rid]
-        prefixes = self.prefixes(visitor.key)
+        return self.share(visitor, self.prefixes(visitor.key))
+
+    def share(self, visitor: Visitor, prefixes: Sequence[Prefix]) -> Begun:
+        """Cache the pages of these prefixes."""
         for at, prefix in list(enumerate(prefixes))[visitor.shared :]:
             if prefix in self.kept:
                 self.unused.add(visitor.pages[at])
@@ -121,8 +124,12 @@ class Leftovers:
     def end(self, rid: int, *, keep: bool) -> None:
         """Whether it has finished or not: what is whole is cached, the rest is free."""
         self.publish(rid, chunked=False)
+        self.leave(rid)
+
+    def leave(self, rid: int) -> None:
+        """What isn't cached is free."""
         visitor = self.visitors.pop(rid)
-        self.hold(self.prefixes(visitor.key), -1)
+        self.hold(self.prefixes(visitor.key)[: visitor.shared], -1)
         self.unused.update(visitor.pages[visitor.shared :])
 
     def view(self) -> View:

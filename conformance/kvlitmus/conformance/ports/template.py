@@ -61,13 +61,24 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("evict_moment", "hit_counts", "split_created", "slru_hits", "clock", "tick_uses"), ("evict",)),
     **dict.fromkeys(("evict_order", "most_hits", "evict_batch"), ("evict",)),
     **dict.fromkeys(("lock_touches", "unlock_touches"), ("locks",)),
-    **dict.fromkeys(("evict_slack", "evict_amount", "watermark", "refused_begin", "aborted"), ("requests",)),
+    **dict.fromkeys(
+        ("evict_slack", "evict_amount", "watermark", "refused_begin", "aborted", "admission"), ("requests",)
+    ),
     "event_delay": ("events",),
     "hash_scheme": ("hashes", "tiers"),
 }
 """The ports of which rules read a choice; the other choices are read by those of a family, by their names."""
 
-RARE = ("evict_order", "slru_hits", "most_hits", "tick_uses", "evict_batch", "watermark", "aborted")
+RARE = (
+    "evict_order",
+    "slru_hits",
+    "most_hits",
+    "tick_uses",
+    "evict_batch",
+    "watermark",
+    "aborted",
+    "admission",
+)
 """Choices of flat caches that few make: an adapter of some ports names them, and where they are explained."""
 
 KINDS = {

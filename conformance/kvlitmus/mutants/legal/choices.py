@@ -15,6 +15,7 @@ from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.prefix.fetch import Prefetcher
 from kvlitmus.conformance.specimen.prefix.load import Loader
 from kvlitmus.conformance.specimen.prefix.pool import PagedPool
+from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tier import TierTree
 from kvlitmus.conformance.specimen.prefix.tree import POLICIES, Node, RadixTree, Unit
 from kvlitmus.conformance.specimen.prefix.works import ENDED, Fetch
@@ -284,6 +285,16 @@ class AbortsOfTheTiersAreKept(TieredSpecimen):
 
     def end(self, rid: int, *, keep: bool) -> None:
         super().end(rid, keep=True)
+
+
+@null_mutant("requests-of-the-tiers-leave-two-pages", profile=replace(PROFILE, admission="own"), configs=HOSTED)
+class RequestsOfTheTiersLeaveTwoPages(RequestTable):
+    """A request leaves its first two pages, and what is on the device already, as the profile declares."""
+
+    def cacheable(self, request: SpecimenRequest) -> int:
+        whole, size = super().cacheable(request), self.pool.page_size
+        there = len(self.tree.resident(request.key.namespace, request.key.units[:whole])) * size
+        return min(whole, max(request.cached, there, 2 * size))
 
 
 @null_mutant("storage-for-good", profile=replace(PROFILE, attach="at_start"), configs=THROUGH)

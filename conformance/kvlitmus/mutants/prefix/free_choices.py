@@ -101,3 +101,20 @@ class BatchBeginsWhenOneIsFull(RadixTree):
     def evict(self, n: int) -> int:
         batch = 2 * self.page_size
         return super().evict((n // batch + 1) * batch)
+
+
+@mutant("turned-away-and-lost", profile=replace(PROFILE, admission="own"), kills=("REQ-07", "POOL-12"))
+class TurnedAwayAndLost(RequestTable):
+    """Memory is lost with each request that a filter keeps out of the cache.
+
+    What fills no page is freed at the end as ever; nobody thinks of the whole pages that are turned away.
+    """
+
+    def end(self, rid: int, keep: bool) -> None:
+        request = self.running[rid]
+        if keep and len(request.row) % 3 == 0:
+            del self.running[rid]
+            self.free_tail(request, self.cacheable(request))
+            self.tree.unlock(request.node)
+        else:
+            super().end(rid, keep)

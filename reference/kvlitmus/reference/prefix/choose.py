@@ -60,6 +60,8 @@ class Choice(NamedTuple):
     """Whether what is inserted as a chunk is backed up, too."""
     declined: bool = False
     """Whether a load of nothing is declined, or a request that would leave less than the watermark."""
+    kept: int | None = None
+    """How many pages of a request are cached when it is published or has finished, where a filter may end them."""
     ended: Collection[int] | None = None
     """The copies that a tick takes note of, of those that are over."""
     again: Collection[int] = ()

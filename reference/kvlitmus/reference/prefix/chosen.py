@@ -9,8 +9,9 @@ from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, Names, ends_at_n
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, PUT, Job, Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls, tier_calls
+from kvlitmus.spec.prefix.advance import computed_pages
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
-from kvlitmus.spec.prefix.seen import Record, TierSeen
+from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import query_told
 from kvlitmus.spec.prefix.tier_state import COPIES
@@ -57,12 +58,13 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
         granted = answer[-len(row) % size :]
     elif isinstance(call, tier_calls.LoadBack):
         granted = answer.slots
+    kept = kept_of(call, answer, state, after, setting) if setting.filters else None
     pages = None if granted is None else pages_in_order(granted, size)
     declined = answer is None and isinstance(call, calls.Begin)
     waiting = setting.usable - after.free if setting.profile.release_delay else frozenset[PageNo]()
     if not isinstance(after, TierSeen):
         found = found_by(call, answer, state, setting) if setting.table or ends_at_nodes(setting) else None
-        return Choice(victims, pages, found, declined=declined, waiting=waiting)
+        return Choice(victims, pages, found, declined=declined, kept=kept, waiting=waiting)
     lost: Names | None = None
     if may_drop(call, setting):
         lost = dropped(before.parent_names, after.parent_names, before.hosted, after.hosted, setting)
@@ -71,7 +73,7 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
         taken = map(PageNo, sorted(set(after.moving).difference(before.moving)))
         places |= zip(call.path.pages[answer.matched // size :], taken, strict=False)
     outcome = outcome_of(call, after.record)
-    choice = Choice(victims, pages, None, lost, places, outcome=outcome, declined=declined, waiting=waiting)
+    choice = Choice(victims, pages, None, lost, places, outcome=outcome, declined=declined, kept=kept, waiting=waiting)
     if lost and setting.config.write == WRITE_BACK and type(call) in LEAVES_DEVICE:
         choice = choice._replace(given_up=frozenset(victims).intersection(lost).difference(before.hosted))
     if isinstance(call, tier_calls.LoadBack):
@@ -83,6 +85,16 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     elif isinstance(call, tier_calls.Advance):
         choice = choice._replace(at_once=over_at_once(call, state, before, after))
     return choice_of_jobs(choice, call, answer, before, after, setting)
+
+
+def kept_of(call: Any, answer: Any, state: State, after: Seen, setting: Setting) -> int | None:
+    """How many pages of its request a call has left in the cache."""
+    if isinstance(call, calls.Publish):
+        return int(answer.cached // setting.size)
+    if not isinstance(call, calls.End) or not call.keep:
+        return None
+    paged = computed_pages(state.requests[call.rid], setting, call.upto)
+    return next((at for at, name in enumerate(paged) if name not in after.cached), len(paged))
 
 
 def choice_of_no_jobs(choice: Choice, call: Any, copied: Collection[Name], setting: Setting) -> Choice:

@@ -333,13 +333,14 @@ def opened_by(state: State, setting: Setting, call: calls.Grow) -> int:
     return opened_needed_by(calls.Extend(state.requests[call.rid].row, Tokens(len(call.tokens))), setting)
 
 
-def publish(state: State, setting: Setting, call: calls.Publish, _: Choice) -> Decision:
+def publish(state: State, setting: Setting, call: calls.Publish, choice: Choice) -> Decision:
     """The request goes on in the tree's slots: its own pages, and those that another request cached first (REQ-03).
 
     In a block table its own pages are where they were.
     """
     running, tree, size = state.requests[call.rid], state.tree, setting.size
     paged = computed(running, setting, call.upto)
+    paged = paged[: admitted(tree, paged, setting, choice)]
     if setting.table:
         return Decision(Begun(running.row, len(paged) * size))
     own = offered_by_request(running, setting, paged)
@@ -348,10 +349,19 @@ def publish(state: State, setting: Setting, call: calls.Publish, _: Choice) -> D
     return Decision(Begun(slots_of(pages, size) + running.row[kept:], kept))
 
 
-def end(state: State, setting: Setting, call: calls.End, _: Choice) -> Decision:
-    """Nothing to say: what becomes of its pages is no choice (REQ-07, REQ-08, REQ-09)."""
-    computed(state.requests[call.rid], setting, call.upto)
-    return Decision(None)
+def end(state: State, setting: Setting, call: calls.End, choice: Choice) -> Decision:
+    """Nothing to say: what becomes of its pages is no choice (REQ-07, REQ-08, REQ-09), but for a filter's."""
+    paged = computed(state.requests[call.rid], setting, call.upto)
+    return Decision(None, paged[admitted(state.tree, paged, setting, choice) :] if call.keep else ())
+
+
+def admitted(tree: Tree, paged: Names, setting: Setting, choice: Choice) -> int:
+    """How many of these pages of a request are cached from now on: all, unless a filter ends them behind what is."""
+    if not setting.filters or choice.kept is None:
+        return len(paged)
+    if not effects.cached_prefix(tree, paged) <= choice.kept <= len(paged):
+        refuse(f"{choice.kept} pages of {len(paged)} are cached")
+    return choice.kept
 
 
 def computed(running: RequestState, setting: Setting, upto: int | None) -> Names:
@@ -475,6 +485,8 @@ def insert_tiers(
     after, answer = on_device(state, setting, call, choice)
     if isinstance(call, calls.End) and not call.keep:
         return after, answer
+    if setting.filters:
+        names = names[: effects.cached_prefix(after.tree, names)]
     after = tier.adopt(after, setting, names)
     return (after if chunked and not choice.chunks else backup.used(after, setting, names, choice)), answer
 

@@ -362,8 +362,10 @@ def compute(state: State, setting: Setting, call: calls.Compute, answer: None) -
 def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) -> State:
     """The whole pages that are computed are the tree's, locked; the request goes on in the tree's slots."""
     size, running = setting.size, state.requests[call.rid]
-    paged = computed_pages(running, setting, call.upto)
     row, cached = cast("Slots", tuple(answer.row)), answer.cached
+    paged = computed_pages(running, setting, call.upto)
+    if setting.filters:
+        paged = paged[: max(running.cached, cached) // size]
     state = partial.gone(state, setting, paged[kept_from(state, setting, running, paged, row) :])
     at = paged[-1] if paged else running.path.root
     tree = stored(state.tree, setting, running, paged, chunked=call.chunked)
@@ -397,11 +399,13 @@ def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
     running = state.requests[call.rid]
     paged = computed_pages(running, setting, call.upto) if call.keep else ()
     tree = stored(state.tree, setting, running, paged, chunked=False) if call.keep else state.tree
-    unsure = [name for name in paged if name in state.doubt.unsure]
+    filtered = setting.filters and not setting.seen
+    unsure = [name for name in paged if name in state.doubt.unsure or (filtered and name not in state.tree.pages)]
     if unsure:
         fresh = int(setting.profile.hit_counts == "insert")
         others = [tree.pages[name]._replace(created=tree.clock, hits=fresh, priority=0) for name in unsure]
-        state = partial.renewed(state._replace(tree=tree), setting, unsure, others)
+        leaves = partial.perhaps if filtered else partial.renewed
+        state = leaves(state._replace(tree=tree), setting, unsure, others)
         state = partial.joined(state, setting, paged[paged.index(unsure[0]) + 1 :])
         tree = state.tree
     return state._replace(

@@ -145,6 +145,15 @@ def renewed(state: State, setting: Setting, names: Sequence[Name], others: Seque
     return state._replace(tree=effects.move(state.tree, places), doubt=doubt)
 
 
+def perhaps(state: State, setting: Setting, names: Sequence[Name], others: Sequence[Page]) -> State:
+    """These pages are cached or not, whether they were before or not; if not, each was used as the other says."""
+    if setting.seen or not names:
+        return state
+    places = dict.fromkeys(names, SOMEWHERE)
+    doubt = windows.blurred(windows.left_open(state.doubt, names), zip(names, others, strict=True))
+    return state._replace(tree=effects.move(state.tree, places), doubt=doubt)
+
+
 def joined(state: State, setting: Setting, names: Sequence[Name]) -> State:
     """These pages may have been cached as one node with what is before them: none is known to begin one.
 

@@ -104,6 +104,14 @@ def opened(
     return settled(merged(made))
 
 
+def left_open(doubt: Doubt, names: Collection[Name]) -> Doubt:
+    """These pages were cached just now or not, whatever was before: any number of them may be missing."""
+    forgot = forgotten(doubt, names)
+    rank = Rank(1, len(names), (LEAST,), (MOST,))
+    unsure, window = forgot.unsure.union(names), Window(0, len(names), dict.fromkeys(names, rank))
+    return merged(forgot._replace(unsure=unsure, windows=(*forgot.windows, window)))
+
+
 def ranked(
     left: Mapping[Name, Page], doubt: Doubt, order: Order | None, held: Collection[Name], ties: int
 ) -> dict[Name, Rank]:

@@ -20,6 +20,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "watermark": range((1 << 20) + 1),
     "refused_begin": ("renews", "keeps"),
     "aborted": ("dropped", "kept"),
+    "admission": ("all", "own"),
     "match_cap": ("full", "len-1"),
     "match_ends": ("page", "node"),
     "duplicates": ("caller_frees", "cache_frees", "kept"),
@@ -101,6 +102,9 @@ class Profile:
     aborted: what a request has computed that is aborted or retracted, and didn't publish, is given back (``dropped``); or cached
         (``kept``), as if it had finished.  A cache that is told of requests computed in part (port ``partial``) can't know how
         far an aborted one has come, and keeps no more than was published.
+    admission: what a request publishes, or leaves when it finishes, is cached to its last whole page (``all``); or a filter of the
+        cache's ``own`` may end it at an earlier one, and what is behind that stays the request's, or is free when it has
+        finished.  What is cached already is shared all the same.  An ``insert`` is what its caller wants cached, and takes all.
     match_cap: a match may cover the whole key (``full``) or leaves one token to compute
         (``len-1``).
     match_ends: a match ends with the last page that is cached (``page``), or, where a key leaves a node in its middle, may
@@ -248,6 +252,7 @@ class Profile:
     watermark: int = 0
     refused_begin: str = "renews"
     aborted: str = "dropped"
+    admission: str = "all"
     match_cap: str = "full"
     match_ends: str = "page"
     duplicates: str = "caller_frees"

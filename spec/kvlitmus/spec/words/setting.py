@@ -87,6 +87,11 @@ class Setting:
         return self.profile.aborted == "kept" and self.capabilities.isdisjoint(("partial", "composed"))
 
     @property
+    def filters(self) -> bool:
+        """Whether a request may leave less than all its whole pages: a filter of the cache's own ends what it caches."""
+        return self.profile.admission == "own" and "composed" not in self.capabilities
+
+    @property
     def own_order(self) -> bool:
         """Whether victims go in an order of the cache's own, so that no leaf comes before another."""
         return self.profile.evict_order == "own"

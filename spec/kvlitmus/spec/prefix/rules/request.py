@@ -230,16 +230,21 @@ def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name])
     on=(On.PUBLISH_ALL,),
     source="R-TR-07, R-TR-10",
     reference="prefix.perform.publish",
-    allowed="all whole pages cached: {certain_length} of {key_length} units",
+    allowed="all whole pages cached: {certain_length} of {key_length} units, by the profile's admission",
 )
 def publishing_caches_every_whole_page(
-    row_cached: Tokens, key_length: Tokens, page_size: int, row: Sequence[Slot], row_before: Sequence[Slot]
+    row_cached: Tokens,
+    certain_length: Tokens,
+    key_length: Tokens,
+    page_size: int,
+    row: Sequence[Slot],
+    row_before: Sequence[Slot],
 ) -> bool:
-    """Publishing MUST cache all whole pages of the request. The tail that fills no page MUST stay the request's own, in
-    the same slots.
+    """Publishing MUST cache all whole pages of the request, or those that the profile's admission lets through. The
+    tail that isn't cached MUST stay the request's own, in the same slots.
     """
-    tail = key_length - key_length % page_size
-    return row_cached == tail and same(row[tail:], row_before[tail:])
+    whole = row_cached % page_size == 0 and certain_length <= row_cached <= key_length
+    return whole and same(row[row_cached:], row_before[row_cached:])
 
 
 @rule(
@@ -307,11 +312,11 @@ def an_ended_request_owns_nothing(
 def finishing_caches_every_whole_page(
     cached_before: Mapping[Name, PageNo],
     cached_after: Mapping[Name, PageNo],
-    missing_before: Sequence[Name],
+    missing_taken: Sequence[Name],
     offered: Mapping[Name, PageNo],
 ) -> bool:
     """Finishing a request MUST cache its missing whole pages in its own slots and leave everything else that is cached alone."""
-    return adds_exactly(cached_before, cached_after, missing_before, offered)
+    return adds_exactly(cached_before, cached_after, missing_taken, offered)
 
 
 @rule(
@@ -374,13 +379,18 @@ def publishing_loses_no_page(
     allowed="the whole pages of {computed_length} units cached, the rest in the slots it had",
 )
 def publishing_a_part_caches_its_whole_pages(
-    row_cached: Tokens, computed_length: Tokens, page_size: int, row: Sequence[Slot], row_before: Sequence[Slot]
+    row_cached: Tokens,
+    certain_length: Tokens,
+    computed_length: Tokens,
+    page_size: int,
+    row: Sequence[Slot],
+    row_before: Sequence[Slot],
 ) -> bool:
-    """Publishing up to a unit MUST cache all whole pages up to there and no other. The rest MUST stay the request's
-    own, in the same slots.
+    """Publishing up to a unit MUST cache all whole pages up to there, or those that the profile's admission lets
+    through, and no other. The rest MUST stay the request's own, in the same slots.
     """
-    tail = computed_length - computed_length % page_size
-    return row_cached == tail and same(row[tail:], row_before[tail:])
+    whole = row_cached % page_size == 0 and certain_length <= row_cached <= computed_length
+    return whole and same(row[row_cached:], row_before[row_cached:])
 
 
 @rule(

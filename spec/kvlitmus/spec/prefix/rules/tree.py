@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import takewhile
 
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
@@ -91,8 +92,8 @@ def match_cap(setting: Setting, key_length: Tokens) -> Tokens:
 def cached_pages_before(state: State, setting: Setting, call: Match | Begin | Insert | Publish) -> tuple[int, int]:
     """How many pages of the key are certainly found, and how many possibly, before the call; see ``match_ends`` of the profile."""
     if isinstance(call, Publish):
-        whole = len(computed_pages(state.requests[call.rid], setting, call.upto))
-        return whole, whole
+        paged = computed_pages(state.requests[call.rid], setting, call.upto)
+        return partial.cached_range(state, paged)[0] if setting.filters else len(paged), len(paged)
     if isinstance(call, Match) and call.within is not None:
         return call.within[0] // setting.size, call.within[1] // setting.size
     sure, possible = partial.cached_range(state, call.path.pages)
@@ -171,6 +172,16 @@ def missing_before(state: State, setting: Setting, call: Insert | End, answer: S
         return call.path.pages[inserted_already(state, setting, call, answer) :]
     cached = state.tree.pages
     return [name for name in _kept(state.requests[call.rid], setting, call) if name not in cached]
+
+
+@fact(3)
+def missing_taken(
+    setting: Setting, missing_before: Sequence[Name], cached_after: Mapping[Name, PageNo]
+) -> Sequence[Name]:
+    """Those of them that the call had to cache: all, or the first ones, as far as a filter of the cache's own let them through."""
+    if not setting.filters:
+        return missing_before
+    return [*takewhile(cached_after.__contains__, missing_before)]
 
 
 @fact(3)
