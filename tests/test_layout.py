@@ -358,6 +358,7 @@ ABOVE: dict[str, tuple[str, ...]] = {
     "prefix.frame": ("words", "interface", "law", "prefix", "prefix.rules"),
     **dict.fromkeys(("components", "ranks", "sparse", "stores"), ("words", "interface", "law", "prefix")),
     "misuse": ("words", "interface", "law", "prefix", "prefix.rules"),
+    "ledger": ("words", "interface", "law", "prefix"),
     "": ("law",),  # the list of the parts
 }
 """The folders of ``spec``, and which others each may import."""

@@ -26,6 +26,7 @@ ROOMS = (str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "confor
 sys.path[:0] = [path for path in ROOMS if path not in sys.path]
 
 from kvlitmus.conformance import ports  # noqa: E402
+from kvlitmus.conformance.report import ledger  # noqa: E402
 from kvlitmus.mutants import disturb_kinds as kinds  # noqa: E402
 from kvlitmus.mutants.prefix.disturb import BY_FRAME_ALONE  # noqa: E402
 from kvlitmus.spec import interface  # noqa: E402
@@ -104,7 +105,12 @@ def pages() -> dict[str, str]:
     for name, (title, modules) in PORTS.items():
         sources = [Path(inspect.getfile(module)) for module in modules]
         made[f"{name}.md"] = modules_page(title, {f"../{path.relative_to(ROOT)}": path for path in sources})
-    made |= {"states.md": states_page(), "frame.md": frame_page(), "results/hazards.md": hazards.page()}
+    made |= {
+        "states.md": states_page(),
+        "frame.md": frame_page(),
+        "ledger.md": ledger.page(),
+        "results/hazards.md": hazards.page(),
+    }
     made |= {f"reference/{name}.md": reference_page(name, rules) for name in REFERENCE}
     made["reference/index.md"] = reference_index()
     return made | {page: from_root((ROOT / path).read_text(encoding="utf-8")) for path, page in PAPERS.items()}

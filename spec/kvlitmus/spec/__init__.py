@@ -22,6 +22,7 @@ its rules:
 - :mod:`~kvlitmus.spec.stores`: page stores, judged alone.
 - :mod:`~kvlitmus.spec.misuse`: calls that the contract forbids.
 
+:mod:`~kvlitmus.spec.ledger` says of each call of all of them which rule answers which question, and what none does.
 :mod:`~kvlitmus.spec.parts` lists the modules that have rules, in the order in which they are read, shown and blamed.
 ``kvlitmus rules ID`` says where a rule stands.  The other rooms have the same folders.
 

@@ -211,6 +211,11 @@ def add_smoke(parser: argparse.ArgumentParser) -> None:
 def add_rules(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``rules``."""
     parser.add_argument("names", nargs="*", metavar="ID|PACK", help="rules or packs (default: all)")
+    parser.add_argument(
+        "--ledger",
+        action="store_true",
+        help="for each call which rule answers which question; names are calls or rules",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="as JSON")
     form.add_argument("--markdown", action="store_true", help="as Markdown")

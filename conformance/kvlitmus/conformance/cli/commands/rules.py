@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from kvlitmus.conformance.cli.commands import ledger
 from kvlitmus.conformance.cli.commands.common import UsageError, pick_rules, split
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report import document, terminal
@@ -28,6 +29,8 @@ SHOWN = 6
 
 def main(args: argparse.Namespace) -> int:
     """List or explain; always 0, unless a name stands for nothing."""
+    if args.ledger:
+        return ledger.main(args)
     chosen = list(named(split(args.names)).values())
     if args.json:
         print(document.dump([plain(rule) for rule in chosen]), end="")

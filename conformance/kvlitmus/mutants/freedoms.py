@@ -1,0 +1,51 @@
+"""Which legal cache uses each freedom of the ledger: what no cache does is nobody's own affair.
+
+The spec knows no caches, so that is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.ledger.read import FREEDOMS
+from kvlitmus.spec.words.profile import Profile
+
+USED_BY: Mapping[str, tuple[str, ...]] = {
+    "which page": ("last-freed-first", "lowest-first", "any-order"),
+    "which of equals": ("ties-the-other-way",),
+    "room at begin": ("begins-without-evicting",),
+    "ahead": ("evicts-ahead",),
+    "own filter": ("backups-pass-a-filter",),
+    "worth a load": ("loads-long-prefixes-only",),
+    "when noted": ("acks-a-tick-later", "acks-two-per-tick"),
+    "full": ("null-store-refuses-when-full", "null-store-evicts"),
+    "which sparse page": ("sparse-highest-first",),
+    "which device slot": ("sparse-growth-last-slots-first",),
+    "how many are admitted": ("sparse-admission-leaves-a-page", "sparse-admission-one-at-a-time"),
+    "which place": ("component-lowest-place-first",),
+    "own order of components": ("component-newest-goes-first", "component-host-oldest-last"),
+    "all or nothing": ("component-commit-all-or-nothing",),
+    "order of ranks": ("null-rank-orders-by-name",),
+    "all or nothing on ranks": ("null-rank-takes-all-or-nothing",),
+}
+"""Of each freedom the legal variations that use it."""
+
+
+def faults() -> Iterator[str]:
+    """Freedoms that nobody uses, or that are used by what isn't legal, or doesn't declare them."""
+    mutants = all_mutants()
+    yield from (f"{name}: nobody uses it" for name in FREEDOMS if not USED_BY.get(name))
+    yield from (f"{name}: there is no such freedom" for name in USED_BY if name not in FREEDOMS)
+    for name, ids in USED_BY.items():
+        for id in ids:
+            if id not in mutants or not mutants[id].null:
+                yield f"{name}: {id} is no legal variation"
+            elif (field := FREEDOMS[name].field) and not declares(mutants[id].profile, field, FREEDOMS[name].value):
+                yield f"{name}: {id} doesn't declare {field}"
+
+
+def declares(profile: Profile, field: str, value: object) -> bool:
+    """Whether a profile has this value there, or, where any will do, another one than the usual."""
+    own = getattr(profile, field)
+    return bool(own == value if value is not None else own != getattr(Profile(), field))

@@ -1,0 +1,406 @@
+"""The rows of caches of components, and of those that serve requests on them."""
+
+from __future__ import annotations
+
+from kvlitmus.spec.law.actions import Cause, Row, What, because, joined
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.ledger.cells import Amount, Family, Line, Refusal, by, line, look, no
+
+COMPONENTS, REQUESTS = Family.COMPONENTS, Family.REQUESTS
+
+KEPT = "COMP-08 COMP-15 COMP-16 COMP-17 COMP-49"
+"""What stays on the device: entries, places, and what is free."""
+
+HELD = "COMP-41 COMP-42 COMP-43 COMP-45 COMP-50"
+"""What stays on the host."""
+
+BESIDE = "COMP-53 COMP-54 COMP-60"
+"""What stays beside them: backups that nobody asked for, and what a write reads."""
+
+ALL = f"{KEPT} {HELD} {BESIDE}"
+ORDER = "COMP-14 COMP-63"
+HOST_ORDER = "COMP-44 COMP-64"
+
+ROOM: Row = {what: because(Cause.NEED) for what in (What.EVICT, What.DEMOTE, What.RELEASE)}
+HOST_ROOM: Row = {what: because(Cause.NEED) for what in (What.DROP, What.HOST_RELEASE)}
+SPILLS: Row = joined(HOST_ROOM, {what: because(Cause.SPILL) for what in (What.BACK, What.HOST_TAKE)})
+BACKS: Row = joined(
+    HOST_ROOM, {what: because(Cause.POLICY) for what in (What.BACK, What.HOST_TAKE, What.BEGIN_JOB, What.PIN)}
+)
+TOLD: Row = {What.TELL: because(Cause.CHANGED)}
+USES: Row = {what: because(Cause.KEY) for what in (What.USE, What.COUNT)}
+RETURNS: Row = {what: because(Cause.OVER) for what in (What.RELEASE, What.UNLOCK, What.END_JOB)}
+
+COMPONENT_LINES: tuple[Line, ...] = (
+    line(
+        COMPONENTS,
+        "component_match",
+        On.COMPONENT_MATCH,
+        amount=Amount.KEY,
+        least=by("COMP-03 COMP-52"),
+        most=by("COMP-01 COMP-02 COMP-04 COMP-51"),
+        stays=by(ALL),
+        effects=joined(USES, BACKS),
+    ),
+    line(
+        COMPONENTS,
+        "component_reset",
+        On.COMPONENT_RESET,
+        least=by("COMP-08 COMP-16 COMP-17 COMP-41 COMP-45 COMP-49 COMP-50"),
+        most=by("COMP-17 COMP-45"),
+        stays=no("nothing stays"),
+        effects=joined(
+            TOLD,
+            {
+                what: because(Cause.RESET)
+                for what in (
+                    What.EVICT,
+                    What.RELEASE,
+                    What.DROP,
+                    What.HOST_RELEASE,
+                    What.UNLOCK,
+                    What.UNPIN,
+                    What.END_JOB,
+                )
+            },
+        ),
+    ),
+    line(
+        COMPONENTS,
+        "component_alloc",
+        On.COMPONENT_ALLOC,
+        On.REFUSED_COMPONENT_ALLOC,
+        refusal=Refusal.NONE,
+        amount=Amount.COUNTS,
+        refused=by("COMP-07"),
+        least=by("COMP-05"),
+        most=by("COMP-05 COMP-06 COMP-08 COMP-17 COMP-25", free="which place"),
+        stays=by(ALL),
+        effects={What.TAKE: because(Cause.WANTED)},
+    ),
+    line(
+        COMPONENTS,
+        "component_free",
+        On.COMPONENT_FREE,
+        amount=Amount.COUNTS,
+        least=by("COMP-08 COMP-17"),
+        most=by("COMP-08 COMP-17"),
+        stays=by(ALL),
+        effects={What.RELEASE: because(Cause.GIVEN)},
+    ),
+    line(
+        COMPONENTS,
+        "component_insert",
+        On.COMPONENT_INSERT,
+        amount=Amount.COUNTS,
+        at=1,
+        least=by("COMP-09 COMP-55 COMP-17", later="COMP-03"),
+        most=by("COMP-09 COMP-15 COMP-53"),
+        stays=by(ALL),
+        effects=joined(
+            USES,
+            BACKS,
+            TOLD,
+            {
+                What.PLACE: because(Cause.KEY),
+                What.RELEASE: because(Cause.DUPLICATE),
+                What.MOVE: because(Cause.DUPLICATE),
+            },
+        ),
+    ),
+    line(
+        COMPONENTS,
+        "component_lock",
+        On.COMPONENT_LOCK,
+        least=by("COMP-10"),
+        most=by("COMP-11"),
+        stays=by(ALL),
+        effects=joined(BACKS, {What.LOCK: because(Cause.ASKED), What.USE: because(Cause.KEY)}),
+    ),
+    line(
+        COMPONENTS,
+        "component_unlock",
+        On.COMPONENT_UNLOCK,
+        least=by("", later="COMP-12"),
+        most=by("", later="COMP-14"),
+        stays=by(ALL),
+        effects={What.UNLOCK: because(Cause.GIVEN), What.USE: because(Cause.KEY)},
+    ),
+    line(
+        COMPONENTS,
+        "component_evict",
+        On.COMPONENT_EVICT,
+        amount=Amount.COUNTS,
+        least=by("COMP-12"),
+        most=by("COMP-13 COMP-08"),
+        which=by(ORDER, free="own order of components"),
+        stays=by(f"{ALL} COMP-14 COMP-18 COMP-19 COMP-56"),
+        effects=joined(SPILLS, TOLD, {what: because(Cause.ASKED) for what in (What.EVICT, What.DEMOTE, What.RELEASE)}),
+    ),
+    line(
+        COMPONENTS,
+        "component_prefetch",
+        On.COMPONENT_PREFETCH,
+        On.REFUSED_COMPONENT_PREFETCH,
+        refusal=Refusal.NOTHING_BEGUN,
+        amount=Amount.KEY,
+        at=1,
+        refused=by("COMP-22 COMP-23"),
+        least=by("COMP-21 COMP-22 COMP-23"),
+        most=by("COMP-20 COMP-21 COMP-22 COMP-62", free="which place"),
+        which=by(f"COMP-24 {ORDER}", free="own order of components"),
+        stays=by(f"{ALL} COMP-06 COMP-25 COMP-14 COMP-62"),
+        effects=joined(
+            SPILLS,
+            ROOM,
+            TOLD,
+            {What.TAKE: because(Cause.WANTED), What.BEGIN_JOB: because(Cause.ASKED), What.LOCK: because(Cause.COPYING)},
+        ),
+    ),
+    line(
+        COMPONENTS,
+        "component_prefetch_found",
+        On.COMPONENT_FOUND,
+        amount=Amount.PLACES,
+        at=1,
+        least=by("COMP-26"),
+        most=by("COMP-26 COMP-27"),
+        stays=by(f"{ALL} COMP-31"),
+        effects={What.GO_ON: because(Cause.FOUND), What.RELEASE: because(Cause.FOUND)},
+    ),
+    line(
+        COMPONENTS,
+        "component_prefetch_settled",
+        On.COMPONENT_SETTLED,
+        least=by("COMP-30 COMP-17 COMP-08"),
+        most=by("COMP-30"),
+        stays=by(ALL),
+        effects=RETURNS,
+    ),
+    line(
+        COMPONENTS,
+        "component_prefetch_commit",
+        On.COMPONENT_COMMIT,
+        amount=Amount.PLACES,
+        at=1,
+        least=by("COMP-28 COMP-29", free="all or nothing"),
+        most=by("COMP-28 COMP-29 COMP-31 COMP-15"),
+        stays=by(f"{ALL} COMP-31"),
+        effects=joined(RETURNS, TOLD, USES, {What.PLACE: because(Cause.COMMIT)}),
+    ),
+    line(
+        COMPONENTS,
+        "component_prefetch_abort",
+        On.COMPONENT_ABORT,
+        least=by("COMP-30 COMP-08 COMP-17"),
+        most=by("COMP-31"),
+        stays=by(f"{ALL} COMP-31"),
+        effects=RETURNS,
+    ),
+    line(
+        COMPONENTS,
+        "component_back_up",
+        On.COMPONENT_BACK_UP,
+        On.REFUSED_COMPONENT_BACK_UP,
+        refusal=Refusal.NOTHING_BEGUN,
+        refused=by("COMP-36"),
+        least=by("COMP-32"),
+        most=by("COMP-32 COMP-35 COMP-41", free="which place"),
+        which=by(f"COMP-37 {HOST_ORDER}", free="own order of components"),
+        stays=by(f"{ALL} COMP-44 COMP-46 COMP-47"),
+        effects=joined(
+            HOST_ROOM,
+            TOLD,
+            {
+                What.HOST_TAKE: because(Cause.WANTED),
+                What.BEGIN_JOB: because(Cause.ASKED),
+                What.PIN: because(Cause.COPYING),
+                What.LOCK: because(Cause.COPYING),
+                What.BACK: because(Cause.ASKED),
+            },
+        ),
+    ),
+    line(
+        COMPONENTS,
+        "component_load",
+        On.COMPONENT_LOAD,
+        On.REFUSED_COMPONENT_LOAD,
+        refusal=Refusal.NOTHING_BEGUN,
+        amount=Amount.KEY,
+        at=1,
+        refused=by("COMP-36"),
+        least=by("COMP-32 COMP-34"),
+        most=by("COMP-32 COMP-33 COMP-35 COMP-08", free="which place"),
+        which=by(f"COMP-37 {ORDER}", free="own order of components"),
+        stays=by(f"{ALL} COMP-14 COMP-56"),
+        effects=joined(
+            SPILLS,
+            ROOM,
+            TOLD,
+            {
+                What.TAKE: because(Cause.WANTED),
+                What.BEGIN_JOB: because(Cause.ASKED),
+                What.PIN: because(Cause.COPYING),
+                What.LOCK: because(Cause.COPYING),
+                What.RESTORE: because(Cause.WANTED),
+            },
+        ),
+    ),
+    line(
+        COMPONENTS,
+        "component_copied",
+        On.COMPONENT_COPIED,
+        least=by("COMP-40 COMP-42 COMP-15 COMP-17 COMP-45", later="COMP-03"),
+        most=by("COMP-40 COMP-15 COMP-42"),
+        stays=by(ALL),
+        effects=joined(
+            TOLD,
+            RETURNS,
+            {
+                What.RESTORE: because(Cause.LANDED),
+                What.BACK: because(Cause.LANDED),
+                What.HOST_RELEASE: because(Cause.FAILED, Cause.DUPLICATE),
+                What.UNPIN: because(Cause.LANDED),
+            },
+        ),
+    ),
+    line(
+        COMPONENTS,
+        "component_evict_host",
+        On.COMPONENT_EVICT_HOST,
+        amount=Amount.COUNTS,
+        least=by("COMP-38"),
+        most=by("COMP-39 COMP-41"),
+        which=by(HOST_ORDER, free="own order of components"),
+        stays=by(f"{ALL} COMP-44 COMP-46 COMP-47"),
+        effects=joined(TOLD, {what: because(Cause.ASKED) for what in (What.DROP, What.HOST_RELEASE)}),
+    ),
+    line(
+        COMPONENTS,
+        "component_attach",
+        On.COMPONENT_ATTACH,
+        least=by("", later="COMP-59 COMP-22"),
+        most=by("", later="COMP-62"),
+        stays=by(ALL),
+        effects={},
+    ),
+    line(
+        COMPONENTS,
+        "component_detach",
+        On.COMPONENT_DETACH,
+        least=by("COMP-61", later="COMP-58 COMP-62"),
+        most=by("COMP-61 COMP-60"),
+        stays=by(ALL),
+        effects=RETURNS,
+    ),
+    line(
+        COMPONENTS,
+        "component_write",
+        On.COMPONENT_WRITE,
+        On.REFUSED_COMPONENT_WRITE,
+        refusal=Refusal.NOTHING_BEGUN,
+        refused=by("COMP-59"),
+        least=by("COMP-57"),
+        most=by("COMP-57 COMP-58"),
+        stays=by(ALL),
+        effects={What.BEGIN_JOB: because(Cause.ASKED), What.PIN: because(Cause.COPYING)},
+    ),
+    line(
+        COMPONENTS,
+        "component_written",
+        On.COMPONENT_WRITTEN,
+        least=by("", later="COMP-38"),
+        most=by("COMP-60"),
+        stays=by(ALL),
+        effects={What.END_JOB: because(Cause.LANDED), What.UNPIN: because(Cause.LANDED)},
+    ),
+    look(COMPONENTS, "component_begun", "COMP-53 COMP-54 COMP-55", On.COMPONENT_INSERT),
+    look(COMPONENTS, "component_available", "COMP-08", On.COMPONENT_ALLOC),
+    look(COMPONENTS, "component_available_host", "COMP-41", On.COMPONENT_BACK_UP),
+    look(COMPONENTS, "component_events", "COMP-48 COMP-49 COMP-50", On.COMPONENT_INSERT),
+    look(COMPONENTS, "component_free_places", "COMP-17", On.COMPONENT_ALLOC),
+    look(COMPONENTS, "component_entries", "COMP-15 COMP-16 COMP-18 COMP-19", On.COMPONENT_INSERT),
+    look(COMPONENTS, "component_free_host", "COMP-45", On.COMPONENT_BACK_UP),
+    look(COMPONENTS, "component_host_entries", "COMP-42 COMP-43 COMP-46 COMP-47", On.COMPONENT_COPIED),
+)
+
+SERVED = "COMP-15 COMP-16 COMP-17 COMP-49"
+SERVES: Row = joined(
+    ROOM,
+    USES,
+    TOLD,
+    {
+        What.TAKE: because(Cause.WANTED),
+        What.PLACE: because(Cause.KEY),
+        What.LOCK: because(Cause.ASKED),
+        What.UNLOCK: because(Cause.NOBODY),
+    },
+)
+
+REQUEST_LINES: tuple[Line, ...] = (
+    line(
+        REQUESTS,
+        "component_match",
+        On.COMPONENT_MATCH,
+        how="of requests",
+        amount=Amount.KEY,
+        least=by("COMP-03 COMP-52"),
+        most=by("COMP-01 COMP-02 COMP-04 COMP-51"),
+        stays=by(SERVED),
+        effects=USES,
+    ),
+    line(
+        REQUESTS,
+        "component_reset",
+        On.COMPONENT_RESET,
+        how="of requests",
+        least=by("COMP-16 COMP-17 COMP-49"),
+        most=by("COMP-17"),
+        stays=no("nothing stays"),
+        effects=joined(TOLD, {what: because(Cause.RESET) for what in (What.EVICT, What.RELEASE, What.UNLOCK)}),
+    ),
+    line(
+        REQUESTS,
+        "component_start",
+        On.COMPONENT_START,
+        On.REFUSED_COMPONENT_START,
+        refusal=Refusal.NONE,
+        amount=Amount.COUNT,
+        at=1,
+        refused=by("CREQ-03"),
+        least=by("CREQ-01 COMP-03 CREQ-06"),
+        most=by("CREQ-02 CREQ-04 COMP-02 COMP-04 COMP-17", free="which place"),
+        which=by(ORDER, free="own order of components"),
+        stays=by(f"{SERVED} COMP-14 COMP-18 COMP-19"),
+        effects=SERVES,
+    ),
+    line(
+        REQUESTS,
+        "component_grow",
+        On.COMPONENT_GROW,
+        On.REFUSED_COMPONENT_GROW,
+        refusal=Refusal.NOTHING_BEGUN,
+        amount=Amount.COUNT,
+        at=1,
+        refused=by("CREQ-03"),
+        least=by("CREQ-01 CREQ-06"),
+        most=by("CREQ-02 CREQ-04 COMP-17", free="which place"),
+        which=by(ORDER, free="own order of components"),
+        stays=by(f"{SERVED} CREQ-05 COMP-14 COMP-18 COMP-19"),
+        effects=joined(SERVES, {What.RELEASE: because(Cause.NOBODY)}),
+    ),
+    line(
+        REQUESTS,
+        "component_finish",
+        On.COMPONENT_FINISH,
+        least=by("COMP-17", later="CREQ-03"),
+        most=by("COMP-16 COMP-17"),
+        stays=by(SERVED),
+        effects=joined(
+            TOLD, {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER), What.USE: because(Cause.KEY)}
+        ),
+    ),
+)
+
+LINES: tuple[Line, ...] = (*COMPONENT_LINES, *REQUEST_LINES)
+"""All of them."""

@@ -1,0 +1,314 @@
+"""The rows of page stores and of sparse host pools."""
+
+from __future__ import annotations
+
+from kvlitmus.spec.law.actions import Cause, Row, What, because
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.ledger.cells import (
+    Amount,
+    Family,
+    Line,
+    Refusal,
+    by,
+    done_to,
+    line,
+    look,
+    no,
+)
+
+STORES, SPARSE = Family.STORES, Family.SPARSE
+
+READS: Row = {What.READ: because(Cause.ASKED)}
+WRITES: Row = {What.PUT: because(Cause.ASKED)}
+
+STORE_LINES: tuple[Line, ...] = (
+    line(
+        STORES,
+        "store_exists",
+        On.STORE_EXISTS,
+        On.STORE_LOOKUP,
+        On.RAISED,
+        amount=Amount.ITEMS,
+        least=by("STORE-01"),
+        most=by("STORE-01 STORE-11"),
+        stays=by("", later="STORE-04 STORE-05"),
+        effects={What.ASK: because(Cause.ASKED)},
+    ),
+    *(
+        line(
+            STORES,
+            call,
+            on,
+            On.STORE_LOOKUP,
+            On.RAISED,
+            amount=Amount.ITEMS,
+            least=by(f"STORE-02 {least}"),
+            most=by(f"STORE-02 {most}"),
+            stays=by("", later="STORE-01"),
+            effects=READS,
+        )
+        for call, on, least, most in (
+            ("store_get", On.STORE_GET, "STORE-04", "STORE-03 STORE-05 STORE-06 STORE-07 STORE-08 STORE-12 STORE-19"),
+            ("store_get_into", On.STORE_GET_INTO, "STORE-13", "STORE-13"),
+        )
+    ),
+    line(
+        STORES,
+        "store_put",
+        On.STORE_PUT,
+        On.STORE_LOOKUP,
+        On.RAISED,
+        refusal=Refusal.NOT_STORED,
+        amount=Amount.ITEMS,
+        refused=by("STORE-17", free="full"),
+        least=by("STORE-02", later="STORE-01 STORE-04 STORE-09 STORE-13"),
+        most=by("STORE-15", later="STORE-05 STORE-06 STORE-18"),
+        which=by("", later="STORE-04", free="full"),
+        stays=by("", later="STORE-04 STORE-06"),
+        effects=WRITES,
+    ),
+    line(
+        STORES,
+        "store_clear",
+        On.STORE_CLEAR,
+        least=by("STORE-16", later="STORE-05"),
+        most=no("everything goes"),
+        stays=no("nothing stays but what is not the store's own, which STORE-15 says of puts"),
+        effects=WRITES,
+    ),
+    *(
+        done_to(STORES, call, *on, stays=stays)
+        for call, on, stays in (
+            ("store_damage", (), by("", later="STORE-07 STORE-08 STORE-19")),
+            ("store_reopen", (), by("", later="STORE-04")),
+            ("store_crash", (On.STORE_CRASH, On.STORE_LOOKUP), by("STORE-14")),
+            ("store_other", (On.STORE_RACE,), by("STORE-14")),
+            ("store_rank", (), by("", later="STORE-12")),
+        )
+    ),
+    look(STORES, "store_yard", "", why="it names a folder of the suite's"),
+    look(STORES, "store_strays", "STORE-15", On.STORE_PUT),
+)
+
+HOST_ALONE = "SPARSE-16 SPARSE-18 SPARSE-19 SPARSE-20"
+"""What stays on the host: other rows, and what is free."""
+
+PLACES = "SPARSE-65 SPARSE-62"
+"""What stays on the device, and what is under way."""
+
+TAKES: Row = {What.HOST_TAKE: because(Cause.WANTED)}
+GIVES: Row = {What.HOST_RELEASE: because(Cause.GIVEN), What.RELEASE: because(Cause.GIVEN)}
+
+SPARSE_LINES: tuple[Line, ...] = (
+    look(SPARSE, "sparse_shape", "", why="it is asked once: rows and widths are the pool's own"),
+    line(
+        SPARSE,
+        "sparse_request",
+        On.SPARSE_REQUEST,
+        On.REFUSED_SPARSE_REQUEST,
+        refusal=Refusal.NONE,
+        amount=Amount.COUNT,
+        at=2,
+        refused=by("SPARSE-09 SPARSE-42"),
+        least=by("SPARSE-01 SPARSE-02 SPARSE-17"),
+        most=by("SPARSE-01 SPARSE-04 SPARSE-05 SPARSE-06 SPARSE-14 SPARSE-17", free="which sparse page"),
+        stays=by(f"SPARSE-15 {HOST_ALONE} {PLACES}"),
+        effects=TAKES,
+    ),
+    line(
+        SPARSE,
+        "sparse_read",
+        On.SPARSE_READ,
+        least=by("SPARSE-07"),
+        most=by("SPARSE-07"),
+        stays=by(f"SPARSE-21 {PLACES}"),
+        effects={},
+    ),
+    *(
+        line(
+            SPARSE,
+            call,
+            On.SPARSE_FREE,
+            least=by("SPARSE-08 SPARSE-17 SPARSE-59 SPARSE-60"),
+            most=by("SPARSE-08 SPARSE-19"),
+            stays=by(f"SPARSE-18 SPARSE-19 SPARSE-20 {PLACES}"),
+            effects=GIVES,
+        )
+        for call in ("sparse_free", "sparse_abort", "sparse_retract")
+    ),
+    look(
+        SPARSE,
+        "sparse_available",
+        "SPARSE-06 SPARSE-08 SPARSE-15 SPARSE-20",
+        On.SPARSE_REQUEST,
+        On.SPARSE_FREE,
+        On.REFUSED_SPARSE_REQUEST,
+    ),
+    look(SPARSE, "sparse_view", "SPARSE-17 SPARSE-18 SPARSE-19 SPARSE-20", On.SPARSE_REQUEST),
+    look(
+        SPARSE,
+        "sparse_prefills",
+        "",
+        why="how much the device has room for is no part of the pool; what it lets in is judged",
+    ),
+    line(
+        SPARSE,
+        "sparse_stage",
+        On.SPARSE_REQUEST,
+        On.SPARSE_STAGE,
+        On.REFUSED_SPARSE_REQUEST,
+        On.REFUSED_SPARSE_STAGE,
+        refusal=Refusal.NONE,
+        refused=by("SPARSE-09 SPARSE-42"),
+        least=by("SPARSE-01 SPARSE-45"),
+        most=by("SPARSE-01 SPARSE-05 SPARSE-06 SPARSE-45", free="which sparse page"),
+        stays=by(f"SPARSE-15 SPARSE-33 {HOST_ALONE} SPARSE-62"),
+        effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
+    ),
+    line(
+        SPARSE,
+        "sparse_copied",
+        On.SPARSE_COPIED,
+        least=by("SPARSE-34 SPARSE-35"),
+        most=by("SPARSE-35"),
+        stays=by(f"SPARSE-36 SPARSE-19 SPARSE-20 {PLACES}"),
+        effects={What.END_JOB: because(Cause.LANDED), What.HOST_RELEASE: because(Cause.NOBODY)},
+    ),
+    look(SPARSE, "sparse_copying", "SPARSE-33 SPARSE-34", On.SPARSE_COPIED, On.REFUSED_SPARSE_STAGE),
+    line(
+        SPARSE,
+        "sparse_ready",
+        On.SPARSE_READY,
+        least=by("SPARSE-32"),
+        most=by("SPARSE-30"),
+        which=by("SPARSE-31"),
+        stays=by(f"SPARSE-36 SPARSE-37 {PLACES}"),
+        effects={What.END_JOB: because(Cause.LANDED), What.RESTORE: because(Cause.WANTED)},
+    ),
+    look(
+        SPARSE,
+        "sparse_receives",
+        "",
+        why="how much the device has room for is no part of the pool; what it lets in is judged",
+    ),
+    line(
+        SPARSE,
+        "sparse_prealloc",
+        On.SPARSE_REQUEST,
+        On.SPARSE_PREALLOC,
+        On.REFUSED_SPARSE_REQUEST,
+        On.REFUSED_SPARSE_PREALLOC,
+        refusal=Refusal.NONE,
+        refused=by("SPARSE-09 SPARSE-42"),
+        least=by("SPARSE-01 SPARSE-45 SPARSE-48"),
+        most=by("SPARSE-01 SPARSE-05 SPARSE-06 SPARSE-46", free="which sparse page"),
+        stays=by(f"SPARSE-15 SPARSE-48 {HOST_ALONE}"),
+        effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
+    ),
+    look(SPARSE, "sparse_destinations", "SPARSE-47", On.SPARSE_PREALLOC),
+    line(
+        SPARSE,
+        "sparse_transferred",
+        On.SPARSE_TRANSFERRED,
+        least=by("SPARSE-49 SPARSE-50"),
+        most=by("SPARSE-49 SPARSE-50"),
+        stays=by("SPARSE-51 SPARSE-19 SPARSE-20 SPARSE-65"),
+        effects={
+            What.END_JOB: because(Cause.LANDED),
+            What.HOST_RELEASE: because(Cause.FAILED),
+            What.RELEASE: because(Cause.FAILED),
+        },
+    ),
+    look(
+        SPARSE,
+        "sparse_transferring",
+        "SPARSE-48 SPARSE-49 SPARSE-62",
+        On.SPARSE_TRANSFERRED,
+        On.SPARSE_PREALLOC,
+        On.SPARSE_FREE,
+    ),
+    look(SPARSE, "sparse_buffer", "SPARSE-25", On.SPARSE_SWAP),
+    line(
+        SPARSE,
+        "sparse_admit",
+        On.SPARSE_ADMIT,
+        least=by("SPARSE-52", later="SPARSE-25 SPARSE-27"),
+        most=by("SPARSE-52", later="SPARSE-28"),
+        stays=by(f"SPARSE-29 {PLACES}"),
+        effects={What.TAKE: because(Cause.WANTED), What.RESTORE: because(Cause.WANTED)},
+    ),
+    line(
+        SPARSE,
+        "sparse_swap",
+        On.SPARSE_SWAP,
+        On.SPARSE_MISUSE,
+        amount=Amount.ITEMS,
+        at=2,
+        least=by("SPARSE-23"),
+        most=by("SPARSE-24 SPARSE-63"),
+        which=by("SPARSE-27 SPARSE-28"),
+        stays=by(f"SPARSE-27 SPARSE-29 SPARSE-64 {PLACES}"),
+        effects={What.RESTORE: because(Cause.WANTED), What.EVICT: because(Cause.NEED), What.USE: because(Cause.KEY)},
+    ),
+    look(
+        SPARSE,
+        "sparse_device_available",
+        "SPARSE-55 SPARSE-56 SPARSE-60",
+        On.SPARSE_GROW,
+        On.REFUSED_SPARSE_GROW,
+        On.SPARSE_FREE,
+    ),
+    look(SPARSE, "sparse_device_buffer", "SPARSE-52 SPARSE-53 SPARSE-54 SPARSE-65", On.SPARSE_GROW, On.SPARSE_ADMIT),
+    line(
+        SPARSE,
+        "sparse_grow",
+        On.SPARSE_GROW,
+        On.REFUSED_SPARSE_GROW,
+        refusal=Refusal.NONE,
+        refused=by("SPARSE-57"),
+        least=by("SPARSE-52 SPARSE-55 SPARSE-58"),
+        most=by("SPARSE-52 SPARSE-55", free="which device slot"),
+        stays=by("SPARSE-53 SPARSE-54 SPARSE-56 SPARSE-61 SPARSE-62"),
+        effects={What.TAKE: because(Cause.WANTED)},
+    ),
+    line(
+        SPARSE,
+        "sparse_back_up",
+        On.SPARSE_REQUEST,
+        On.SPARSE_BACKUP,
+        On.REFUSED_SPARSE_REQUEST,
+        refusal=Refusal.NONE,
+        refused=by("SPARSE-09 SPARSE-42 SPARSE-38"),
+        least=by("SPARSE-38 SPARSE-44"),
+        most=by("SPARSE-38 SPARSE-43 SPARSE-06", free="which sparse page"),
+        stays=by(f"SPARSE-15 {HOST_ALONE} {PLACES}"),
+        effects=TAKES,
+    ),
+    line(
+        SPARSE,
+        "sparse_reserve",
+        On.SPARSE_RESERVE,
+        refusal=Refusal.FALSE,
+        amount=Amount.COUNT,
+        at=1,
+        refused=by("SPARSE-40", free="how many are admitted"),
+        least=by("", later="SPARSE-13 SPARSE-42"),
+        most=by("SPARSE-39"),
+        stays=by(f"SPARSE-41 {PLACES}"),
+        effects={What.PIN: because(Cause.ASKED)},
+    ),
+    line(
+        SPARSE,
+        "sparse_connect",
+        On.SPARSE_CONNECT,
+        refusal=Refusal.FALSE,
+        refused=by("SPARSE-22"),
+        least=by("SPARSE-22"),
+        most=by("SPARSE-22", later="SPARSE-46"),
+        stays=by(f"SPARSE-21 {PLACES}"),
+        effects={},
+    ),
+)
+
+LINES: tuple[Line, ...] = (*STORE_LINES, *SPARSE_LINES)
+"""All of them."""

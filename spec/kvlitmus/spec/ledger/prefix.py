@@ -1,0 +1,483 @@
+"""The rows of caches of prefixes: flat ones, and hierarchies."""
+
+from __future__ import annotations
+
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.ledger.cells import (
+    Amount,
+    Cell,
+    Family,
+    Line,
+    Refusal,
+    by,
+    done_to,
+    line,
+    look,
+    no,
+)
+
+FLAT, TIERS, PURE = Family.FLAT, Family.TIERS, Family.PURE
+
+POOLED = "POOL-11 POOL-12 POOL-14"
+KEPT = f"FRAME-01 FRAME-02 TREE-19 LOCK-01 {POOLED}"
+"""What guards what no call may change on the device: the frame, and with less the sums."""
+
+ORDER = "EVICT-05 EVICT-06 EVICT-20"
+"""Which pages go where room is made on the device."""
+
+HANDED: Cell = by("POOL-01 POOL-03 POOL-04 POOL-05 POOL-06 POOL-12", free="which page")
+OPENED: Cell = by("POOL-03 POOL-06 POOL-17 POOL-18", free="which page")
+LEFT: Cell = by(f"{KEPT} POOL-08 POOL-20")
+ROOM_INSIDE: Cell = by("POOL-20 EVICT-05 EVICT-06 EVICT-20")
+
+FLAT_LINES: tuple[Line, ...] = (
+    line(
+        FLAT,
+        "alloc",
+        On.ALLOC,
+        On.REFUSED_ALLOC,
+        refusal=Refusal.NONE,
+        amount=Amount.COUNT,
+        refused=by("POOL-07"),
+        least=by("POOL-01"),
+        most=HANDED._replace(rules=(*HANDED.rules, "EVICT-24")),
+        which=ROOM_INSIDE,
+        stays=LEFT._replace(rules=(*LEFT.rules, "POOL-04", "EVICT-24")),
+    ),
+    *(
+        line(
+            FLAT,
+            call,
+            own,
+            On.EXTEND_BATCH,
+            On.EXTEND_ONE,
+            On.REFUSED_EXTEND,
+            refusal=Refusal.NONE,
+            refused=by("POOL-21"),
+            least=by("POOL-18"),
+            most=OPENED,
+            which=ROOM_INSIDE,
+            stays=LEFT,
+        )
+        for call, own in (("alloc_extend", On.ALLOC_EXTEND), ("alloc_decode", On.ALLOC_DECODE))
+    ),
+    line(
+        FLAT,
+        "free",
+        On.FREE,
+        amount=Amount.ITEMS,
+        least=by("POOL-09 POOL-10 POOL-12 POOL-14 TREE-19"),
+        most=by("POOL-09 POOL-10 POOL-11 POOL-12"),
+        stays=by(KEPT),
+    ),
+    line(
+        FLAT,
+        "free",
+        On.GROUP_OPEN,
+        On.IN_GROUP,
+        how="in a group",
+        least=no("nothing is free before the group ends"),
+        most=by("POOL-19"),
+        stays=by(KEPT),
+    ),
+    line(
+        FLAT,
+        "free_group_begin",
+        On.GROUP_OPEN,
+        least=no("it takes nothing: what is freed from then on waits"),
+        stays=by(KEPT),
+    ),
+    line(
+        FLAT,
+        "free_group_end",
+        On.FREE,
+        On.GROUP_END,
+        On.GROUP_CLOSED,
+        least=by("POOL-09 POOL-10 POOL-12"),
+        most=by("POOL-09 POOL-10 POOL-11 POOL-12"),
+        stays=by(KEPT),
+    ),
+    line(
+        FLAT,
+        "reset",
+        On.RESET,
+        least=by("POOL-16 POOL-14 TREE-19", later="TREE-02"),
+        most=by("POOL-11 POOL-12"),
+        stays=no("nothing stays"),
+    ),
+    line(
+        FLAT,
+        "match",
+        On.MATCH,
+        amount=Amount.KEY,
+        least=by("TREE-02 TREE-20"),
+        most=by("TREE-01 TREE-02 TREE-10"),
+        stays=by(f"TREE-04 TREE-22 {KEPT}"),
+    ),
+    line(
+        FLAT,
+        "insert",
+        On.INSERT,
+        amount=Amount.KEY,
+        least=by("TREE-08 TREE-09 TREE-11 TREE-19"),
+        most=by("TREE-08 TREE-09 TREE-11 TREE-12"),
+        stays=by(f"TREE-08 TREE-12 {KEPT}"),
+    ),
+    line(
+        FLAT,
+        "lock",
+        On.LOCK,
+        least=by("LOCK-04 TREE-24"),
+        most=by("LOCK-04 TREE-24"),
+        stays=by(f"LOCK-05 LOCK-07 TREE-22 {KEPT}"),
+    ),
+    line(
+        FLAT,
+        "unlock",
+        On.UNLOCK,
+        least=by("LOCK-04 LOCK-06 TREE-24", later="EVICT-01 EVICT-21 REQ-15"),
+        most=by("LOCK-04 TREE-24 LOCK-01", later="TREE-20 EVICT-03"),
+        stays=by(f"LOCK-05 LOCK-07 TREE-22 {KEPT}"),
+    ),
+    line(
+        FLAT,
+        "evict",
+        On.EVICT,
+        amount=Amount.COUNT,
+        least=by("EVICT-01 EVICT-21"),
+        most=by("EVICT-02 EVICT-06 EVICT-21 EVICT-22"),
+        which=by(f"{ORDER} EVICT-03", free="which of equals"),
+        stays=by(f"EVICT-03 EVICT-04 EVICT-22 {KEPT}"),
+    ),
+    line(
+        FLAT,
+        "begin",
+        On.BEGIN,
+        On.REFUSED_BEGIN,
+        refusal=Refusal.NONE,
+        refused=by("REQ-14 REQ-15", free="room at begin"),
+        least=by("REQ-01 TREE-02 TREE-20"),
+        most=by("REQ-01 REQ-06 TREE-02 TREE-10 POOL-12 POOL-14", free="which page"),
+        which=by(f"{ORDER} EVICT-23", free="ahead"),
+        stays=by(f"REQ-06 REQ-10 TREE-23 {KEPT}"),
+    ),
+    line(
+        FLAT,
+        "grow",
+        On.GROW,
+        On.REFUSED_GROW,
+        refusal=Refusal.NONE,
+        refused=by("REQ-14", free="room at begin"),
+        least=by("REQ-01 REQ-05"),
+        most=by("REQ-01 REQ-06 POOL-12 POOL-14", free="which page"),
+        which=by(f"{ORDER} EVICT-23", free="ahead"),
+        stays=by(f"REQ-06 REQ-10 TREE-23 {KEPT}"),
+    ),
+    *(
+        line(
+            FLAT,
+            call,
+            On.PUBLISH,
+            own,
+            least=by(least),
+            most=by(f"{most} REQ-01 POOL-12"),
+            stays=by(f"REQ-11 {KEPT}"),
+        )
+        for call, own, least, most in (
+            ("publish", On.PUBLISH_ALL, "REQ-04 REQ-11", "REQ-04"),
+            ("publish_upto", On.PUBLISH_UPTO, "REQ-12 REQ-11", "REQ-12 REQ-13"),
+        )
+    ),
+    *(
+        line(
+            FLAT,
+            call,
+            On.END,
+            *own,
+            how=how,
+            least=by(f"REQ-07 {least} POOL-12 POOL-14 TREE-19"),
+            most=by(most),
+            stays=by(f"{most} {KEPT}"),
+        )
+        for call, how, own, least, most in (
+            ("end", "kept", (On.FINISH,), "REQ-08", "REQ-08 POOL-12"),
+            ("end", "aborted", (On.ABORT,), "REQ-09", "REQ-09 POOL-12"),
+            ("end_upto", "", (On.FINISH, On.END_UPTO), "REQ-08", "REQ-08 REQ-13"),
+        )
+    ),
+    look(FLAT, "available", "POOL-13 POOL-14 TREE-19"),
+    look(FLAT, "sizes", "LOCK-02 LOCK-06 POOL-14 TREE-24"),
+    look(FLAT, "view", "POOL-11 POOL-12 TREE-05 TREE-06 TREE-07"),
+    look(FLAT, "events", "EVENT-01 EVENT-02 EVENT-04 EVENT-05 EVENT-06 EVENT-07 EVENT-10", On.FLAT_CALL),
+    look(FLAT, "raw_array", "", why="it makes what callers pass; the cache isn't asked"),
+    *(
+        line(
+            FLAT,
+            call,
+            *own,
+            least=by(f"{least} MISUSE-12"),
+            most=by(f"{least} MISUSE-12"),
+            stays=by("MISUSE-12"),
+            effects={},
+        )
+        for call, own, least in (
+            ("raw_match", (On.OTHER_WIDTH, On.BEYOND), "MISUSE-11 MISUSE-13"),
+            ("raw_insert", (), "PORT-04"),
+            ("raw_free", (), "PORT-04"),
+            ("raw_begin", (), "PORT-04"),
+        )
+    ),
+)
+
+HELD = "FRAME-03 FRAME-04 TIER-01 TIER-02"
+"""What guards what no call may change on the host."""
+
+ALSO = "FRAME-05 FRAME-06 FRAME-07 TIER-40"
+"""What guards pins, jobs and storage."""
+
+HOST_ORDER = "TIER-30 TIER-31"
+BELOW: Cell = by(f"FRAME-01 FRAME-02 {HELD} {ALSO}")
+WAITS = no("it is told how far the work has come; the cache decides when it takes note")
+FETCHED = "FETCH-14 FETCH-15"
+
+TIER_LINES: tuple[Line, ...] = (
+    line(
+        TIERS,
+        "insert",
+        On.INSERT,
+        how="above a host",
+        least=by("TREE-08 TREE-09 TREE-11 BACKUP-01", free="own filter"),
+        most=by("TREE-08 TREE-11 BACKUP-02"),
+        which=by(HOST_ORDER),
+        stays=by(f"{HELD} {ALSO} TREE-08"),
+    ),
+    line(
+        TIERS,
+        "match",
+        On.MATCH,
+        how="above a host",
+        least=by("TREE-02 TIER-10"),
+        most=by("TREE-02 TIER-10"),
+        stays=by(f"TREE-04 TIER-33 FETCH-19 {HELD} {ALSO}"),
+    ),
+    line(
+        TIERS,
+        "evict",
+        On.EVICT,
+        how="above a host",
+        amount=Amount.COUNT,
+        least=by("EVICT-01 EVICT-21"),
+        most=by("EVICT-02 EVICT-06 EVICT-21 EVICT-22"),
+        which=by(f"{ORDER} {HOST_ORDER}", free="which of equals"),
+        stays=by(f"EVICT-03 EVICT-04 TIER-13 {HELD} {ALSO}"),
+    ),
+    line(
+        TIERS,
+        "evict_host",
+        On.EVICT_HOST,
+        amount=Amount.COUNT,
+        least=by("TIER-15"),
+        most=by("TIER-14 TIER-17 TIER-31"),
+        which=by(f"TIER-14 {HOST_ORDER}"),
+        stays=by(f"TIER-14 TIER-16 TIER-11 FETCH-19 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+    ),
+    line(
+        TIERS,
+        "load_back",
+        On.LOAD_BACK,
+        On.REFUSED_LOAD_BACK,
+        refusal=Refusal.NO_SLOTS,
+        amount=Amount.KEY,
+        refused=by("LOAD-03", free="worth a load"),
+        least=by("LOAD-01"),
+        most=by("LOAD-02 FRAME-01 FRAME-02"),
+        which=by("EVICT-05 EVICT-06", later="EVICT-20"),
+        stays=by(f"LOAD-04 LOAD-05 {HELD} {ALSO} FRAME-01 FRAME-02"),
+    ),
+    line(
+        TIERS,
+        "load_back_within",
+        On.LOAD_BACK,
+        On.LIMITED_LOAD_BACK,
+        On.REFUSED_LOAD_BACK,
+        refusal=Refusal.NO_SLOTS,
+        refused=by("LOAD-03", free="worth a load"),
+        least=by("LOAD-01"),
+        most=by("LOAD-02 LOAD-07"),
+        which=by("EVICT-05 EVICT-06", later="EVICT-20"),
+        stays=by(f"LOAD-04 LOAD-05 {HELD} {ALSO} FRAME-01 FRAME-02"),
+    ),
+    *(
+        line(
+            TIERS,
+            "advance",
+            *own,
+            how=how,
+            least=least,
+            most=most,
+            stays=by(f"{stays} FRAME-01 FRAME-02 {HELD} {ALSO}"),
+        )
+        for how, own, least, most, stays in (
+            (
+                "a copy has landed",
+                (On.COPIED, On.LAYERED),
+                by("TIER-40 LOAD-06 TIER-07 TIER-08"),
+                by("LOAD-06 TIER-40"),
+                f"TIER-33 FETCH-19 {FETCHED}",
+            ),
+            ("a copy has failed", (On.FAILED_COPY, On.LAYERED), by("LOAD-10 TIER-40"), by("LOAD-06 TIER-40"), FETCHED),
+            ("a query", (On.QUERY,), by("FETCH-08"), by("FETCH-08 FETCH-09"), FETCHED),
+            ("a fetch", (On.FETCH,), by("FETCH-10 FETCH-20"), by("FETCH-09 FETCH-10"), FETCHED),
+            ("a put", (On.PUT,), by("BACKUP-07 BACKUP-08"), by("BACKUP-06 BACKUP-07"), FETCHED),
+            ("for nobody", (On.ZOMBIE,), WAITS, by("FETCH-15"), FETCHED),
+        )
+    ),
+    line(
+        TIERS,
+        "tick",
+        On.TICK,
+        On.PREFETCH_TICK,
+        On.DETACHED,
+        On.COMMIT,
+        On.QUIET_TICK,
+        On.SETTLED,
+        least=by(
+            "BACKUP-11 BACKUP-12 LIFE-05 LIFE-06 LIFE-07 LIFE-08 LIFE-09 LIFE-16 FETCH-18 FETCH-13", free="when noted"
+        ),
+        most=by("BACKUP-03 BACKUP-13 FETCH-12 FETCH-15"),
+        which=by(HOST_ORDER),
+        stays=by(f"LOAD-09 {FETCHED} FRAME-01 FRAME-02 {HELD} {ALSO}"),
+    ),
+    line(
+        TIERS,
+        "prefetch",
+        On.PREFETCH,
+        On.REFUSED_PREFETCH,
+        On.GATED_PREFETCH,
+        refusal=Refusal.NOTHING_BEGUN,
+        amount=Amount.KEY,
+        at=1,
+        refused=by("FETCH-03"),
+        least=by("FETCH-03 FETCH-04"),
+        most=by("FETCH-01 FETCH-03 FETCH-04 FETCH-05 FETCH-06"),
+        which=by(HOST_ORDER),
+        stays=by(f"FETCH-02 FETCH-04 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+    ),
+    line(TIERS, "raw_prefetch", least=by("MISUSE-12"), most=by("MISUSE-12"), stays=by("MISUSE-12"), effects={}),
+    line(
+        TIERS,
+        "poll",
+        On.POLL,
+        refusal=Refusal.FALSE,
+        refused=by("FETCH-11"),
+        least=by("FETCH-13"),
+        most=by("FETCH-11 FETCH-12"),
+        stays=by(f"FETCH-14 FETCH-17 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+    ),
+    line(
+        TIERS,
+        "abandon",
+        On.ABANDON,
+        least=by("TIER-40 FRAME-05 FETCH-07", later="LIFE-08 LIFE-16 FETCH-11"),
+        most=by("FETCH-14 FETCH-15 FETCH-17"),
+        stays=by(f"{FETCHED} FETCH-17 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+    ),
+    line(
+        TIERS,
+        "attach",
+        On.ATTACH,
+        refusal=Refusal.FALSE,
+        refused=by("LIFE-03"),
+        least=by("LIFE-03"),
+        most=by("LIFE-17"),
+        stays=by(f"LIFE-02 LIFE-04 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+    ),
+    line(
+        TIERS,
+        "detach",
+        On.DETACH,
+        refusal=Refusal.FALSE,
+        refused=by("LIFE-03"),
+        least=by("LIFE-03 LIFE-17", later="LIFE-05 FETCH-18"),
+        most=by("LIFE-02 LIFE-04"),
+        stays=by(f"LIFE-02 LIFE-04 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+    ),
+    line(
+        TIERS,
+        "reset",
+        On.RESET,
+        how="above a host",
+        least=by("POOL-16 LIFE-01 TIER-32"),
+        most=by("LIFE-02"),
+        stays=by("LIFE-02"),
+    ),
+    *(
+        done_to(TIERS, call, on, stays=BELOW)
+        for call, on in (
+            ("fail_host_alloc", On.FAULT),
+            ("fail_copy", On.FAULT),
+            ("set_clock", On.CLOCK),
+        )
+    ),
+    line(
+        TIERS,
+        "fail_memory",
+        On.FAULT,
+        On.OUT_OF_MEMORY,
+        least=no("the call that finds no memory may end without having done anything"),
+        most=by("LIFE-10"),
+        which=by("EVICT-05 EVICT-06", later="EVICT-20"),
+        stays=by(f"LIFE-10 {HELD} {ALSO}"),
+    ),
+    done_to(TIERS, "poke", stays=by("TIER-07 TIER-08")),
+    look(TIERS, "peek", "TIER-07 TIER-08"),
+    look(TIERS, "failing", "", why="it says which faults the suite has asked for are still to come"),
+    look(TIERS, "host_available", "TIER-09 TIER-32 TIER-33", On.RESET, On.MATCH),
+    look(TIERS, "layers", "LOAD-06", On.LAYERED),
+    look(TIERS, "layers_ready", "LOAD-06", On.LAYERED),
+    look(TIERS, "tiers", "TIER-01 TIER-02 TIER-03 TIER-04 TIER-05 TIER-06"),
+    look(TIERS, "jobs", "TIER-40 BACKUP-03", On.TICK),
+    look(TIERS, "occupied", "FETCH-07"),
+    line(
+        TIERS,
+        "loaded",
+        On.LOADED,
+        least=by("FETCH-16"),
+        most=by("FETCH-16 LIFE-15"),
+        stays=by(f"FRAME-01 FRAME-02 {HELD} {ALSO}"),
+    ),
+)
+
+PURE_LINES: tuple[Line, ...] = (
+    line(
+        PURE,
+        "page_hashes",
+        On.PAGE_HASHES,
+        On.HASH_REFUSAL,
+        On.HASH_PIECES,
+        On.HASH_PAIR,
+        On.HASH_NAMESPACES,
+        On.HASHED,
+        On.RAISED,
+        refused=by("HASH-08"),
+        least=by("HASH-02"),
+        most=by("HASH-02"),
+        stays=no("it is worked out from its arguments, and no cache is there"),
+        effects={},
+    ),
+    line(
+        PURE,
+        "plan_prefetch",
+        On.PLAN_PREFETCH,
+        refusal=Refusal.NOTHING_BEGUN,
+        refused=by("PREFETCH-04 PREFETCH-07 PREFETCH-20"),
+        least=by("PREFETCH-07 PREFETCH-08 PREFETCH-10 PREFETCH-11"),
+        most=by("PREFETCH-05 PREFETCH-08 PREFETCH-11 PREFETCH-14"),
+        which=by("PREFETCH-06 PREFETCH-09 PREFETCH-18"),
+        stays=by("PREFETCH-15 PREFETCH-16 PREFETCH-01 PREFETCH-02 PREFETCH-03"),
+        effects={},
+    ),
+)
+
+LINES: tuple[Line, ...] = (*FLAT_LINES, *TIER_LINES, *PURE_LINES)
+"""All of them."""

@@ -1,0 +1,214 @@
+"""The rows of several ranks: what they are asked together, and what happens to one of them alone."""
+
+from __future__ import annotations
+
+from kvlitmus.spec.law.actions import Cause, Row, What, because, joined
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.ledger.cells import GRANTED, NO_VICTIMS, Amount, Cell, Family, Line, Refusal, by, line, look, no
+
+RANKS = Family.RANKS
+
+ALIKE = "RANKS-01 RANKS-02 RANKS-03 RANKS-04 RANKS-05 RANKS-06 RANKS-07 RANKS-08"
+"""That all ranks decide alike, and have the same after it."""
+
+KEPT = f"{ALIKE} RANKS-22 RANKS-23 RANKS-28 RANKS-29 RANKS-30 RANKS-31 RANKS-32 RANKS-33 RANKS-34"
+"""What no call may change, on any rank."""
+
+ORDER: Cell = by("RANKS-02 RANKS-29 RANKS-30", free="order of ranks")
+
+ROOM: Row = {what: because(Cause.NEED) for what in (What.EVICT, What.RELEASE)}
+HOST_ROOM: Row = {what: because(Cause.NEED) for what in (What.DROP, What.HOST_RELEASE)}
+NOTED = no("it happens to the rank: what it makes of it is told by the next call")
+
+
+def asked(
+    how: str,
+    *own: On,
+    least: Cell,
+    most: Cell,
+    effects: Row,
+    refused: Cell = GRANTED,
+    which: Cell = NO_VICTIMS,
+    refusal: Refusal = Refusal.NEVER,
+    amount: Amount = Amount.NONE,
+) -> Line:
+    """A call on all ranks of a tree."""
+    return line(
+        RANKS,
+        "ranks_ask",
+        On.RANKS_STEP,
+        On.RANKS_ASK,
+        *own,
+        how=how,
+        refused=refused,
+        least=least._replace(rules=(*least.rules, *ALIKE.split())),
+        most=most._replace(rules=(*most.rules, *ALIKE.split())),
+        which=which,
+        stays=by(KEPT),
+        effects=effects,
+        refusal=refusal,
+        amount=amount,
+    )
+
+
+ONE: Cell = by(ALIKE)
+"""Of one rank alone it is said that it decides as all others do."""
+
+ASK_LINES: tuple[Line, ...] = (
+    asked(
+        "match",
+        On.RANKS_MATCH,
+        amount=Amount.ASK,
+        least=by("RANKS-21"),
+        most=by("RANKS-21"),
+        effects={What.USE: because(Cause.KEY)},
+    ),
+    asked(
+        "insert",
+        refusal=Refusal.NO_DECISION,
+        amount=Amount.ASK,
+        refused=ONE._replace(
+            gap="no rule says when an insert has to cache a page: ranks may take nothing, alike on all"
+        ),
+        least=by("RANKS-33", gap="no rule says how many pages an insert has to cache, nor how many it has to back up"),
+        most=by("RANKS-22 RANKS-31"),
+        which=ORDER._replace(gap="no rule says how much an insert may evict at most"),
+        effects=joined(
+            ROOM,
+            HOST_ROOM,
+            {what: because(Cause.KEY) for what in (What.PLACE, What.TAKE, What.USE)},
+            {what: because(Cause.POLICY) for what in (What.HOST_TAKE, What.BEGIN_JOB)},
+        ),
+    ),
+    asked(
+        "evict",
+        amount=Amount.ASK,
+        least=Cell(gap="no rule says how much an eviction frees at least"),
+        most=Cell(gap="no rule says how much an eviction frees at most"),
+        which=ORDER,
+        effects={what: because(Cause.ASKED) for what in (What.EVICT, What.RELEASE)},
+    ),
+    asked(
+        "acks",
+        On.RANKS_ACKS,
+        least=by("RANKS-11"),
+        most=by("RANKS-09 RANKS-10"),
+        which=by("RANKS-09"),
+        effects={what: because(Cause.LANDED) for what in (What.END_JOB, What.BACK, What.RESTORE, What.UNPIN)},
+    ),
+    asked(
+        "prefetch",
+        On.RANKS_PREFETCH,
+        refusal=Refusal.NO_DECISION,
+        amount=Amount.ASK,
+        refused=ONE._replace(free=("all or nothing on ranks",), gap="no rule says when a prefetch has to begin"),
+        least=by(
+            "RANKS-17 RANKS-26", free="all or nothing on ranks", gap="no rule says how much a prefetch takes at least"
+        ),
+        most=by("RANKS-17 RANKS-18 RANKS-22"),
+        which=ORDER._replace(gap="no rule says how much a prefetch may evict at most"),
+        effects=joined(
+            HOST_ROOM,
+            {
+                What.HOST_TAKE: because(Cause.WANTED),
+                What.BEGIN_JOB: because(Cause.ASKED),
+                What.PIN: because(Cause.COPYING),
+            },
+        ),
+    ),
+    asked(
+        "hit",
+        On.RANKS_HIT,
+        refusal=Refusal.NO_DECISION,
+        refused=by("RANKS-19"),
+        least=by("RANKS-19 RANKS-26"),
+        most=by("RANKS-19 RANKS-26"),
+        effects={what: because(Cause.FOUND) for what in (What.GO_ON, What.END_JOB, What.HOST_RELEASE, What.UNPIN)},
+    ),
+    asked(
+        "poll",
+        On.RANKS_POLL,
+        refusal=Refusal.NO_DECISION,
+        refused=by("RANKS-13"),
+        least=by("RANKS-13 RANKS-15 RANKS-16 RANKS-27"),
+        most=by("RANKS-12 RANKS-14 RANKS-16 RANKS-27"),
+        effects=joined(
+            {What.BACK: because(Cause.COMMIT), What.USE: because(Cause.KEY)},
+            {what: because(Cause.OVER) for what in (What.END_JOB, What.HOST_RELEASE, What.UNPIN)},
+            {What.HOST_RELEASE: because(Cause.DUPLICATE, Cause.MISFIT)},
+        ),
+    ),
+    asked(
+        "load",
+        On.RANKS_LOAD,
+        refusal=Refusal.NO_DECISION,
+        amount=Amount.ASK,
+        refused=ONE._replace(gap="no rule says when a load back has to be granted"),
+        least=by("RANKS-20"),
+        most=by("RANKS-20 RANKS-22"),
+        which=ORDER._replace(gap="no rule says how much a load back may evict at most"),
+        effects=joined(
+            ROOM,
+            {What.TAKE: because(Cause.WANTED), What.BEGIN_JOB: because(Cause.WANTED), What.PIN: because(Cause.COPYING)},
+        ),
+    ),
+    asked(
+        "abort",
+        least=by("RANKS-23", gap="no rule says that an aborted request's prefetch is over"),
+        most=by("RANKS-31"),
+        effects={what: because(Cause.NOBODY) for what in (What.END_JOB, What.HOST_RELEASE, What.UNPIN)},
+    ),
+    asked(
+        "rejoin",
+        On.RANKS_LOST,
+        least=by("RANKS-03 RANKS-24 RANKS-25"),
+        most=by("RANKS-30"),
+        effects={
+            what: because(Cause.RESET)
+            for what in (What.EVICT, What.RELEASE, What.DROP, What.HOST_RELEASE, What.END_JOB)
+        },
+    ),
+)
+
+LINES: tuple[Line, ...] = (
+    line(
+        RANKS,
+        "ranks_start",
+        On.RANKS_STEP,
+        least=by("RANKS-03 RANKS-23"),
+        most=by("RANKS-22 RANKS-31"),
+        stays=no("nothing stays"),
+        effects={
+            what: because(Cause.RESET)
+            for what in (What.EVICT, What.RELEASE, What.DROP, What.HOST_RELEASE, What.END_JOB)
+        },
+    ),
+    *ASK_LINES,
+    *(
+        line(
+            RANKS,
+            "ranks_local",
+            On.RANKS_STEP,
+            how=how,
+            least=least,
+            most=by("RANKS-03 RANKS-31"),
+            stays=by("RANKS-03 RANKS-23 RANKS-31 RANKS-32 RANKS-34"),
+            effects={},
+        )
+        for how, least in (
+            ("wrote", NOTED),
+            ("loaded", NOTED),
+            ("found", NOTED),
+            ("read", NOTED),
+            ("failed", NOTED),
+            ("clock", NOTED),
+            ("pinch", NOTED),
+            ("attach", NOTED),
+            ("die", NOTED),
+            ("restart", NOTED),
+        )
+    ),
+    look(RANKS, "ranks_view", "RANKS-03 RANKS-23", On.RANKS_STEP),
+    look(RANKS, "ranks_states", "RANKS-03 RANKS-28", On.RANKS_STEP),
+)
+"""All of them."""
