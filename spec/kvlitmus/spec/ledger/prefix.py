@@ -19,8 +19,9 @@ from kvlitmus.spec.ledger.cells import (
 FLAT, TIERS, PURE = Family.FLAT, Family.TIERS, Family.PURE
 
 POOLED = "POOL-11 POOL-12 POOL-14"
-KEPT = f"FRAME-01 FRAME-02 TREE-19 LOCK-01 {POOLED}"
-"""What guards what no call may change on the device: the frame, and with less the sums."""
+COUNTED = "LOCK-02 LOCK-03 LOCK-04 TREE-13 TREE-14"
+KEPT = f"FRAME-01 FRAME-02 TREE-19 LOCK-01 {COUNTED} {POOLED}"
+"""What guards what no call may change on the device: the frame; of locks and uses what they must be; with less the sums."""
 
 ORDER = "EVICT-05 EVICT-06 EVICT-20"
 """Which pages go where room is made on the device."""
@@ -229,14 +230,14 @@ FLAT_LINES: tuple[Line, ...] = (
     ),
 )
 
-HELD = "FRAME-03 FRAME-04 TIER-01 TIER-02"
-"""What guards what no call may change on the host."""
+HELD = f"FRAME-03 FRAME-04 TIER-01 TIER-02 TIER-25 TIER-26 {KEPT}"
+"""What guards what no call may change on the host, and on the device."""
 
 ALSO = "FRAME-05 FRAME-06 FRAME-07 TIER-40"
 """What guards pins, jobs and storage."""
 
 HOST_ORDER = "TIER-30 TIER-31"
-BELOW: Cell = by(f"FRAME-01 FRAME-02 {HELD} {ALSO}")
+BELOW: Cell = by(f"{HELD} {ALSO}")
 WAITS = no("it is told how far the work has come; the cache decides when it takes note")
 FETCHED = "FETCH-14 FETCH-15"
 
@@ -279,7 +280,7 @@ TIER_LINES: tuple[Line, ...] = (
         least=by("TIER-15"),
         most=by("TIER-14 TIER-17 TIER-31"),
         which=by(f"TIER-14 {HOST_ORDER}"),
-        stays=by(f"TIER-14 TIER-16 TIER-11 FETCH-19 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+        stays=by(f"TIER-14 TIER-16 TIER-11 FETCH-19 {HELD} {ALSO}"),
     ),
     line(
         TIERS,
@@ -292,7 +293,7 @@ TIER_LINES: tuple[Line, ...] = (
         least=by("LOAD-01"),
         most=by("LOAD-02 FRAME-01 FRAME-02"),
         which=by("EVICT-05 EVICT-06", later="EVICT-20"),
-        stays=by(f"LOAD-04 LOAD-05 {HELD} {ALSO} FRAME-01 FRAME-02"),
+        stays=by(f"LOAD-04 LOAD-05 {HELD} {ALSO}"),
     ),
     line(
         TIERS,
@@ -305,7 +306,7 @@ TIER_LINES: tuple[Line, ...] = (
         least=by("LOAD-01"),
         most=by("LOAD-02 LOAD-07"),
         which=by("EVICT-05 EVICT-06", later="EVICT-20"),
-        stays=by(f"LOAD-04 LOAD-05 {HELD} {ALSO} FRAME-01 FRAME-02"),
+        stays=by(f"LOAD-04 LOAD-05 {HELD} {ALSO}"),
     ),
     *(
         line(
@@ -315,7 +316,7 @@ TIER_LINES: tuple[Line, ...] = (
             how=how,
             least=least,
             most=most,
-            stays=by(f"{stays} FRAME-01 FRAME-02 {HELD} {ALSO}"),
+            stays=by(f"{stays} {HELD} {ALSO}"),
         )
         for how, own, least, most, stays in (
             (
@@ -326,9 +327,9 @@ TIER_LINES: tuple[Line, ...] = (
                 f"TIER-33 FETCH-19 {FETCHED}",
             ),
             ("a copy has failed", (On.FAILED_COPY, On.LAYERED), by("LOAD-10 TIER-40"), by("LOAD-06 TIER-40"), FETCHED),
-            ("a query", (On.QUERY,), by("FETCH-08"), by("FETCH-08 FETCH-09"), FETCHED),
-            ("a fetch", (On.FETCH,), by("FETCH-10 FETCH-20"), by("FETCH-09 FETCH-10"), FETCHED),
-            ("a put", (On.PUT,), by("BACKUP-07 BACKUP-08"), by("BACKUP-06 BACKUP-07"), FETCHED),
+            ("a query", (On.QUERY,), by("FETCH-08 TIER-40"), by("FETCH-08 FETCH-09"), FETCHED),
+            ("a fetch", (On.FETCH,), by("FETCH-10 FETCH-20 TIER-40"), by("FETCH-09 FETCH-10"), FETCHED),
+            ("a put", (On.PUT,), by("BACKUP-07 BACKUP-08 TIER-40"), by("BACKUP-06 BACKUP-07"), FETCHED),
             ("for nobody", (On.ZOMBIE,), WAITS, by("FETCH-15"), FETCHED),
         )
     ),
@@ -346,7 +347,7 @@ TIER_LINES: tuple[Line, ...] = (
         ),
         most=by("BACKUP-03 BACKUP-13 FETCH-12 FETCH-15"),
         which=by(HOST_ORDER),
-        stays=by(f"LOAD-09 {FETCHED} FRAME-01 FRAME-02 {HELD} {ALSO}"),
+        stays=by(f"LOAD-09 {FETCHED} {HELD} {ALSO}"),
     ),
     line(
         TIERS,
@@ -361,7 +362,7 @@ TIER_LINES: tuple[Line, ...] = (
         least=by("FETCH-03 FETCH-04"),
         most=by("FETCH-01 FETCH-03 FETCH-04 FETCH-05 FETCH-06"),
         which=by(HOST_ORDER),
-        stays=by(f"FETCH-02 FETCH-04 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+        stays=by(f"FETCH-02 FETCH-04 {HELD} {ALSO}"),
     ),
     line(TIERS, "raw_prefetch", least=by("MISUSE-12"), most=by("MISUSE-12"), stays=by("MISUSE-12"), effects={}),
     line(
@@ -372,7 +373,7 @@ TIER_LINES: tuple[Line, ...] = (
         refused=by("FETCH-11"),
         least=by("FETCH-13"),
         most=by("FETCH-11 FETCH-12"),
-        stays=by(f"FETCH-14 FETCH-17 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+        stays=by(f"FETCH-14 FETCH-17 {HELD} {ALSO}"),
     ),
     line(
         TIERS,
@@ -380,7 +381,7 @@ TIER_LINES: tuple[Line, ...] = (
         On.ABANDON,
         least=by("TIER-40 FRAME-05 FETCH-07", later="LIFE-08 LIFE-16 FETCH-11"),
         most=by("FETCH-14 FETCH-15 FETCH-17"),
-        stays=by(f"{FETCHED} FETCH-17 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+        stays=by(f"{FETCHED} FETCH-17 {HELD} {ALSO}"),
     ),
     line(
         TIERS,
@@ -390,7 +391,7 @@ TIER_LINES: tuple[Line, ...] = (
         refused=by("LIFE-03"),
         least=by("LIFE-03"),
         most=by("LIFE-17"),
-        stays=by(f"LIFE-02 LIFE-04 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+        stays=by(f"LIFE-02 LIFE-04 {HELD} {ALSO}"),
     ),
     line(
         TIERS,
@@ -400,7 +401,7 @@ TIER_LINES: tuple[Line, ...] = (
         refused=by("LIFE-03"),
         least=by("LIFE-03 LIFE-17", later="LIFE-05 FETCH-18"),
         most=by("LIFE-02 LIFE-04"),
-        stays=by(f"LIFE-02 LIFE-04 FRAME-01 FRAME-02 {HELD} {ALSO}"),
+        stays=by(f"LIFE-02 LIFE-04 {HELD} {ALSO}"),
     ),
     line(
         TIERS,
@@ -444,7 +445,7 @@ TIER_LINES: tuple[Line, ...] = (
         On.LOADED,
         least=by("FETCH-16"),
         most=by("FETCH-16 LIFE-15"),
-        stays=by(f"FRAME-01 FRAME-02 {HELD} {ALSO}"),
+        stays=by(f"{HELD} {ALSO}"),
     ),
 )
 
@@ -473,8 +474,8 @@ PURE_LINES: tuple[Line, ...] = (
         refused=by("PREFETCH-04 PREFETCH-07 PREFETCH-20"),
         least=by("PREFETCH-07 PREFETCH-08 PREFETCH-10 PREFETCH-11"),
         most=by("PREFETCH-05 PREFETCH-08 PREFETCH-11 PREFETCH-14"),
-        which=by("PREFETCH-06 PREFETCH-09 PREFETCH-18"),
-        stays=by("PREFETCH-15 PREFETCH-16 PREFETCH-01 PREFETCH-02 PREFETCH-03"),
+        which=no("it asks the host to make room: which pages go is the host's"),
+        stays=by("PREFETCH-01 PREFETCH-02 PREFETCH-03 PREFETCH-06 PREFETCH-09 PREFETCH-15 PREFETCH-16 PREFETCH-18"),
         effects={},
     ),
 )

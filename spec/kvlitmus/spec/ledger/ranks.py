@@ -71,7 +71,7 @@ ASK_LINES: tuple[Line, ...] = (
             gap="no rule says when an insert has to cache a page: ranks may take nothing, alike on all"
         ),
         least=by("RANKS-33", gap="no rule says how many pages an insert has to cache, nor how many it has to back up"),
-        most=by("RANKS-22 RANKS-31"),
+        most=by("RANKS-22 RANKS-31", gap="no rule says that an insert caches nothing but pages of its key"),
         which=ORDER._replace(gap="no rule says how much an insert may evict at most"),
         effects=joined(
             ROOM,
@@ -120,7 +120,7 @@ ASK_LINES: tuple[Line, ...] = (
         "hit",
         On.RANKS_HIT,
         refusal=Refusal.NO_DECISION,
-        refused=by("RANKS-19"),
+        refused=by(f"RANKS-19 {ALIKE}"),
         least=by("RANKS-19 RANKS-26"),
         most=by("RANKS-19 RANKS-26"),
         effects={what: because(Cause.FOUND) for what in (What.GO_ON, What.END_JOB, What.HOST_RELEASE, What.UNPIN)},
@@ -129,7 +129,7 @@ ASK_LINES: tuple[Line, ...] = (
         "poll",
         On.RANKS_POLL,
         refusal=Refusal.NO_DECISION,
-        refused=by("RANKS-13"),
+        refused=by(f"RANKS-13 {ALIKE}"),
         least=by("RANKS-13 RANKS-15 RANKS-16 RANKS-27"),
         most=by("RANKS-12 RANKS-14 RANKS-16 RANKS-27"),
         effects=joined(

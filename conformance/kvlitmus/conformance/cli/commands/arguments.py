@@ -226,6 +226,15 @@ def add_mutants(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``mutants``."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutants (default: all)")
     parser.add_argument(
+        "--adversaries",
+        action="store_true",
+        help="instead caches that are wrong in one cell of the ledger; names are families and calls",
+    )
+    parser.add_argument("--effects", action="store_true", help="those with one foreign effect beside a call as well")
+    parser.add_argument(
+        "--depth", metavar="N", action="append", type=int, choices=range(4), help="their depth of observation (repeat)"
+    )
+    parser.add_argument(
         "--rule", metavar="ID", action="append", default=[], help="only mutants that one of these rules must find"
     )
     parser.add_argument(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
+from kvlitmus.conformance.cli.commands import adversaries
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError, pick_rules, split
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.report.progress import left
@@ -27,6 +28,8 @@ PAUSE = 15.0
 
 def main(args: argparse.Namespace) -> int:
     """Run the mutants; 0 if all were killed and no null mutant raised an alarm, else 1."""
+    if args.adversaries:
+        return adversaries.main(args)
     ids = pick(args.names, args.rule)
     effort = Effort(steps=args.steps or mutants_run.STEPS, seed=args.seed, litmus=not args.random_only)
     style = style_of(sys.stdout, args.color)
