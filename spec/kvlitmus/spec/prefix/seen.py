@@ -71,6 +71,11 @@ class Seen:
     events: tuple[Event, ...] = ()
     """What was told since the last look."""
 
+    @property
+    def free_count(self) -> int:
+        """How many pages are free, which may be known where it is not which."""
+        return len(self.free)
+
     def places(self) -> dict[PageNo, Name]:
         """What is found in each cached page: a name may have several places."""
         return {page: name for node in self.nodes for name, page in node.info.items.items()}
@@ -189,6 +194,11 @@ class TierSeen(Seen):
     """How many layers of the load that was advanced may be read."""
     record: Record = field(default_factory=Record)
     """What storage saw."""
+
+    @property
+    def host_free_count(self) -> int:
+        """How many pages of the host are free."""
+        return len(self.host_free)
 
     @property
     def in_tree(self) -> frozenset[Name]:

@@ -349,6 +349,6 @@ def certainly_evictable(
     if setting.config.write != "write_back":
         return len(unlocked)
     bare = sum(1 for name in unlocked if name not in seen.hosted)
-    room = len(seen.host_free) + len(droppable(tiers, seen, spared))
+    room = seen.host_free_count + len(droppable(tiers, seen, spared))
     certain = bare <= room and tiers.fault is None and tiers.failing.isdisjoint((SPILL, SPILLED))
     return len(unlocked) if certain else 0

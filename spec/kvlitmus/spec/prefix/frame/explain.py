@@ -255,7 +255,7 @@ def key_pages(look: Look) -> Collection[Name]:
 def short(look: Look) -> bool:
     """Whether the call may want more of the device than is free; how much more, the rules about room say."""
     wanted = wanted_pages(look.state, look.setting, look.call, look.answer, look.before)
-    return wanted is None or lacking(wanted, len(look.before.free), look.setting) > 0
+    return wanted is None or lacking(wanted, look.before.free_count, look.setting) > 0
 
 
 def unlocked_if_short(look: Look) -> Collection[Name]:
@@ -357,7 +357,7 @@ def dropped_for_room(look: Look) -> Collection[Name]:
     before, after, tiers = look.before, look.after, look.state.tiers
     assert isinstance(before, TierSeen) and isinstance(after, TierSeen) and tiers is not None
     wanted = host_pages_wanted(look, before)
-    if wanted > len(before.host_free) or (wanted and tiers.fault is not None):
+    if wanted > before.host_free_count or (wanted and tiers.fault is not None):
         return droppable_for_room(look)
     return orphaned(before, after.parent_names) if look.setting.config.write == policies.WRITE_BACK else ()
 

@@ -141,7 +141,7 @@ def _due_and_bare(
 def _has_room(names: Sequence[Name], below_before: Tiers, before: TierSeen) -> bool:
     """Whether the host had room for all of these pages that had no copy there."""
     was = [name for name in names if name not in before.hosted]
-    return len(before.host_free) + len(droppable(below_before, before, spared=names)) >= len(was)
+    return before.host_free_count + len(droppable(below_before, before, spared=names)) >= len(was)
 
 
 @fact(0)

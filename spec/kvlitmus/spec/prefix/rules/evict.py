@@ -52,12 +52,18 @@ def unlocked_before(state: State, before: Seen, setting: Setting, locked_names: 
     return Tokens(unlocked * setting.size)
 
 
+@fact(3)
+def freed_slots(before: Seen, after: Seen, page_size: int) -> Tokens:
+    """Slots that are free after the call and were not before it."""
+    return Tokens((after.free_count - before.free_count) * page_size)
+
+
 def room_lacking(state: State, setting: Setting, call: Any, answer: Any, before: Seen) -> Tokens | Unknown:
     """Slots that the call may evict: those asked for, or those that it lacks, as the profile declares."""
     if isinstance(call, Evict):
         return Tokens(setting.in_batches(pages_needed(call.asked, setting.size)) * setting.size)
     wanted = wanted_pages(state, setting, call, answer, before)
-    return UNKNOWN if wanted is None else lacking(wanted, len(before.free), setting)
+    return UNKNOWN if wanted is None else lacking(wanted, before.free_count, setting)
 
 
 LOADS = (LoadBack, OutOfMemory)
@@ -123,7 +129,7 @@ def perhaps_no_room(
     bare = [name for name in pages if name not in before.hosted]
     if not tiers.spills_succeed:
         return bare
-    room = len(before.host_free) + len(droppable(tiers, before, spared)) - sum(name in vanished for name in bare)
+    room = before.host_free_count + len(droppable(tiers, before, spared)) - sum(name in vanished for name in bare)
     long = max([len(node.named.pages) for node in before.tier_nodes], default=1)
     return () if room >= (long if setting.profile.evict_granularity == "node" else 1) else bare
 
@@ -189,15 +195,9 @@ def victims_again(call: PlayedAgain) -> Sequence[object]:
     allowed="at least min({asked}, {unlocked_before}) slots freed",
     premise="unlocked_before",
 )
-def an_eviction_frees_what_was_asked_if_it_can(
-    asked: Tokens,
-    unlocked_before: Tokens,
-    free_before: frozenset[PageNo],
-    free_after: frozenset[PageNo],
-    page_size: int,
-) -> bool:
+def an_eviction_frees_what_was_asked_if_it_can(asked: Tokens, unlocked_before: Tokens, freed_slots: Tokens) -> bool:
     """An eviction MUST free at least as much as was asked for, or everything that nothing protects if that is less."""
-    return (len(free_after) - len(free_before)) * page_size >= min(asked, unlocked_before)
+    return freed_slots >= min(asked, unlocked_before)
 
 
 @rule(
@@ -207,11 +207,9 @@ def an_eviction_frees_what_was_asked_if_it_can(
     reference="prefix.perform.least_valuable",
     allowed="the number of slots that became free",
 )
-def an_eviction_reports_what_it_freed(
-    reported_evicted: Tokens, free_before: frozenset[PageNo], free_after: frozenset[PageNo], page_size: int
-) -> bool:
+def an_eviction_reports_what_it_freed(reported_evicted: Tokens, freed_slots: Tokens) -> bool:
     """An eviction MUST report exactly the number of slots that became free."""
-    return reported_evicted == (len(free_after) - len(free_before)) * page_size
+    return reported_evicted == freed_slots
 
 
 @rule(

@@ -139,7 +139,7 @@ def reservable(
     anchored = not known_before or known_before[-1] in seen.hosted
     if most != least or not (anchored or begun) or below_before.fault is not None:
         return UNKNOWN
-    length = min(fetchable, (len(seen.host_free) + least) * setting.size)
+    length = min(fetchable, (seen.host_free_count + least) * setting.size)
     return Tokens(0) if length < max(setting.config.threshold, setting.size) else Tokens(length)
 
 

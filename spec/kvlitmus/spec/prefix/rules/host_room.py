@@ -157,7 +157,7 @@ def host_lacking(
         waited = {name for path in below.paths for name in path}
         wanted = found_by(below, size) + sum(name not in before.hosted for name in waited)
     elif not isinstance(call, OutOfMemory) and not copies_down(setting, before):
-        return lacking(0, len(before.host_free), setting)  # whatever the suite has asked to fail: nothing is allocated
+        return lacking(0, before.host_free_count, setting)  # whatever the suite has asked to fail: nothing is allocated
     elif setting.config.write == policies.WRITE_BACK:
         if setting.profile.evict_granularity == "node":
             return UNKNOWN  # each node that is written back makes room for itself
@@ -166,7 +166,7 @@ def host_lacking(
             wanted *= 1 + len(below.failing & {SPILL, SPILLED})
     else:
         wanted = 0
-    lacks = lacking(wanted, len(before.host_free), setting)
+    lacks = lacking(wanted, before.host_free_count, setting)
     if below.fault is None or lacks:
         return lacks
     least = wanted if setting.profile.evict_amount == "need" else 1
@@ -203,7 +203,7 @@ def written_back_by(state: State, setting: Setting, call: Any, answer: Any, befo
     gone = sum(name not in after.cached and name not in before.hosted for name in before.cached)
     asked = getattr(call, "asked", None)
     wanted = wanted_pages(state, setting, call, answer, before)
-    lacks = lacking(wanted or 0, len(before.free), setting) if asked is None else asked
+    lacks = lacking(wanted or 0, before.free_count, setting) if asked is None else asked
     most = pages_needed(lacks, setting.size)
     return max(gone, setting.in_batches(most))
 

@@ -106,7 +106,7 @@ def load_room(
     tree = effects.lock(state.tree, resident_pages[-1]) if resident_pages else state.tree
     spared = (*resident_pages, *load_names)
     evictable = certainly_evictable(tree, setting, below_before, tiers_seen_before, spared)
-    return Tokens((len(tiers_seen_before.free) + evictable) * setting.size)
+    return Tokens((tiers_seen_before.free_count + evictable) * setting.size)
 
 
 @fact(0)

@@ -60,6 +60,12 @@ def granted(answer: tuple[Slot, ...]) -> Sequence[Slot]:
 
 
 @fact(0)
+def granted_count(answer: tuple[Slot, ...]) -> Tokens:
+    """How many slots the allocation handed out."""
+    return Tokens(len(answer))
+
+
+@fact(0)
 def new_slots(answer: tuple[Slot, ...]) -> Sequence[Slot]:
     """The slots that the request got for further tokens."""
     return answer
@@ -172,9 +178,9 @@ def odd_homes(
     reference="prefix.perform.alloc",
     allowed="{due_slots} slots, by the profile's align",
 )
-def an_allocation_hands_out_what_was_asked_for(due_slots: Tokens, granted: Sequence[Slot]) -> bool:
+def an_allocation_hands_out_what_was_asked_for(due_slots: Tokens, granted_count: Tokens) -> bool:
     """A successful allocation MUST hand out exactly as many slots as were asked for, rounded up to whole pages where the profile says so; a size is never silently rounded down."""
-    return len(granted) == due_slots
+    return granted_count == due_slots
 
 
 @rule(
