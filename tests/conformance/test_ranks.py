@@ -39,6 +39,7 @@ from kvlitmus.spec.interface.ranks import (
 )
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.ranks.calls import ABSENT, LOST, RETURNED, WAITING
+from tests.conformance.support.gathering_ranks import PROFILE as GATHERING
 from tests.conformance.support.gathering_ranks import GatheringRanks
 
 PAIR = Group("tp", (0, 1))
@@ -467,12 +468,12 @@ def test_what_can_not_happen_to_states_is_passed_over(make: Any) -> None:
 def test_a_legal_cache_of_another_design_is_not_accused(config: Config) -> None:
     counted = Counter[str]()
     for seed in range(8):
-        checker = Checker(GatheringRanks(), config, specimen.profile)
+        checker = Checker(GatheringRanks(), config, GATHERING)
         Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
         counted += checker.counted()
     for test in all_litmus().values():
         if plan.suits(test, config, specimen.profile, force_misuse=False):
-            test.program(Checker(GatheringRanks(), config, specimen.profile))
+            test.program(Checker(GatheringRanks(), config, GATHERING))
     assert all(counted[rule] for rule in ("RANKS-05", "RANKS-19", "RANKS-23", "RANKS-26", "RANKS-27", "RANKS-28"))
 
 

@@ -57,6 +57,7 @@ MODULES: tuple[str, ...] = (
     "ranks.states",
     "ranks.changes",
     "ranks.victims",
+    "ranks.alike",
     "prefix.tier",
     "prefix.making_room",
     "prefix.backup",

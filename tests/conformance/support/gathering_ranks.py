@@ -1,15 +1,16 @@
 """Ranks of another design than the specimen's: each tells all others everything it has, and all decide by themselves.
 
 What a rank has is put into its own places of one long vector, whose sum over all ranks is what everybody has.  Nothing
-is kept on the device, nothing is cut short, no window is read, and where the host is full all of it goes at once; all
-of that is legal.  There is no pipeline.
+is copied to the host, or back, nothing is cut short, no window is read, and where a tier is full all of it goes at once
+that nothing hangs from; all of that is legal, and declared (:data:`PROFILE`).  There is no pipeline.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from kvlitmus.conformance.specimen.parts import PROFILE as SPECIMENS
 from kvlitmus.spec.interface.ranks import (
     Ask,
     Collective,
@@ -25,6 +26,9 @@ from kvlitmus.spec.interface.ranks import (
 Gathering = Generator[Exchange, tuple[int, ...], list[tuple[int, ...]]]
 Deciding = Generator[Exchange, tuple[int, ...], list[Decision]]
 REFUSED = Decision("grant", "read", ())
+
+PROFILE = replace(SPECIMENS, evict_slack=1 << 10, backup_filter="own", component_order="own")
+"""What such a cache declares: it evicts more than it lacks, by an order of its own, and backs nothing up."""
 
 
 @dataclass
@@ -46,6 +50,7 @@ class GatheringRank:
     attached: bool = True
     whole: bool = True
     others: tuple[int, int] = (0, 0)
+    device: list[Prefix] = field(default_factory=list)
     host: list[Prefix] = field(default_factory=list)
     states: list[Prefix] = field(default_factory=list)
     reads: dict[int, Fetch] = field(default_factory=dict)
@@ -77,20 +82,45 @@ class GatheringRank:
         call = {"prefetch": self.prefetch, "hit": self.hit, "poll": self.poll, "abort": self.abort}
         if ask.what in call:
             return (yield from call[ask.what](ask))
+        if ask.what == "insert":
+            return self.insert(ask)
+        if ask.what == "evict":
+            return [self.leave(ask.pages, ())]
         whole = all(one for (one,) in (yield from self.gather(int(self.whole))))
         if ask.what == "rejoin" and not whole:
             self.whole = True
-            for things in (self.host, self.states, self.reads, self.events):
+            for things in (self.device, self.host, self.states, self.reads, self.events):
                 things.clear()
             return [Decision("commit", "reset", ())]
-        return [Decision("match", "device", ((),))] if ask.what == "match" else []
+        if ask.what != "match":
+            return []
+        found = [ask.key[:at] for at in range(len(ask.key) + 1) if not at or ask.key[:at] in self.device]
+        return [Decision("match", "device", (found[-1],))]
+
+    def insert(self, ask: Ask) -> list[Decision]:
+        """Cache all of a key, or nothing where it doesn't fit; equal trees decide equally without a word."""
+        pages = [ask.key[:at] for at in range(1, len(ask.key) + 1)]
+        missing = [page for page in pages if page not in self.device]
+        kept = len(pages) - len(missing)
+        if len(missing) > self.world.pages - kept:
+            return []
+        lacks = len(missing) + len(self.device) - self.world.pages
+        gone = self.leave(len(self.device) if lacks > 0 else 0, pages)
+        self.device += missing
+        return [gone, Decision("commit", "device", tuple(missing))]
+
+    def leave(self, many: int, kept: Sequence[Prefix]) -> Decision:
+        """So many pages leave the device, the longest first; those stay that are kept."""
+        gone = [page for page in sorted(self.device, key=len, reverse=True) if page not in kept][: max(0, many)]
+        self.device = [page for page in self.device if page not in gone]
+        return Decision("victims", "device", tuple(gone))
 
     def about(self, kind: str, *pages: Prefix) -> list[Decision]:
         """What is said of states, where there are any."""
         return [Decision(kind, "state", pages)] if self.world.state_slots else []
 
     def prefetch(self, ask: Ask) -> Deciding:
-        """Take memory for all that is missing, or make room for another time."""
+        """Take memory for all that is missing, and for its state; all that nothing hangs from goes for it."""
         occupied, entries = self.others
         rows = yield from self.gather(
             max(0, self.host_free - occupied), max(0, self.state_free - entries), int(self.attached)
@@ -100,16 +130,24 @@ class GatheringRank:
         missing = [page for page in pages if page not in self.host]
         if not attached or not missing or ask.rid in self.reads:
             return [REFUSED]
-        if len(missing) > room or (self.world.state_slots and not states):
-            if self.reads:
-                return [REFUSED]
-            gone, entries_gone = tuple(sorted(self.host, key=len, reverse=True)), tuple(self.states)
-            self.host.clear()
-            self.states.clear()
-            return [*self.about("victims", *entries_gone), Decision("victims", "host", gone), REFUSED]
+        short = len(missing) > room or (self.world.state_slots and not states)
+        entries_gone, gone = self.make_room(pages) if short else ((), ())
+        said = [*self.about("victims", *entries_gone), Decision("victims", "host", gone)]
+        states += len(entries_gone)
+        if len(missing) > room + len(gone) or (self.world.state_slots and not states):
+            return [*said, REFUSED]
         self.reads[ask.rid] = Fetch(missing, self.clock)
         self.forget(ask.rid)
-        return [*self.about("grant", missing[-1]), Decision("grant", "read", tuple(missing))]
+        return [*said, *self.about("grant", missing[-1]), Decision("grant", "read", tuple(missing))]
+
+    def make_room(self, kept: Sequence[Prefix]) -> tuple[tuple[Prefix, ...], tuple[Prefix, ...]]:
+        """All states go, and all pages of the host, but for those that are kept, and those from which reads hang."""
+        read = [page for one in self.reads.values() for page in one.pages]
+        held = {page[:at] for page in (*read, *kept) for at in range(1, len(page) + 1)}
+        gone = tuple(page for page in sorted(self.host, key=len, reverse=True) if page not in held)
+        entries, self.states = tuple(self.states), []
+        self.host = [page for page in self.host if page not in gone]
+        return entries, gone
 
     def hit(self, ask: Ask) -> Deciding:
         """The boundaries of each rank are the bits of a number."""
@@ -181,7 +219,9 @@ class GatheringRanks:
         self.ranks = {number: GatheringRank(world, number) for number in world.ranks}
 
     def ranks_ask(self, rank: int, ask: Ask) -> Deciding:
-        """A call on one rank."""
+        """A call on one rank; nothing is loaded back."""
+        if ask.what == "load":
+            raise NotImplementedError
         return self.ranks[rank].ask(ask)
 
     def ranks_local(self, event: Local) -> Sequence[Prefix] | None:
@@ -203,8 +243,8 @@ class GatheringRanks:
         """A look at one rank."""
         one = self.ranks[rank]
         held = tuple((rid, tuple(read.pages), 0) for rid, read in one.reads.items())
-        free = (one.world.pages, one.host_free, one.world.window_pages)
-        return RankView((), tuple(one.host), (), (), held, (), *free)
+        free = (one.world.pages - len(one.device), one.host_free, one.world.window_pages)
+        return RankView(tuple(one.device), tuple(one.host), (), (), held, (), *free)
 
     def ranks_states(self, rank: int) -> StatesView:
         """A look at its states."""

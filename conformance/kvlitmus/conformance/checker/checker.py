@@ -31,6 +31,7 @@ from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec.components.state import components_at_first
 from kvlitmus.spec.interface import Begun, Hit
+from kvlitmus.spec.interface.ranks import World
 from kvlitmus.spec.interface.tiers import LOAD, Event
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.law.lifted import Lifted
@@ -215,6 +216,7 @@ class Checker(Guard):
         self.component_state = components_at_first(self.setting)
         self.component_pools = Pools(self.setting)
         self.ranks_state: RanksState = NO_RANKS
+        self.rank_setting: tuple[World, Setting] | None = None
         self.pages_made = 0
         self.kept.clear()
         self.distrusted: frozenset[str] = frozenset()

@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.run.plan import RANK_CONFIGS
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.ranks import Deciding, Exchanging, RankCache, RankLink, Read
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.interface.ranks import (
@@ -75,9 +76,9 @@ class Digest(RankCache):
         return (yield from self.to_all.agree("min", names, (*mine, digest, -digest)))[:2]
 
 
-@null_mutant("null-rank-orders-by-name", configs=RANK_CONFIGS)
+@null_mutant("null-rank-orders-by-name", configs=RANK_CONFIGS, profile=replace(PROFILE, component_order="own"))
 class OrdersByName(RankCache):
-    """Leaves are evicted by name, whatever their use was: a policy like any other, as long as all ranks have it."""
+    """Leaves are evicted by name, whatever their use was: an order of one's own is declared, and all ranks have it."""
 
     def order(self, tier: str) -> list[Prefix]:
         return sorted(super().order(tier))
