@@ -164,6 +164,16 @@ FLAT_LINES: tuple[Line, ...] = (
     ),
     line(
         FLAT,
+        "take_back",
+        On.TAKE_BACK,
+        amount=Amount.COUNT,
+        at=1,
+        least=by("REQ-16 REQ-17 POOL-12", later="REQ-05 REQ-04 REQ-08"),
+        most=by("REQ-17 POOL-11 POOL-12", later="REQ-05"),
+        stays=by(KEPT),
+    ),
+    line(
+        FLAT,
         "grow",
         On.GROW,
         On.REFUSED_GROW,
