@@ -13,7 +13,7 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.specimen.cache import component_target
+from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_request_target, component_target
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.components.plain import plain_caches
 from kvlitmus.spec.law.lifted import Lifted
@@ -21,7 +21,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
 
-OWN = frozenset(id for id in all_rules() if id.startswith("COMP-"))
+OWN = frozenset(id for id in all_rules() if id.startswith(("COMP-", "CREQ-")))
 """The rules of components."""
 
 
@@ -33,12 +33,14 @@ class Both(Checker):
         super().lifted(one)
 
 
-def played(layout: str, *, depth: int = 3, seeds: int = 1) -> dict[str, Counter[str]]:
+def played(
+    layout: str, *, depth: int = 3, seeds: int = 1, target: SpecimenTarget = component_target
+) -> dict[str, Counter[str]]:
     """How often each rule of plain caches was judged where its premise was true, by pool and component."""
     found: dict[str, Counter[str]] = {}
     config = Config(page_size=4, pages=16, components=layout)
     for seed in range(seeds):
-        checker = Checker(component_target.make(config), config, component_target.profile, depth=depth)
+        checker = Checker(target.make(config), config, target.profile, depth=depth)
         Interpreter(checker).play(draw(seed, 120, table(checker.capabilities)))
         for where, judge in checker.lifts.items():
             found.setdefault(where, Counter()).update(judge.counted({}))
@@ -72,6 +74,15 @@ def test_without_a_snapshot_answers_and_counters_are_judged() -> None:
     told, counted = (set().union(*played("kv+swa", depth=depth).values()) for depth in (0, 1))
     assert {"TREE-01", "TREE-02", "TREE-03", "TREE-11", "POOL-04", "POOL-15", "EVICT-21"} <= told
     assert counted - told == {"EVICT-22", "EVICT-24", "POOL-07", "POOL-08", "POOL-10", "TREE-22"}
+
+
+def test_a_cache_that_serves_requests_is_judged_as_a_block_table() -> None:
+    judged = played("groups", target=component_request_target)
+    assert {"POOL-11", "POOL-12", "TREE-07", "LOCK-01"} <= judged["pool blocks"].keys()
+    rows = {"REQ-01", "REQ-02", "REQ-05", "TREE-02", "TREE-03", "TREE-05"}
+    assert rows <= judged["component kv"].keys()
+    unseen = played("groups", target=component_request_target, depth=0)
+    assert rows - {"TREE-05"} <= unseen["component kv"].keys()
 
 
 def test_where_no_components_are_asked_for_there_are_no_pools() -> None:

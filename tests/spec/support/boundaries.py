@@ -7,6 +7,7 @@ and ``tests/spec/mutation.py`` asks of each change that no step has told apart w
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import pkgutil
 from collections.abc import Callable
@@ -681,6 +682,10 @@ CHOICES = (
         call=Insert(SHORT, ()),
     ),
     row("cached_pages_before", (1, 1), state=CACHED, setting=setting(), call=Match(SHORT)),
+    *[
+        row("cached_pages_before", (1, 2), state=CACHED, setting=setting(), call=call(within=(Tokens(4), Tokens(8))))
+        for call in (functools.partial(Match, LONG), functools.partial(Begin, 0, LONG))
+    ],
     row(
         "evicted_most",
         0,

@@ -55,8 +55,9 @@ OF_POOLS = frozenset(
 """Facts of the pool: of a component that shares one they are told of that."""
 
 PORTS: Mapping[str, frozenset[str]] = {
-    "component_lookup": frozenset({"lookup"}),
-    "components": frozenset({"tree", "locks", "evict", "reset"}),
+    "component_lookup": frozenset({"lookup", "reset"}),
+    "components": frozenset({"tree", "locks", "evict"}),
+    "component_requests": frozenset({"requests"}),
     "component_counters": frozenset({"pool"}),
     "component_view": frozenset({"inspect"}),
 }
@@ -102,9 +103,9 @@ class Plain(NamedTuple):
 
 
 def plain_caches(setting: Setting) -> tuple[Plain, ...]:
-    """What of a cache of components is a plain cache; nothing where it serves requests by itself."""
+    """What of a cache of components is a plain cache."""
     layout = setting.layout
-    if "components" not in setting.capabilities or not layout.components:
+    if setting.capabilities.isdisjoint(("components", "component_requests")) or not layout.components:
         return ()
     found = [plain_of(setting, pool, [one for one in layout.components if one.pool == pool]) for pool in layout.places]
     if not any(one.tree for one in found):
@@ -118,6 +119,8 @@ def plain_caches(setting: Setting) -> tuple[Plain, ...]:
 def plain_of(setting: Setting, pool: str, own: Sequence[Component]) -> Plain:
     """These components of a pool, as a plain cache."""
     layout, given, profile = setting.layout, setting.config, replace(setting.profile, reserved=0)
+    if "component_requests" in setting.capabilities:
+        profile = replace(profile, publish="at_alloc", duplicates="kept")
     tree = [*own] == [layout.base]
     config = Config(
         page_size=layout.base.unit if tree else 1,

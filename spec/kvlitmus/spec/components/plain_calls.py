@@ -133,28 +133,26 @@ def _match(plain: Plain, setting: Setting, state: ComponentState, call: Componen
     """A hit ends where all components have what it needs; of the KV it has the whole prefix."""
     assert isinstance(answer, ComponentHit)
     path = call.path._replace(pages=call.path.names[plain.setting.size - 1 :: plain.setting.size])
-    within = None
-    if plain.tree:
-        within = (
-            Tokens(largest_of(setting, call, state.certain)),
-            Tokens(largest_of(setting, call, state.places)),
-        )
     slots = plain.slots(plain.places(answer.entries))
-    return PlainCall(calls.Match(path, within), Hit(answer.length, slots, None))
+    bounds = within(setting, state, path) if plain.tree else None
+    return PlainCall(calls.Match(path, bounds), Hit(answer.length, slots, None))
 
 
-def largest_of(setting: Setting, call: ComponentMatch, held: Mapping[At, int] | frozenset[At]) -> int:
-    """The largest boundary of a key that is valid for all components by these entries."""
+def within(setting: Setting, state: ComponentState, path: Path) -> tuple[Tokens, Tokens]:
+    """The largest boundary of a key that is valid for all components: certainly, and possibly."""
     layout, profile = setting.layout, setting.profile
-    ends = {one.name: ends_at(call.path, one.name, held) for one in layout.components}
-    return largest(
-        layout.components,
-        len(call.path.names),
-        ends.__getitem__,
-        root=profile.window_root,
-        cap=profile.match_cap,
-        drop=profile.component_drop,
-    )
+    certain, possible = [
+        largest(
+            layout.components,
+            len(path.names),
+            {one.name: ends_at(path, one.name, held) for one in layout.components}.__getitem__,
+            root=profile.window_root,
+            cap=profile.match_cap,
+            drop=profile.component_drop,
+        )
+        for held in (state.certain, state.places)
+    ]
+    return Tokens(certain), Tokens(possible)
 
 
 def _insert(

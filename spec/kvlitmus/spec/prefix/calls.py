@@ -170,12 +170,13 @@ class Evict(NamedTuple):
 class Begin(NamedTuple):
     """Begin a request; answers :class:`Begun`, or ``None`` when refused.
 
-    What isn't cached is computed at once, or, where slots are taken ``ahead``, later.
+    What isn't cached is computed at once, or, where slots are taken ``ahead``, later.  ``within``: as of :class:`Match`.
     """
 
     rid: int
     path: Path
     ahead: bool = False
+    within: tuple[Tokens, Tokens] | None = None
 
 
 @refusable(On.GROW, On.REFUSED_GROW)

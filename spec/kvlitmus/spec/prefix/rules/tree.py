@@ -94,7 +94,7 @@ def cached_pages_before(state: State, setting: Setting, call: Match | Begin | In
     if isinstance(call, Publish):
         paged = computed_pages(state.requests[call.rid], setting, call.upto)
         return partial.cached_range(state, paged)[0] if setting.filters else len(paged), len(paged)
-    if isinstance(call, Match) and call.within is not None:
+    if isinstance(call, Match | Begin) and call.within is not None:
         return call.within[0] // setting.size, call.within[1] // setting.size
     sure, possible = partial.cached_range(state, call.path.pages)
     if setting.profile.match_ends == "node" and isinstance(call, calls.LOOKUPS):

@@ -15,12 +15,13 @@ from kvlitmus.spec.components.plain import (
     sight,
     tree_of,
 )
-from kvlitmus.spec.components.plain_calls import plain_call
+from kvlitmus.spec.components.plain_calls import PlainCall, plain_call
+from kvlitmus.spec.components.plain_requests import computed, served, still_there, table_of, table_seen, written
 from kvlitmus.spec.components.state import ComponentState
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
-from kvlitmus.spec.prefix.calls import Match
+from kvlitmus.spec.prefix.calls import Begin, Grow, Match
 from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
@@ -53,22 +54,46 @@ class Pool:
 
     def lifted(self, one: ComponentStep) -> Lifted[State, Seen]:
         """A step, as one of this pool."""
-        plain, setting = self.plain, self.setting
-        state = self.state or self.known(one.before, covers(one.before))
-        before: Seen | Unknown = self.seen or UNKNOWN
         locks = covers(one.expected)
+        state = self.state or self.known(one.before, covers(one.before))
         expected: State | Unknown = UNKNOWN
-        if setting.seen:
+        if self.setting.seen:
             expected = state if one.expected is one.before else self.known(one.expected, locks)
-        self.state = then = self.known(one.then, locks)
-        self.seen = after = sight(plain, one.after.available, one.after.view, self.seen)
-        self.plain = plain = numbered(plain, after, then)
-        call, answer, hidden = plain_call(plain, setting, one.before, one.call, one.after.answer)
-        if plain.tree and isinstance(call, Match):
-            state = state._replace(contents=contents(plain, one.before))
-        return Lifted(
-            plain.where, plain.setting, state, expected, then, call, answer, before, after, hidden | plain.hidden
-        )
+        then = self.known(one.then, locks)
+        after = sight(self.plain, one.after.available, one.after.view, self.seen)
+        call = plain_call(self.plain, self.setting, one.before, one.call, one.after.answer)
+        if self.plain.tree and isinstance(call.call, Match):
+            state = state._replace(contents=contents(self.plain, one.before))
+        return self.step(state, expected, then, call, after)
+
+    def step(
+        self, state: State, expected: State | Unknown, then: State, call: PlainCall, after: Seen
+    ) -> Lifted[State, Seen]:
+        """A step of which this is known; what it leaves behind is remembered."""
+        before: Seen | Unknown = self.seen or UNKNOWN
+        self.state, self.seen = then, after
+        self.plain = plain = numbered(self.plain, after, then)
+        hidden = plain.hidden | call.hidden
+        return Lifted(plain.where, plain.setting, state, expected, then, call.call, call.answer, before, after, hidden)
+
+
+class Table(Pool):
+    """A pool of a cache that serves requests by itself."""
+
+    def lifted(self, one: ComponentStep) -> Lifted[State, Seen]:
+        """A step, as one of this pool."""
+        plain, setting, view, was = self.plain, self.setting, one.after.view, one.before.stored
+        state = table_of(plain, one.before, was, setting)
+        expected = table_of(plain, one.expected, still_there(plain, setting, one), setting)
+        then = table_of(plain, one.then, one.then.stored, setting)
+        after = Seen() if view is None else table_seen(plain, view, one.then)
+        call = served(plain, setting, one.before, one.expected, one.call, one.after.answer)
+        if plain.tree:
+            held = written(plain, one.before)
+            state = state._replace(contents=held)
+            if isinstance(call.call, Begin | Grow) and call.answer is not None:
+                expected = expected._replace(contents=computed(state, expected, call.call, call.answer))
+        return self.step(state, expected if setting.seen or plain.tree else UNKNOWN, then, call, after)
 
 
 class Pools:
@@ -76,7 +101,8 @@ class Pools:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.pools = [Pool(one, setting) for one in plain_caches(setting)]
+        kind = Table if "component_requests" in setting.capabilities else Pool
+        self.pools = [kind(one, setting) for one in plain_caches(setting)]
         self.state: ComponentState | None = None
 
     def lifted(self, one: ComponentStep) -> Iterator[Lifted[State, Seen]]:

@@ -1,0 +1,160 @@
+"""A cache of components that serves requests by itself, as the plain block table that each of its pools is.
+
+Nothing is inserted or evicted there: what a request has computed can be found, places that no request holds can be handed
+out, and what was found in them is found no more.  So a pool is a block table (:mod:`kvlitmus.spec.prefix.tables`): what is
+cached and not held counts as free.  The KV of a request is its row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import cast
+
+from kvlitmus.spec.components.calls import ComponentCall, ComponentFinish, ComponentGrow, ComponentStart, Holding, View
+from kvlitmus.spec.components.plain import Plain, above, doubt_of
+from kvlitmus.spec.components.plain_calls import NO_CALL, PlainCall, plain_call, within
+from kvlitmus.spec.components.state import ComponentRequest, ComponentState, Stored, fresh_places, stored_by
+from kvlitmus.spec.components.steps import ComponentStep
+from kvlitmus.spec.interface import Begun
+from kvlitmus.spec.prefix import calls
+from kvlitmus.spec.prefix.page import Block, Page, Tree
+from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
+from kvlitmus.spec.prefix.state import RequestState, State
+from kvlitmus.spec.prefix.windows import NO_DOUBT
+from kvlitmus.spec.words.names import NO_NAME, page_names
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, page_slots
+
+HELD = frozenset({"fits_alone", "held_before"})
+"""Facts of what stands in a request's way: other components need room as well.  Where more goes with what is evicted, it is
+found no more though nobody gets its place (``odd_on_device``).
+"""
+
+NOT_THERE = Block(NO_NAME, 0)
+"""What is found in a place where nothing is cached."""
+
+
+def table_of(plain: Plain, state: ComponentState, stored: Collection[Stored], setting: Setting) -> State:
+    """What is known of one pool, of these entries that may be cached there."""
+    held = Counter(one for request in state.running.values() for one in stored_by(request))
+    mine = sorted([one for one in stored if one[0][0] in plain.components], key=lambda one: one[1])
+    table = {PageNo(place): Block(plain.name(at), held[at, place]) for at, place in mine}
+    pages: dict[Name, Page] = {}
+    for at, place in mine:
+        name = plain.name(at)
+        locks = held[at, place] + (pages[name].locks if name in pages else 0)
+        pages[name] = Page(above(plain, at[1]), PageNo(place), Tick(0), Tick(0), 0, 0, locks)
+    own = {place for one in state.running.values() for place in places_of(plain, one)}
+    rows = {}
+    if plain.tree:
+        rows = {number: shared(plain, request_of(plain, one), table) for number, one in state.running.items()}
+    owners = dict.fromkeys(own - table.keys(), 1)
+    doubt = NO_DOUBT if setting.seen else doubt_of(plain, state)
+    return State(Tree(pages, Tick(0)), doubt, owners, rows, {}, {}, table=table)
+
+
+def still_there(plain: Plain, setting: Setting, one: ComponentStep) -> frozenset[Stored]:
+    """What was cached before a step and must be after it, as far as requests hold it: they hold nothing new in its place."""
+    stored, answer = one.before.stored & one.expected.stored, one.after.answer
+    if not isinstance(one.call, ComponentStart | ComponentGrow) or not isinstance(answer, Holding):
+        return stored
+    had = one.before.running[one.call.receipt].held if isinstance(one.call, ComponentGrow) else {}
+    fresh = {place for pool, place in fresh_places(setting.layout, had, answer) if pool == plain.pool}
+    return frozenset([(at, place) for at, place in stored if place not in fresh])
+
+
+def places_of(plain: Plain, one: ComponentRequest) -> frozenset[PageNo]:
+    """The places of one pool that a request holds."""
+    return frozenset(
+        [PageNo(place) for name, some in one.held.items() if name in plain.components for place in some.values()]
+    )
+
+
+def request_of(plain: Plain, one: ComponentRequest) -> RequestState:
+    """A request with the KV of what it has computed as its row."""
+    size, names = plain.setting.size, one.path.names[: one.units]
+    held = one.held.get(next(iter(plain.components)), {})
+    slots = plain.slots([held[end] for end in sorted(held)])[: len(names)]
+    path = one.path._replace(names=names, pages=page_names(names, size), tokens=names)
+    return RequestState(path, slots, 0, len(slots), path.root)
+
+
+def shared(plain: Plain, one: RequestState, table: Mapping[PageNo, Block]) -> RequestState:
+    """A request whose row begins with what is cached there."""
+    size, cached = plain.setting.size, 0
+    for at, name in enumerate(one.path.pages):
+        if at * size >= len(one.row) or table.get(PageNo(one.row[at * size] // size), NOT_THERE).name != name:
+            break
+        cached += size
+    return one._replace(cached=cached)
+
+
+def written(plain: Plain, state: ComponentState) -> Mapping[Slot, Name]:
+    """Of the KV alone what each slot holds: what is cached there, or was computed by the request that holds it."""
+    names, size = plain.setting.names, plain.setting.size
+    found: dict[Slot, Name] = {}
+    for one in state.running.values():
+        row = request_of(plain, one)
+        found.update(zip(row.row, row.path.names, strict=False))
+    for (component, name), place in state.stored:
+        if component in plain.components:
+            for slot in reversed(page_slots(PageNo(place), size)):
+                found[slot] = name
+                name = names.parent(name)
+    return found
+
+
+def computed(state: State, expected: State, call: calls.Begin | calls.Grow, answer: object) -> Mapping[Slot, Name]:
+    """What slots hold after the request of a call has computed what is behind its hit, or behind what it had."""
+    row = expected.requests[call.rid]
+    had = answer.cached if isinstance(answer, Begun) else len(state.requests[call.rid].row)
+    return {**state.contents, **dict(zip(row.row[had:], row.path.names[had:], strict=False))}
+
+
+def table_seen(plain: Plain, view: View, then: ComponentState) -> Seen:
+    """What was seen of one pool: its entries, and on its free list also what is cached and no request holds."""
+    entries = sorted([(place, at) for at, place in (*view.held.items(), *view.copies) if at[0] in plain.components])
+    held = {place for one in then.running.values() for place in places_of(plain, one)}
+    nodes, cached = [], dict[Name, PageNo]()
+    for place, at in entries:
+        name, page = plain.name(at), PageNo(place)
+        cached.setdefault(name, page)
+        info = NodeInfo((name,), (page,), above(plain, at[1]), name, "", (), {name: page})
+        nodes.append(NodeSeen(info, -1, None, None, None))
+    listed = cast("tuple[PageNo, ...]", view.free[plain.pool])
+    listed += tuple([PageNo(place) for place, _ in entries if place not in held])
+    parents = {node.info.parent for node in nodes if plain.tree}
+    parents = {name for name in parents if plain.setting.names.parent(name) != NO_NAME}
+    pages = [PageNo(place) for place, _ in entries]
+    return Seen(None, None, True, listed, frozenset(listed), cached, pages, parents, nodes)
+
+
+def served(
+    plain: Plain, setting: Setting, before: ComponentState, then: ComponentState, call: ComponentCall, answer: object
+) -> PlainCall:
+    """What a call of a request is to its KV, as to a block table; to a pool of several components it is none."""
+    goes_along = setting.profile.component_cascade != "none" or setting.profile.evict_granularity == "node"
+    hidden = HELD | {"odd_on_device"} if goes_along else HELD
+    if not plain.tree and isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
+        return NO_CALL
+    match call:
+        case ComponentStart():
+            if not isinstance(answer, Holding):
+                return PlainCall(calls.Begin(call.receipt, call.path), None, hidden)
+            row = request_of(plain, then.running[call.receipt]).row
+            begin = calls.Begin(call.receipt, call.path, within=within(setting, before, call.path))
+            return PlainCall(begin, Begun(list(row), answer.length), hidden)
+        case ComponentGrow():
+            assert isinstance(answer, Holding)
+            one = request_of(plain, then.running[call.receipt])
+            was = request_of(plain, before.running[call.receipt])
+            new = one.row[len(was.row) :]
+            tokens = tuple(range(call.chunk))
+            return PlainCall(calls.Grow(call.receipt, tokens, one.path), new if answer.granted else None, hidden)
+        case ComponentFinish():
+            # Of two that computed the same one's is cached: a row may begin with its own, and go on with cached ones.
+            apart = {"request_pages"} if setting.profile.component_copies == "one" else frozenset()
+            return PlainCall(calls.End(call.receipt, keep=False), None, hidden | apart)
+        case _:
+            return plain_call(plain, setting, before, call, answer)
