@@ -111,7 +111,8 @@ CONFIGS: Mapping[Family, tuple[Config, ...]] = {
 
 
 USING: Mapping[tuple[str, str], str] = {
-    **{(call, REVERSED): "allocations-evict" for call in ("alloc", "alloc_extend", "alloc_decode")},
+    ("alloc", REVERSED): "allocations-evict",
+    **{(call, REVERSED): "counts-what-could-go" for call in ("alloc_extend", "alloc_decode")},
     ("tick", REVERSED): "backups-begin-at-the-tick",
 }
 """Legal variations that are meddled with where the usual cache never does what is turned: it makes no room there."""

@@ -15,7 +15,7 @@ from kvlitmus.spec.ledger.read import LEDGER
 EVERY = 3
 """One call in so many is meddled with."""
 
-LOOKS = frozenset(one.call for one in LEDGER if one.look)
+LOOKS = frozenset(one.call for one in LEDGER if one.look) | {"match", "component_match"}
 """Calls that ask what there is: what waits, waits on."""
 
 

@@ -121,6 +121,8 @@ def fate_of(one: Adversary, broken: Sequence[str], made: int) -> Fate:
     cell = one.line.cells[one.column]
     if broken:
         return Fate.NOTICED
+    if not made:
+        return Fate.UNMADE
     if cell.gap:
         return Fate.GAP
     if any(is_used(one, name) for name in cell.free):
