@@ -47,7 +47,6 @@ def changed(call: str, column: Column, cell: Cell) -> Line:
         (changed("evict", Column.LEAST, Cell()), "evict, at least: it answers nothing"),
         (changed("evict", Column.LEAST, by("EVICT-99")), "evict, at least: there is no rule EVICT-99"),
         (changed("evict", Column.LEAST, by("POOL-07")), "evict, at least: POOL-07 isn't judged there"),
-        (changed("evict", Column.LEAST, by("", later="EVICT-01")), "EVICT-01 is judged there, and not only later"),
         (changed("evict", Column.LEAST, by("", later="STORE-01")), "STORE-01 is judged behind no call of flat caches"),
         (changed("evict", Column.MOST, by("", free="whim")), "evict, at most: there is no freedom 'whim'"),
         (changed("evict", Column.MOST, by("EVICT-06")._replace(without="why")), "says that the question doesn't arise"),

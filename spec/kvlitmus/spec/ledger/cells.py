@@ -92,7 +92,7 @@ class Freedom(NamedTuple):
 class Cell(NamedTuple):
     """An answer: the rules that say it, and what they leave to the cache, to nobody, or to no question.
 
-    ``rules`` are judged behind the call itself, ``later`` behind later ones, in which it shows.  ``free``: names of freedoms.
+    ``rules`` are judged behind the call itself, ``later`` behind others that follow, in which it shows.  ``free``: names of freedoms.
     ``gap``: what no rule says.  ``without``: why the question doesn't arise.  One that has none of all answers nothing.
     """
 

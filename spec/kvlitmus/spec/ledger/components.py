@@ -18,6 +18,9 @@ BESIDE = "COMP-53 COMP-54 COMP-60"
 """What stays beside them: backups that nobody asked for, and what a write reads."""
 
 ALL = f"{KEPT} {HELD} {BESIDE}"
+BEHIND = "COMP-12 COMP-14 COMP-38 COMP-44 COMP-55 COMP-58 COMP-59 COMP-62 COMP-63 COMP-64"
+"""By which rules shows later what can't be seen: protection, uses, whether storage is there."""
+
 ORDER = "COMP-14 COMP-63"
 HOST_ORDER = "COMP-44 COMP-64"
 
@@ -39,7 +42,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         amount=Amount.KEY,
         least=by("COMP-03 COMP-52"),
         most=by("COMP-01 COMP-02 COMP-04 COMP-51"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects=joined(USES, BACKS),
     ),
     line(
@@ -75,7 +78,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         refused=by("COMP-07"),
         least=by("COMP-05"),
         most=by("COMP-05 COMP-06 COMP-08 COMP-17 COMP-25", free="which place"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects={What.TAKE: because(Cause.WANTED)},
     ),
     line(
@@ -85,7 +88,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         amount=Amount.COUNTS,
         least=by("COMP-08 COMP-17"),
         most=by("COMP-08 COMP-17"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects={What.RELEASE: because(Cause.GIVEN)},
     ),
     line(
@@ -96,7 +99,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         at=1,
         least=by("COMP-09 COMP-55 COMP-17", later="COMP-03"),
         most=by("COMP-09 COMP-15 COMP-53"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects=joined(
             USES,
             BACKS,
@@ -114,7 +117,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_LOCK,
         least=by("COMP-10"),
         most=by("COMP-11"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects=joined(BACKS, {What.LOCK: because(Cause.ASKED), What.USE: because(Cause.KEY)}),
     ),
     line(
@@ -123,7 +126,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_UNLOCK,
         least=by("", later="COMP-12"),
         most=by("", later="COMP-14"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects={What.UNLOCK: because(Cause.GIVEN), What.USE: because(Cause.KEY)},
     ),
     line(
@@ -134,7 +137,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         least=by("COMP-12"),
         most=by("COMP-13 COMP-08"),
         which=by(ORDER, free="own order of components"),
-        stays=by(f"{ALL} COMP-14 COMP-18 COMP-19 COMP-56"),
+        stays=by(f"{ALL} COMP-14 COMP-18 COMP-19 COMP-56", later=BEHIND),
         effects=joined(SPILLS, TOLD, {what: because(Cause.ASKED) for what in (What.EVICT, What.DEMOTE, What.RELEASE)}),
     ),
     line(
@@ -149,7 +152,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         least=by("COMP-21 COMP-22 COMP-23"),
         most=by("COMP-20 COMP-21 COMP-22 COMP-62", free="which place"),
         which=by(f"COMP-24 {ORDER}", free="own order of components"),
-        stays=by(f"{ALL} COMP-06 COMP-25 COMP-14 COMP-62"),
+        stays=by(f"{ALL} COMP-06 COMP-25 COMP-14 COMP-62", later=BEHIND),
         effects=joined(
             SPILLS,
             ROOM,
@@ -165,7 +168,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         at=1,
         least=by("COMP-26"),
         most=by("COMP-26 COMP-27"),
-        stays=by(f"{ALL} COMP-31"),
+        stays=by(f"{ALL} COMP-31", later=BEHIND),
         effects={What.GO_ON: because(Cause.FOUND), What.RELEASE: because(Cause.FOUND)},
     ),
     line(
@@ -174,7 +177,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_SETTLED,
         least=by("COMP-30 COMP-17 COMP-08"),
         most=by("COMP-30"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects=RETURNS,
     ),
     line(
@@ -185,7 +188,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         at=1,
         least=by("COMP-28 COMP-29", free="all or nothing"),
         most=by("COMP-28 COMP-29 COMP-31 COMP-15"),
-        stays=by(f"{ALL} COMP-31"),
+        stays=by(f"{ALL} COMP-31", later=BEHIND),
         effects=joined(RETURNS, TOLD, USES, {What.PLACE: because(Cause.COMMIT)}),
     ),
     line(
@@ -194,7 +197,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_ABORT,
         least=by("COMP-30 COMP-08 COMP-17"),
         most=by("COMP-31"),
-        stays=by(f"{ALL} COMP-31"),
+        stays=by(f"{ALL} COMP-31", later=BEHIND),
         effects=RETURNS,
     ),
     line(
@@ -207,7 +210,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         least=by("COMP-32"),
         most=by("COMP-32 COMP-35 COMP-41", free="which place"),
         which=by(f"COMP-37 {HOST_ORDER}", free="own order of components"),
-        stays=by(f"{ALL} COMP-44 COMP-46 COMP-47"),
+        stays=by(f"{ALL} COMP-44 COMP-46 COMP-47", later=BEHIND),
         effects=joined(
             HOST_ROOM,
             TOLD,
@@ -232,7 +235,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         least=by("COMP-32 COMP-34"),
         most=by("COMP-32 COMP-33 COMP-35 COMP-08", free="which place"),
         which=by(f"COMP-37 {ORDER}", free="own order of components"),
-        stays=by(f"{ALL} COMP-14 COMP-56"),
+        stays=by(f"{ALL} COMP-14 COMP-56", later=BEHIND),
         effects=joined(
             SPILLS,
             ROOM,
@@ -252,7 +255,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_COPIED,
         least=by("COMP-40 COMP-42 COMP-15 COMP-17 COMP-45", later="COMP-03"),
         most=by("COMP-40 COMP-15 COMP-42"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects=joined(
             TOLD,
             RETURNS,
@@ -272,7 +275,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         least=by("COMP-38"),
         most=by("COMP-39 COMP-41"),
         which=by(HOST_ORDER, free="own order of components"),
-        stays=by(f"{ALL} COMP-44 COMP-46 COMP-47"),
+        stays=by(f"{ALL} COMP-44 COMP-46 COMP-47", later=BEHIND),
         effects=joined(TOLD, {what: because(Cause.ASKED) for what in (What.DROP, What.HOST_RELEASE)}),
     ),
     line(
@@ -281,7 +284,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_ATTACH,
         least=by("", later="COMP-59 COMP-22"),
         most=by("", later="COMP-62"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects={},
     ),
     line(
@@ -290,7 +293,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_DETACH,
         least=by("COMP-61", later="COMP-58 COMP-62"),
         most=by("COMP-61 COMP-60"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects=RETURNS,
     ),
     line(
@@ -302,7 +305,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         refused=by("COMP-59"),
         least=by("COMP-57"),
         most=by("COMP-57 COMP-58"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects={What.BEGIN_JOB: because(Cause.ASKED), What.PIN: because(Cause.COPYING)},
     ),
     line(
@@ -311,7 +314,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_WRITTEN,
         least=by("", later="COMP-38"),
         most=by("COMP-60"),
-        stays=by(ALL),
+        stays=by(ALL, later=BEHIND),
         effects={What.END_JOB: because(Cause.LANDED), What.UNPIN: because(Cause.LANDED)},
     ),
     look(COMPONENTS, "component_begun", "COMP-53 COMP-54 COMP-55", On.COMPONENT_INSERT),
@@ -346,7 +349,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         amount=Amount.KEY,
         least=by("COMP-03 COMP-52"),
         most=by("COMP-01 COMP-02 COMP-04 COMP-51"),
-        stays=by(SERVED),
+        stays=by(SERVED, later="COMP-14 COMP-63 CREQ-03"),
         effects=USES,
     ),
     line(
@@ -371,7 +374,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         least=by("CREQ-01 COMP-03 CREQ-06"),
         most=by("CREQ-02 CREQ-04 COMP-02 COMP-04 COMP-17", free="which place"),
         which=by(ORDER, free="own order of components"),
-        stays=by(f"{SERVED} COMP-14 COMP-18 COMP-19"),
+        stays=by(f"{SERVED} COMP-14 COMP-18 COMP-19", later="COMP-14 COMP-63 CREQ-03"),
         effects=SERVES,
     ),
     line(
@@ -386,7 +389,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         least=by("CREQ-01 CREQ-06"),
         most=by("CREQ-02 CREQ-04 COMP-17", free="which place"),
         which=by(ORDER, free="own order of components"),
-        stays=by(f"{SERVED} CREQ-05 COMP-14 COMP-18 COMP-19"),
+        stays=by(f"{SERVED} CREQ-05 COMP-14 COMP-18 COMP-19", later="COMP-14 COMP-63 CREQ-03"),
         effects=joined(SERVES, {What.RELEASE: because(Cause.NOBODY)}),
     ),
     line(
@@ -395,7 +398,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         On.COMPONENT_FINISH,
         least=by("COMP-17", later="CREQ-03"),
         most=by("COMP-16 COMP-17"),
-        stays=by(SERVED),
+        stays=by(SERVED, later="COMP-14 COMP-63 CREQ-03"),
         effects=joined(
             TOLD, {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER), What.USE: because(Cause.KEY)}
         ),

@@ -6,6 +6,7 @@ from kvlitmus.spec.law.actions import Cause, Row, What, because
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.ledger.cells import (
     Amount,
+    Cell,
     Family,
     Line,
     Refusal,
@@ -96,6 +97,18 @@ HOST_ALONE = "SPARSE-16 SPARSE-18 SPARSE-19 SPARSE-20"
 PLACES = "SPARSE-65 SPARSE-62"
 """What stays on the device, and what is under way."""
 
+BEHIND = (
+    "SPARSE-01 SPARSE-02 SPARSE-09 SPARSE-13 SPARSE-14 SPARSE-27 SPARSE-28 SPARSE-32 SPARSE-38 SPARSE-52 SPARSE-53 "
+    "SPARSE-55 SPARSE-59 SPARSE-60"
+)
+"""By which rules shows later what can't be seen: promises, what waits, what the host has, uses; and slots of buffers."""
+
+
+def kept(ids: str) -> Cell:
+    """What stays: by these rules, and by those in which it shows later."""
+    return by(ids, later=BEHIND)
+
+
 TAKES: Row = {What.HOST_TAKE: because(Cause.WANTED)}
 GIVES: Row = {What.HOST_RELEASE: because(Cause.GIVEN), What.RELEASE: because(Cause.GIVEN)}
 
@@ -112,7 +125,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-09 SPARSE-42"),
         least=by("SPARSE-01 SPARSE-02 SPARSE-17"),
         most=by("SPARSE-01 SPARSE-04 SPARSE-05 SPARSE-06 SPARSE-14 SPARSE-17", free="which sparse page"),
-        stays=by(f"SPARSE-15 {HOST_ALONE} {PLACES}"),
+        stays=kept(f"SPARSE-15 {HOST_ALONE} {PLACES}"),
         effects=TAKES,
     ),
     line(
@@ -121,7 +134,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_READ,
         least=by("SPARSE-07"),
         most=by("SPARSE-07"),
-        stays=by(f"SPARSE-21 {PLACES}"),
+        stays=kept(f"SPARSE-21 {PLACES}"),
         effects={},
     ),
     *(
@@ -131,7 +144,7 @@ SPARSE_LINES: tuple[Line, ...] = (
             On.SPARSE_FREE,
             least=by("SPARSE-08 SPARSE-17 SPARSE-59 SPARSE-60"),
             most=by("SPARSE-08 SPARSE-19"),
-            stays=by(f"SPARSE-18 SPARSE-19 SPARSE-20 {PLACES}"),
+            stays=kept(f"SPARSE-18 SPARSE-19 SPARSE-20 {PLACES}"),
             effects=GIVES,
         )
         for call in ("sparse_free", "sparse_abort", "sparse_retract")
@@ -162,7 +175,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-09 SPARSE-42"),
         least=by("SPARSE-01 SPARSE-45"),
         most=by("SPARSE-01 SPARSE-05 SPARSE-06 SPARSE-45", free="which sparse page"),
-        stays=by(f"SPARSE-15 SPARSE-33 {HOST_ALONE} SPARSE-62"),
+        stays=kept(f"SPARSE-15 SPARSE-33 {HOST_ALONE} SPARSE-62"),
         effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
     ),
     line(
@@ -171,7 +184,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_COPIED,
         least=by("SPARSE-34 SPARSE-35"),
         most=by("SPARSE-35"),
-        stays=by(f"SPARSE-36 SPARSE-19 SPARSE-20 {PLACES}"),
+        stays=kept(f"SPARSE-36 SPARSE-19 SPARSE-20 {PLACES}"),
         effects={What.END_JOB: because(Cause.LANDED), What.HOST_RELEASE: because(Cause.NOBODY)},
     ),
     look(SPARSE, "sparse_copying", "SPARSE-33 SPARSE-34", On.SPARSE_COPIED, On.REFUSED_SPARSE_STAGE),
@@ -182,7 +195,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         least=by("SPARSE-32"),
         most=by("SPARSE-30"),
         which=by("SPARSE-31"),
-        stays=by(f"SPARSE-36 SPARSE-37 {PLACES}"),
+        stays=kept(f"SPARSE-36 SPARSE-37 {PLACES}"),
         effects={What.END_JOB: because(Cause.LANDED), What.RESTORE: because(Cause.WANTED)},
     ),
     look(
@@ -202,7 +215,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-09 SPARSE-42"),
         least=by("SPARSE-01 SPARSE-45 SPARSE-48"),
         most=by("SPARSE-01 SPARSE-05 SPARSE-06 SPARSE-46", free="which sparse page"),
-        stays=by(f"SPARSE-15 SPARSE-48 {HOST_ALONE}"),
+        stays=kept(f"SPARSE-15 SPARSE-48 {HOST_ALONE}"),
         effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
     ),
     look(SPARSE, "sparse_destinations", "SPARSE-47", On.SPARSE_PREALLOC),
@@ -212,7 +225,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_TRANSFERRED,
         least=by("SPARSE-49 SPARSE-50"),
         most=by("SPARSE-49 SPARSE-50"),
-        stays=by("SPARSE-51 SPARSE-19 SPARSE-20 SPARSE-65"),
+        stays=kept("SPARSE-51 SPARSE-19 SPARSE-20 SPARSE-65"),
         effects={
             What.END_JOB: because(Cause.LANDED),
             What.HOST_RELEASE: because(Cause.FAILED),
@@ -234,7 +247,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_ADMIT,
         least=by("SPARSE-52", later="SPARSE-25 SPARSE-27"),
         most=by("SPARSE-52", later="SPARSE-28"),
-        stays=by(f"SPARSE-29 {PLACES}"),
+        stays=kept(f"SPARSE-29 {PLACES}"),
         effects={What.TAKE: because(Cause.WANTED), What.RESTORE: because(Cause.WANTED)},
     ),
     line(
@@ -247,7 +260,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         least=by("SPARSE-23"),
         most=by("SPARSE-24 SPARSE-63"),
         which=by("SPARSE-27 SPARSE-28"),
-        stays=by(f"SPARSE-27 SPARSE-29 SPARSE-64 {PLACES}"),
+        stays=kept(f"SPARSE-27 SPARSE-29 SPARSE-64 {PLACES}"),
         effects={What.RESTORE: because(Cause.WANTED), What.EVICT: because(Cause.NEED), What.USE: because(Cause.KEY)},
     ),
     look(
@@ -268,7 +281,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-57"),
         least=by("SPARSE-52 SPARSE-55 SPARSE-58"),
         most=by("SPARSE-52 SPARSE-55", free="which device slot"),
-        stays=by("SPARSE-53 SPARSE-54 SPARSE-56 SPARSE-61 SPARSE-62"),
+        stays=kept("SPARSE-53 SPARSE-54 SPARSE-56 SPARSE-61 SPARSE-62"),
         effects={What.TAKE: because(Cause.WANTED)},
     ),
     line(
@@ -281,7 +294,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-09 SPARSE-42 SPARSE-38"),
         least=by("SPARSE-38 SPARSE-44"),
         most=by("SPARSE-38 SPARSE-43 SPARSE-06", free="which sparse page"),
-        stays=by(f"SPARSE-15 {HOST_ALONE} {PLACES}"),
+        stays=kept(f"SPARSE-15 {HOST_ALONE} {PLACES}"),
         effects=TAKES,
     ),
     line(
@@ -294,7 +307,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-40", free="how many are admitted"),
         least=by("", later="SPARSE-13 SPARSE-42"),
         most=by("SPARSE-39", later="SPARSE-09"),
-        stays=by(f"SPARSE-41 {PLACES}"),
+        stays=kept(f"SPARSE-41 {PLACES}"),
         effects={What.PIN: because(Cause.ASKED)},
     ),
     line(
@@ -305,7 +318,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-22"),
         least=by("SPARSE-22"),
         most=by("SPARSE-22", later="SPARSE-46"),
-        stays=by(f"SPARSE-21 {PLACES}"),
+        stays=kept(f"SPARSE-21 {PLACES}"),
         effects={},
     ),
 )

@@ -419,8 +419,8 @@ TIER_LINES: tuple[Line, ...] = (
         On.RESET,
         how="above a host",
         least=by("POOL-16 LIFE-01 TIER-32"),
-        most=by("LIFE-02"),
-        stays=by("LIFE-02"),
+        most=by("LIFE-02 FRAME-07"),
+        stays=by(f"LIFE-02 LIFE-01 POOL-16 {HELD} {ALSO}"),
     ),
     *(
         done_to(TIERS, call, on, stays=BELOW)

@@ -124,8 +124,6 @@ def wrong_cells(line: Line, rules: Mapping[str, Rule]) -> Iterator[str]:
         for id in cell.later:
             if id not in rules:
                 yield f"{where}: there is no rule {id}"
-            elif judged_on(rules[id], line):
-                yield f"{where}: {id} is judged there, and not only later"
             elif not any(judged_on(rules[id], one) for one in family):
                 yield f"{where}: {id} is judged behind no call of {line.family.value}"
     if bool(line.cells[Column.REFUSED].without) != (line.refusal.name == "NEVER") and line.call != "page_hashes":
