@@ -78,7 +78,8 @@ def test_a_silent_one_is_left_unless_its_cell_says_why() -> None:
     assert of("TREE-05") is Fate.LEFT
     assert of("TREE-05", made=9) is Fate.UNMADE
     assert of("TREE-05", gap="nobody says") is Fate.GAP
-    assert of("TREE-05", free="which page") is Fate.OWN
+    assert of("", free="which page") is Fate.OWN
+    assert of("TREE-05", free="which page") is Fate.LEFT  # the rule says what it leaves free
     assert of("TREE-05", free="own filter") is Fate.LEFT  # which the specimen doesn't declare
 
 

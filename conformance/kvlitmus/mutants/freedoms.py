@@ -5,7 +5,7 @@ The spec knows no caches, so that is said here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.ledger.read import FREEDOMS
@@ -24,24 +24,39 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
     "which device slot": ("sparse-growth-last-slots-first",),
     "how many are admitted": ("sparse-admission-leaves-a-page", "sparse-admission-one-at-a-time"),
     "which place": ("component-lowest-place-first",),
-    "own order of components": ("component-newest-goes-first", "component-host-oldest-last"),
+    "own order of components": (
+        *("component-newest-goes-first", "component-host-oldest-last", "null-rank-orders-by-name"),
+    ),
+    "own order": ("zoo.s3_fifo", "zoo.cost_host"),
+    "batches": ("zoo.batches",),
+    "watermark": ("zoo.watermark",),
+    "aborted": ("zoo.leftovers", "aborts-of-the-tiers-are-kept"),
+    "admission": ("zoo.doorkeeper", "requests-of-the-tiers-leave-two-pages"),
     "all or nothing": ("component-commit-all-or-nothing",),
-    "order of ranks": ("null-rank-orders-by-name",),
     "all or nothing on ranks": ("null-rank-takes-all-or-nothing",),
 }
-"""Of each freedom the legal variations that use it."""
+"""Of each freedom the legal variations that use it, and caches of the zoo (``zoo.NAME``)."""
 
 
-def faults() -> Iterator[str]:
-    """Freedoms that nobody uses, or that are used by what isn't legal, or doesn't declare them."""
-    mutants = all_mutants()
+def profile_of(id: str) -> Profile | None:
+    """What a legal variation declares; ``None`` where there is no such one."""
+    one = all_mutants().get(id)
+    return one.profile if one is not None and one.null else None
+
+
+def faults(profiles: Callable[[str], Profile | None]) -> Iterator[str]:
+    """Freedoms that nobody uses, or that are used by what isn't legal, or doesn't declare them.
+
+    ``profiles``: what each cache declares, by its name; those of the zoo are known to whoever may import them.
+    """
     yield from (f"{name}: nobody uses it" for name in FREEDOMS if not USED_BY.get(name))
     yield from (f"{name}: there is no such freedom" for name in USED_BY if name not in FREEDOMS)
     for name, ids in USED_BY.items():
         for id in ids:
-            if id not in mutants or not mutants[id].null:
-                yield f"{name}: {id} is no legal variation"
-            elif (field := FREEDOMS[name].field) and not declares(mutants[id].profile, field, FREEDOMS[name].value):
+            profile, field = profiles(id), FREEDOMS[name].field
+            if profile is None:
+                yield f"{name}: {id} is no legal cache"
+            elif field and not declares(profile, field, FREEDOMS[name].value):
                 yield f"{name}: {id} doesn't declare {field}"
 
 

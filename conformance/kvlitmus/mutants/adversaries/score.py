@@ -125,17 +125,17 @@ def fate_of(one: Adversary, broken: Sequence[str], made: int) -> Fate:
         return Fate.UNMADE
     if cell.gap:
         return Fate.GAP
-    if any(is_used(one, name) for name in cell.free):
+    if (cell.free and not cell.rules) or any(is_declared(one, name) for name in cell.free):
         return Fate.OWN
     if excused(one):
         return Fate.EXCUSED
     return Fate.LEFT if made >= OFTEN else Fate.UNMADE
 
 
-def is_used(one: Adversary, name: str) -> bool:
-    """Whether the cache that is meddled with may use this freedom: it needs not be declared, or is."""
+def is_declared(one: Adversary, name: str) -> bool:
+    """Whether the cache that is meddled with declares this freedom; one that needs not be declared excuses nothing."""
     freedom = FREEDOMS[name]
-    return not freedom.field or declares(base_of(one).profile, freedom.field, freedom.value)
+    return bool(freedom.field) and declares(base_of(one).profile, freedom.field, freedom.value)
 
 
 KINDS = {

@@ -104,8 +104,9 @@ class Cell(NamedTuple):
 
 
 def by(ids: str, *, later: str = "", free: str = "", gap: str = "") -> Cell:
-    """A cell with these rules, and those in which it shows later, separated by spaces; ``free``: one freedom by name."""
-    return Cell(tuple(ids.split()), tuple(later.split()), (free,) if free else (), gap)
+    """A cell with these rules, and those in which it shows later, separated by spaces; ``free``: freedoms, by commas."""
+    names = tuple(one.strip() for one in free.split(",") if one)
+    return Cell(tuple(ids.split()), tuple(later.split()), names, gap)
 
 
 def no(why: str) -> Cell:
@@ -121,7 +122,8 @@ NO_VICTIMS = no("nothing goes for it")
 class Line(NamedTuple):
     """A row of the ledger.
 
-    ``how``: which of the call's ways it is, empty where there is one.  ``occasions``: what a step of it may be.
+    ``how``: which of the call's ways it is, empty where there is one.  ``occasions``: what a step of it may be.  ``plain``: as
+    which steps of a plain cache it is judged as well (:mod:`~kvlitmus.spec.law.lifted`), rank by rank or pool by pool.
     ``effects``: what it may change, where :data:`~kvlitmus.spec.law.actions.ACTIONS` doesn't say it.  ``look``: whether it
     changes nothing, and is asked for what there is.  ``at``: the place of the amount among the arguments.
     """
@@ -136,6 +138,7 @@ class Line(NamedTuple):
     at: int = 0
     effects: Row | None = None
     look: bool = False
+    plain: tuple[On, ...] = ()
 
     @property
     def name(self) -> str:
@@ -165,10 +168,11 @@ def line(
     amount: Amount = Amount.NONE,
     at: int = 0,
     effects: Row | None = None,
+    plain: tuple[On, ...] = (),
 ) -> Line:
     """A row of a call that may change something."""
     cells = dict(zip(Column, (refused, least, most, which, stays), strict=True))
-    return Line(family, call, occasions, cells, how, refusal, amount, at, effects)
+    return Line(family, call, occasions, cells, how, refusal, amount, at, effects, plain=plain)
 
 
 LOOKING = no("looking changes nothing: two looks in a row are compared, and a target that differs isn't judged")

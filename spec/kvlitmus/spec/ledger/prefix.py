@@ -147,7 +147,7 @@ FLAT_LINES: tuple[Line, ...] = (
         amount=Amount.COUNT,
         least=by("EVICT-01 EVICT-21"),
         most=by("EVICT-02 EVICT-06 EVICT-21 EVICT-22"),
-        which=by(f"{ORDER} EVICT-03", free="which of equals"),
+        which=by(f"{ORDER} EVICT-03", free="which of equals, own order, batches"),
         stays=by(f"EVICT-03 EVICT-04 EVICT-22 {KEPT}"),
     ),
     line(
@@ -156,7 +156,7 @@ FLAT_LINES: tuple[Line, ...] = (
         On.BEGIN,
         On.REFUSED_BEGIN,
         refusal=Refusal.NONE,
-        refused=by("REQ-14 REQ-15", free="room at begin"),
+        refused=by("REQ-14 REQ-15", free="room at begin, watermark"),
         least=by("REQ-01 TREE-02 TREE-20"),
         most=by("REQ-01 REQ-06 TREE-02 TREE-10 POOL-12 POOL-14", free="which page"),
         which=by(f"{ORDER} EVICT-23", free="ahead"),
@@ -190,7 +190,7 @@ FLAT_LINES: tuple[Line, ...] = (
             call,
             On.PUBLISH,
             own,
-            least=by(least),
+            least=by(least, free="admission"),
             most=by(f"{most} REQ-01 POOL-12"),
             stays=by(f"REQ-11 {KEPT}"),
         )
@@ -206,14 +206,14 @@ FLAT_LINES: tuple[Line, ...] = (
             On.END,
             *own,
             how=how,
-            least=by(f"REQ-07 {least} POOL-12 POOL-14 TREE-19"),
-            most=by(most),
+            least=by(f"REQ-07 {least} POOL-12 POOL-14 TREE-19", free=less),
+            most=by(most, free=more),
             stays=by(f"{most} {KEPT}"),
         )
-        for call, how, own, least, most in (
-            ("end", "kept", (On.FINISH,), "REQ-08", "REQ-08 POOL-12"),
-            ("end", "aborted", (On.ABORT,), "REQ-09", "REQ-09 POOL-12"),
-            ("end_upto", "", (On.FINISH, On.END_UPTO), "REQ-08", "REQ-08 REQ-13"),
+        for call, how, own, least, most, less, more in (
+            ("end", "kept", (On.FINISH,), "REQ-08", "REQ-08 POOL-12", "admission", ""),
+            ("end", "aborted", (On.ABORT,), "REQ-09", "REQ-09 POOL-12", "", "aborted"),
+            ("end_upto", "", (On.FINISH, On.END_UPTO), "REQ-08", "REQ-08 REQ-13", "admission", ""),
         )
     ),
     look(FLAT, "available", "POOL-13 POOL-14 TREE-19"),
@@ -279,7 +279,7 @@ TIER_LINES: tuple[Line, ...] = (
         amount=Amount.COUNT,
         least=by("EVICT-01 EVICT-21"),
         most=by("EVICT-02 EVICT-06 EVICT-21 EVICT-22"),
-        which=by(f"{ORDER} {HOST_ORDER}", free="which of equals"),
+        which=by(f"{ORDER} {HOST_ORDER}", free="which of equals, own order, batches"),
         stays=by(f"EVICT-03 EVICT-04 TIER-13 {HELD} {ALSO}"),
     ),
     line(

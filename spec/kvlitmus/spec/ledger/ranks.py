@@ -14,7 +14,8 @@ ALIKE = "RANKS-01 RANKS-02 RANKS-03 RANKS-04 RANKS-05 RANKS-06 RANKS-07 RANKS-08
 KEPT = f"{ALIKE} RANKS-22 RANKS-23 RANKS-28 RANKS-29 RANKS-30 RANKS-31 RANKS-32 RANKS-33 RANKS-34"
 """What no call may change, on any rank."""
 
-ORDER: Cell = by("RANKS-02 RANKS-29 RANKS-30", free="order of ranks")
+ORDER = "RANKS-02 RANKS-29 RANKS-30 EVICT-05 EVICT-06"
+"""Which pages of the device go."""
 
 ROOM: Row = {what: because(Cause.NEED) for what in (What.EVICT, What.RELEASE)}
 HOST_ROOM: Row = {what: because(Cause.NEED) for what in (What.DROP, What.HOST_RELEASE)}
@@ -31,6 +32,7 @@ def asked(
     which: Cell = NO_VICTIMS,
     refusal: Refusal = Refusal.NEVER,
     amount: Amount = Amount.NONE,
+    plain: tuple[On, ...] = (),
 ) -> Line:
     """A call on all ranks of a tree."""
     return line(
@@ -48,6 +50,7 @@ def asked(
         effects=effects,
         refusal=refusal,
         amount=amount,
+        plain=plain,
     )
 
 
@@ -58,21 +61,21 @@ ASK_LINES: tuple[Line, ...] = (
     asked(
         "match",
         On.RANKS_MATCH,
+        plain=(On.MATCH,),
         amount=Amount.ASK,
-        least=by("RANKS-21"),
-        most=by("RANKS-21"),
+        least=by("RANKS-21 TREE-02"),
+        most=by("RANKS-21 TREE-02 TREE-10"),
         effects={What.USE: because(Cause.KEY)},
     ),
     asked(
         "insert",
+        plain=(On.ALLOC, On.REFUSED_ALLOC, On.INSERT),
         refusal=Refusal.NO_DECISION,
         amount=Amount.ASK,
-        refused=ONE._replace(
-            gap="no rule says when an insert has to cache a page: ranks may take nothing, alike on all"
-        ),
-        least=by("RANKS-33", gap="no rule says how many pages an insert has to cache, nor how many it has to back up"),
-        most=by("RANKS-22 RANKS-31", gap="no rule says that an insert caches nothing but pages of its key"),
-        which=ORDER._replace(gap="no rule says how much an insert may evict at most"),
+        refused=by(f"POOL-07 BACKUP-01 {ALIKE}"),
+        least=by("RANKS-33 POOL-01 TREE-08 BACKUP-01"),
+        most=by("RANKS-22 RANKS-31 TREE-08 FRAME-01 BACKUP-02"),
+        which=by(f"{ORDER} TIER-30 TIER-31"),
         effects=joined(
             ROOM,
             HOST_ROOM,
@@ -82,10 +85,11 @@ ASK_LINES: tuple[Line, ...] = (
     ),
     asked(
         "evict",
+        plain=(On.EVICT,),
         amount=Amount.ASK,
-        least=Cell(gap="no rule says how much an eviction frees at least"),
-        most=Cell(gap="no rule says how much an eviction frees at most"),
-        which=ORDER,
+        least=by("EVICT-01"),
+        most=by("EVICT-06"),
+        which=by(ORDER),
         effects={what: because(Cause.ASKED) for what in (What.EVICT, What.RELEASE)},
     ),
     asked(
@@ -99,14 +103,13 @@ ASK_LINES: tuple[Line, ...] = (
     asked(
         "prefetch",
         On.RANKS_PREFETCH,
+        plain=(On.PREFETCH, On.REFUSED_PREFETCH),
         refusal=Refusal.NO_DECISION,
         amount=Amount.ASK,
-        refused=ONE._replace(free=("all or nothing on ranks",), gap="no rule says when a prefetch has to begin"),
-        least=by(
-            "RANKS-17 RANKS-26", free="all or nothing on ranks", gap="no rule says how much a prefetch takes at least"
-        ),
-        most=by("RANKS-17 RANKS-18 RANKS-22"),
-        which=ORDER._replace(gap="no rule says how much a prefetch may evict at most"),
+        refused=by(f"FETCH-03 {ALIKE}", free="all or nothing on ranks"),
+        least=by("RANKS-17 RANKS-26 FETCH-03", free="all or nothing on ranks"),
+        most=by("RANKS-17 RANKS-18 RANKS-22 FETCH-03"),
+        which=by("RANKS-02 RANKS-29 RANKS-30 TIER-30 TIER-31"),
         effects=joined(
             HOST_ROOM,
             {
@@ -141,15 +144,20 @@ ASK_LINES: tuple[Line, ...] = (
     asked(
         "load",
         On.RANKS_LOAD,
+        plain=(On.LOAD_BACK, On.REFUSED_LOAD_BACK),
         refusal=Refusal.NO_DECISION,
         amount=Amount.ASK,
-        refused=ONE._replace(gap="no rule says when a load back has to be granted"),
-        least=by("RANKS-20"),
+        refused=by(f"LOAD-03 {ALIKE}"),
+        least=by("RANKS-20 LOAD-01"),
         most=by("RANKS-20 RANKS-22"),
-        which=ORDER._replace(gap="no rule says how much a load back may evict at most"),
+        which=by(ORDER),
         effects=joined(
             ROOM,
-            {What.TAKE: because(Cause.WANTED), What.BEGIN_JOB: because(Cause.WANTED), What.PIN: because(Cause.COPYING)},
+            {
+                What.TAKE: because(Cause.WANTED),
+                What.BEGIN_JOB: because(Cause.WANTED),
+                What.PIN: because(Cause.COPYING),
+            },
         ),
     ),
     asked(

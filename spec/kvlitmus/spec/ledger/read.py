@@ -35,7 +35,11 @@ FREEDOMS: Mapping[str, Freedom] = {
         Freedom("which place", "any free place of a pool may be taken"),
         Freedom("own order of components", "the order of evictions is the cache's own", "component_order", "own"),
         Freedom("all or nothing", "what was read is cached whole, or given back whole"),
-        Freedom("order of ranks", "which page goes is the ranks' choice, as long as all of them choose alike"),
+        Freedom("own order", "the order in which pages go is the cache's own", "evict_order", "own"),
+        Freedom("batches", "pages go in batches, of which the last may be more than is lacking", "evict_batch"),
+        Freedom("watermark", "a request that would leave little room may be refused when it begins", "watermark"),
+        Freedom("aborted", "what an aborted request has computed may be cached", "aborted", "kept"),
+        Freedom("admission", "what a request leaves may end at an earlier page", "admission", "own"),
         Freedom("all or nothing on ranks", "a prefetch that some rank has no room for isn't begun"),
     )
 }
@@ -72,7 +76,7 @@ def saying(cell: Cell, rules: Mapping[str, Rule], depth: int) -> tuple[str, ...]
 
 def judged_on(rule: Rule, line: Line) -> bool:
     """Whether a rule is judged behind a step of a row: after each call, by the call itself, or on one of its occasions."""
-    return not rule.on or rule.kind is Kind.PROCEDURE or not set(rule.on).isdisjoint(line.occasions)
+    return not rule.on or rule.kind is Kind.PROCEDURE or not set(rule.on).isdisjoint((*line.occasions, *line.plain))
 
 
 def also(line: Line, rules: Mapping[str, Rule]) -> tuple[str, ...]:
