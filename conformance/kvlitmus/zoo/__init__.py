@@ -42,6 +42,7 @@ ZOO: tuple[str, ...] = (
     "two_bits",
     "batches",
     "doorkeeper",
+    "perishable",
 )
 """The names of all caches."""
 

@@ -59,7 +59,7 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
     "duplicates": ("tree", "components"),
     "evict_granularity": ("evict", "components"),
     **dict.fromkeys(("evict_moment", "hit_counts", "split_created", "slru_hits", "clock", "tick_uses"), ("evict",)),
-    **dict.fromkeys(("evict_order", "most_hits", "evict_batch"), ("evict",)),
+    **dict.fromkeys(("evict_order", "most_hits", "evict_batch", "expiry"), ("evict",)),
     **dict.fromkeys(("lock_touches", "unlock_touches"), ("locks",)),
     **dict.fromkeys(
         ("evict_slack", "evict_amount", "watermark", "refused_begin", "aborted", "admission"), ("requests",)
@@ -75,6 +75,7 @@ RARE = (
     "most_hits",
     "tick_uses",
     "evict_batch",
+    "expiry",
     "watermark",
     "aborted",
     "admission",

@@ -287,8 +287,8 @@ class AbortsOfTheTiersAreKept(TieredSpecimen):
         super().end(rid, keep=True)
 
 
-@null_mutant("requests-of-the-tiers-leave-two-pages", profile=replace(PROFILE, admission="own"), configs=HOSTED)
-class RequestsOfTheTiersLeaveTwoPages(RequestTable):
+@null_mutant("requests-leave-two-pages", profile=replace(PROFILE, admission="own"), configs=(*BOTH, *HOSTED))
+class RequestsLeaveTwoPages(RequestTable):
     """A request leaves its first two pages, and what is on the device already, as the profile declares."""
 
     def cacheable(self, request: SpecimenRequest) -> int:

@@ -10,9 +10,9 @@ from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tier import TierTree
-from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.prefix.evict import childless
-from kvlitmus.mutants.registry import mutant
+from kvlitmus.mutants.registry import PAGED, mutant
 from kvlitmus.spec.words.units import Key
 
 LITTLE = (Config(page_size=4, pages=16),)
@@ -118,3 +118,22 @@ class TurnedAwayAndLost(RequestTable):
             self.tree.unlock(request.node)
         else:
             super().end(rid, keep)
+
+
+@mutant(
+    "expires-though-in-use",
+    profile=replace(PROFILE, expiry="lookup"),
+    kills=("LOCK-01", "FRAME-01", "POOL-12"),
+    configs=(PAGED,),
+)
+class ExpiresThoughInUse(RadixTree):
+    """The KV of a long request is thrown away while it runs.
+
+    A page's age is that of its last use, and nobody asks whether somebody holds it.
+    """
+
+    def match(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], Node]:
+        for leaf in childless(self):
+            if leaf.touched < self.clock - 12:
+                self.trim(leaf, len(leaf.pages))
+        return super().match(namespace, units)

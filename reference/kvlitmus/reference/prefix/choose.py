@@ -214,7 +214,7 @@ def in_order(tree: Tree, victims: Names, setting: Setting) -> Names:
     orphans = [name for name, page in tree.pages.items() if page.parent in gone and name not in gone]
     if orphans:
         refuse(f"{sorted(orphans)} would be cut off")
-    if setting.own_order:
+    if setting.own_order or setting.expires:
         return victims
     passed = passed_over_by(tree, gone, setting.order, ties=setting.ties)
     if passed:

@@ -35,6 +35,11 @@ GIVES_BACK = frozenset({tier_calls.Advance, tier_calls.Poll, tier_calls.Abandon,
 """The calls in which work under way may give back memory of the host."""
 
 
+def lets_go(call: Any, setting: Setting) -> bool:
+    """Whether a call on a flat cache may take pages from it: it may evict, or look where pages expire."""
+    return type(call) in MAKES_ROOM or setting.table or (setting.expires and isinstance(call, calls.LOOKING))
+
+
 def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     """The choice that a cache was seen to make: what vanished, the pages that it granted, where the host has what.
 
@@ -46,7 +51,7 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     if isinstance(call, calls.Reset):
         return NO_CHOICE
     victims: Names = ()
-    if type(call) in LEAVES_DEVICE or setting.table:
+    if type(call) in LEAVES_DEVICE or lets_go(call, setting):
         victims = tuple(sorted(before.cached.keys() - after.cached.keys()))
     granted: Sequence[Slot] | None = None
     if answer is not None and isinstance(call, calls.Alloc):

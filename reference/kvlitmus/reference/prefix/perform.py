@@ -14,6 +14,7 @@ come back, backups that are due, and the calls of the tiers.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from kvlitmus.reference.prefix import backup, fetch, life, load, put, table, tier
@@ -30,7 +31,7 @@ from kvlitmus.reference.prefix.choose import (
     refuse,
     sizes,
 )
-from kvlitmus.reference.prefix.chosen import MAKES_ROOM, choice_of, dropped
+from kvlitmus.reference.prefix.chosen import MAKES_ROOM, choice_of, dropped, lets_go
 from kvlitmus.reference.prefix.hierarchy import alone_of, host_of
 from kvlitmus.reference.prefix.hierarchy import lock as lock_path
 from kvlitmus.reference.prefix.pool import slots_of, whole_pages
@@ -90,7 +91,7 @@ def perform(state: State, setting: Setting, call: Any, choice: Choice | None = N
     if state.host is not None:
         after, answer = perform_tiered(state, setting, call, choice)
         return Step(call, answer, state, after)
-    if choice.victims and type(call) not in MAKES_ROOM and not setting.table:
+    if choice.victims and not lets_go(call, setting):
         refuse(f"a {type(call).__name__} evicts nothing (got {choice.victims})")
     return flat(state, setting, call, choice)
 
@@ -201,6 +202,8 @@ def find(state: State, setting: Setting, path: calls.Path, choice: Choice) -> tu
     covered = cached_part(state, setting, path)
     if setting.table:
         return table.find(state, covered, choice)
+    if setting.expires and choice.victims:
+        covered = tuple(takewhile(lambda name: name not in (choice.victims or ()), covered))
     if ends_at_nodes(setting):
         covered = covered[: least_found(state, setting, path, covered, choice)]
     return tuple([state.tree.pages[name].page for name in covered])
@@ -221,7 +224,8 @@ def match(state: State, setting: Setting, call: calls.Match, choice: Choice) -> 
     """The longest cached prefix, where it is, and its last page as the handle for a lock."""
     found = find(state, setting, call.path, choice)
     slots = slots_of(found, setting.size)
-    return Decision(Hit(len(slots), slots, call.path.end(len(found))))
+    gone = in_order(state.tree, choice.victims, setting) if setting.expires and choice.victims else ()
+    return Decision(Hit(len(slots), slots, call.path.end(len(found))), gone)
 
 
 def insert(state: State, setting: Setting, call: calls.Insert, _: Choice) -> Decision:
@@ -343,10 +347,11 @@ def publish(state: State, setting: Setting, call: calls.Publish, choice: Choice)
     paged = paged[: admitted(tree, paged, setting, choice)]
     if setting.table:
         return Decision(Begun(running.row, len(paged) * size))
+    gone = in_order(tree, choice.victims, setting) if setting.expires and choice.victims else ()
     own = offered_by_request(running, setting, paged)
     pages = [tree.pages[name].page if name in tree.pages else page for name, page in zip(paged, own, strict=True)]
     kept = len(paged) * size
-    return Decision(Begun(slots_of(pages, size) + running.row[kept:], kept))
+    return Decision(Begun(slots_of(pages, size) + running.row[kept:], kept), gone)
 
 
 def end(state: State, setting: Setting, call: calls.End, choice: Choice) -> Decision:

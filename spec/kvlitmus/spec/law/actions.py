@@ -138,6 +138,7 @@ class Cause(enum.Enum):
     NOBODY = "nobody"
     DETACHED = "detached"
     RESET = "reset"
+    AGE = "age"
     CHANGED = "changed"
 
     __hash__ = object.__hash__  # as above
@@ -165,6 +166,7 @@ CAUSES: Mapping[Cause, str] = {
     Cause.NOBODY: "nobody waits for it any more",
     Cause.DETACHED: "storage is gone",
     Cause.RESET: "everything is forgotten",
+    Cause.AGE: "it wasn't used for so long that the cache lets it go",
     Cause.CHANGED: "what it tells of has changed",
 }
 """What each cause means."""
@@ -237,6 +239,12 @@ WALK: Row = {
     What.SPLIT: because(Cause.KEY),
 }
 """Looking a key up."""
+
+AGES: Row = {what: because(Cause.AGE, expiry="lookup") for what in (What.EVICT, What.RELEASE)}
+"""What is old goes."""
+
+LOOKS: Row = joined(WALK, AGES)
+"""Looking a key up, where what is old may go before."""
 
 GRANTS: Row = {
     What.TAKE: because(Cause.WANTED),
@@ -328,7 +336,7 @@ ACTIONS: Mapping[On, Row] = {
             )
         },
     ),
-    On.MATCH: WALK,
+    On.MATCH: LOOKS,
     On.INSERT: INSERTS,
     On.LOCK: {
         What.LOCK: because(Cause.ASKED),
@@ -337,12 +345,12 @@ ACTIONS: Mapping[On, Row] = {
     },
     On.UNLOCK: {What.UNLOCK: because(Cause.GIVEN)},
     On.EVICT: room(Cause.ASKED),
-    On.BEGIN: joined(WALK, GRANTS, ENTERS, ROOM, {What.LOCK: because(Cause.ASKED)}),
-    On.REFUSED_BEGIN: joined(WALK, ROOM),
+    On.BEGIN: joined(LOOKS, GRANTS, ENTERS, ROOM, {What.LOCK: because(Cause.ASKED)}),
+    On.REFUSED_BEGIN: joined(LOOKS, ROOM),
     On.GROW: joined(GRANTS, ENTERS, ROOM),
     On.REFUSED_GROW: ROOM,
     On.TAKE_BACK: {What.RELEASE: because(Cause.GIVEN)},
-    On.PUBLISH: joined(INSERTS, {What.LOCK: because(Cause.ASKED), What.UNLOCK: because(Cause.GIVEN)}),
+    On.PUBLISH: joined(INSERTS, AGES, {What.LOCK: because(Cause.ASKED), What.UNLOCK: because(Cause.GIVEN)}),
     On.END: {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER)},
     On.FINISH: INSERTS,
     On.EVICT_HOST: {what: because(Cause.ASKED) for what in (What.DROP, What.HOST_RELEASE, What.SPLIT)} | dict(TOLD),
@@ -522,8 +530,11 @@ ELSEWHERE: Mapping[On, str] = {
 
 
 def occasions_with(what: What) -> tuple[On, ...]:
-    """The occasions that may have this effect, in the order of the table."""
-    return tuple(on for on, row in ACTIONS.items() if what in row)
+    """The occasions that may have this effect, in the order of the table; not those where age alone may be its cause.
+
+    What is let go because it is old goes in no order and in any amount, so no law of an effect says anything of it.
+    """
+    return tuple(on for on, row in ACTIONS.items() if any(one.cause is not Cause.AGE for one in row.get(what, ())))
 
 
 def occasions_of_rule(on: On | What | Iterable[On | What]) -> tuple[On, ...]:

@@ -201,6 +201,7 @@ def reset(state: State, setting: Setting, call: calls.Reset, answer: None) -> St
 
 def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> State:
     """What was found was used, and a node ends there."""
+    state = partial.aged(state, setting)
     paged, length = call.path.pages, answer.length
     _, possible = partial.cached_range(state, paged)
     covered = paged[: min(length // setting.size, possible)]
@@ -279,6 +280,7 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
     """The cached prefix is used and locked, the rest of the row is the request's; a block table enters what is full."""
     size, paged = setting.size, call.path.pages
     cap = setting.cap(len(call.path.names))
+    state = partial.aged(state, setting)
     sure, possible = partial.cached_range(state, paged)
     if answer is None:
         if setting.table:
@@ -363,6 +365,7 @@ def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) 
     """The whole pages that are computed are the tree's, locked; the request goes on in the tree's slots."""
     size, running = setting.size, state.requests[call.rid]
     row, cached = cast("Slots", tuple(answer.row)), answer.cached
+    state = partial.aged(state, setting)
     paged = computed_pages(running, setting, call.upto)
     if setting.filters:
         paged = paged[: max(running.cached, cached) // size]

@@ -229,6 +229,9 @@ EXTENSIONS = (Extend, ExtendBatch)
 LOOKUPS = (Match, Begin)
 """The calls that look for a key's longest cached prefix."""
 
+LOOKING = (*LOOKUPS, Publish)
+"""The calls in which a cache may look for what is cached: what a request has published may be looked up once more."""
+
 INSERTS = (Insert, Publish, End)
 """The calls that insert: in them backups begin."""
 

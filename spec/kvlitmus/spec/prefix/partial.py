@@ -91,7 +91,16 @@ def beyond(state: State, setting: Setting) -> int:
     return max(0, longest - 1)
 
 
-def doubted(state: State, setting: Setting, least: int, most: int, held: Sequence[Name] = ()) -> State:
+def aged(state: State, setting: Setting) -> State:
+    """Somebody looks: where pages expire, whatever isn't locked may be gone from now on, in no order."""
+    if setting.seen or not setting.expires:
+        return state
+    return doubted(state, setting, 0, len(state.tree.pages), ordered=False)
+
+
+def doubted(
+    state: State, setting: Setting, least: int, most: int, held: Sequence[Name] = (), *, ordered: bool = True
+) -> State:
     """Between so many pages were evicted: whatever isn't locked may be gone from now on."""
     if most <= 0:
         return state
@@ -99,7 +108,7 @@ def doubted(state: State, setting: Setting, least: int, most: int, held: Sequenc
     doubt = state.doubt._replace(
         unsure=state.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
     )
-    order = order_known(setting)
+    order = order_known(setting) if ordered else None
     return state._replace(doubt=windows.opened(doubt, tree, least, most, order, held, ties=setting.ties))
 
 
@@ -215,7 +224,8 @@ def counted(state: State, then: State, setting: Setting, before: Seen, after: Se
     was, now = cached_count(state, setting, before), cached_count(then, setting, after)
     if was is None or now is None:
         return then
-    last = was - now if then.doubt.made > state.doubt.made else None
+    made = then.doubt.made > state.doubt.made and not setting.expires  # else some went by age, whatever was evicted
+    last = was - now if made else None
     return then._replace(doubt=windows.counted(then.doubt, then.tree, last, now))
 
 

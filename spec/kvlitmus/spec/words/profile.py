@@ -17,6 +17,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "evict_slack": range((1 << 20) + 1),
     "evict_amount": ("lack", "need"),
     "evict_batch": range(1, (1 << 20) + 1),
+    "expiry": ("never", "lookup"),
     "watermark": range((1 << 20) + 1),
     "refused_begin": ("renews", "keeps"),
     "aborted": ("dropped", "kept"),
@@ -95,6 +96,8 @@ class Profile:
         whatever is free (``need``).
     evict_batch: pages go in batches of so many, on either tier: an eviction that has begun may go on to the end of a batch, though
         less was asked for or lacking.
+    expiry: pages stay until room is made (``never``); or a match, and a request that begins or publishes, may let go of whatever
+        nothing protects because it is old (``lookup``): how old, the cache decides.  Of flat caches.
     watermark: so many pages that could be free or evicted may be kept for requests that grow: a request that would leave fewer
         when it begins may be refused.
     refused_begin: whether a request that is refused was a use of the prefix that was found for it (``renews``) or
@@ -249,6 +252,7 @@ class Profile:
     evict_slack: int = 0
     evict_amount: str = "lack"
     evict_batch: int = 1
+    expiry: str = "never"
     watermark: int = 0
     refused_begin: str = "renews"
     aborted: str = "dropped"

@@ -92,6 +92,11 @@ class Setting:
         return self.profile.admission == "own" and "composed" not in self.capabilities
 
     @property
+    def expires(self) -> bool:
+        """Whether what nothing protects may go whenever somebody looks."""
+        return self.profile.expiry == "lookup" and not self.config.tiered
+
+    @property
     def own_order(self) -> bool:
         """Whether victims go in an order of the cache's own, so that no leaf comes before another."""
         return self.profile.evict_order == "own"

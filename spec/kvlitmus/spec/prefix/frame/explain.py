@@ -263,6 +263,12 @@ def unlocked_if_short(look: Look) -> Collection[Name]:
     return look.before.cached.keys() if short(look) else ()
 
 
+def unprotected(look: Look) -> Collection[Name]:
+    """What nothing protected before the call, and was on the device."""
+    pages = look.state.tree.pages
+    return [name for name in look.before.cached if name not in pages or not pages[name].locks]
+
+
 def pages_of_victims(look: Look) -> Collection[PageNo]:
     """The device pages of what has left the device."""
     was, now = look.before.cached, look.after.cached
@@ -487,6 +493,7 @@ REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {
     (What.RESTORE, Cause.KEY): key_pages,
     (What.RESTORE, Cause.WANTED): key_pages,
     (What.EVICT, Cause.NEED): unlocked_if_short,
+    (What.EVICT, Cause.AGE): unprotected,
     (What.EVICT, Cause.HANDED_OUT): places_handed_out,
     (What.DEMOTE, Cause.NEED): unlocked_if_short,
     (What.DEMOTE, Cause.FAILED): lambda look: failed_names(look, LOAD),
@@ -494,6 +501,7 @@ REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {
     (What.RELEASE, Cause.ASKED): pages_of_victims,
     (What.RELEASE, Cause.NEED): pages_of_victims,
     (What.RELEASE, Cause.FAILED): pages_of_victims,
+    (What.RELEASE, Cause.AGE): pages_of_victims,
     (What.RELEASE, Cause.GIVEN): pages_given,
     (What.RELEASE, Cause.DUPLICATE): pages_disowned,
     (What.RELEASE, Cause.OVER): pages_disowned,

@@ -185,7 +185,7 @@ def never_told(told: EventMirror, found_lately: Collection[Name]) -> Collection[
 @fact(2)
 def told_least(setting: Setting, told_length: Tokens) -> Tokens | Unknown:
     """The same, where a match ends with the last page that is there."""
-    return UNKNOWN if setting.profile.match_ends == "node" else told_length
+    return UNKNOWN if setting.profile.match_ends == "node" or setting.expires else told_length
 
 
 def remembered(then: State, setting: Setting, call: object, answer: object, after: Seen) -> State:

@@ -16,7 +16,7 @@ from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
-from kvlitmus.spec.prefix.calls import Begin, Evict, PlayedAgain, Reset
+from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, PlayedAgain, Reset
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
 from kvlitmus.spec.prefix.page import Tree, empty_tree
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
@@ -94,7 +94,7 @@ def choosing(
     """What the eviction could choose from, when it chose: after what the call itself uses and locks."""
     if not vanished:
         return NOTHING_LEFT
-    if isinstance(call, Reset) or setting.table or setting.own_order:
+    if isinstance(call, Reset) or setting.table or setting.own_order or (setting.expires and isinstance(call, LOOKING)):
         return UNKNOWN  # everything goes; or a page is found until it is handed out, and its order is the free list's
     held: set[Name] = set()
     if answer is None and isinstance(call, Begin):  # used and locked in the attempt, or not
@@ -165,7 +165,8 @@ def needless(
     """Names that were evicted although enough was free without them."""
     if not vanished or isinstance(call, Reset):
         return frozenset()
-    lacks = UNKNOWN if setting.table else room_lacking(state, setting, call, answer, before)
+    unknown = setting.table or (setting.expires and isinstance(call, LOOKING))
+    lacks = UNKNOWN if unknown else room_lacking(state, setting, call, answer, before)
     if lacks is UNKNOWN:
         return UNKNOWN
     nodes = ((node.info.names, node.info.parent) for node in before.nodes)

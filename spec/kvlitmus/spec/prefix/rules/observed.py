@@ -160,6 +160,12 @@ def vanished(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, P
 
 
 @fact(3)
+def expired(vanished: AbstractSet[Name], setting: Setting) -> AbstractSet[Name]:
+    """Those of them that may have gone because they were old: all, of a lookup, where the profile lets pages expire."""
+    return vanished if setting.expires else frozenset()
+
+
+@fact(3)
 def parents(after: Seen, setting: Setting) -> AbstractSet[Name] | Unknown:
     """The names of the parents of all cached pages, roots left out; not asked of a block table that may leave gaps."""
     return UNKNOWN if setting.table and setting.profile.table_gaps == "left" else after.parents

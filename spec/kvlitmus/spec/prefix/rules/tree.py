@@ -89,14 +89,23 @@ def match_cap(setting: Setting, key_length: Tokens) -> Tokens:
 
 
 @fact(0)
-def cached_pages_before(state: State, setting: Setting, call: Match | Begin | Insert | Publish) -> tuple[int, int]:
-    """How many pages of the key are certainly found, and how many possibly, before the call; see ``match_ends`` of the profile."""
+def cached_pages_before(
+    state: State, setting: Setting, then: State, call: Match | Begin | Insert | Publish
+) -> tuple[int, int]:
+    """How many pages of the key are certainly found, and how many possibly, before the call; see ``match_ends`` of the profile.
+
+    Where a lookup may let go of what is old, certain is what it has left, or without a snapshot what was protected.
+    """
     if isinstance(call, Publish):
         paged = computed_pages(state.requests[call.rid], setting, call.upto)
         return partial.cached_range(state, paged)[0] if setting.filters else len(paged), len(paged)
     if isinstance(call, Match | Begin) and call.within is not None:
         return call.within[0] // setting.size, call.within[1] // setting.size
     sure, possible = partial.cached_range(state, call.path.pages)
+    if setting.expires and isinstance(call, calls.LOOKUPS):
+        pages = state.tree.pages
+        left = then.tree.pages.keys() if setting.seen else [name for name in pages if pages[name].locks]
+        sure = min(sure, next((at for at, name in enumerate(call.path.pages) if name not in left), sure))
     if setting.profile.match_ends == "node" and isinstance(call, calls.LOOKUPS):
         sure = effects.whole_nodes(state.tree, call.path.pages[:sure])
     return sure, possible
@@ -247,7 +256,7 @@ def a_match_returns_the_kv_of_that_very_prefix(
     on=(On.MATCH,),
     source="R-TR-04, R-TR-06",
     reference="prefix.perform.match",
-    allowed="the same pages cached and free as before",
+    allowed="the same pages cached and free as before, by the profile's expiry",
     premise="cached_before",
 )
 def a_match_moves_nothing(
@@ -255,9 +264,14 @@ def a_match_moves_nothing(
     cached_after: Mapping[Name, PageNo],
     free_before: frozenset[PageNo],
     free_after: frozenset[PageNo],
+    expired: AbstractSet[Name],
 ) -> bool:
-    """A match MUST NOT change what is cached or free; it may split nodes and note the use."""
-    return cached_before == cached_after and free_before == free_after
+    """A match MUST NOT change what is cached or free, but for what the profile lets expire; it may split nodes and note the use."""
+    if not expired:
+        return cached_before == cached_after and free_before == free_after
+    gone = {cached_before[name] for name in expired}
+    left = {name: page for name, page in cached_before.items() if name not in expired}
+    return cached_after == left and free_after == free_before | gone
 
 
 @rule(

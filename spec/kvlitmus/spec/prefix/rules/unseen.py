@@ -91,6 +91,13 @@ def neither_free_nor_owned(setting: Setting, then: State, after: Seen) -> int | 
     return UNKNOWN if count is None else count
 
 
+@fact(0, unseen=True)
+def may_expire(setting: Setting, state: State, call: object) -> Tokens:
+    """Slots of the pages that the call may let go because they are old."""
+    expires = setting.expires and isinstance(call, Match)
+    return Tokens((len(state.tree.pages) - protected_pages(state.tree)) * setting.size if expires else 0)
+
+
 @fact(1, ports=("pool",), unseen=True)
 def made_available(setting: Setting, available_before: Tokens, available_after: Tokens) -> Tokens | Unknown:
     """How many slots more are available after the call than before it."""
@@ -100,8 +107,12 @@ def made_available(setting: Setting, available_before: Tokens, available_after: 
 
 
 @fact(1, ports=("pool",), unseen=True)
-def evicted_unseen(setting: Setting, state: State, then: State, before: Seen, after: Seen) -> int | Unknown:
-    """How many pages fewer are cached after the call than before it, by what is available and owned."""
+def evicted_unseen(
+    setting: Setting, state: State, then: State, call: Begin | Grow, before: Seen, after: Seen
+) -> int | Unknown:
+    """How many pages fewer are cached after the call than before it, by what is available and owned; not where some may have expired."""
+    if setting.expires and isinstance(call, Begin):
+        return UNKNOWN
     was, now = cached_count(state, setting, before), cached_count(then, setting, after)
     if was is None:
         return UNKNOWN
@@ -235,11 +246,11 @@ def what_is_protected_is_found(match_length: Tokens, protected_length: Tokens) -
     on=(On.MATCH, On.LOCK, On.UNLOCK),
     source="R-TR-04, R-TR-06, R-LK-04",
     reference="prefix.perform.match",
-    allowed="as much available as before",
+    allowed="as much available as before, by the profile's expiry",
 )
-def looking_and_locking_leave_the_pool_alone(made_available: Tokens) -> bool:
-    """A match, a lock or an unlock MUST NOT change what is available."""
-    return made_available == 0
+def looking_and_locking_leave_the_pool_alone(made_available: Tokens, may_expire: Tokens) -> bool:
+    """A match, a lock or an unlock MUST NOT change what is available, but for what the profile lets expire."""
+    return 0 <= made_available <= may_expire
 
 
 @rule(
