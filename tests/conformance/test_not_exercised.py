@@ -54,12 +54,26 @@ class KeepsNothing(PageShelf):
         return [False] * len(keys)
 
 
-def judged(part: type, configs: Sequence[Config], **declared: Any) -> tuple[list[RuleVerdict], list[Any], Scope]:
+GRANTED = frozenset({"POOL-07", "FETCH-03"})
+"""What MUST be granted of memory on the device and on the host."""
+
+
+def judged(
+    part: type, configs: Sequence[Config], muted: frozenset[str] = frozenset(), **declared: Any
+) -> tuple[list[RuleVerdict], list[Any], Scope]:
     """The verdicts on a specimen with such a part, by litmus tests and a few schedules."""
     target = SpecimenTarget(made_of(part), replace(PROFILE, **declared))
-    results = [run_item(target, item, Options(shrink_trials=0)) for item in items(configs, target.profile, steps=STEPS)]
+    options = Options(shrink_trials=0, muted=muted)
+    results = [run_item(target, item, options) for item in items(configs, target.profile, steps=STEPS)]
     scope = Scope(misuse=target.profile.misuse)
     return conclude(all_rules(), results, group(results), scope), results, scope
+
+
+def test_ranks_that_refuse_everything_alike_owe_what_a_cache_owes() -> None:
+    """They agree, and keep all rules of ranks; each of them had room for what it refused."""
+    verdicts, results, scope = judged(RefusesEverything, RANK_CONFIGS[:1])
+    assert {one.rule for one in verdicts if one.verdict is Verdict.VIOLATED} == GRANTED
+    assert exit_code(verdicts, results, scope) == 1
 
 
 @pytest.mark.parametrize(
@@ -76,7 +90,7 @@ def judged(part: type, configs: Sequence[Config], **declared: Any) -> tuple[list
         (
             RefusesEverything,
             RANK_CONFIGS[:1],
-            {},
+            {"muted": GRANTED},  # what is said of each rank by itself
             ("ranks",),
             # How ranks agree, and what they do where one is lost or storage is detached.
             {f"RANKS-{at:02}" for at in (4, 5, 6, 7, 8, 18, 24, 25, 34)},

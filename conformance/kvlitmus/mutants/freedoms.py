@@ -31,7 +31,7 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
     "batches": ("zoo.batches",),
     "watermark": ("zoo.watermark",),
     "aborted": ("zoo.leftovers", "aborts-of-the-tiers-are-kept"),
-    "admission": ("zoo.doorkeeper", "requests-of-the-tiers-leave-two-pages"),
+    "admission": ("zoo.doorkeeper", "requests-leave-two-pages"),
     "all or nothing": ("component-commit-all-or-nothing",),
     "all or nothing on ranks": ("null-rank-takes-all-or-nothing",),
 }

@@ -214,7 +214,7 @@ class Checker(Guard):
         self.store_state: StoreState = EMPTY_STORE
         self.sparse_state: SparseState | None = None
         self.component_state = components_at_first(self.setting)
-        self.component_pools = Pools(self.setting)
+        self.component_pools: Pools | None = None
         self.ranks_state: RanksState = NO_RANKS
         self.rank_setting: tuple[World, Setting] | None = None
         self.pages_made = 0

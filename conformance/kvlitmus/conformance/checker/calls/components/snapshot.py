@@ -13,6 +13,7 @@ from kvlitmus.conformance.checker.calls.components.answers import (
     read_counts,
     read_entries,
 )
+from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.support.text import shown
 from kvlitmus.spec.components.calls import After, At, Begun, ComponentBackUp, ComponentCall, Telling, View
 from kvlitmus.spec.components.state import path_to
@@ -40,8 +41,15 @@ def judge(checker: Checker, call: ComponentCall, answer: object) -> None:
         checker.component_state = one.then
         if one.judged:
             checker.answered(one.call, one.after, one.before)
-        for lifted in checker.component_pools.lifted(one):
+        for lifted in pools_of(checker).lifted(one):
             checker.lifted(lifted)
+
+
+def pools_of(checker: Checker) -> Pools:
+    """The pools of the cache, each a plain cache by itself."""
+    if checker.component_pools is None:
+        checker.component_pools = Pools(checker.setting)
+    return checker.component_pools
 
 
 def seen(checker: Checker, answer: object, began: tuple[Begun, ...] = ()) -> After:
