@@ -3,8 +3,8 @@
 ``property``: rules that random schedules evaluated.  ``exhaustive``: rules that were evaluated in
 a search to the fixpoint.  Both are counted while they run here, in a few seconds; a broken rule
 raises.  ``symbolic``: the lemmas that claim a rule, with their bounds; that they are
-confirmed is what ``test_symbolic.py``, ``test_lemmas_z3.py``, ``test_prefetch_symbolic.py``, ``test_page_names.py`` and
-``test_sparse_rows.py`` show.
+confirmed is what ``test_symbolic.py``, ``test_lemmas_z3.py``, ``test_any_size_z3.py``, ``test_prefetch_symbolic.py``,
+``test_page_names.py`` and ``test_sparse_rows.py`` show.
 """
 
 from __future__ import annotations
@@ -110,19 +110,22 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
     ):
         for rule in rules:
             found.setdefault(rule, []).append((name, bounds))
-    for rule, name in _unbounded():
-        found.setdefault(rule, []).append((name, "trees of any size (z3)"))
+    for rule, name, bounds in _unbounded():
+        found.setdefault(rule, []).append((name, bounds))
     return {rule: tuple(lemmas) for rule, lemmas in found.items()}
 
 
-def _unbounded() -> list[tuple[str, str]]:
+def _unbounded() -> list[tuple[str, str, str]]:
+    """What z3 shows of caches of any size: rule, lemma, bounds."""
     try:
         import z3  # noqa: F401
     except ImportError:
         return []
+    from tests.proofs.prefix.any_size_lemmas import PROVEN
     from tests.proofs.prefix.test_lemmas_z3 import CLAIMS
 
-    return [(rule, name) for name, claim in CLAIMS.items() for rule in claim.rules]
+    trees = [(rule, name, "trees of any size (z3)") for name, claim in CLAIMS.items() for rule in claim.rules]
+    return trees + [(rule, name, bounds) for name, (rules, bounds) in PROVEN.items() for rule in rules]
 
 
 @functools.cache

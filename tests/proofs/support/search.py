@@ -41,6 +41,9 @@ class Refuted(NamedTuple):
 class Run(Paths):
     """One run along one path.  ``numbers``: where it is run again, what the unknown numbers are."""
 
+    plays = True
+    """Whether a counterexample has numbers with which it can be run again."""
+
     def __init__(self, given: list[bool], numbers: dict[str, Any] | None = None) -> None:
         super().__init__(given)
         self.numbers = numbers
@@ -126,6 +129,18 @@ class Run(Paths):
         """Whether there are such numbers on this path."""
         return possible(self.solver, *conditions)
 
+    def met(self) -> bool:
+        """Whether there are any numbers on this path at all."""
+        return self.possible()
+
+    def broken(self, debts: list[tuple[Formula, Why]]) -> str | None:
+        """What is wrong where there are numbers on this path for which not all of these hold."""
+        if not self.possible(z3.Not(z3.And(*[one for one, _ in debts]))):
+            return None
+        model = self.solver.model()
+        why = [text for one, text in debts if not z3.is_true(model.eval(one, model_completion=True))]
+        return said(why[0]) if why else "what is claimed is not so"
+
     def example(self) -> dict[str, Any]:
         """The numbers that were found last."""
         model = self.solver.model()
@@ -177,7 +192,7 @@ def alike(one: object, other: object) -> Formula:
     return formula(one) == formula(other)
 
 
-Claim = Callable[[Run], object]
+Claim = Callable[[Any], object]
 """Runs the code on the numbers of a run, and says what is to hold of what came out."""
 
 
@@ -189,18 +204,18 @@ def refute(claim: Claim) -> Refuted | None:
     return explore(claim)[0]
 
 
-def explore(claim: Claim) -> tuple[Refuted | None, int]:
-    """The same, with the number of paths that were taken."""
+def explore(claim: Claim, start: Callable[..., Any] = Run) -> tuple[Refuted | None, int]:
+    """The same, with the number of paths that were taken; ``start``: makes a run of decisions, and of numbers."""
     open_: list[list[bool]] = [[]]
     paths = possible_paths = 0
     while open_:
-        run = Run(open_.pop())
+        run = start(open_.pop())
         paths += 1
         found = failing(run, claim)
         if found is not None:
-            return again(claim, found), paths
+            return again(claim, found, start) if run.plays else found, paths
         open_ += run.others
-        possible_paths += run.possible()
+        possible_paths += run.met()
     if not possible_paths:
         raise Unsettled("no numbers are as it is assumed: anything would hold of them")
     return None, paths
@@ -211,22 +226,18 @@ def failing(run: Run, claim: Claim) -> Refuted | None:
     try:
         claimed = formula(claim(run))
     except REFUTES as error:
-        if run.possible():
-            return Refuted(run.example(), f"{type(error).__name__}: {error}")
-        return None
-    debts: list[tuple[Formula, Why]] = [*run.owed, (claimed, "what is claimed is not so")]
-    if not run.possible(z3.Not(z3.And(*[one for one, _ in debts]))):
-        return None
-    model = run.solver.model()
-    numbers = run.example()
-    why = [text for one, text in debts if not z3.is_true(model.eval(one, model_completion=True))]
-    return Refuted(numbers, said(why[0]) if why else "what is claimed is not so")
+        claimed, run.owed = z3.BoolVal(False), []
+        wrong = f"{type(error).__name__}: {error}"
+    else:
+        wrong = "what is claimed is not so"
+    why = run.broken([*run.owed, (claimed, wrong)])
+    return None if why is None else Refuted(run.example(), why)
 
 
-def again(claim: Claim, found: Refuted) -> Refuted:
+def again(claim: Claim, found: Refuted, start: Callable[..., Any]) -> Refuted:
     """The same counterexample, once it has failed with plain numbers, too."""
     try:
-        good = truth(claim(Run([], found.numbers)))
+        good = truth(claim(start([], found.numbers)))
     except REFUTES:
         good = False
     if good:

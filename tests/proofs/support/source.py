@@ -59,15 +59,20 @@ def text_of(name: str) -> str:
     return Path(spec.origin).read_text(encoding="utf-8")
 
 
+def slipped(name: str, slip: Slip | None) -> str:
+    """The same, with a slip in it; raises ``ValueError`` where it has not the text of the slip exactly once."""
+    text = text_of(name)
+    if slip is None:
+        return text
+    if text.count(slip.there) != 1:
+        raise ValueError(f"{name} has {slip.there!r} {text.count(slip.there)} times, expected once", slip)
+    return text.replace(slip.there, slip.slipped)
+
+
 @cache
 def compiled(name: str, slip: Slip | None, instead: frozenset[str]) -> CodeType:
     """The code of a module that imports nothing for which there is a stand-in."""
-    text = text_of(name)
-    if slip is not None:
-        if text.count(slip.there) != 1:
-            raise ValueError(f"{name} has {slip.there!r} {text.count(slip.there)} times, expected once", slip)
-        text = text.replace(slip.there, slip.slipped)
-    tree = Without(instead).visit(ast.parse(text))
+    tree = Without(instead).visit(ast.parse(slipped(name, slip)))
     return compile(ast.fix_missing_locations(tree), f"{name} with stand-ins", "exec", dont_inherit=True)
 
 
