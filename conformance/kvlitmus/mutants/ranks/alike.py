@@ -67,6 +67,17 @@ class RefuseToEvictAlike(RankCache):
         return (yield from super().ask_evict(ask._replace(pages=min(2, ask.pages))))
 
 
+@mutant("ranks-refuse-to-abort-alike", kills=("RANKS-23",))
+class RefuseToAbortAlike(RankCache):
+    """Every third request that is gone keeps the memory of its prefetch, on all ranks, and nobody asks for it again."""
+
+    def ask_abort(self, ask: Ask) -> Deciding:
+        if ask.rid % 3:
+            return (yield from super().ask_abort(ask))
+        yield from self.to_all.agree("min", ("here",), (1,))
+        return []
+
+
 # -- a page less or more -----------------------------------------------------------------------------
 
 

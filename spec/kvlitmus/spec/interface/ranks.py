@@ -208,7 +208,7 @@ class RankView(NamedTuple):
     ``device``, ``host``: the pages there, the least recently used first.  ``writing``, ``loading``: the copies that are
     under way or not yet noted, in the order in which they began; where a page counts as cached as soon as its copy begins,
     it is on its tier and not here.  ``reading``: for each prefetch its request, the pages
-    that it holds host memory for, and how many pages of the window.  ``window``: the boundaries with a window.
+    that it holds host memory for, and how many pages of the window; under a negative number what waits to be given back.  ``window``: the boundaries with a window.
     ``device_free``, ``host_free``, ``window_free``: pages that are free; others may occupy some of them.  ``states``: what
     the port ``rank_states`` shows, put here by the suite; a cache leaves it out.
     """

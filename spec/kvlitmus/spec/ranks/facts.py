@@ -191,11 +191,11 @@ def ranks_overdrawn(ranks_then: RanksState) -> Sequence[int] | Unknown:
 
 @fact(0, ports=PORT)
 def ranks_unaccounted(ranks_then: RanksState) -> Sequence[tuple[int, str]] | Unknown:
-    """The ranks, each with the pool, whose pages are not each free, cached, or held by one copy or prefetch; unknown where
-    none is found, and one can't be seen.
+    """The ranks, each with the pool, whose pages are not each free, cached, or held by one copy or prefetch, or the request
+    whose prefetch is over and holds some still; unknown where none is found, and one can't be seen.
     """
     world = ranks_then.world
-    found: list[tuple[int, str]] = []
+    found = _held_by_nobody(ranks_then)
     for rank, view in looks_of(ranks_then).items():
         read = sum(len(pages) for _, pages, _ in view.reading)
         window = sum(pages for _, _, pages in view.reading)
@@ -208,6 +208,17 @@ def ranks_unaccounted(ranks_then: RanksState) -> Sequence[tuple[int, str]] | Unk
             sums["state"] = view.states.free + len(view.states.cached) + len(view.states.held) - world.state_slots
         found += [(rank, pool) for pool, odd in sums.items() if odd]
     return UNKNOWN if not found and some_unseen(ranks_then) else found
+
+
+def _held_by_nobody(ranks: RanksState) -> list[tuple[int, str]]:
+    """The ranks of each tree, with a request for which all of them hold memory though its prefetch is over."""
+    seen, found = looks_of(ranks), []
+    for at, agreed in enumerate(ranks.trees):
+        members = [rank for rank in ranks.world.tree(at) if rank in seen and ranks.own[rank].whole]
+        held = [{rid for rid, _, _ in seen[rank].reading if rid >= 0} for rank in members]
+        over = set.intersection(*held) - agreed.fetches.keys() if held else set()
+        found += [(rank, f"request {rid}") for rid in sorted(over) for rank in members]
+    return found
 
 
 # What was due
