@@ -117,10 +117,26 @@ def test_a_page_that_is_copied_is_protected() -> None:
 def test_an_order_of_victims_is_judged_where_one_is_declared_and_pages_go_one_by_one(
     profile: Profile, known: bool
 ) -> None:
-    gone = Decision("victims", "device", (TWO,))
-    (step,) = steps(Ask("evict", pages=1), view([ONE, TWO]), view([ONE]), gone, profile=profile)
+    gone, agreed = Decision("victims", "device", (TWO,)), Agreed(used=(ONE, TWO))
+    (step,) = steps(Ask("evict", pages=1), view([ONE, TWO]), view([ONE]), gone, profile=profile, agreed=agreed)
     passed = fact(step, "passed_over")
     assert (passed is not UNKNOWN) == known and (not known or len(passed) == 1)  # type: ignore[arg-type]
+
+
+def test_what_matches_and_inserts_find_was_used_and_of_what_was_loaded_nobody_knows_when() -> None:
+    used, found = Agreed(used=(ONE, LONG, TWO)), Decision("match", "device", (ONE,))
+    here = view([TWO, ONE, LONG, (3,)])
+
+    def after(ask: Ask, *decisions: Decision) -> tuple[Prefix, ...]:
+        (step, *_) = steps(ask, here, here, *decisions, agreed=used)
+        pages = step.then.tree.pages.items()  # type: ignore[union-attr]
+        known = [(page.touched, name) for name, page in pages if name not in step.then.tiers.unsure]  # type: ignore[union-attr]
+        return tuple(step.setting.names.prefix(name)[1] for _, name in sorted(known))  # type: ignore[misc]
+
+    assert after(Ask("match", ONE), found) == (LONG, TWO, ONE)
+    assert after(Ask("insert", LONG)) == (TWO, ONE, LONG)
+    assert after(Ask("load", ONE)) == (LONG, TWO)
+    assert after(Ask("evict")) == (ONE, LONG, TWO)
 
 
 def test_a_load_that_is_declined_owes_a_reason() -> None:

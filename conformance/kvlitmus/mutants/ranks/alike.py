@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvlitmus.conformance.specimen.ranks import Deciding, Exchanging, RankCache
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface.ranks import Ask, Decision, Prefix
@@ -125,6 +127,15 @@ class EvictTheNewestAlike(RankCache):
 
     def order(self, tier: str) -> list[Prefix]:
         return super().order(tier)[:: -1 if tier == "device" else 1]
+
+
+@mutant("ranks-insert-is-no-use-alike", kills=("EVICT-05",))
+class InsertIsNoUseAlike(RankCache):
+    """What a match or an insert finds keeps its place: pages leave in the order in which they came."""
+
+    def use(self, tier: dict[Prefix, None], pages: Sequence[Prefix]) -> None:
+        for page in pages:
+            tier.setdefault(page)
 
 
 @mutant("ranks-drop-the-newest-alike", kills=("TIER-30",))

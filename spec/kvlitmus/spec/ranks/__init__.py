@@ -4,6 +4,7 @@
 - :mod:`~kvlitmus.spec.ranks.state`: what each has by itself, and what they have agreed on.
 - :mod:`~kvlitmus.spec.ranks.lift`: a call on ranks as a step of the plain cache that each of them is.
 - :mod:`~kvlitmus.spec.ranks.rules`: the rules.
+- :mod:`~kvlitmus.spec.ranks.lift`: each rank as a plain cache, judged by the laws of one.
 - :mod:`~kvlitmus.spec.ranks.facts`: what each did in a call, what was due, and how each looks afterwards.
 - :mod:`~kvlitmus.spec.ranks.change_facts`: what came and what went by a call.
 """

@@ -203,11 +203,16 @@ def known(
     loaded = [page if page not in one.view.loading else page[:-1] for page in one.loading]
     for page in (page for page in (*one.writing, *loaded) if page not in over):
         held.update(page[:at] for at in range(1, len(page) + 1))
+    used = {page: Tick(at) for at, page in enumerate(one.agreed.used)}
     pages = {
         name_of(setting, page): Page(
-            name_of(setting, page[:-1]), SOMEWHERE, Tick(at), Tick(at), locks=int(page in held)
+            name_of(setting, page[:-1]),
+            SOMEWHERE,
+            used.get(page, Tick(0)),
+            used.get(page, Tick(0)),
+            locks=int(page in held),
         )
-        for at, page in enumerate(one.on_device)
+        for page in one.on_device
     }
     alone = {
         name: Page(name_of(setting, page[:-1]), SOMEWHERE, Tick(at), Tick(at))
@@ -217,7 +222,7 @@ def known(
     below = Tiers(
         work=_work(setting, one),
         alone=alone,
-        unsure=frozenset(names_of(setting, [*one.new])),
+        unsure=frozenset(names_of(setting, [*one.new, *[page for page in one.on_device if page not in used]])),
         prefetches=_prefetches(setting, one.agreed),
         attached=one.attached,
         begun=tuple(begun),

@@ -64,11 +64,15 @@ class Fetch(NamedTuple):
 
 @lean
 class Agreed(NamedTuple):
-    """What the ranks of one tree agreed on: the copies that have begun and aren't acknowledged, and the prefetches."""
+    """What the ranks of one tree agreed on: the copies that have begun and aren't acknowledged, and the prefetches.
+
+    ``used``: the pages on the device of which it is known when they were used, the least recently used first.
+    """
 
     writing: tuple[Prefix, ...] = ()
     loading: tuple[Prefix, ...] = ()
     fetches: Mapping[int, Fetch] = {}
+    used: tuple[Prefix, ...] = ()
 
 
 @lean
@@ -264,11 +268,31 @@ def _agreed(
     writing = (*[page for page in agreed.writing if page not in wrote], *(decided(decisions, "grant", "write") or ()))
     loading = (*[page for page in agreed.loading if page not in loaded], *(decided(decisions, "grant", "load") or ()))
     own = {rank: one._replace(wrote=one.wrote - wrote, loaded=one.loaded - loaded) for rank, one in own.items()}
-    agreed = fetching(state, call.ask, decisions, agreed._replace(writing=writing, loading=loading))
+    used = used_now(state, call, decisions, agreed.used)
+    agreed = fetching(state, call.ask, decisions, agreed._replace(writing=writing, loading=loading, used=used))
     if decided(decisions, "grant", "read") or call.ask.rid not in agreed.fetches:
         # A request's number may be used again: what was found and read for the prefetch before is nothing to this one.
         own = {rank: forgotten(one, call.ask.rid) for rank, one in own.items()}
     return agreed, own
+
+
+def used_now(
+    state: RanksState, call: RankAsk, decisions: Sequence[Decision], used: tuple[Prefix, ...]
+) -> tuple[Prefix, ...]:
+    """The order of use after a call: a match and an insert use the pages of the key that are there.
+
+    Whether a load uses those that it hangs from is a choice, and so is how recent a page counts that has come by one.
+    """
+    view = next((state.seen[rank] for rank in call.ranks if rank < len(state.seen)), None)
+    if view is None:
+        return ()
+    key = call.ask.key
+    if call.ask.what == "match":
+        key = (decided(decisions, "match", "device") or ((),))[0]
+    path = [key[:at] for at in range(1, len(key) + 1)] if call.ask.what in ("match", "insert", "load") else []
+    path = path[: next((at for at, page in enumerate(path) if page not in view.device), len(path))]
+    left = [page for page in used if page in view.device and page not in path]
+    return tuple(left if call.ask.what == "load" else [*left, *path])
 
 
 def fetching(state: RanksState, ask: Ask, decisions: Sequence[Decision], agreed: Agreed) -> Agreed:
