@@ -27,7 +27,7 @@ Gathering = Generator[Exchange, tuple[int, ...], list[tuple[int, ...]]]
 Deciding = Generator[Exchange, tuple[int, ...], list[Decision]]
 REFUSED = Decision("grant", "read", ())
 
-PROFILE = replace(SPECIMENS, evict_slack=1 << 10, backup_filter="own", component_order="own")
+PROFILE = replace(SPECIMENS, evict_slack=1 << 10, backup_filter="own", evict_order="own")
 """What such a cache declares: it evicts more than it lacks, by an order of its own, and backs nothing up."""
 
 

@@ -76,7 +76,7 @@ class Digest(RankCache):
         return (yield from self.to_all.agree("min", names, (*mine, digest, -digest)))[:2]
 
 
-@null_mutant("null-rank-orders-by-name", configs=RANK_CONFIGS, profile=replace(PROFILE, component_order="own"))
+@null_mutant("null-rank-orders-by-name", configs=RANK_CONFIGS, profile=replace(PROFILE, evict_order="own"))
 class OrdersByName(RankCache):
     """Leaves are evicted by name, whatever their use was: an order of one's own is declared, and all ranks have it."""
 

@@ -94,7 +94,7 @@ HIDDEN = PLACES | COUNTS | JOBS | OWN_WAYS
 """The facts that such a view can't tell."""
 
 ORDER = frozenset({"choosing", "choosing_on_the_host"})
-"""The facts about which pages go first, hidden where a cache has an order of its own."""
+"""The facts about which pages go first, hidden under policies that go by more than when a page was used."""
 
 NODES = ORDER | {"needless", "host_needless", "reservable", "due_missed", "load_room"}
 """What can't be told either where whole nodes go: which pages one has isn't shown."""
@@ -344,7 +344,7 @@ def hidden(setting: Setting) -> frozenset[str]:
     """The facts that can't be told of ranks with this profile."""
     if setting.profile.evict_granularity == "node":
         return HIDDEN | NODES
-    return HIDDEN if setting.profile.component_order == "policy" and setting.config.policy == "lru" else HIDDEN | ORDER
+    return HIDDEN if setting.config.policy == "lru" else HIDDEN | ORDER
 
 
 def _match(told: Told) -> Iterator[Step]:
