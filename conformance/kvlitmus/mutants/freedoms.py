@@ -31,6 +31,8 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
     "batches": ("zoo.batches",),
     "watermark": ("zoo.watermark",),
     "aborted": ("zoo.leftovers", "aborts-of-the-tiers-are-kept"),
+    "expiry": ("zoo.perishable",),
+    "reclaimed": ("zoo.lazy_pool",),
     "admission": ("zoo.doorkeeper", "requests-leave-two-pages"),
     "all or nothing": ("component-commit-all-or-nothing",),
     "all or nothing on ranks": ("null-rank-takes-all-or-nothing",),

@@ -43,6 +43,7 @@ ZOO: tuple[str, ...] = (
     "batches",
     "doorkeeper",
     "perishable",
+    "lazy_pool",
 )
 """The names of all caches."""
 

@@ -108,6 +108,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     **{("tick_uses", 1, uses): LEAVE for uses in (3, 4)},
     **{("event_delay", 0, calls): LEAVE for calls in (1, 2)},
     ("release_delay", 0, 2): LEAVE,
+    ("release_moment", "given", "taken"): LEAVE,
     ("backup_filter", "none", "own"): LEAVE,
     ("backup_moment", "insert", "tick"): LEAVE,
     ("evict_slack", 0, 2): LEAVE,

@@ -54,7 +54,7 @@ OF_TIERS = ("write", "storage")
 """Those of a hierarchy."""
 
 READ_BY: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("reserved", "align", "release_delay", "misuse"), ("pool",)),
+    **dict.fromkeys(("reserved", "align", "release_delay", "release_moment", "misuse"), ("pool",)),
     **dict.fromkeys(("match_cap", "match_ends", "publish", "least_key", "vocabulary", "namespaces"), ("tree",)),
     "duplicates": ("tree", "components"),
     "evict_granularity": ("evict", "components"),
@@ -75,6 +75,7 @@ RARE = (
     "most_hits",
     "tick_uses",
     "evict_batch",
+    "release_moment",
     "expiry",
     "watermark",
     "aborted",

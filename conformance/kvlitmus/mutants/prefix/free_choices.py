@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.conformance.specimen.prefix.pool import PagedPool
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tier import TierTree
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree, Unit
@@ -137,3 +138,18 @@ class ExpiresThoughInUse(RadixTree):
             if leaf.touched < self.clock - 12:
                 self.trim(leaf, len(leaf.pages))
         return super().match(namespace, units)
+
+
+@mutant(
+    "reclaims-what-fits-the-free-list",
+    profile=replace(PROFILE, release_moment="taken"),
+    kills=("POOL-12", "POOL-07", "POOL-02"),
+)
+class ReclaimsWhatFitsTheFreeList(PagedPool):
+    """The pool shrinks a little each time that it has nothing left.
+
+    What is given back waits for the next allocation, whose loop over it stops when the request can be served.
+    """
+
+    def give_back(self, pages: Sequence[int]) -> None:
+        super().give_back(pages[1:] if not self.free_list else pages)

@@ -66,7 +66,7 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     kept = kept_of(call, answer, state, after, setting) if setting.filters else None
     pages = None if granted is None else pages_in_order(granted, size)
     declined = answer is None and isinstance(call, calls.Begin)
-    waiting = setting.usable - after.free if setting.profile.release_delay else frozenset[PageNo]()
+    waiting = setting.usable - after.free if setting.profile.release_delay or setting.reclaims else frozenset[PageNo]()
     if not isinstance(after, TierSeen):
         found = found_by(call, answer, state, setting) if setting.table or ends_at_nodes(setting) else None
         return Choice(victims, pages, found, declined=declined, kept=kept, waiting=waiting)

@@ -98,11 +98,12 @@ def perform(state: State, setting: Setting, call: Any, choice: Choice | None = N
 
 def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) -> Step[State]:
     """The step of a flat cache, or what a call does on the device of a hierarchy."""
-    answer, victims = DECIDE[type(call)](state, setting, call, choice)
+    takes = setting.reclaims and isinstance(call, calls.TAKING)
+    answer, victims = DECIDE[type(call)](state._replace(leaving=()) if takes else state, setting, call, choice)
     after = expect(state, setting, call, answer)
     if setting.table:
         return Step(call, answer, state, table.after(state, after, choice))
-    if after.leaving != state.leaving:  # only who gives something back looks at the queue
+    if takes or after.leaving != state.leaving:  # only who gives something back, or reclaims it, looks at the queue
         after = without(after, waiting_in(after).difference(choice.waiting))
     if victims:
         after = after._replace(tree=effects.remove(after.tree, frozenset(victims)))

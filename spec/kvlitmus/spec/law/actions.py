@@ -246,6 +246,9 @@ AGES: Row = {what: because(Cause.AGE, expiry="lookup") for what in (What.EVICT, 
 LOOKS: Row = joined(WALK, AGES)
 """Looking a key up, where what is old may go before."""
 
+RECLAIMS: Row = {What.RELEASE: because(Cause.QUEUE, release_moment="taken")}
+"""Whoever takes memory collects first what was given back."""
+
 GRANTS: Row = {
     What.TAKE: because(Cause.WANTED),
     What.EVICT: because(Cause.HANDED_OUT, publish="at_alloc"),
@@ -310,12 +313,12 @@ LET_FINISH: Row = {what: because(Cause.COPYING) for what in (What.ASK, What.READ
 """What threads are doing with storage is let finish before it is gone."""
 
 ACTIONS: Mapping[On, Row] = {
-    On.ALLOC: joined(GRANTS, ROOM_IN_ALLOC),
-    On.REFUSED_ALLOC: ROOM_IN_ALLOC,
-    On.ALLOC_EXTEND: joined(GRANTS, ROOM_IN_ALLOC),
-    On.ALLOC_DECODE: joined(GRANTS, ROOM_IN_ALLOC),
-    On.EXTEND_BATCH: joined(GRANTS, ROOM_IN_ALLOC),
-    On.REFUSED_EXTEND: ROOM_IN_ALLOC,
+    On.ALLOC: joined(GRANTS, RECLAIMS, ROOM_IN_ALLOC),
+    On.REFUSED_ALLOC: joined(RECLAIMS, ROOM_IN_ALLOC),
+    On.ALLOC_EXTEND: joined(GRANTS, RECLAIMS, ROOM_IN_ALLOC),
+    On.ALLOC_DECODE: joined(GRANTS, RECLAIMS, ROOM_IN_ALLOC),
+    On.EXTEND_BATCH: joined(GRANTS, RECLAIMS, ROOM_IN_ALLOC),
+    On.REFUSED_EXTEND: joined(RECLAIMS, ROOM_IN_ALLOC),
     On.FREE: {What.RELEASE: because(Cause.GIVEN)},
     On.GROUP_OPEN: {},
     On.GROUP_CLOSED: {What.RELEASE: because(Cause.GIVEN)},
@@ -345,10 +348,10 @@ ACTIONS: Mapping[On, Row] = {
     },
     On.UNLOCK: {What.UNLOCK: because(Cause.GIVEN)},
     On.EVICT: room(Cause.ASKED),
-    On.BEGIN: joined(LOOKS, GRANTS, ENTERS, ROOM, {What.LOCK: because(Cause.ASKED)}),
-    On.REFUSED_BEGIN: joined(LOOKS, ROOM),
-    On.GROW: joined(GRANTS, ENTERS, ROOM),
-    On.REFUSED_GROW: ROOM,
+    On.BEGIN: joined(LOOKS, GRANTS, RECLAIMS, ENTERS, ROOM, {What.LOCK: because(Cause.ASKED)}),
+    On.REFUSED_BEGIN: joined(LOOKS, RECLAIMS, ROOM),
+    On.GROW: joined(GRANTS, RECLAIMS, ENTERS, ROOM),
+    On.REFUSED_GROW: joined(RECLAIMS, ROOM),
     On.TAKE_BACK: {What.RELEASE: because(Cause.GIVEN)},
     On.PUBLISH: joined(INSERTS, AGES, {What.LOCK: because(Cause.ASKED), What.UNLOCK: because(Cause.GIVEN)}),
     On.END: {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER)},

@@ -67,7 +67,7 @@ FLAT_LINES: tuple[Line, ...] = (
         "free",
         On.FREE,
         amount=Amount.ITEMS,
-        least=by("POOL-09 POOL-10 POOL-12 POOL-14 TREE-19"),
+        least=by("POOL-09 POOL-10 POOL-12 POOL-14 TREE-19", free="reclaimed"),
         most=by("POOL-09 POOL-10 POOL-11 POOL-12"),
         stays=by(KEPT),
     ),

@@ -40,6 +40,8 @@ FREEDOMS: Mapping[str, Freedom] = {
         Freedom("watermark", "a request that would leave little room may be refused when it begins", "watermark"),
         Freedom("aborted", "what an aborted request has computed may be cached", "aborted", "kept"),
         Freedom("admission", "what a request leaves may end at an earlier page", "admission", "own"),
+        Freedom("expiry", "what is old may go when somebody looks", "expiry", "lookup"),
+        Freedom("reclaimed", "what is given back may wait for whoever takes memory", "release_moment", "taken"),
         Freedom("all or nothing on ranks", "a prefetch that some rank has no room for isn't begun"),
     )
 }

@@ -226,6 +226,9 @@ class End(NamedTuple):
 EXTENSIONS = (Extend, ExtendBatch)
 """The calls for further tokens of requests that the cache knows nothing of."""
 
+TAKING = (Alloc, *EXTENSIONS, Begin, Grow)
+"""The calls that take memory of the device."""
+
 LOOKUPS = (Match, Begin)
 """The calls that look for a key's longest cached prefix."""
 

@@ -238,6 +238,8 @@ def cached_count(state: State, setting: Setting, seen: Seen) -> Pages | None:
     profile = setting.profile
     if available is None or not counts(setting) or profile.evict_moment != "call" or profile.release_delay:
         return None
+    if setting.reclaims:
+        return None
     if "counters" not in setting.capabilities:
         return None  # a pool whose tree doesn't count may hold something back
     return Pages(len(setting.usable) - len(state.owners) - available // setting.size)

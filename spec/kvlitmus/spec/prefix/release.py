@@ -1,7 +1,7 @@
 """The release queue of the device: what is given back and not yet free.
 
 A profile may say that a cache collects what it is given back (``release_delay``): by a free, at the end of a group or of a
-request, or as duplicates.  Each call that gives something back may put some of it on the free list, and at the latest,
+request, or as duplicates.  Or the next call that takes memory collects it (``release_moment``).  Else each call that gives something back may put some of it on the free list, and at the latest,
 so many such calls after it was given back, a page must be there.  No other call but a reset touches the queue: an
 allocation that finds the free list too short makes room or is refused, as if the queue weren't there.
 """
@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kvlitmus.spec.law.facts import fact
-from kvlitmus.spec.prefix.calls import End, EndGroup, Free, FreeInGroup, Reset, TakeBack
+from kvlitmus.spec.prefix.calls import TAKING, End, EndGroup, Free, FreeInGroup, Reset, TakeBack
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
@@ -27,6 +27,8 @@ def queued(state: State, then: State, setting: Setting, call: Any) -> State:
     back, and what waits goes on to do so; so it is counted with what was given back last.
     """
     delay = setting.profile.release_delay
+    if setting.reclaims:
+        return reclaimed(state, then, call)
     if not delay or setting.table or isinstance(call, Reset):
         return then
     given = state.owners.keys() - then.owners.keys()
@@ -38,6 +40,19 @@ def queued(state: State, then: State, setting: Setting, call: Any) -> State:
     elif given:
         leaving = (*leaving[:-1], leaving[-1] | given)
     return without(then._replace(leaving=leaving), then.owners.keys())
+
+
+def reclaimed(state: State, then: State, call: Any) -> State:
+    """The same where a call that gets memory has reclaimed all that waits."""
+    if isinstance(call, Reset) or (isinstance(call, TAKING) and then.owners.keys() - state.owners.keys()):
+        return then._replace(leaving=())
+    given = (state.owners.keys() - then.owners.keys()) - {page.page for page in then.tree.pages.values()}
+    return then._replace(leaving=(waiting_in(then) | given,)) if given else then
+
+
+def at_hand(free: frozenset[PageNo], state: State, setting: Setting, call: Any) -> frozenset[PageNo]:
+    """What is on the free list when a call begins to take memory: with what it reclaims first."""
+    return free | waiting_in(state) if setting.reclaims and isinstance(call, TAKING) else free
 
 
 def gives_back(call: Any) -> bool:

@@ -28,6 +28,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "publish": ("explicit", "at_alloc"),
     "table_gaps": ("none", "left"),
     "release_delay": range((1 << 20) + 1),
+    "release_moment": ("given", "taken"),
     "event_delay": range((1 << 20) + 1),
     "event_copies": ("each", "one"),
     "hit_counts": ("insert", "match", "none"),
@@ -122,6 +123,9 @@ class Profile:
         explicitly leaves no gaps: who owns what an insert brings for a page behind one is not specified.
     release_delay: so many later calls that give memory back, at most, until what is given back to the device is on the
         free list (:mod:`kvlitmus.spec.prefix.release`); 0 where there is no release queue.
+    release_moment: what is given back to the device is on the free list at once, or by the ``release_delay`` (``given``); or it
+        waits for the next call that takes memory, which reclaims all of it first, whatever the delay (``taken``).  Of flat
+        caches.
     event_delay: so many calls after the one that changed something, at most, its events are told: together, and after those of
         the calls before.
     event_copies: what somebody keeps who listens to the events (:mod:`kvlitmus.spec.prefix.listener`), of pages and of
@@ -263,6 +267,7 @@ class Profile:
     publish: str = "explicit"
     table_gaps: str = "none"
     release_delay: int = 0
+    release_moment: str = "given"
     event_delay: int = 0
     event_copies: str = "each"
     hit_counts: str = "insert"

@@ -97,6 +97,11 @@ class Setting:
         return self.profile.expiry == "lookup" and not self.config.tiered
 
     @property
+    def reclaims(self) -> bool:
+        """Whether what was given back is free when the next call takes memory."""
+        return self.profile.release_moment == "taken" and not self.config.tiered
+
+    @property
     def own_order(self) -> bool:
         """Whether victims go in an order of the cache's own, so that no leaf comes before another."""
         return self.profile.evict_order == "own"

@@ -502,6 +502,7 @@ REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {
     (What.RELEASE, Cause.NEED): pages_of_victims,
     (What.RELEASE, Cause.FAILED): pages_of_victims,
     (What.RELEASE, Cause.AGE): pages_of_victims,
+    (What.RELEASE, Cause.QUEUE): lambda look: waiting_in(look.state),
     (What.RELEASE, Cause.GIVEN): pages_given,
     (What.RELEASE, Cause.DUPLICATE): pages_disowned,
     (What.RELEASE, Cause.OVER): pages_disowned,

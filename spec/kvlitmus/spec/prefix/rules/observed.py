@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.release import NONE, at_hand
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_state import counted_tree
@@ -67,9 +68,15 @@ def quiet(setting: Setting, then: State) -> bool | Unknown:
 
 
 @fact(1, ports=("pool",))
-def available_before(before: Seen) -> Tokens:
-    """Slots that the pool says it could hand out, before the call."""
-    return Tokens(cast("int", before.available))
+def available_before(before: Seen, state: State, setting: Setting, call: Any) -> Tokens | Unknown:
+    """Slots that the pool says it could hand out, before the call, and those that the call reclaims first.
+
+    Without a snapshot nobody knows whether something waits still that a call could have reclaimed.
+    """
+    waiting = at_hand(NONE, state, setting, call)
+    if waiting and not setting.seen:
+        return UNKNOWN
+    return Tokens(cast("int", before.available) + len(waiting) * setting.size)
 
 
 @fact(1, ports=("pool",))
@@ -118,9 +125,9 @@ def protected_before(before: Seen) -> Tokens:
 
 
 @fact(3)
-def free_before(before: Seen) -> frozenset[PageNo]:
-    """Pages on the free list, before the call."""
-    return before.free
+def free_before(before: Seen, state: State, setting: Setting, call: Any) -> frozenset[PageNo]:
+    """Pages on the free list, before the call, and those that the call reclaims first."""
+    return at_hand(before.free, state, setting, call)
 
 
 @fact(3)

@@ -155,7 +155,8 @@ def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
     else:
         cached = sum(1 for page in pages.values() if page.locks) if may_evict else len(pages)
     needed = pages_needed(len(call.path.key.tokens), setting.size) + profile.evict_slack + profile.watermark
-    return needed + cached + len(state.owners) + len(waiting_in(state)) <= len(setting.usable)
+    waiting = 0 if setting.reclaims else len(waiting_in(state))
+    return needed + cached + len(state.owners) + waiting <= len(setting.usable)
 
 
 @fact(0)
