@@ -24,10 +24,8 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
     "which device slot": ("sparse-growth-last-slots-first",),
     "how many are admitted": ("sparse-admission-leaves-a-page", "sparse-admission-one-at-a-time"),
     "which place": ("component-lowest-place-first",),
-    "own order of components": (
-        *("component-newest-goes-first", "component-host-oldest-last", "null-rank-orders-by-name"),
-    ),
-    "own order": ("zoo.s3_fifo", "zoo.cost_host"),
+    "own order of components": ("component-newest-goes-first", "component-host-oldest-last"),
+    "own order": ("zoo.s3_fifo", "zoo.cost_host", "null-rank-orders-by-name"),
     "batches": ("zoo.batches",),
     "watermark": ("zoo.watermark",),
     "aborted": ("zoo.leftovers", "aborts-of-the-tiers-are-kept"),

@@ -59,6 +59,11 @@ ELSEWHERE: dict[str, tuple[set[str] | None, str]] = {
         {"window_root"},
         "a field of the profile, no fact",
     ),
+    "tests/proofs/prefix/flat_calls.py": (
+        {"duplicates", "match_cap", "victims"},
+        "fields of the profile and of a choice, no facts",
+    ),
+    "tests/proofs/prefix/test_any_size_z3.py": ({"below"}, "how a call is named, no fact"),
     "tests/proofs/prefix/page_names.py": (
         {"hash_function", "scheme"},
         "any injective digest, and schemes with slips, take the place of the real ones",

@@ -111,9 +111,9 @@ FLAT_LINES: tuple[Line, ...] = (
         "match",
         On.MATCH,
         amount=Amount.KEY,
-        least=by("TREE-02 TREE-20"),
+        least=by("TREE-02 TREE-20", free="expiry"),
         most=by("TREE-01 TREE-02 TREE-10"),
-        stays=by(f"TREE-04 TREE-22 {KEPT}"),
+        stays=by(f"TREE-04 TREE-22 {KEPT}", free="expiry"),
     ),
     line(
         FLAT,
