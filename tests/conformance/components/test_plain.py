@@ -78,7 +78,8 @@ def test_without_a_snapshot_answers_and_counters_are_judged() -> None:
 
 def test_a_cache_that_serves_requests_is_judged_as_a_block_table() -> None:
     judged = played("groups", target=component_request_target)
-    assert {"POOL-11", "POOL-12", "TREE-07", "LOCK-01"} <= judged["pool blocks"].keys()
+    laws = {"POOL-11", "POOL-12", "TREE-07", "LOCK-01", "REQ-03", "REQ-06", "REQ-07", "REQ-10", "FRAME-02"}
+    assert laws <= judged["pool blocks"].keys()
     rows = {"REQ-01", "REQ-02", "REQ-05", "TREE-02", "TREE-03", "TREE-05"}
     assert rows <= judged["component kv"].keys()
     unseen = played("groups", target=component_request_target, depth=0)
@@ -101,6 +102,7 @@ def test_where_no_components_are_asked_for_there_are_no_pools() -> None:
         ("component-recovery-frees-twice", ("POOL-12", "TREE-12"), "component swa"),
         ("component-eviction-ignores-locks", ("LOCK-01", "EVICT-03"), "component state"),
         ("component-eviction-stops-early", ("EVICT-01",), "component kv"),
+        ("request-moves-its-tail", ("REQ-02",), "component kv"),
     ],
 )
 def test_what_breaks_a_law_of_all_caches_is_named_by_that_and_by_its_place(

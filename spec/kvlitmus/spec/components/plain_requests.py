@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import cast
 
-from kvlitmus.spec.components.calls import ComponentCall, ComponentFinish, ComponentGrow, ComponentStart, Holding, View
+from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding, View
 from kvlitmus.spec.components.plain import Plain, above, doubt_of
 from kvlitmus.spec.components.plain_calls import NO_CALL, PlainCall, plain_call, within
 from kvlitmus.spec.components.state import ComponentRequest, ComponentState, Stored, fresh_places, stored_by
@@ -24,15 +24,15 @@ from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.prefix.windows import NO_DOUBT
 from kvlitmus.spec.words.names import NO_NAME, page_names
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, page_slots
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, page_slots, pages_in_order
 
 HELD = frozenset({"fits_alone", "held_before"})
 """Facts of what stands in a request's way: other components need room as well.  Where more goes with what is evicted, it is
 found no more though nobody gets its place (``odd_on_device``).
 """
 
-NOT_THERE = Block(NO_NAME, 0)
-"""What is found in a place where nothing is cached."""
+ROWS = frozenset({"request_names", "row_before"})
+"""Facts of a row in the order of its tokens: that is the KV's."""
 
 
 def table_of(plain: Plain, state: ComponentState, stored: Collection[Stored], setting: Setting) -> State:
@@ -46,9 +46,7 @@ def table_of(plain: Plain, state: ComponentState, stored: Collection[Stored], se
         locks = held[at, place] + (pages[name].locks if name in pages else 0)
         pages[name] = Page(above(plain, at[1]), PageNo(place), Tick(0), Tick(0), 0, 0, locks)
     own = {place for one in state.running.values() for place in places_of(plain, one)}
-    rows = {}
-    if plain.tree:
-        rows = {number: shared(plain, request_of(plain, one), table) for number, one in state.running.items()}
+    rows = {number: row_of(plain, one, table) for number, one in state.running.items()}
     owners = dict.fromkeys(own - table.keys(), 1)
     doubt = NO_DOUBT if setting.seen else doubt_of(plain, state)
     return State(Tree(pages, Tick(0)), doubt, owners, rows, {}, {}, table=table)
@@ -80,14 +78,37 @@ def request_of(plain: Plain, one: ComponentRequest) -> RequestState:
     return RequestState(path, slots, 0, len(slots), path.root)
 
 
-def shared(plain: Plain, one: RequestState, table: Mapping[PageNo, Block]) -> RequestState:
-    """A request whose row begins with what is cached there."""
-    size, cached = plain.setting.size, 0
-    for at, name in enumerate(one.path.pages):
-        if at * size >= len(one.row) or table.get(PageNo(one.row[at * size] // size), NOT_THERE).name != name:
-            break
-        cached += size
-    return one._replace(cached=cached)
+def row_of(plain: Plain, one: ComponentRequest, table: Mapping[PageNo, Block]) -> RequestState:
+    """A request with its row, which begins with what is cached there.
+
+    That is in the order of the prefix for the KV alone, and else in any: what is not whole, and has no name, comes last.
+    """
+    if plain.tree:
+        row = request_of(plain, one)
+        names = row.path.pages
+    else:
+        mine = [entry for entry in stored_by(one) if entry[0][0] in plain.components]
+        mine.sort(key=lambda entry: (not is_in(table, PageNo(entry[1]), plain.name(entry[0])), entry[1]))
+        names = tuple([plain.name(at) for at, _ in mine])
+        whole = [place for _, place in mine]
+        slots = plain.slots([*whole, *sorted(places_of(plain, one).difference(whole))])
+        row = RequestState(one.path._replace(names=names, pages=names, tokens=names), slots, 0, len(slots), NO_NAME)
+    pages, cached = pages_in_order(row.row, plain.setting.size), 0
+    while cached < min(len(names), len(pages)) and is_in(table, pages[cached], names[cached]):
+        cached += 1
+    return row._replace(cached=cached * plain.setting.size)
+
+
+def is_in(table: Mapping[PageNo, Block], page: PageNo, name: Name) -> bool:
+    """Whether this prefix is found in this page."""
+    return page in table and table[page].name == name
+
+
+def lets_go(plain: Plain, one: ComponentStep) -> bool:
+    """Whether the request of a call holds something of this pool no more where it was."""
+    number = one.call.receipt if isinstance(one.call, ComponentGrow) else -1
+    held = [stored_by(state.running[number]) for state in (one.before, one.expected)]
+    return any(at[0] in plain.components for at, _ in held[0] - held[1])
 
 
 def written(plain: Plain, state: ComponentState) -> Mapping[Slot, Name]:
@@ -130,31 +151,33 @@ def table_seen(plain: Plain, view: View, then: ComponentState) -> Seen:
     return Seen(None, None, True, listed, frozenset(listed), cached, pages, parents, nodes)
 
 
-def served(
-    plain: Plain, setting: Setting, before: ComponentState, then: ComponentState, call: ComponentCall, answer: object
-) -> PlainCall:
-    """What a call of a request is to its KV, as to a block table; to a pool of several components it is none."""
+def served(plain: Plain, setting: Setting, one: ComponentStep, state: State, expected: State) -> PlainCall:
+    """What a call is to one pool, as to a block table; ``state``, ``expected``: what is known of that."""
+    call, answer = one.call, one.after.answer
     goes_along = setting.profile.component_cascade != "none" or setting.profile.evict_granularity == "node"
     hidden = HELD | {"odd_on_device"} if goes_along else HELD
-    if not plain.tree and isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
-        return NO_CALL
+    if not plain.tree:
+        hidden |= ROWS
     match call:
         case ComponentStart():
+            begin = calls.Begin(call.receipt, call.path, within=within(setting, one.before, call.path))
             if not isinstance(answer, Holding):
-                return PlainCall(calls.Begin(call.receipt, call.path), None, hidden)
-            row = request_of(plain, then.running[call.receipt]).row
-            begin = calls.Begin(call.receipt, call.path, within=within(setting, before, call.path))
-            return PlainCall(begin, Begun(list(row), answer.length), hidden)
+                return PlainCall(begin, None, hidden)
+            row = expected.requests[call.receipt]
+            cached = answer.length if plain.tree else row.cached
+            return PlainCall(begin, Begun(list(row.row), cached), hidden)
         case ComponentGrow():
             assert isinstance(answer, Holding)
-            one = request_of(plain, then.running[call.receipt])
-            was = request_of(plain, before.running[call.receipt])
-            new = one.row[len(was.row) :]
-            tokens = tuple(range(call.chunk))
-            return PlainCall(calls.Grow(call.receipt, tokens, one.path), new if answer.granted else None, hidden)
+            was, row = state.requests[call.receipt].row, expected.requests[call.receipt]
+            new = row.row[len(was) :] if plain.tree else tuple([slot for slot in row.row if slot not in was])
+            if not plain.tree and (not {*was} <= {*row.row} or lets_go(plain, one)):
+                return NO_CALL  # none on a plain cache gives back what a window has left behind, and may take it again
+            grow = calls.Grow(call.receipt, tuple(range(call.chunk)), row.path)
+            return PlainCall(grow, new if answer.granted else None, hidden)
         case ComponentFinish():
-            # Of two that computed the same one's is cached: a row may begin with its own, and go on with cached ones.
-            apart = {"request_pages"} if setting.profile.component_copies == "one" else frozenset()
-            return PlainCall(calls.End(call.receipt, keep=False), None, hidden | apart)
+            if plain.tree and setting.profile.component_copies == "one":
+                # Of two that computed the same one's is cached: a row may begin with its own, and go on with cached ones.
+                hidden |= {"request_pages"}
+            return PlainCall(calls.End(call.receipt, keep=False), None, hidden)
         case _:
-            return plain_call(plain, setting, before, call, answer)
+            return plain_call(plain, setting, one.before, call, answer)

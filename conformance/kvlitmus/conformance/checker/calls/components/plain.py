@@ -87,7 +87,7 @@ class Table(Pool):
         expected = table_of(plain, one.expected, still_there(plain, setting, one), setting)
         then = table_of(plain, one.then, one.then.stored, setting)
         after = Seen() if view is None else table_seen(plain, view, one.then)
-        call = served(plain, setting, one.before, one.expected, one.call, one.after.answer)
+        call = served(plain, setting, one, state, expected)
         if plain.tree:
             held = written(plain, one.before)
             state = state._replace(contents=held)
