@@ -222,6 +222,8 @@ class ComponentState(NamedTuple):
     @property
     def fetching(self) -> frozenset[Place]:
         """The places that prefetches have."""
+        if not self.fetches:
+            return frozenset()
         return frozenset[Place]().union(*[one.reserved for one in self.fetches.values()])
 
 

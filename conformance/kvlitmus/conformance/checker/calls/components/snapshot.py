@@ -124,6 +124,7 @@ def view(checker: Checker) -> View | None:
 def cached(checker: Checker, method: str, *, once: bool = False) -> tuple[dict[At, int], frozenset[tuple[At, int]]]:
     """The entries that a snapshot shows, and further places of what is cached more than once, where that may be."""
     once = once or checker.profile.component_copies != "kept"
+    components = checker.setting.layout.components_by_name
     held: dict[At, int] = {}
     copies: set[tuple[At, int]] = set()
     for row in listed(checker, checker.look(method), "entries"):
@@ -132,7 +133,7 @@ def cached(checker: Checker, method: str, *, once: bool = False) -> tuple[dict[A
         name = named(checker, namespace, units)
         entry = (component, name), checker.count(place, "a place")
         again = entry[0] in held and once
-        if component not in checker.setting.layout.components_by_name or again or entry in copies:
+        if component not in components or again or entry in copies:
             raise checker.broken("PORT-03", f"expected each prefix of a component once, got {shown(row)}")
         copies.add(entry)
         held[entry[0]] = min(entry[1], held.get(entry[0], entry[1]))
