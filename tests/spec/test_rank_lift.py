@@ -160,3 +160,10 @@ def test_a_prefetch_owes_all_that_the_host_of_every_rank_has_room_for() -> None:
 def test_a_prefetch_that_no_window_is_free_for_owes_nothing() -> None:
     taken = view(window=(TWO,), window_free=1)
     assert steps(Ask("prefetch", LONG, 7), taken, taken, Decision("grant", "read", ())) == []
+
+
+def test_after_any_other_call_what_holds_at_any_time_is_judged() -> None:
+    (step,) = steps(Ask("acks"), view([ONE]), view(host=[LONG]))
+    assert step.call is UNKNOWN and fact(step, "asked") is UNKNOWN
+    assert fact(step, "homeless") == [step.setting.names.of(None, LONG)[-1]]
+    assert steps(Ask("rejoin"), view([ONE]), view(), Decision("commit", "reset", ())) == []

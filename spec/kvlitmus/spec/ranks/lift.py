@@ -19,6 +19,7 @@ from kvlitmus.spec.interface import Hit, Stored
 from kvlitmus.spec.interface import tiers as answers
 from kvlitmus.spec.interface.ranks import Ask, Decision, Prefix, RankView, World
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, Job
+from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix import tier_calls
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Insert, Match, Path, path_of
@@ -435,6 +436,12 @@ def _prefetch(told: Told) -> Iterator[Step]:
     yield step
 
 
+def _other(told: Told) -> Iterator[Step]:
+    """No call of a plain cache that a rank shows enough of: what holds at any time holds after it, unless all begin anew."""
+    if decided(told.decisions, "commit", "reset") is None:
+        yield told.step(UNKNOWN, UNKNOWN)
+
+
 SEEN_AS: Mapping[str, Callable[[Told], Iterator[Step]]] = {
     "match": _match,
     "evict": _evict,
@@ -442,7 +449,7 @@ SEEN_AS: Mapping[str, Callable[[Told], Iterator[Step]]] = {
     "load": _load,
     "prefetch": _prefetch,
 }
-"""What ranks are asked, as calls on a plain cache; of the rest a plain cache has no call that a rank shows enough of."""
+"""What ranks are asked, as calls on a plain cache; the rest is :func:`_other`."""
 
 
 # -- all ranks ---------------------------------------------------------------------------------------
@@ -450,8 +457,8 @@ SEEN_AS: Mapping[str, Callable[[Told], Iterator[Step]]] = {
 
 def lifted(setting: Setting, state: RanksState, call: RankAsk, answer: Together, then: RanksState) -> Iterator[Step]:
     """A call on ranks, rank by rank, as steps of plain caches; of ranks that are alike in everything once for all."""
-    look = SEEN_AS.get(call.ask.what)
-    if look is None or not _comparable(state, call, answer, then):
+    look = SEEN_AS.get(call.ask.what, _other)
+    if not _comparable(state, call, answer, then):
         return
     alike: list[tuple[Told, list[int]]] = []
     for one in answer.traces:
