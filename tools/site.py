@@ -35,6 +35,7 @@ from kvlitmus.spec.law.actions import ACTIONS, CAUSES, EFFECTS, ELSEWHERE, FACET
 from kvlitmus.spec.law.facts import FACTS, INPUTS  # noqa: E402
 from kvlitmus.spec.law.on import On  # noqa: E402
 from kvlitmus.spec.law.rule import RETIRED, Kind, Rule, in_force  # noqa: E402
+from kvlitmus.spec.ledger import read  # noqa: E402
 from kvlitmus.spec.parts import all_rules  # noqa: E402
 from kvlitmus.spec.prefix.rules import job  # noqa: E402
 from kvlitmus.spec.prefix.stand_ins import meant_by, standing_for  # noqa: E402
@@ -129,6 +130,7 @@ def page_of() -> dict[str, str]:
 
     goals: list[tuple[ModuleType, str]] = [
         *((job, "states.md"), (prefetch_life, "states.md"), (actions, "frame.md"), (matrix, "matrix.md")),
+        (read, "ledger.md"),
         *((module, f"{name}.md") for name, (_, modules) in PORTS.items() for module in modules),
         *((_module(name), f"reference/{name}.md") for name in REFERENCE),
         *((sys.modules[rule.predicate.__module__], f"rules/{rule.pack}.md") for rule in ordered_rules().values()),

@@ -65,6 +65,12 @@ def refused(line: Line, asked: Asked) -> Any:
     return None
 
 
+def doing_nothing(asked: Asked) -> Any:
+    """A call on a rank that decides nothing, where nothing can be refused."""
+    asked.done()
+    return decided_nothing()
+
+
 def unit(asked: Asked, line: Line) -> int:
     """By how much more or less: a page where slots or units are counted, else one."""
     counts_pages = isinstance(asked.cache, Specimen) or line.call in ("component_start", "component_grow")

@@ -181,9 +181,19 @@ class TurnedRank(RankCache):
     def order(self, tier: str) -> list[Any]:
         found = super().order(tier)
         if self.turned:
-            self.compared += len(found)
             found.reverse()
         return found
+
+    def evict_device(self, many: int, kept: set[Prefix]) -> Decision:
+        return self.counted(super().evict_device(many, kept))
+
+    def evict_host(self, many: int, kept: set[Prefix]) -> Decision:
+        return self.counted(super().evict_host(many, kept))
+
+    def counted(self, victims: Decision) -> Decision:
+        """Victims that went while it was turned; where none went nothing was."""
+        self.compared += 2 * (self.turned and bool(victims.prefixes))
+        return victims
 
     def wrote(self, pages: list[Prefix]) -> Decision:
         return super().wrote(self.in_turn(pages))

@@ -12,17 +12,18 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.specimen.cache import ComponentRequestTarget, ComponentTarget, SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.mutants.adversaries.acts import less, more, refusing
+from kvlitmus.mutants.adversaries.acts import doing_nothing, less, more, refusing
 from kvlitmus.mutants.adversaries.foreign import TURNED, beside, foreign, in_reverse
 from kvlitmus.mutants.adversaries.meddler import WAYS_ON, Meddling
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.interface import cache, components, ranks, sparse, stores, tiers
-from kvlitmus.spec.ledger.cells import Column, Family, Line
+from kvlitmus.spec.ledger.cells import Column, Family, Line, Refusal
 from kvlitmus.spec.ledger.read import LEDGER
 
-REFUSES, LESS, MORE, REVERSED, LATE, BESIDE = (
+REFUSES, LESS, NOTHING, MORE, REVERSED, LATE, BESIDE = (
     "refuses one in three by key",
     "a unit less",
+    "nothing",
     "a unit more",
     "victims in reverse",
     "a call late",
@@ -68,11 +69,13 @@ def played(line: Line) -> bool:
 def of_line(line: Line) -> Iterator[Adversary]:
     """The adversaries of a row."""
     every = line.family is Family.RANKS
+    may_do_nothing = line.call == "ranks_ask" and line.refusal is Refusal.NEVER and line.how != "match"
     for alone in (False, True) if every else (False,):
         where = f", {'on one rank' if alone else 'alike on all ranks'}" if every else ""
         for column, how, act in (
             (Column.REFUSED, REFUSES, refusing(line)),
             (Column.LEAST, LESS, less(line)),
+            (Column.LEAST, NOTHING, doing_nothing if may_do_nothing else None),
             (Column.MOST, MORE, more(line)),
             (Column.WHICH, REVERSED, in_reverse if line.cells[Column.WHICH].rules else None),
         ):

@@ -81,7 +81,7 @@ class Meddler:
 
     def __init__(self, inner: Any, config: Config, meddling: Meddling, made: list[int]) -> None:
         self._inner, self._config, self._meddling, self._made = inner, config, meddling, made
-        self._numbers = itertools.count(1)
+        self._numbers: dict[object, itertools.count[int]] = {}
         self._waiting: list[Callable[[], Any]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -119,9 +119,12 @@ class Meddler:
             return call(*args, **kwargs)
 
     def _chosen(self, args: tuple[Any, ...]) -> bool:
-        key = plain(args[1:] if self._meddling.line.call == "ranks_ask" else args)
+        rank, key = None, plain(args)
+        if self._meddling.line.call == "ranks_ask":
+            rank, ask = args
+            key = [*ask.key, *[ask.rid] * bool(ask.rid), *[ask.pages] * bool(ask.pages)]
         if says_nothing(key):
-            return next(self._numbers) % EVERY == 1
+            return next(self._numbers.setdefault(rank, itertools.count(1))) % EVERY == 1  # the same on each rank
         return zlib.crc32(repr(key).encode()) % EVERY == 0
 
 

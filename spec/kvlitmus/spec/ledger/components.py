@@ -49,7 +49,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_reset",
         On.COMPONENT_RESET,
-        least=by("COMP-08 COMP-16 COMP-17 COMP-41 COMP-45 COMP-49 COMP-50"),
+        least=by("COMP-08 COMP-16 COMP-17 COMP-41 COMP-45 COMP-49 COMP-50", later="COMP-02 COMP-03"),
         most=by("COMP-17 COMP-45"),
         stays=no("nothing stays"),
         effects=joined(
@@ -357,7 +357,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         "component_reset",
         On.COMPONENT_RESET,
         how="of requests",
-        least=by("COMP-16 COMP-17 COMP-49"),
+        least=by("COMP-16 COMP-17 COMP-49", later="COMP-02 COMP-03 COMP-04 CREQ-04"),
         most=by("COMP-17"),
         stays=no("nothing stays"),
         effects=joined(TOLD, {what: because(Cause.RESET) for what in (What.EVICT, What.RELEASE, What.UNLOCK)}),

@@ -20,7 +20,8 @@ FLAT, TIERS, PURE = Family.FLAT, Family.TIERS, Family.PURE
 
 POOLED = "POOL-11 POOL-12 POOL-14"
 COUNTED = "LOCK-02 LOCK-03 LOCK-04 TREE-13 TREE-14"
-KEPT = f"FRAME-01 FRAME-02 TREE-19 LOCK-01 {COUNTED} {POOLED}"
+OF_DEVICE = f"FRAME-01 FRAME-02 LOCK-01 {COUNTED} {POOLED}"
+KEPT = f"{OF_DEVICE} TREE-19"
 """What guards what no call may change on the device: the frame; of locks and uses what they must be; with less the sums."""
 
 ORDER = "EVICT-05 EVICT-06 EVICT-20"
@@ -41,7 +42,7 @@ FLAT_LINES: tuple[Line, ...] = (
         amount=Amount.COUNT,
         refused=by("POOL-07"),
         least=by("POOL-01"),
-        most=HANDED._replace(rules=(*HANDED.rules, "EVICT-24")),
+        most=HANDED._replace(rules=(*HANDED.rules, "EVICT-24"), later=("REQ-15",)),
         which=ROOM_INSIDE,
         stays=LEFT._replace(rules=(*LEFT.rules, "POOL-04", "EVICT-24")),
     ),
@@ -67,7 +68,7 @@ FLAT_LINES: tuple[Line, ...] = (
         "free",
         On.FREE,
         amount=Amount.ITEMS,
-        least=by("POOL-09 POOL-10 POOL-12 POOL-14 TREE-19", free="reclaimed"),
+        least=by("POOL-09 POOL-10 POOL-12 POOL-14 TREE-19", later="REQ-15 EVICT-20", free="reclaimed"),
         most=by("POOL-09 POOL-10 POOL-11 POOL-12"),
         stays=by(KEPT),
     ),
@@ -94,7 +95,7 @@ FLAT_LINES: tuple[Line, ...] = (
         On.FREE,
         On.GROUP_END,
         On.GROUP_CLOSED,
-        least=by("POOL-09 POOL-10 POOL-12"),
+        least=by("POOL-09 POOL-10 POOL-12", later="REQ-15 EVICT-20"),
         most=by("POOL-09 POOL-10 POOL-11 POOL-12"),
         stays=by(KEPT),
     ),
@@ -206,7 +207,7 @@ FLAT_LINES: tuple[Line, ...] = (
             On.END,
             *own,
             how=how,
-            least=by(f"REQ-07 {least} POOL-12 POOL-14 TREE-19", free=less),
+            least=by(f"REQ-07 {least} POOL-12 POOL-14 TREE-19", later="REQ-15 EVICT-20 EVICT-21", free=less),
             most=by(most, free=more),
             stays=by(f"{most} {KEPT}"),
         )
@@ -240,7 +241,7 @@ FLAT_LINES: tuple[Line, ...] = (
     ),
 )
 
-HELD = f"FRAME-03 FRAME-04 TIER-01 TIER-02 TIER-25 TIER-26 {KEPT}"
+HELD = f"FRAME-03 FRAME-04 TIER-01 TIER-02 TIER-25 TIER-26 {OF_DEVICE}"
 """What guards what no call may change on the host, and on the device."""
 
 ALSO = "FRAME-05 FRAME-06 FRAME-07 TIER-40"
@@ -277,8 +278,8 @@ TIER_LINES: tuple[Line, ...] = (
         On.EVICT,
         how="above a host",
         amount=Amount.COUNT,
-        least=by("EVICT-01 EVICT-21"),
-        most=by("EVICT-02 EVICT-06 EVICT-21 EVICT-22"),
+        least=by("EVICT-01"),
+        most=by("EVICT-02 EVICT-06"),
         which=by(f"{ORDER} {HOST_ORDER}", free="which of equals, own order, batches"),
         stays=by(f"EVICT-03 EVICT-04 TIER-13 {HELD} {ALSO}"),
     ),
@@ -337,9 +338,27 @@ TIER_LINES: tuple[Line, ...] = (
                 f"TIER-33 FETCH-19 {FETCHED}",
             ),
             ("a copy has failed", (On.FAILED_COPY, On.LAYERED), by("LOAD-10 TIER-40"), by("LOAD-06 TIER-40"), FETCHED),
-            ("a query", (On.QUERY,), by("FETCH-08 TIER-40"), by("FETCH-08 FETCH-09"), FETCHED),
-            ("a fetch", (On.FETCH,), by("FETCH-10 FETCH-20 TIER-40"), by("FETCH-09 FETCH-10"), FETCHED),
-            ("a put", (On.PUT,), by("BACKUP-07 BACKUP-08 TIER-40"), by("BACKUP-06 BACKUP-07"), FETCHED),
+            (
+                "a query",
+                (On.QUERY,),
+                by("FETCH-08 TIER-40", later="FETCH-09 FETCH-16 FETCH-20"),
+                by("FETCH-08 FETCH-09"),
+                FETCHED,
+            ),
+            (
+                "a fetch",
+                (On.FETCH,),
+                by("FETCH-10 FETCH-20 TIER-40", later="FETCH-11 FETCH-16"),
+                by("FETCH-09 FETCH-10"),
+                FETCHED,
+            ),
+            (
+                "a put",
+                (On.PUT,),
+                by("BACKUP-07 BACKUP-08 TIER-40", later="BACKUP-09"),
+                by("BACKUP-06 BACKUP-07"),
+                FETCHED,
+            ),
             ("for nobody", (On.ZOMBIE,), WAITS, by("FETCH-15"), FETCHED),
         )
     ),
@@ -353,7 +372,9 @@ TIER_LINES: tuple[Line, ...] = (
         On.QUIET_TICK,
         On.SETTLED,
         least=by(
-            "BACKUP-11 BACKUP-12 LIFE-05 LIFE-06 LIFE-07 LIFE-08 LIFE-09 LIFE-16 FETCH-18 FETCH-13", free="when noted"
+            "BACKUP-11 BACKUP-12 LIFE-05 LIFE-06 LIFE-07 LIFE-08 LIFE-09 LIFE-16 FETCH-18 FETCH-13",
+            later="TIER-17 TIER-33 FETCH-11",
+            free="when noted",
         ),
         most=by("BACKUP-03 BACKUP-13 FETCH-12 FETCH-15"),
         which=by(HOST_ORDER),

@@ -97,7 +97,7 @@ ASK_LINES: tuple[Line, ...] = (
         On.RANKS_ACKS,
         least=by("RANKS-11"),
         most=by("RANKS-09 RANKS-10"),
-        which=by("RANKS-09"),
+        which=by("RANKS-01 RANKS-02 RANKS-09"),
         effects={what: because(Cause.LANDED) for what in (What.END_JOB, What.BACK, What.RESTORE, What.UNPIN)},
     ),
     asked(
@@ -162,7 +162,7 @@ ASK_LINES: tuple[Line, ...] = (
     ),
     asked(
         "abort",
-        least=by("RANKS-23", gap="no rule says that an aborted request's prefetch is over"),
+        least=by("RANKS-23", later="FETCH-03"),
         most=by("RANKS-31"),
         effects={what: because(Cause.NOBODY) for what in (What.END_JOB, What.HOST_RELEASE, What.UNPIN)},
     ),

@@ -14,7 +14,7 @@ from kvlitmus.conformance.report import document
 from kvlitmus.conformance.support.text import closest
 from kvlitmus.conformance.support.version import version
 from kvlitmus.mutants.adversaries.made import BESIDE, adversaries
-from kvlitmus.mutants.adversaries.score import BAD, FORMAT, SCHEDULES, Outcome, play_by_id, table
+from kvlitmus.mutants.adversaries.score import BAD, FORMAT, SCHEDULES, Fate, Outcome, play_by_id, table
 from kvlitmus.spec.ledger.cells import Family
 
 
@@ -27,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
     outcomes: list[Outcome] = []
     for one in played([(id, depth, SCHEDULES, args.seed) for depth in depths for id in ids], args.jobs):
         outcomes.append(one)
-        if one.fate in BAD and not args.json:
+        if one.fate is not Fate.NAMED and not args.json:
             print(told(one), flush=True)
     if args.json:
         print(document.dump(plain(outcomes)), end="")
@@ -60,7 +60,7 @@ def played(work: Sequence[tuple[str, int, int, int]], jobs: int) -> Iterator[Out
 
 
 def told(one: Outcome) -> str:
-    """One that isn't as it should be, in a line."""
+    """One that its cell doesn't name, in a line."""
     others = f", noticed by {', '.join(one.broken)}" if one.broken else ""
     return f"  {one.fate.value:<12} {one.id} (depth {one.depth}, made {one.made} times in {one.steps:,} steps{others})"
 
