@@ -50,9 +50,9 @@ def reclaimed(state: State, then: State, call: Any) -> State:
     return then._replace(leaving=(waiting_in(then) | given,)) if given else then
 
 
-def at_hand(free: frozenset[PageNo], state: State, setting: Setting, call: Any) -> frozenset[PageNo]:
-    """What is on the free list when a call begins to take memory: with what it reclaims first."""
-    return free | waiting_in(state) if setting.reclaims and isinstance(call, TAKING) else free
+def at_hand(free: frozenset[PageNo], state: State, call: Any) -> frozenset[PageNo]:
+    """What is on the free list when a call begins to take memory, where it reclaims first what waits."""
+    return free | waiting_in(state) if isinstance(call, TAKING) else free
 
 
 def gives_back(call: Any) -> bool:

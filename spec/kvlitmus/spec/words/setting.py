@@ -45,6 +45,14 @@ class Setting:
     """Whether a node that is split counts as created anew."""
     table: bool = field(init=False)
     """Whether the cache is a block table (:mod:`kvlitmus.spec.prefix.tables`)."""
+    own_order: bool = field(init=False)
+    """Whether victims go in an order of the cache's own, so that no leaf comes before another."""
+    expires: bool = field(init=False)
+    """Whether what nothing protects may go whenever somebody looks."""
+    reclaims: bool = field(init=False)
+    """Whether what was given back is free when the next call takes memory."""
+    filters: bool = field(init=False)
+    """Whether a request may leave less than all its whole pages: a filter of the cache's own ends what it caches."""
     layout: Layout = field(init=False, compare=False)
     """The components that it keeps, where it is a cache of components."""
 
@@ -62,6 +70,10 @@ class Setting:
         object.__setattr__(self, "seen", self.depth >= SNAPSHOT)
         object.__setattr__(self, "layout", self.laid_out())
         object.__setattr__(self, "table", profile.publish == "at_alloc")
+        object.__setattr__(self, "own_order", profile.evict_order == "own")
+        object.__setattr__(self, "expires", profile.expiry == "lookup" and not config.tiered)
+        object.__setattr__(self, "reclaims", profile.release_moment == "taken" and not config.tiered)
+        object.__setattr__(self, "filters", profile.admission == "own" and "composed" not in self.capabilities)
         # Of hierarchies nobody asks: their nodes come and go with demotions, and the policies that go by creation are
         # judged on flat caches.
         object.__setattr__(self, "renews", not tiered and profile.split_created == "renews")
@@ -85,26 +97,6 @@ class Setting:
     def keeps_aborted(self) -> bool:
         """Whether an abort is to the cache what a finish is: it keeps what was computed, and knows that this is all."""
         return self.profile.aborted == "kept" and self.capabilities.isdisjoint(("partial", "composed"))
-
-    @property
-    def filters(self) -> bool:
-        """Whether a request may leave less than all its whole pages: a filter of the cache's own ends what it caches."""
-        return self.profile.admission == "own" and "composed" not in self.capabilities
-
-    @property
-    def expires(self) -> bool:
-        """Whether what nothing protects may go whenever somebody looks."""
-        return self.profile.expiry == "lookup" and not self.config.tiered
-
-    @property
-    def reclaims(self) -> bool:
-        """Whether what was given back is free when the next call takes memory."""
-        return self.profile.release_moment == "taken" and not self.config.tiered
-
-    @property
-    def own_order(self) -> bool:
-        """Whether victims go in an order of the cache's own, so that no leaf comes before another."""
-        return self.profile.evict_order == "own"
 
     @property
     def order(self) -> Order:

@@ -73,10 +73,11 @@ def available_before(before: Seen, state: State, setting: Setting, call: Any) ->
 
     Without a snapshot nobody knows whether something waits still that a call could have reclaimed.
     """
-    waiting = at_hand(NONE, state, setting, call)
-    if waiting and not setting.seen:
-        return UNKNOWN
-    return Tokens(cast("int", before.available) + len(waiting) * setting.size)
+    available = Tokens(cast("int", before.available))
+    if not setting.reclaims:
+        return available
+    waiting = at_hand(NONE, state, call)
+    return UNKNOWN if waiting and not setting.seen else Tokens(available + len(waiting) * setting.size)
 
 
 @fact(1, ports=("pool",))
@@ -127,7 +128,7 @@ def protected_before(before: Seen) -> Tokens:
 @fact(3)
 def free_before(before: Seen, state: State, setting: Setting, call: Any) -> frozenset[PageNo]:
     """Pages on the free list, before the call, and those that the call reclaims first."""
-    return at_hand(before.free, state, setting, call)
+    return at_hand(before.free, state, call) if setting.reclaims else before.free
 
 
 @fact(3)
