@@ -394,7 +394,7 @@ CONTRACTS: dict[tuple[str, str], Contract] = {
 
 def forest_of(kit: Kit) -> Forest:
     """The names of the cache that is run on just now."""
-    found = kit.about
+    found = kit.about.forest
     assert isinstance(found, Forest)
     return found
 
@@ -418,13 +418,14 @@ class Case(NamedTuple):
     size: int = 1
     profile: Mapping[str, Any] = MappingProxyType({})
     keeps: tuple[str, ...] = tuple(INVARIANTS)
+    kind: type[Cache] = Cache
 
 
 def played(modules: Modules, run: World, case: Case) -> After | None:
     """The step of a case; ``None`` where the call is refused with an error, and nothing changes."""
     modules.kit.run = run
-    cache = Cache(run, case.size, **case.profile)
-    modules.kit.about = cache.forest
+    cache = case.kind(run, case.size, **case.profile)
+    modules.kit.about = cache
     now = case.make(cache)
     try:
         choice = modules[CHOOSE].Choice(**now.choice)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import z3
 
+from tests.proofs.prefix.any_hierarchy import MODULES, TIER, TIER_CONTRACTS, Hierarchy, makes_room, pinned_stays
 from tests.proofs.prefix.any_size import (
     ADVANCE,
     CHOOSE,
@@ -21,6 +22,7 @@ from tests.proofs.prefix.any_size import (
     played,
 )
 from tests.proofs.prefix.flat_calls import CASES
+from tests.proofs.prefix.tier_calls import TIER_CASES
 from tests.proofs.support.rewriting import Modules
 from tests.proofs.support.search import Refuted, explore
 from tests.proofs.support.source import Slip
@@ -47,6 +49,8 @@ def slip(module: str, there: str, slipped: str) -> Slip:
     """A slip."""
     return Slip(module, there, slipped)
 
+
+EVICTS, EVICTS_HOST = "evict of 1 page, tiered", "evict of 1 page of the host, tiered"
 
 LEMMAS: dict[str, Lemma] = {
     "sound": Lemma(
@@ -114,30 +118,72 @@ LEMMAS: dict[str, Lemma] = {
 }
 """By the name of what is kept, in ``any_size.INVARIANTS``."""
 
-BY_NAME = {case.name: case for case in CASES}
-assert len(BY_NAME) == len(CASES) and LEMMAS.keys() == INVARIANTS.keys()
+TIER_BOUNDS = (
+    "hierarchies under write-through of any number of pages on each tier; alloc, free, match, lock, unlock, begin, "
+    "grow and abort, and each turn of making room on device and host; keys and rows of up to 2 pages of one slot"
+)
+
+TIER_LEMMAS: dict[str, Lemma] = {
+    "sound on both tiers": Lemma(
+        ("TIER-01", "TIER-04", "TIER-05", "TIER-06"),
+        {
+            slip(EFFECTS, "return remove(tree, names), {**alone, **left}", "return tree, {**alone, **left}"): EVICTS,
+            slip(TIER, "if run[0] not in host_of(state).copies:", "if True:"): EVICTS,
+            slip(
+                TIER,
+                "unback(with_alone(now, effects.remove(alone_tree(now), run).pages), run), run",
+                "unback(now, run), run",
+            ): (EVICTS_HOST),
+        },
+    ),
+    "pinned": Lemma(
+        ("TIER-11", "TIER-13"),
+        {
+            slip(TIER, "host_of(state).copies.items() if copy.pins}", "host_of(state).copies.items() if False}"): (
+                EVICTS_HOST
+            ),
+        },
+    ),
+}
+"""The same of hierarchies; :data:`TIER_BOUNDS` says for which calls."""
+
+KEPT = {**INVARIANTS, "pinned": pinned_stays, "room": makes_room}
+BY_NAME = {case.name: case for case in (*CASES, *TIER_CASES)}
+assert len(BY_NAME) == len(CASES) + len(TIER_CASES) and LEMMAS.keys() == INVARIANTS.keys()
 
 SOURCE = Modules(REWRITTEN, CONTRACTS)
+TIERED_SOURCE = Modules(MODULES, TIER_CONTRACTS)
+
+
+def source_of(case: Case, planted: Slip | None = None) -> Modules:
+    """The source on which a case is played."""
+    modules = TIERED_SOURCE if case.kind is Hierarchy else SOURCE
+    return modules if planted is None else Modules(modules.wanted, modules.contracts, planted)
 
 
 def kept(case: Case, modules: Modules, run: World) -> bool:
     """The claim that a call keeps everything."""
     step = played(modules, run, case)
     if step is not None:
-        for why, condition in [one for name in case.keeps for one in INVARIANTS[name](step)]:
+        for why, condition in [one for name in case.keeps for one in KEPT[name](step)]:
             run.owe(condition, why)
     return True
 
 
-def refuted(case: Case, planted: Slip | None = None) -> Refuted | None:
-    """A counterexample, played again; with a slip it is looked for among small caches, else among all."""
-    modules = Modules(REWRITTEN, CONTRACTS, planted) if planted else SOURCE
-    return explore(lambda run: kept(case, modules, run), SMALL if planted else World)[0]
+def refuted(case: Case) -> Refuted | None:
+    """Why it isn't so that a call keeps everything of a cache of any size; ``None`` if it is."""
+    return explore(lambda run: kept(case, source_of(case), run), World)[0]
+
+
+def found(lemma: str, planted: Slip, case: Case) -> Refuted | None:
+    """A small cache on which a call with a slip doesn't keep what a lemma says; played with Python's own sets, too."""
+    modules, only = source_of(case, planted), case._replace(keeps=(lemma.split(maxsplit=1)[0],))
+    return explore(lambda run: kept(only, modules, run), SMALL)[0]
 
 
 def is_met(case: Case) -> bool:
     """Whether there is a small cache on which the call comes to its end: played with Python's own sets, too."""
-    return explore(lambda run: played(SOURCE, run, case) is None, SMALL)[0] is not None
+    return explore(lambda run: played(source_of(case), run, case) is None, SMALL)[0] is not None
 
 
 # What the contracts rest on
@@ -201,5 +247,9 @@ TURN_SLIPS = (
     ),
 )
 
-PROVEN = {f"any call keeps it {name}": (one.rules, BOUNDS) for name, one in LEMMAS.items()}
+PROVEN = {
+    f"a cache of any size: {name}": (one.rules, bounds)
+    for lemmas, bounds in ((LEMMAS, BOUNDS), (TIER_LEMMAS, TIER_BOUNDS))
+    for name, one in lemmas.items()
+}
 """For the traceability matrix: what is proven, of which rules, within which bounds."""

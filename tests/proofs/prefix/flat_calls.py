@@ -199,6 +199,11 @@ CASES = [
     Case("begin of 1 page, ahead", begin(1, 1, ahead=True)),
     *[Case(f"grow of {pages} pages, {cached} cached", grow(pages, cached)) for pages, cached in SHARES[:2]],
     Case("grow of 1 page that evicts 1", grow(1, 0, 1)),
+    *[
+        Case(f"take back of {pages} pages, {cached} cached, up to {left}", take_back(pages, cached, left))
+        for pages, cached in SHARES
+        for left in range(cached, pages)
+    ],
     *[Case(f"compute of {pages} pages, {cached} cached", compute(pages, cached)) for pages, cached in SHARES],
     *[
         Case(

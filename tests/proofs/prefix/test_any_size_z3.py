@@ -28,11 +28,14 @@ from tests.proofs.prefix.any_size_lemmas import (  # noqa: E402 - needs z3
     RESTS_ON,
     SMALL,
     SOURCE,
+    TIER_LEMMAS,
     TURN,
     TURN_SLIPS,
+    found,
     is_met,
     refuted,
 )
+from tests.proofs.prefix.flat_calls import CASES  # noqa: E402 - needs z3
 from tests.proofs.support.rewriting import Modules  # noqa: E402 - needs z3
 from tests.proofs.support.search import explore  # noqa: E402 - needs z3
 from tests.proofs.support.source import Slip  # noqa: E402 - needs z3
@@ -53,17 +56,21 @@ BY_DAY = {
     "grow of 1 pages, 1 cached",
     "Publish(None, False) of 2 pages, 1 cached",
     "End(True, None) of 2 pages, 1 cached",
+    "evict of 1 page, tiered",
+    "evict of 1 page of the host, tiered",
     "take back of 2 pages, 1 cached, up to 1",
     "End(False, None) of 2 pages, 1 cached",
 }
 """Of each call one case; the others are for the night."""
 
+assert BY_NAME.keys() >= BY_DAY
 ALL = [
     pytest.param(case, id=name, marks=[pytest.mark.nightly] * (name not in BY_DAY)) for name, case in BY_NAME.items()
 ]
+ALL_LEMMAS = {**LEMMAS, **TIER_LEMMAS}
 SLIPS = [
-    pytest.param(BY_NAME[case], slip, id=f"{name}{at}", marks=[pytest.mark.nightly] * (at > 0))
-    for name, lemma in LEMMAS.items()
+    pytest.param(name, slip, BY_NAME[case], id=f"{name}{at}", marks=[pytest.mark.nightly] * (at > 0))
+    for name, lemma in ALL_LEMMAS.items()
     for at, (slip, case) in enumerate(lemma.slips.items())
 ]
 
@@ -78,20 +85,20 @@ def test_there_is_a_small_cache_on_which_it_comes_to_its_end(case: Case) -> None
     assert is_met(case)
 
 
-@pytest.mark.parametrize(("case", "slip"), SLIPS)
-def test_the_slip_is_found_and_real(case: Case, slip: Slip) -> None:
-    found = refuted(case, slip)
-    assert found is not None and found.numbers
+@pytest.mark.parametrize(("lemma", "slip", "case"), SLIPS)
+def test_the_slip_is_found_and_real(lemma: str, slip: Slip, case: Case) -> None:
+    refutes = found(lemma, slip, case)
+    assert refutes is not None and refutes.numbers
 
 
 def test_every_call_that_is_decided_has_a_case() -> None:
-    called = {type(case.make(Cache(World([]), case.size, **case.profile)).call) for case in BY_NAME.values()}
+    called = {type(case.make(Cache(World([]), case.size, **case.profile)).call) for case in CASES}
     assert called == DECIDE.keys()
 
 
 def test_lemmas_name_rules() -> None:
-    assert all(lemma.rules and set(lemma.rules) <= all_rules().keys() for lemma in LEMMAS.values())
-    assert all(lemma.slips for lemma in LEMMAS.values())
+    assert all(lemma.rules and set(lemma.rules) <= all_rules().keys() for lemma in ALL_LEMMAS.values())
+    assert all(lemma.slips for lemma in ALL_LEMMAS.values())
 
 
 # What the contracts rest on

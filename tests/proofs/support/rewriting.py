@@ -38,6 +38,9 @@ from tests.proofs.support.unknown import (
     whole,
 )
 
+MOST_TURNS = 4
+"""A loop of a known number of turns, in which something unknown is asked, may have so many."""
+
 LAZY = {"In", "NotIn"}
 KINDS = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator"}
 
@@ -196,7 +199,7 @@ class Kit:
     def and_(self, *parts: Callable[[], Any]) -> Any:
         """``one and other``."""
         if self.asked():
-            return z3.And(*[whether(part()) for part in parts])
+            return self.until(parts, False)
         found: Any = True
         for part in parts:
             found = part()
@@ -204,10 +207,19 @@ class Kit:
                 return False if isinstance(found, Unknown | Item) else found
         return found
 
+    def until(self, parts: Iterable[Callable[[], Any]], settles: bool) -> Any:
+        """Parts of an ``or`` or an ``and``, for any element; behind one that ``settles`` it the rest is not asked."""
+        found: list[Any] = []
+        for part in parts:
+            found.append(z3.simplify(whether(part())))
+            if z3.is_true(found[-1]) if settles else z3.is_false(found[-1]):
+                break
+        return z3.Or(*found) if settles else z3.And(*found)
+
     def or_(self, *parts: Callable[[], Any]) -> Any:
         """``one or other``."""
         if self.asked():
-            return z3.Or(*[whether(part()) for part in parts])
+            return self.until(parts, True)
         found: Any = False
         for part in parts:
             found = part()
@@ -242,14 +254,18 @@ class Kit:
 
     def turns_(self, test: Callable[[], Any]) -> Iterator[None]:
         """The turns of a ``while``; raises :class:`Unbounded` where their number depends on something unknown."""
-        known = len(self.run.conditions)
+        turns = 0
         while True:
+            known = len(self.run.conditions)
             goes_on = bool(test())
             if len(self.run.conditions) > known:
                 raise Unbounded("a while that ends when something unknown is so")
             if not goes_on:
                 return
             yield
+            turns = turns + 1 if len(self.run.conditions) > known else 0
+            if turns > MOST_TURNS:
+                raise Unbounded(f"a while that goes on after {MOST_TURNS} turns, with something decided in each")
 
     def all_of_(self, kind: str, value: Callable[..., Any], some: Any, kept: Callable[..., Any] | None) -> Any:
         """A comprehension."""
@@ -270,11 +286,13 @@ class Kit:
         at = run.fresh("each")
         parts = some.each(at) if isinstance(some, Items) else (Item(at, run),)
         run.anything += 1
+        run.among.append((at, source.has(at)))
         try:
             keeps = z3.And(source.has(at), whether(kept(*parts)) if kept is not None else True)
             made = value(*parts)
         finally:
             run.anything -= 1
+            run.among.pop()
         has = put_into(keeps, at)
         if kind == "dict":
             key, held = made

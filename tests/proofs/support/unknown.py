@@ -66,6 +66,8 @@ class World(Run):
         """What was decided, by the number of the formula, which it keeps as long as it is held."""
         self.anything = 0
         """How deep code is among what it does to any element: what it asks there stays open."""
+        self.among: list[tuple[Formula, Formula]] = []
+        """These elements, and that they are in the sets that are gone through."""
         self.made_so_far = 0
         self.returned = False
         """Whether the call came to its end."""
@@ -206,6 +208,16 @@ class World(Run):
             self.owed.append((whether(condition), why))
         else:
             super().owe(condition, why)
+
+    def owe_each(self, condition: Formula, why: Why) -> None:
+        """This must be so of each element of what is gone through just now."""
+        elements = [at for at, _ in self.among]
+        whole_claim = z3.Implies(z3.And(*[there for _, there in self.among]), condition)
+
+        def of(*others: Formula) -> Formula:
+            return z3.substitute(whole_claim, *zip(elements, others, strict=True))
+
+        self.owe(self.every(of, len(elements)), why)
 
     def met(self) -> bool:
         """With sets of any size this is left to a search with a size: there z3 always knows."""
@@ -468,7 +480,8 @@ class UnknownMap:
 
     def __getitem__(self, key: object) -> Any:
         if self.run.anything:
-            raise Unbounded("whether each element of an unknown set is a key")
+            self.run.owe_each(self.has(whole(key)), "a key that each element has to be, and isn't")
+            return self.at(whole(key))
         if key in self:
             return self.at(whole(key))
         raise KeyError(key)

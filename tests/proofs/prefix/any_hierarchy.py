@@ -1,0 +1,261 @@
+"""What calls keep of a hierarchy of any size: any number of pages on the device, on the host and on both.
+
+As in :mod:`tests.proofs.prefix.any_size`, whose device this is.  On the host there are free pages, and copies; and the
+pages in the hands of work under way, of which it is only known that they are neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import z3
+
+from kvlitmus.spec.prefix.host_state import Host, HostCopy
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_state import Tiers
+from tests.proofs.prefix.any_size import (
+    CONTRACTS,
+    EFFECTS,
+    NO_PAGE,
+    REFERENCE,
+    REWRITTEN,
+    After,
+    Cache,
+    Claims,
+    locked_stays,
+)
+from tests.proofs.support.rewriting import Contract, Kit
+from tests.proofs.support.terms import Comparison, Formula
+from tests.proofs.support.unknown import Item, UnknownMap, UnknownSet, World, is_in, mapped, whole
+
+TIER, BACKUP, FETCH = REFERENCE + "tier", REFERENCE + "backup", REFERENCE + "fetch"
+MODULES = (*REWRITTEN, *[REFERENCE + one for one in ("hierarchy", "tier", "backup", "load", "put", "fetch", "life")])
+
+NO_COPY = HostCopy(-9)  # type: ignore[arg-type]
+
+
+class Hierarchy(Cache):
+    """A sound hierarchy of unknown size."""
+
+    def __init__(self, run: World, size: int = 1, **profile: Any) -> None:
+        self.apart, self.backed = run.predicate("apart"), run.predicate("backed")
+        self.below = {name: run.function(f"below_{name}") for name in NO_PAGE._fields if name != "first"}
+        self.host_usable, self.host_free = run.predicate("host_usable"), run.predicate("host_free")
+        self.host_place, self.pins = run.function("host_place"), run.function("pins")
+        self.marks = {name: run.predicate(name) for name in ("below_first", "settled", "stored")}
+        self.hands = run.predicate("hands")
+        self.rooms = 0
+        super().__init__(run, size, **profile)
+
+    def assume(self) -> None:
+        """It is sound."""
+        run = self.run
+        alone = run.map_of(self.apart, self.page_below)
+        copies = run.map_of(self.backed, self.copy)
+        host = Host(run.some_of(self.host_free), copies)
+        self.state = self.state._replace(tiers=Tiers(alone=alone), host=host)
+        super().assume()
+
+    def page_below(self, at: Formula) -> Any:
+        """What is known of a page on the host alone."""
+        fields: dict[str, Any] = {name: Item(made(at), self.run) for name, made in self.below.items()}
+        return NO_PAGE._replace(**fields, first=Comparison(self.marks["below_first"](at), self.run))  # type: ignore[arg-type]
+
+    def copy(self, at: Formula) -> Any:
+        """The host copy of a page."""
+        settled, stored = (Comparison(self.marks[name](at), self.run) for name in ("settled", "stored"))
+        page: Any = Item(self.host_place(at), self.run)
+        pins: Any = Item(self.pins(at), self.run)
+        return HostCopy(page, pins, settled, stored)  # type: ignore[arg-type]
+
+    def sound(self, state: State) -> list[tuple[str, Formula]]:
+        """Both tiers, and what is between them."""
+        return [*super().sound(state), *self.between(state), *self.on_the_host(state)]
+
+    def between(self, state: State) -> list[tuple[str, Formula]]:
+        """Which pages are on which tier."""
+        run, pages, forest = self.run, state.tree.pages, self.forest
+        alone, copies = alone_of(state), copies_of(state)
+
+        def reachable(at: Formula) -> Formula:
+            above = forest.above(at)
+            there = z3.Or(forest.root(above), is_in(pages, above), is_in(alone, above))
+            parent = whole(mapped(alone, at, NO_PAGE).parent)
+            return z3.Implies(is_in(alone, at), z3.And(z3.Not(forest.root(at)), parent == above, there))
+
+        def backed(at: Formula) -> Formula:
+            above = forest.above(at)
+            return z3.Implies(is_in(copies, at), z3.Or(forest.root(above), is_in(copies, above)))
+
+        return [
+            ("the parent of a page with a host copy has one, or is a root", run.every(backed)),
+            ("a page on the host alone is not on the device", run.every(lambda at: apart(pages, alone, at))),
+            ("a page on the host alone has a host copy", run.every(lambda at: within(alone, copies, at))),
+            (
+                "what has a host copy is cached",
+                run.every(lambda at: z3.Implies(is_in(copies, at), z3.Or(is_in(pages, at), is_in(alone, at)))),
+            ),
+            ("the parent of a page on the host alone is cached, or a root", run.every(reachable)),
+        ]
+
+    def on_the_host(self, state: State) -> list[tuple[str, Formula]]:
+        """Each page of the host has one home."""
+        run, copies, free = self.run, copies_of(state), free_of(state)
+
+        def place(at: Formula) -> Formula:
+            return whole(mapped(copies, at, NO_COPY).page)
+
+        def at_home(at: Formula) -> Formula:
+            usable = z3.And(self.host_usable(place(at)), z3.Not(self.hands(place(at))))
+            return z3.Implies(is_in(copies, at), z3.And(usable, z3.Not(is_in(free, place(at)))))
+
+        def distinct(one: Formula, other: Formula) -> Formula:
+            return z3.Implies(
+                z3.And(is_in(copies, one), is_in(copies, other), one != other), place(one) != place(other)
+            )
+
+        def spare(page: Formula) -> Formula:
+            return z3.Implies(is_in(free, page), z3.And(self.host_usable(page), z3.Not(self.hands(page))))
+
+        return [
+            ("a host copy is in a usable page, which is neither free nor in other hands", run.every(at_home)),
+            ("two host copies are in two pages", run.every(distinct, 2)),
+            ("a free page of the host is usable, and in nobody's hands", run.every(spare)),
+        ]
+
+    def any_room(self, state: State) -> State:
+        """What a hierarchy may be after room was made on the device: of it is known what each turn of that keeps.
+
+        See ``evict`` in :mod:`tests.proofs.prefix.tier_calls`, which makes one turn.
+        """
+        run = self.run
+        self.rooms += 1
+        left, moved, free = (run.predicate(f"{what}{self.rooms}") for what in ("left", "moved", "free"))
+        first, used = run.predicate(f"cut{self.rooms}"), run.function(f"used{self.rooms}")
+        backed, alone, copies = run.predicate(f"kept{self.rooms}"), alone_of(state), copies_of(state)
+        pages: Any = state.tree.pages
+
+        def gone(at: Formula) -> Any:
+            used_then: Any = Item(used(at), run)
+            above: Any = Item(self.forest.above(at), run)
+            was = mapped(alone, at, NO_PAGE)
+            return was._replace(parent=above, touched=used_then, first=Comparison(first(at), run))
+
+        tree: Any = UnknownMap(run, run.held(left), pages.at)
+        below: Any = UnknownMap(run, run.held(moved), gone)
+        spare: Any = UnknownSet(run, run.held(free))
+        there: Any = UnknownMap(run, run.held(backed), copies.at)
+        assert state.tiers is not None and state.host is not None
+        after = state._replace(
+            tree=state.tree._replace(pages=tree),
+            tiers=state.tiers._replace(alone=below),
+            host=state.host._replace(free=spare, copies=there),
+        )
+        for _, condition in [*self.sound(after), *makes_room(After(self, state, after, None, None, ()))]:
+            run.law(condition)
+        return after
+
+
+def makes_room(step: After) -> Claims:
+    """What is locked or pinned stays, and nothing moves or comes but from the device to the host."""
+    run, old, new = step.cache.run, step.before, step.after
+
+    def same(at: Formula) -> Formula:
+        was, now = mapped(old.tree.pages, at, NO_PAGE), mapped(new.tree.pages, at, NO_PAGE)
+        alike = [whole(getattr(was, name)) == whole(getattr(now, name)) for name in ("page", "parent", "locks")]
+        return z3.Implies(is_in(new.tree.pages, at), z3.And(is_in(old.tree.pages, at), *alike))
+
+    def copied(at: Formula) -> Formula:
+        was, now = mapped(copies_of(old), at, NO_COPY), mapped(copies_of(new), at, NO_COPY)
+        alike = z3.And(whole(was.page) == whole(now.page), whole(was.pins) == whole(now.pins))
+        return z3.Implies(is_in(copies_of(new), at), z3.And(is_in(copies_of(old), at), alike))
+
+    def from_device(at: Formula) -> Formula:
+        was = z3.Or(is_in(alone_of(old), at), is_in(old.tree.pages, at))
+        return z3.Implies(is_in(alone_of(new), at), was)
+
+    return [
+        *locked_stays(step),
+        *pinned_stays(step),
+        ("nothing comes to the device, and nothing there is moved", run.every(same)),
+        ("no host copy comes, and none is moved", run.every(copied)),
+        ("nothing comes to the host alone but from the device", run.every(from_device)),
+        ("what is free on the host stays free", run.every(lambda at: within(free_of(old), free_of(new), at))),
+    ]
+
+
+def alone_of(state: State) -> Any:
+    """The pages that are on the host alone."""
+    assert state.tiers is not None
+    return state.tiers.alone
+
+
+def copies_of(state: State) -> Any:
+    """The copies on the host."""
+    assert state.host is not None
+    return state.host.copies
+
+
+def free_of(state: State) -> Any:
+    """The free pages of the host."""
+    assert state.host is not None
+    return state.host.free
+
+
+def apart(one: Any, other: Any, at: Formula) -> Formula:
+    """Whether it is not in both."""
+    return z3.Not(z3.And(is_in(one, at), is_in(other, at)))
+
+
+def within(one: Any, other: Any, at: Formula) -> Formula:
+    """Whether it is in the other if it is in the one."""
+    return z3.Implies(is_in(one, at), is_in(other, at))
+
+
+def pinned_stays(step: After) -> Claims:
+    """What is pinned keeps its host copy, where it is; and so does what leaves the device (TIER-11, TIER-13)."""
+    run = step.cache.run
+    old, new = copies_of(step.before), copies_of(step.after)
+
+    def stays(at: Formula) -> Formula:
+        was, now = mapped(old, at, NO_COPY), mapped(new, at, NO_COPY)
+        kept = z3.And(is_in(new, at), whole(was.page) == whole(now.page))
+        return z3.Implies(z3.And(is_in(old, at), whole(was.pins) > 0), kept)
+
+    def demoted(at: Formula) -> Formula:
+        left = z3.And(is_in(step.before.tree.pages, at), z3.Not(is_in(step.after.tree.pages, at)))
+        kept = z3.And(is_in(alone_of(step.after), at), is_in(new, at))
+        return z3.Implies(z3.And(left, is_in(old, at)), kept)
+
+    return [
+        ("what is pinned keeps its host copy, where it is", run.every(stays)),
+        ("a backed page that leaves the device is on the host alone", run.every(demoted)),
+    ]
+
+
+def node_contract(original: Callable[..., Any], kit: Kit) -> Callable[..., Any]:
+    """``effects.node_of``, for those who take one page of it: the leaf comes first."""
+
+    def node_of(tree: Any, leaf: Any) -> Any:
+        return (leaf,) if isinstance(tree.pages, UnknownMap) else original(tree, leaf)
+
+    return node_of
+
+
+def room_contract(original: Callable[..., Any], kit: Kit) -> Callable[..., Any]:
+    """``tier.evict`` where it isn't known how much is wanted: any number of turns, each of which lets one page go."""
+
+    def makes(state: Any, setting: Any, wanted: Any, choice: Any) -> Any:
+        if not isinstance(free_of(state), UnknownSet) or (wanted == 1 and isinstance(wanted, int)):
+            return original(state, setting, wanted, choice)
+        return kit.about.any_room(state), ()
+
+    return makes
+
+
+TIER_CONTRACTS: dict[tuple[str, str], Contract] = {
+    **CONTRACTS,
+    (EFFECTS, "node_of"): node_contract,
+    (TIER, "evict"): room_contract,
+}
