@@ -192,7 +192,7 @@ LENGTHS = (
     row("computed_length", 9, request_before=RUNNING, call=Publish(0)),
     row("computed_length", 3, request_before=RUNNING, call=Publish(0, 3)),
     row("computed_slots", 3, state=RUNS, call=PUBLISH, request_after=RUNNING),
-    row("cached_pages_before", (1, 1), state=RUNS, setting=setting(), call=Publish(0, 5)),
+    row("cached_pages_before", (1, 1), state=RUNS, then=RUNS, setting=setting(), call=Publish(0, 5)),
     row(
         "told_length",
         4,
@@ -665,12 +665,18 @@ CHOICES = (
     unreachable([], "at_alloc", 8),
     unreachable([TWO], "at_alloc", 4),
     row(
-        "cached_pages_before", (0, 1), state=CACHED, setting=setting(profile={"match_ends": "node"}), call=Match(SHORT)
+        "cached_pages_before",
+        (0, 1),
+        state=CACHED,
+        then=CACHED,
+        setting=setting(profile={"match_ends": "node"}),
+        call=Match(SHORT),
     ),
     row(
         "cached_pages_before",
         (0, 1),
         state=CACHED,
+        then=CACHED,
         setting=setting(profile={"match_ends": "node"}),
         call=Begin(0, SHORT),
     ),
@@ -678,12 +684,20 @@ CHOICES = (
         "cached_pages_before",
         (1, 1),
         state=CACHED,
+        then=CACHED,
         setting=setting(profile={"match_ends": "node"}),
         call=Insert(SHORT, ()),
     ),
-    row("cached_pages_before", (1, 1), state=CACHED, setting=setting(), call=Match(SHORT)),
+    row("cached_pages_before", (1, 1), state=CACHED, then=CACHED, setting=setting(), call=Match(SHORT)),
     *[
-        row("cached_pages_before", (1, 2), state=CACHED, setting=setting(), call=call(within=(Tokens(4), Tokens(8))))
+        row(
+            "cached_pages_before",
+            (1, 2),
+            state=CACHED,
+            then=CACHED,
+            setting=setting(),
+            call=call(within=(Tokens(4), Tokens(8))),
+        )
         for call in (functools.partial(Match, LONG), functools.partial(Begin, 0, LONG))
     ],
     row(
