@@ -1,10 +1,11 @@
-"""Trees of any size: z3 proves what locking, use, eviction and insertion keep along every path.
+"""Trees of any size: z3 proves what locking and use keep along every path.
 
 The tree is an unknown parent function over unknown pages; *covers(x, y)* says that x is on the
 path from y to the root.  Each lemma has a slip that z3 must refute with a model; an unknown verdict
 fails.  What a step does to a page is said once, in a function (``locked_once_more`` and those below it), with which the
 lemmas are stated and which is held against the spec's effects on all small trees; what the counters must be is the
-spec's own predicate.  (``test_pool_conservation_z3.py`` has the pool.)
+spec's own predicate.  (``test_any_size_z3.py`` has what
+calls keep.)
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kvlitmus.spec.prefix.state import Tree, empty_state
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
-from kvlitmus.spec.words.units import Name, PageNo
+from kvlitmus.spec.words.units import Name
 from tests.proofs.prefix.lock_lemmas import Numbers, small_tree
 
 z3 = pytest.importorskip("z3")
@@ -37,7 +38,6 @@ x, y, place = z3.Consts("x y place", page_sort)
 root = z3.Const("root", page_sort)
 parent = z3.Function("parent", page_sort, page_sort)
 covers = z3.Function("covers", page_sort, page_sort, z3.BoolSort())
-cached = z3.Function("cached", page_sort, z3.BoolSort())
 locks = z3.Function("locks", page_sort, z3.IntSort())
 touched = z3.Function("touched", page_sort, z3.IntSort())
 now = z3.Int("now")
@@ -65,16 +65,6 @@ def locked_once_less(count: Formula, on_path: Formula) -> Formula:
 def used_now(tick: Formula, on_path: Formula, clock: Formula) -> Formula:
     """When a page was used last, after a use of a path at this tick."""
     return z3.If(on_path, clock, tick)
-
-
-def still_cached(there: Formula, is_it: Formula) -> Formula:
-    """Whether a page is cached after an eviction of one."""
-    return z3.And(there, z3.Not(is_it))
-
-
-def cached_now(there: Formula, is_it: Formula) -> Formula:
-    """Whether a page is cached after one was inserted."""
-    return z3.Or(there, is_it)
 
 
 def small_trees() -> Iterator[Tree]:
@@ -105,13 +95,6 @@ def test_a_step_on_a_page_is_what_the_effect_does_to_it() -> None:
             tick, clock = z3.IntVal(page.touched), z3.IntVal(touched.clock)
             assert touched.clock > max(one.touched for one in tree.pages.values())
             assert touched.pages[other].touched == value(used_now(tick, covered, clock))
-            is_it, there = z3.BoolVal(other == name), z3.BoolVal(True)
-            assert (other in effects.remove(tree, [name]).pages) == value(still_cached(there, is_it))
-        fourth = Name(4)
-        placed = effects.place(tree, Name(1), [fourth], [PageNo(4)])
-        for one in (*tree.pages, fourth, Name(5)):
-            there = z3.BoolVal(one in tree.pages)
-            assert (one in placed.pages) == value(cached_now(there, z3.BoolVal(one == fourth)))
 
 
 # Trees of any size
@@ -120,15 +103,6 @@ def test_a_step_on_a_page_is_what_the_effect_does_to_it() -> None:
 def down(count: Any) -> Formula:
     """A parent has at least as much as each of its children."""
     return z3.ForAll([x], z3.Implies(x != root, count(parent(x)) >= count(x)))
-
-
-def closed(there: Any) -> Formula:
-    """The parent of what is cached is cached."""
-    return z3.And(there(root), z3.ForAll([x], z3.Implies(z3.And(there(x), x != root), there(parent(x)))))
-
-
-def no_child(of: Formula) -> Formula:
-    return z3.ForAll([x], z3.Implies(z3.And(cached(x), x != root), parent(x) != of))
 
 
 UNLOCKED_BELOW = z3.ForAll([x], z3.Implies(z3.And(x != root, locks(x) >= 0, locks(parent(x)) == 0), locks(x) == 0))
@@ -168,20 +142,6 @@ CLAIMS: dict[str, Claim] = {
     ),
     "what is below an unlocked page is unlocked": Claim(
         ("EVICT-01", "LOCK-02"), [down(locks)], UNLOCKED_BELOW, [], UNLOCKED_BELOW
-    ),
-    "evicting a leaf leaves the rest reachable": Claim(
-        ("TREE-05", "EVICT-04"),
-        [closed(cached), place != root, no_child(place)],
-        closed(lambda x: still_cached(cached(x), x == place)),
-        [closed(cached), place != root],
-        closed(lambda x: still_cached(cached(x), x == place)),
-    ),
-    "inserting below what is cached leaves everything reachable": Claim(
-        ("TREE-05", "TREE-08"),
-        [closed(cached), cached(parent(place))],
-        closed(lambda x: cached_now(cached(x), x == place)),
-        [closed(cached)],
-        closed(lambda x: cached_now(cached(x), x == place)),
     ),
     "a use of a whole path keeps a parent as young as its child": Claim(
         ("EVICT-05",),
