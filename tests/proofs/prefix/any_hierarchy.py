@@ -29,7 +29,7 @@ from tests.proofs.support.rewriting import Contract, Kit
 from tests.proofs.support.terms import Comparison, Formula
 from tests.proofs.support.unknown import Item, UnknownMap, UnknownSet, World, is_in, mapped, whole
 
-TIER, BACKUP, FETCH = REFERENCE + "tier", REFERENCE + "backup", REFERENCE + "fetch"
+TIER = REFERENCE + "tier"
 MODULES = (*REWRITTEN, *[REFERENCE + one for one in ("hierarchy", "tier", "backup", "load", "put", "fetch", "life")])
 
 NO_COPY = HostCopy(-9)  # type: ignore[arg-type]
