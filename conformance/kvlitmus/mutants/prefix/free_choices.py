@@ -63,7 +63,7 @@ class WholeRequests(Specimen):
     publish_upto = end_upto = None  # type: ignore[assignment]
 
 
-@mutant("kept-abort-frees-its-pages", profile=replace(PROFILE, aborted="kept"), kills=("REQ-07", "POOL-03", "POOL-12"))
+@mutant("kept-abort-frees-its-pages", profile=replace(PROFILE, aborted="kept"), kills=("REQ-07", "POOL-12"))
 class KeptAbortFreesItsPages(WholeRequests):
     """Pages are cached and free at once after an abort.
 
@@ -143,7 +143,7 @@ class ExpiresThoughInUse(RadixTree):
 @mutant(
     "reclaims-what-fits-the-free-list",
     profile=replace(PROFILE, release_moment="taken"),
-    kills=("POOL-12", "POOL-07", "POOL-02"),
+    kills=("POOL-12", "POOL-07"),
 )
 class ReclaimsWhatFitsTheFreeList(PagedPool):
     """The pool shrinks a little each time that it has nothing left.
