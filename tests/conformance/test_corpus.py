@@ -30,7 +30,7 @@ FAMILIES = {
     "tiers": ("mutant demotion-takes-both-copies", "TIER-01"),
     "stores": ("mutant store-written-in-place", "STORE-02"),
     "components": ("mutant component-state-ahead-of-its-node", "COMP-08"),
-    "requests": ("mutant request-hits-are-held-late", "CREQ-01"),
+    "requests": ("mutant request-window-is-cut-short", "CREQ-01"),
     "ranks": ("mutant rank-commits-what-it-has-read", "RANKS-04"),
     "sparse": ("mutant sparse-keeps-what-it-took", "SPARSE-03"),
 }

@@ -88,6 +88,7 @@ def test_a_night_without_its_canary_has_failed(monkeypatch: pytest.MonkeyPatch, 
     assert "NOT found" in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_a_violation_outranks_a_missing_canary(monkeypatch: pytest.MonkeyPatch) -> None:
     fly = canary.fly
     monkeypatch.setattr(canary, "fly", lambda name, **how: fly(name, **{**how, "steps": 300}))
@@ -244,7 +245,7 @@ def replaced(folder: str) -> set[str]:
     return {line["instead_of"] for line in told if line["what"] == "shorter"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_an_interrupted_campaign_ends_with_its_summary(number: int) -> None:
     with start("--for", "1h", "--corpus", "c", "--no-canary", "--report", "night.json", *ONE) as campaign:
         eventually(lambda: kept("c") >= 5)
@@ -262,7 +263,7 @@ def test_an_interrupted_campaign_ends_with_its_summary(number: int) -> None:
 # -- a disk that is full --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("line", ["kept schedule", "journal"])
+@pytest.mark.parametrize("line", [pytest.param("kept schedule", marks=pytest.mark.nightly), "journal"])
 def test_a_full_disk_ends_a_campaign_in_one_line(line: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     """From the third write on there is no room; what was announced before is read again by the next session."""
     names = {"kept schedule": "write", "journal": "append"}

@@ -179,6 +179,7 @@ def test_shards_that_are_missing_are_named(capsys: Capture) -> None:
 # -- the commands ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_night_in_shards(capsys: Capture) -> None:
     """Two shards, one campaign, and the next night begins with it; a shard that is over isn't played again."""
     for at in (1, 2):

@@ -358,6 +358,7 @@ def test_a_mistake_in_a_test_file_is_said_when_it_is_imported() -> None:
 # -- among others ----------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_limit_on_tests_is_none_on_judging(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first test has the time of all; with pytest-timeout that is not the time of one."""
     pytester.makepyfile(

@@ -235,7 +235,7 @@ def test_the_second_hang_in_the_same_item_is_a_finding(tmp_path: Path, monkeypat
     assert "it did not when the same was played once more in a new process" in finding.detail
 
 
-@pytest.mark.parametrize("often", [1, 2])
+@pytest.mark.parametrize("often", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_a_campaign_forgives_once_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, often: int) -> None:
     monkeypatch.chdir(tmp_path)
     jobs = [Job(do="item", item=LONG, options=OPTIONS)]

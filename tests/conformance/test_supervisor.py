@@ -233,7 +233,7 @@ DEATHS = {
 }
 
 
-AT_NIGHT = {"hangs_busy", "hangs_asleep", "hangs_in_view", "exits_in_hashes", "kills_itself"}
+AT_NIGHT = {"exits", "hangs_busy", "hangs_asleep", "hangs_in_view", "exits_in_hashes", "kills_itself"}
 """Deaths of which another one of the same kind is tried by day."""
 
 

@@ -15,8 +15,12 @@ pytestmark = pytest.mark.proof
 
 
 LONG = {
+    "a_compiled_chain_hashes_what_the_plain_one_does",
+    "a_job_reports_each_page_once_and_its_end_last",
+    "a_page_is_written_from_its_canonical_bytes",
     "a_page_is_read_as_its_canonical_bytes",
     "no_number_of_a_kernel_overflows",
+    "requests_grow_into_their_last_page_and_open_others_in_order",
     "pages_of_abandoned_work_and_no_others_are_withheld",
     "the_copy_engine_is_told_of_every_byte_once",
     "what_has_not_ended_in_time_is_abandoned",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 
-def by_turns(cases: Iterable[Any], ids: Iterable[str] | None = None, every: int = 2) -> list[Any]:
+def by_turns(cases: Iterable[Any], ids: Iterable[str] | None = None, every: int = 3) -> list[Any]:
     """Parameters of a test, every so manieth of them by day and all of them at night.
 
     For planted faults of one kind, of which each shows that a check can fail.  A case of several values is a tuple.

@@ -254,7 +254,11 @@ def test_an_order_of_its_own_must_be_declared(name: str, rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["components", "reference-components", "component-requests", "reference-component-requests"]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.nightly] * name.startswith("reference"))
+        for name in ("components", "reference-components", "component-requests", "reference-component-requests")
+    ],
 )
 def test_every_policy_is_played_and_kept(name: str) -> None:
     target = load_target(resolve_target(name))

@@ -37,5 +37,5 @@ FLAT = lawful(
     }
 )
 TIERED = possible(tier_scopes.EVERY_RUN)
-QUICK = ("bigrams", "pages of two", "mru")
+QUICK = ("pages of two", "mru")
 QUICK_TIERED = ("pages of two, filled",)
