@@ -30,6 +30,7 @@ from kvlitmus.conformance.isolation.remote.apart import PIPED, UNSEEN
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of, unasked
+from kvlitmus.conformance.run.fitting import Declaring
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import harmless, type_name
@@ -154,6 +155,10 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
         raise LeftOut(f"it takes the port {port} ({', '.join(PORTS[port])}), which the target lacks")
     if not issubclass(type(profile), Profile):
         raise HarnessError(f"the target's profile must be a Profile (got {type_name(profile)})")
+    inserts = sorted(offered & {"tree", "components"})
+    if profile.publish == "at_alloc" and inserts:
+        told = "the profile says publish='at_alloc', of a block table, which has no insert"
+        raise HarnessError(f"{told}; the adapter has the port {inserts[0]} ({', '.join(PORTS[inserts[0]])})")
     return (MethodMask(adapter, run.fenced) if run.fenced else adapter), profile
 
 
@@ -223,6 +228,7 @@ def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None =
     ``run``: the state of this process, where somebody watches it or judges in another way.
     """
     run = run or CurrentRun()
+    target = Declaring(target, item.declared) if item.declared else target
     started = monotonic()
     result = ItemResult(item=item.id, config=item.config.label)
     try:

@@ -18,6 +18,9 @@ from kvlitmus.conformance.generate.shrink import SAFETY, TRIALS
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.tape.written import Line
 
+Choice = tuple[tuple[str, bool | int | str], ...]
+"""Fields of a profile, each with a value."""
+
 REPORT_FORMAT = 3
 """The version of the report's form; it rises when a reader would have to change."""
 
@@ -42,6 +45,7 @@ class Item:
     kind: ``litmus`` (``name`` is the test), ``transcript`` (the same test, written down as a schedule), ``random``
     (``seed`` and ``ops`` give the schedule, drawn from the operations of a ``generation``), ``schedule`` (``schedule``
     is given), ``vector`` (likewise; ``name`` is the vector), or ``tape`` (``name`` is a file, whose calls are made).
+    declared: values of fields of the profile that are taken for what the target declares.
     """
 
     kind: str
@@ -51,6 +55,7 @@ class Item:
     ops: int = 0
     schedule: tuple[Op, ...] = ()
     generation: int = GENERATION
+    declared: Choice = ()
 
     @property
     def id(self) -> str:
@@ -224,6 +229,18 @@ def item_as_json(item: Item, config: Config) -> dict[str, Any]:
     return found if item.config == config else {**found, "config": to_json(item.config)}
 
 
+def choice_from_json(data: Any) -> Choice:
+    """A choice from plain data; raises ``ValueError`` for a field or a value that no profile has."""
+    try:
+        choice = tuple((name, value) for name, value in data)
+        Profile(**dict(choice))
+    except TypeError as error:
+        raise ValueError(
+            f"what is declared must be a list of fields of a profile with their values ({error})"
+        ) from None
+    return choice
+
+
 def item_from_json(data: Any, config: Config | None = None) -> Item:
     """An item from plain data, by itself or beside a configuration; raises ``ValueError`` that names the field."""
     if not isinstance(data, dict) or data.get("kind") not in (*KINDS, "tape"):
@@ -237,6 +254,7 @@ def item_from_json(data: Any, config: Config | None = None) -> Item:
         config=config if config is not None and "config" not in data else config_from_json(data.get("config")),
         name=data.get("name", ""),
         schedule=schedule_from_json(data.get("schedule", [])),
+        declared=choice_from_json(data.get("declared", [])),
         **numbers,
     )
 

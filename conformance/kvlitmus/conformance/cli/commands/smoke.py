@@ -1,4 +1,7 @@
-"""``kvlitmus smoke``: a quick look at a target, for those who are writing its adapter."""
+"""``kvlitmus smoke``: a quick look at a target, for those who are writing its adapter.
+
+Where a rule is broken that another choice of the profile would allow, it says which choice.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from kvlitmus.conformance.ports import PORTS, SNAPSHOTS, Config, Profile
 from kvlitmus.conformance.ports.template import APART, all_ports
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.report.terminal import labelled, unplayed
+from kvlitmus.conformance.run.fitting import Fit, fits
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, Verdict
 from kvlitmus.conformance.run.verdicts import Scope, conclude
 from kvlitmus.conformance.support.brief import brief
@@ -24,6 +28,9 @@ from kvlitmus.spec.parts import all_rules
 
 OPS = 40
 """Operations per configuration."""
+
+PROPOSED = 4
+"""So many choices are proposed at most."""
 
 
 def main(args: argparse.Namespace) -> int:
@@ -55,6 +62,9 @@ def looked(found: session.Session, word: str, style: Style, started: float) -> i
     print()
     for line in hints(found, results):
         for part in style.wrap(line, "  ", "hint: "):
+            print(style.paint(part, "yellow"))
+    for line in proposed(found, items, results):
+        for part in style.wrap(line, "  ", "profile: "):
             print(style.paint(part, "yellow"))
     for part in style.wrap(unexercised(found, results), "  ", ""):
         print(part)
@@ -163,6 +173,30 @@ def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str
         yield "the cache can't be made at all; call make(Config()) by hand to see the whole traceback"
     if found.capabilities.isdisjoint({"store", *SNAPSHOTS}):
         yield "without view() only answers and counters can be judged; a snapshot shows far more"
+
+
+def proposed(found: session.Session, items: Sequence[Item], results: Sequence[ItemResult]) -> Iterator[str]:
+    """Which choices of the profile the cache contradicts, and which it seems to make instead."""
+    broken = sorted({rule for result in results for finding in result.findings for rule in finding.rules})
+    if not broken or any(rule.startswith("PORT-") for rule in broken):
+        return
+    options = Options(reruns=0, shrink_trials=0, taped=False)
+    with session.workers(found.ref, found.limits, keeps=True) as pool:
+        fitting = fits(lambda asked: session.play(pool, asked, options), found.profile, items, results)
+    rules = ", ".join(broken)
+    sure = [fit for fit in fitting if fit.evaluations]
+    for fit in sure[:PROPOSED]:
+        yield f"with {told(fit, found.profile)} nothing is broken, and {rules} judged {fit.evaluations:,} ×"
+    if sure:
+        yield "declare what the cache means to do; docs/choices.md says what each value gives leave to"
+    elif fitting:
+        silencing = " or ".join(told(fit, found.profile) for fit in fitting[:PROPOSED])
+        yield f"no choice allows what was seen; with {silencing} {rules} would not be judged"
+
+
+def told(fit: Fit, profile: Profile) -> str:
+    """A choice, and what is declared instead of it."""
+    return f"{fit.field}={fit.value!r} (declared: {getattr(profile, fit.field)!r})"
 
 
 def about_page_0(finding: Finding, reserved: int) -> bool:
