@@ -94,6 +94,34 @@ def test_a_page_with_no_home_or_two_is_red_at_the_step_that_breaks_the_rule(
     assert odd(found[-2]) == []
 
 
+def locked(scene: Scene) -> int:
+    return sum("locked" in who for pool in scene["pools"] for _, _, who in pool["squares"])
+
+
+def test_what_is_locked_says_so_on_its_squares() -> None:
+    found = drawn(random_play(specimen, config_like("page=4 lru")))
+    assert not locked(found[0])
+    locks = [scene for scene in found if scene["text"].startswith("lock(")]
+    assert locks and all(locked(scene) for scene in locks)
+
+
+def test_what_a_receipt_of_components_covers_says_so_on_its_squares() -> None:
+    """No look shows it: it follows from the key that was matched, and from what the receipt says."""
+    tape = random_play(component_target, config_like("kv+swa", component_target), 200)
+    covers: dict[str, int] = {}
+    most = 0
+    for scene, step in zip(drawn(tape)[1:], tape[1], strict=True):
+        if step.get("call") == "component_lock":
+            receipt, cover = step["answer"]
+            covers[str(receipt)] = sum(map(len, cover.values()))
+        if step.get("call") == "component_unlock":
+            covers.pop(str(step["args"][0]), None)
+        if step.get("call") in ("component_lock", "component_unlock"):
+            assert max(covers.values(), default=0) <= locked(scene) <= sum(covers.values())
+            most = max(most, locked(scene))
+    assert most
+
+
 def written(tape: Tape, replay: str = "") -> str:
     stream = io.StringIO()
     page.write(stream, [page.Play(*tape, replay)])

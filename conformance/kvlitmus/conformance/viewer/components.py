@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 
 from kvlitmus.conformance.tape.changes import exact
 from kvlitmus.conformance.tape.forms import Json
@@ -30,6 +31,7 @@ from kvlitmus.conformance.viewer.scenes import (
     Pool,
     Row,
     pool,
+    protected,
     square,
     table,
     taken,
@@ -70,6 +72,8 @@ class Components(Follows):
         self.loans: dict[tuple[str, int], int] = {}
         self.requests: dict[str, tuple[int, Places]] = {}
         self.works: dict[str, tuple[str, str, int, Places]] = {}
+        self.keys: dict[int, dict[str, Json]] = {}
+        self.locks: dict[str, list[str]] = {}
 
     def draw(self, looks: Looks) -> tuple[list[Pool], list[Drawn], list[Job]]:
         """What is there now."""
@@ -101,10 +105,12 @@ class Components(Follows):
         found: dict[str, Homes] = {name: {} for name in (self.layout.host if tier == HOST else self.layout.places)}
         for name, places in fields(free).items():
             found[name] = {place: [("free", "")] * times for place, times in Counter(numbers(places)).items()}
+        locks = Counter(one for covered in self.locks.values() for one in covered if tier == DEVICE)
         for one in items(entries):
-            component, _, units, at = (part(one, at) for at in range(4))
+            component, namespace, units, at = (part(one, at) for at in range(4))
             name = self.pool_of.get(str(component), short(component, 40))
             text = short(f"{component} {entry_text(units, self.units_of.get(str(component), 1))}", 120)
+            text += protected(locks[exact([component, namespace, units])], "locked")
             found.setdefault(name, {}).setdefault(number(at, -1), []).append(("cached", text))
         held = self.held(tier)
         empty = "unseen" if stale or free is None else "none"
@@ -184,6 +190,22 @@ class Components(Follows):
     def _free(self, call: Call) -> None:
         for one in self.placed(call.given.get("given")):
             self.loans.pop(one, None)
+
+    def _match(self, call: Call) -> None:
+        self.keys[call.number] = fields(call.given.get("key"))
+
+    def _lock(self, call: Call) -> None:
+        key = self.keys.get(number(fields(operand(call.given.get("handle"))).get("@"), -1), {})
+        units = items(key.get("tokens"))
+        units = [list(pair) for pair in pairwise(units)] if key.get("bigram") is True else units
+        self.locks[name_of(call, part(call.answer, 0))] = [
+            exact([name, key.get("namespace"), units[:end]])
+            for name, ends in fields(part(call.answer, 1)).items()
+            for end in numbers(ends)
+        ]
+
+    def _unlock(self, call: Call) -> None:
+        self.locks.pop(exact(operand(call.given.get("receipt"))), None)
 
     def _insert(self, call: Call) -> None:
         left = set(self.placed(call.answer))

@@ -29,6 +29,7 @@ from kvlitmus.conformance.viewer.scenes import (
     Pool,
     Row,
     pool,
+    protected,
     square,
     table,
     taken,
@@ -40,6 +41,9 @@ MOST_PAGES = max(map(int, CONFIG_VALUES["pages"]))
 
 STORED = 40
 """So many of the pages that were put into storage last are shown."""
+
+PROTECTED = {"slots": ("locks", "locked"), "host": ("pins", "pinned")}
+"""Of the pages of each tier the field of their node that says how often they are protected, and the word for it."""
 
 
 class Prefix:
@@ -114,13 +118,15 @@ class Prefix:
         return pool(f"Host pool{stale}", squares)
 
     def cached(self, homes: Homes, nodes: list[dict[str, Json]], tier: str) -> None:
-        """Add the cached pages of a tier, each with its own units."""
+        """Add the cached pages of a tier, each with its own units, and how often it is protected."""
+        field, word = PROTECTED[tier]
         for node in nodes:
+            more = protected(number(node.get(field)), word)
             units = items(node.get("units"))
             inner = number(node.get("parent"), -1) != -1
             for at, page in enumerate(pages(numbers(node.get(tier)), self.size)):
                 own = units_text(units[at * self.size : (at + 1) * self.size])
-                homes.setdefault(page, []).append(("cached", f"… {own}" if inner or at else own))
+                homes.setdefault(page, []).append(("cached", ("… " if inner or at else "") + own + more))
 
     def tree(self, nodes: list[dict[str, Json]], names: list[str], *, tiered: bool, stale: str) -> Drawn:
         """The tree, one node a row, children below their parents."""

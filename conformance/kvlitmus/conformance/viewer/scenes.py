@@ -317,6 +317,11 @@ def square(label: int, homes: list[tuple[str, str]], *, usable: bool = True, emp
     return label, homes[0][0] if len(homes) == 1 else "two", text
 
 
+def protected(times: int, word: str) -> str:
+    """How often what is cached is protected, behind the text of its square; empty for not at all."""
+    return f", {word}{f' {times} times' if times > 1 else ''}" if times > 0 else ""
+
+
 def taken(seen_homes: Homes, held: Iterable[tuple[int, tuple[str, str]]], *, stale: bool) -> None:
     """Add who holds what to what a snapshot showed; of a ``stale`` one no more is known of what somebody holds now."""
     by_page: Homes = {}
