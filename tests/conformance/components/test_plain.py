@@ -34,11 +34,13 @@ class Both(Checker):
 
 
 def played(
-    layout: str, *, depth: int = 3, seeds: int = 1, target: SpecimenTarget = component_target
+    layout: str, *, depth: int = 3, seeds: int = 1, target: SpecimenTarget = component_target, host: int = 0
 ) -> dict[str, Counter[str]]:
     """How often each rule of plain caches was judged where its premise was true, by pool and component."""
     found: dict[str, Counter[str]] = {}
-    config = Config(page_size=4, pages=16, components=layout)
+    config = Config(
+        page_size=4, pages=16, components=layout, host_pages=host, write="asked" if host else "write_through"
+    )
     for seed in range(seeds):
         checker = Checker(target.make(config), config, target.profile, depth=depth)
         Interpreter(checker).play(draw(seed, 120, table(checker.capabilities)))
@@ -68,6 +70,14 @@ def test_a_pool_of_several_components_is_judged_as_one_and_the_kv_by_itself() ->
     assert {"POOL-07", "POOL-12", "EVICT-02", "EVICT-04", "FRAME-02", "TREE-08"} <= judged["pool blocks"].keys()
     assert {"TREE-02", "TREE-05", "TREE-10", "FRAME-01"} <= judged["component kv"].keys()
     assert not any(id.startswith("POOL-") for id in judged["component kv"].keys() - {"POOL-20"})
+
+
+def test_the_host_is_judged_as_the_device_is() -> None:
+    judged = played("kv+swa", host=12, seeds=2)
+    pools = {"POOL-03", "POOL-04", "POOL-05", "POOL-09", "POOL-12"}
+    laws = pools | {"TREE-07", "TREE-08", "LOCK-01", "EVICT-02", "EVICT-03", "EVICT-04", "FRAME-01", "FRAME-02"}
+    assert laws | {"TREE-05"} <= judged["component kv on the host"].keys()
+    assert laws <= judged["component swa on the host"].keys()
 
 
 def test_without_a_snapshot_answers_and_counters_are_judged() -> None:

@@ -407,19 +407,17 @@ class Checker(Guard):
             return
         judge = self.lifts.get(one.where)
         if judge is None:
-            has = one.setting.capabilities
-            judge = self.lifts[one.where] = Judge(
-                self.rules, depth=one.setting.depth, capabilities=has, muted=self.muted
-            )
+            judge = self.lifts[one.where] = self.own_judge.beside(one.setting.depth, one.setting.capabilities)
         inputs, unknown, call, answer = one.inputs, one.unknown, one.call, one.answer
         occasions = () if "call" in unknown else occasions_of(call, answer, one.state, one.setting, one.before)
         judged = judge.step(occasions, inputs, unknown, told=False)
-        broken = [] if judged is None else [id for id in judged.broken if id not in self.muted]
-        if broken and judged is not None:
+        if judged is None:
+            return
+        broken = [id for id in judged.broken if id not in self.muted]
+        if broken:
             facts = {WHERE: one.where, **self.explained(broken, inputs, judged)}
             raise Violation(broken, self.history[-1], facts)
-        if judged is not None:
-            self.passed_over.update(dict.fromkeys(judged.broken))
+        self.passed_over.update(dict.fromkeys(judged.broken))
 
     def trusted(self, broken: Sequence[str], inputs: tuple[Any, ...]) -> list[str]:
         """Those of these broken rules that don't need what can't be trusted; which do is noted for all that apply."""

@@ -77,16 +77,26 @@ class Judge:
     tally: Tally
 
     def __init__(
-        self, rules: Mapping[str, Rule], *, depth: int, capabilities: frozenset[str], muted: frozenset[str]
+        self,
+        rules: Mapping[str, Rule],
+        *,
+        depth: int,
+        capabilities: frozenset[str],
+        muted: frozenset[str],
+        predicates: tuple[Callable[..., bool], ...] = (),
     ) -> None:
         self.rules = rules
         self.depth = depth
         self.capabilities = capabilities
         self.muted = muted
-        self.predicates = tuple([one.predicate for one in rules.values()])
+        self.predicates = predicates or tuple([one.predicate for one in rules.values()])
         self.tallies: dict[object, Tally] = {}
         self.not_judged: tuple[str, ...] = ()
         self.broken: tuple[str, ...] = ()
+
+    def beside(self, depth: int, capabilities: frozenset[str]) -> Judge:
+        """Another one by the same rules, for steps that are seen as those of a plainer cache as well."""
+        return Judge(self.rules, depth=depth, capabilities=capabilities, muted=self.muted, predicates=self.predicates)
 
     def step(
         self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str], *, told: bool

@@ -86,6 +86,11 @@ def advance_components(state: ComponentState, setting: Setting, call: ComponentC
 
     What the cache has begun by itself (``after.begun``) are calls of their own.
     """
+    return with_uses(state, known_after(state, setting, call, after), setting, call, after.answer)
+
+
+def known_after(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentState:
+    """The same but for the use of what is cached, which few want to know."""
     return looked_at(state, expect_components(state, setting, call, after.answer), setting, call, after)
 
 
@@ -97,15 +102,26 @@ def expect_components(state: ComponentState, setting: Setting, call: ComponentCa
 def looked_at(
     state: ComponentState, then: ComponentState, setting: Setting, call: ComponentCall, after: After
 ) -> ComponentState:
-    """What is known after a call that amounts to this (``then``), and after a look where somebody looked."""
+    """What is known after a call that amounts to this (``then``), and after a look where somebody looked.
+
+    What is as it was expected is the same object: who works something out of it sees at once that it can be kept.
+    """
     told = state.told if after.events is None else replayed(state.told, setting, after.events)
     then = then._replace(available=after.available, host_available=after.host_available, told=told)
     if after.view is not None:
-        held, host = after.view.held, after.view.host_held
-        then = then._replace(places=held, certain=frozenset(held), copies=after.view.copies)
-        then = then if host is None else then._replace(host=host, host_certain=frozenset(host))
-    then = then._replace(used=used_after(then, setting, call))
-    return with_uses(state, then, setting, call, after.answer)
+        held, certain = shown(then.places, then.certain, after.view.held)
+        then = then._replace(places=held, certain=certain, copies=after.view.copies)
+        if after.view.host_held is not None:
+            host, host_certain = shown(then.host, then.host_certain, after.view.host_held)
+            then = then._replace(host=host, host_certain=host_certain)
+    return then._replace(used=used_after(then, setting, call))
+
+
+def shown(
+    places: Mapping[At, int], certain: frozenset[At], held: Mapping[At, int]
+) -> tuple[Mapping[At, int], frozenset[At]]:
+    """What is cached by a look, where so much was expected."""
+    return places if held == places else held, certain if certain == held.keys() else frozenset(held)
 
 
 def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> frozenset[Name]:
@@ -212,11 +228,26 @@ def _prefetch(state: ComponentState, setting: Setting, call: ComponentPrefetch, 
     return _without(then, setting, fetch.reserved)._replace(fetches={**state.fetches, call.number: fetch})
 
 
-def made_room(state: ComponentState, setting: Setting, call: ComponentPrefetch, answer: Reserved) -> ComponentState:
-    """What is known after the eviction for a prefetch, whose anchor is protected already."""
-    guarded = state._replace(fetches={**state.fetches, call.number: _begun(setting, call, {})})
-    doubted = _doubted(guarded, {name for name, freed in answer.freed.items() if freed})
-    return doubted._replace(fetches=state.fetches)
+def made_room(
+    state: ComponentState, setting: Setting, call: ComponentPrefetch | ComponentLoad | ComponentBackUp, answer: object
+) -> ComponentState:
+    """What is known after the eviction for a call that takes places, and before these are taken.
+
+    The anchor of a prefetch and what a copy needs are protected already.  Which boundary a refused load was for is not
+    told; what its hit needs was found just now, and may have gone since.
+    """
+    assert isinstance(answer, Reserved | Copying)
+    touched = {name for name, freed in answer.freed.items() if freed}
+    if not touched:
+        return state
+    if isinstance(call, ComponentBackUp):
+        return _doubted_host(state, touched, needed_by(setting, call.path, call.length))
+    guarded = state
+    if isinstance(call, ComponentPrefetch):
+        guarded = state._replace(fetches={**state.fetches, call.number: _begun(setting, call, {})})
+    elif isinstance(answer, Copying) and answer.places is not None:
+        guarded = state._replace(under_way={**state.under_way, call.number: _loading(state, setting, call, answer)})
+    return _doubted(guarded, touched)._replace(fetches=state.fetches, under_way=state.under_way)
 
 
 def _begun(setting: Setting, call: ComponentPrefetch, places: Entries) -> Fetch:
@@ -271,8 +302,7 @@ def _kept(state: ComponentState, number: int, fetch: Fetch) -> ComponentState:
 
 def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, answer: Copying) -> ComponentState:
     needs, brought = needed_by(setting, call.path, call.length), copied_to(call.path, answer)
-    touched = {name for name, freed in answer.freed.items() if freed}
-    then = _doubted_host(state, touched, needs)
+    then = made_room(state, setting, call, answer)
     if answer.places is None:
         return then
     host = not_in(setting.layout, then.host, at_places(setting.layout, brought))
@@ -292,24 +322,27 @@ def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, ans
 
 
 def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> ComponentState:
-    touched = {name for name, freed in answer.freed.items() if freed}
+    then = made_room(state, setting, call, answer)
     if answer.places is None:
-        # Which boundary it was refused for is not told; what the hit needs was found just now, and may have gone since.
-        return _doubted(state, touched)
+        return then
+    one = _loading(state, setting, call, answer)
+    kept, brought = one.device, one.places
+    then = _without(then, setting, at_places(setting.layout, brought))
+    sources = frozenset(brought) & state.host.keys()
+    then = then._replace(certain=(then.certain | kept) & then.places.keys(), host_certain=then.host_certain | sources)
+    if setting.profile.component_landing == "begun":
+        one = one._replace(places={}, device=kept | brought.keys())
+        then = then._replace(places={**then.places, **brought}, certain=then.certain | brought.keys())
+    return then._replace(under_way={**state.under_way, call.number: one})
+
+
+def _loading(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> Copy:
+    """A load back that was granted."""
     needs, brought = needed_by(setting, call.path, answer.boundary), copied_to(call.path, answer)
     kept = (needs - brought.keys()) & state.places.keys()
     read = (needs | brought.keys()) & state.host.keys()
     spared = spared_for(setting, call.path, answer.boundary)
-    one = Copy(load=True, places=brought, device=kept, host=read, needs=spared)
-    then = _doubted(state._replace(under_way={**state.under_way, call.number: one}), touched)
-    then = _without(then, setting, at_places(setting.layout, brought))
-    sources = frozenset(brought) & state.host.keys()
-    then = then._replace(certain=(then.certain | kept) & then.places.keys(), host_certain=then.host_certain | sources)
-    if setting.profile.component_landing == "ended":
-        return then
-    one = one._replace(places={}, device=kept | brought.keys())
-    then = then._replace(under_way={**state.under_way, call.number: one})
-    return then._replace(places={**then.places, **brought}, certain=then.certain | brought.keys())
+    return Copy(load=True, places=brought, device=kept, host=read, needs=spared)
 
 
 def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answer: Entries) -> ComponentState:

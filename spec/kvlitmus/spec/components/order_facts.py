@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from kvlitmus.spec.components import tree_facts as _facts  # noqa: F401 - what these are worked out from
-from kvlitmus.spec.components.advance import advance_components
+from kvlitmus.spec.components.advance import known_after
 from kvlitmus.spec.components.calls import (
     After,
     At,
@@ -53,7 +53,7 @@ def component_choosing(
     doubled = {at for at, _ in state.copies} | ({at for at, _ in answer.view.copies} if answer.view else set())
     gone = state.certain - component_held.keys() - doubled
     stayed = (state.places.keys() & component_held.keys()) - state.needed - doubled
-    then = advance_components(state, setting, call, answer)
+    then = known_after(state, setting, call, answer)
     again = come_again(setting, state, then, call, answer.answer) & state.places.keys()
     return ordered(setting, state, call, gone, stayed, state.places.keys(), state.uses, again)
 

@@ -1,4 +1,4 @@
-"""What of a cache of components is a plain cache: each of its pools, with the entries that have places there.
+"""What of a cache of components is a plain cache: each pool of each tier, with the entries that have places there.
 
 The KV alone in its pool is a plain cache in every respect.  Entries of other components are pages too that somebody owns,
 inserts, protects and evicts, but what they are cached for isn't closed towards the root; and where several components
@@ -8,12 +8,13 @@ share a pool, the pool is the subject of its laws, and an entry is named by its 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
-from kvlitmus.spec.components.calls import At, Entries, View
-from kvlitmus.spec.components.state import ComponentState, copying
+from kvlitmus.spec.components.calls import At, Entries
+from kvlitmus.spec.components.state import ComponentState, Stored, copying
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import Page, Tree
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
@@ -24,12 +25,10 @@ from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Component
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, Tokens, Unit, page_slots
 
-ALWAYS = frozenset(
-    {"node_counts", "broken_nodes", "broken_pages", "choosing", "unexplained", "protected_length", "usable"}
-)
-"""What is told of no component: of entries nobody says how nodes group them, each use is known in bounds, and where
-evictions are not seen, in which order they go isn't followed.  How much of a key is protected says no more than where a hit
-may end.  By which numbers the places of a pool go is the cache's own affair (:func:`numbered`).
+ALWAYS = frozenset({"node_counts", "broken_nodes", "broken_pages", "choosing", "protected_length", "usable"})
+"""What is told of no component: of entries nobody says how nodes group them, and each use is known in bounds.  How much of
+a key is protected says no more than where a hit may end.  By which numbers the places of a pool go is the cache's own
+affair (:func:`numbered`).
 """
 
 LOOKING_UP = frozenset({"match_length", "match_slots", "parents"})
@@ -54,24 +53,32 @@ OF_POOLS = frozenset(
 )
 """Facts of the pool: of a component that shares one they are told of that."""
 
-PORTS: Mapping[str, frozenset[str]] = {
-    "component_lookup": frozenset({"lookup", "reset"}),
-    "components": frozenset({"tree", "locks", "evict"}),
-    "component_requests": frozenset({"requests"}),
-    "component_counters": frozenset({"pool"}),
-    "component_view": frozenset({"inspect"}),
+PORTS: Mapping[str, Mapping[str, frozenset[str]]] = {
+    DEVICE: {
+        "component_lookup": frozenset({"lookup", "reset"}),
+        "components": frozenset({"tree", "locks", "evict"}),
+        "component_requests": frozenset({"requests"}),
+        "component_counters": frozenset({"pool"}),
+        "component_view": frozenset({"inspect"}),
+    },
+    HOST: {
+        "component_host": frozenset({"lookup", "tree", "evict"}),
+        "component_host_counters": frozenset({"pool"}),
+        "component_host_view": frozenset({"inspect"}),
+    },
 }
-"""What a cache with the ports of components has of those of plain caches."""
+"""What each tier of a cache with the ports of components has of those of plain caches."""
 
 
 class Plain(NamedTuple):
-    """A pool of a cache of components, and the components whose entries it holds, as a plain cache.
+    """A pool of a tier of a cache of components, and the components whose entries it holds, as a plain cache.
 
     ``tree``: whether it is the KV alone, all of whose prefixes are cached with it.  ``setting``: of that plain cache.
     ``hidden``: the facts that can't be told of it.
     """
 
     where: str
+    tier: str
     pool: str
     components: Mapping[str, Component]
     tree: bool
@@ -103,46 +110,55 @@ class Plain(NamedTuple):
 
 
 def plain_caches(setting: Setting) -> tuple[Plain, ...]:
-    """What of a cache of components is a plain cache."""
-    layout = setting.layout
-    if setting.capabilities.isdisjoint(("components", "component_requests")) or not layout.components:
+    """What of a cache of components is a plain cache; on the host, where that can be seen as well as the device."""
+    layout, has = setting.layout, setting.capabilities
+    if has.isdisjoint(("components", "component_requests")) or not layout.components:
         return ()
-    found = [plain_of(setting, pool, [one for one in layout.components if one.pool == pool]) for pool in layout.places]
-    if not any(one.tree for one in found):
-        base = plain_of(setting, layout.base.pool, [layout.base])
-        has = base.setting.capabilities - {"pool"}
-        setting = replace(base.setting, capabilities=has)
-        found.append(base._replace(setting=setting, hidden=base.hidden | OF_POOLS))
+    found = on_tier(setting, DEVICE, layout.places)
+    if layout.host and "component_host" in has and (not setting.seen or "component_host_view" in has):
+        found += on_tier(setting, HOST, layout.host)
     return tuple(found)
 
 
-def plain_of(setting: Setting, pool: str, own: Sequence[Component]) -> Plain:
+def on_tier(setting: Setting, tier: str, pools: Mapping[str, int]) -> list[Plain]:
+    """The pools of a tier, and the KV by itself where it shares its pool."""
+    layout = setting.layout
+    found = [plain_of(setting, tier, pool, [one for one in layout.components if one.pool == pool]) for pool in pools]
+    if not any(one.tree for one in found):
+        base = plain_of(setting, tier, layout.base.pool, [layout.base])
+        has = base.setting.capabilities - {"pool"}
+        found.append(base._replace(setting=replace(base.setting, capabilities=has), hidden=base.hidden | OF_POOLS))
+    return found
+
+
+def plain_of(setting: Setting, tier: str, pool: str, own: Sequence[Component]) -> Plain:
     """These components of a pool, as a plain cache."""
     layout, given, profile = setting.layout, setting.config, replace(setting.profile, reserved=0)
     if "component_requests" in setting.capabilities:
         profile = replace(profile, publish="at_alloc", duplicates="kept")
     tree = [*own] == [layout.base]
-    config = Config(
-        page_size=layout.base.unit if tree else 1,
-        pages=layout.places[pool],
-        policy=given.policy,
-        bigram=given.bigram,
-    )
-    has = frozenset[str]().union(*[PORTS[port] for port in PORTS.keys() & setting.capabilities])
+    pages = (layout.host if tier == HOST else layout.places)[pool]
+    size = layout.base.unit if tree else 1
+    config = Config(page_size=size, pages=pages, policy=given.policy, bigram=given.bigram)
+    ports = PORTS[tier]
+    has = frozenset[str]().union(*[ports[port] for port in ports.keys() & setting.capabilities])
     hidden = ALWAYS if tree else ALWAYS | LOOKING_UP
     if len(own) > 1:
         hidden |= SEVERAL
     if profile.evict_granularity == "node":
         hidden |= {"needless", "evicted_most"}
     where = f"component {own[0].name}" if len(own) == 1 else f"pool {pool}"
+    where += " on the host" if tier == HOST else ""
     plain = Setting(config, profile, setting.depth, has, setting.names)
-    return Plain(where, pool, {one.name: one for one in own}, tree, plain, hidden)
+    return Plain(where, tier, pool, {one.name: one for one in own}, tree, plain, hidden)
 
 
 def numbered(plain: Plain, after: Seen, then: State) -> Plain:
     """The same, where a look shows all places of the pool: from now on they are known by their numbers."""
+    if "usable" not in plain.hidden or not after.seen:
+        return plain
     places = after.free.union(after.cached_listed, then.owners)
-    if "usable" not in plain.hidden or not after.seen or len(places) != plain.setting.config.pages:
+    if len(places) != plain.setting.config.pages:
         return plain
     setting = replace(plain.setting, places=places)
     return plain._replace(setting=setting, hidden=plain.hidden - {"usable"})
@@ -153,33 +169,31 @@ def numbered(plain: Plain, after: Seen, then: State) -> Plain:
 
 def known(plain: Plain, state: ComponentState, setting: Setting, tree: Tree) -> State:
     """What is known of a cache of components, of one of its pools; ``tree``: what is cached there."""
-    owned = [place for pool, place in (*state.owned, *state.fetching) if pool == plain.pool]
-    owned += [place for pool, place in copying(setting.layout, state, load=True) if pool == plain.pool]
+    there = copying(setting.layout, state, load=plain.tier == DEVICE)
+    others = () if plain.tier == HOST else (*state.owned, *state.fetching)
+    owned = [place for pool, place in (*there, *others) if pool == plain.pool]
     doubt = NO_DOUBT if setting.seen else doubt_of(plain, state)
-    receipts = dict.fromkeys(state.receipts, NO_NAME)
+    receipts = {} if plain.tier == HOST else dict.fromkeys(state.receipts, NO_NAME)
     return State(tree, doubt, cast("Mapping[PageNo, int]", Counter(owned)), {}, receipts, {})
 
 
-def tree_of(plain: Plain, state: ComponentState, locks: Mapping[At, int]) -> Tree:
+def tree_of(plain: Plain, places: Mapping[At, int], locks: Mapping[At, int]) -> Tree:
     """What is cached in a pool, and how often each entry is protected (:func:`covers`)."""
     name, now = plain.name, Tick(0)
     return Tree(
         {
             name(at): Page(above(plain, at[1]), PageNo(place), now, now, 0, 0, locks.get(at, 0))
-            for at, place in state.places.items()
+            for at, place in places.items()
             if at[0] in plain.components
         },
         now,
     )
 
 
-def covers(state: ComponentState) -> Mapping[At, int]:
-    """How often each entry is protected: by receipts, as an anchor of a prefetch, or by a copy that needs it."""
+def covers(state: ComponentState, tier: str) -> Mapping[At, int]:
+    """How often each entry of a tier is protected."""
     found: dict[At, int] = {}
-    covered = [*state.receipts.values()]
-    covered += [fetch.anchor for fetch in state.fetches.values()]
-    covered += [copy.device for copy in state.under_way.values()]
-    for entries in covered:
+    for entries in state.holds(tier):
         for at in entries:
             found[at] = found.get(at, 0) + 1
     return found
@@ -196,19 +210,20 @@ def above(plain: Plain, name: Name) -> Name:
 
 def doubt_of(plain: Plain, state: ComponentState) -> Doubt:
     """Where evictions are not seen: whatever is not certain may be gone, in whatever order."""
-    mine = [at for at in state.places if at[0] in plain.components]
-    unsure = frozenset([plain.name(at) for at in mine if at not in state.certain])
+    there = state.on(plain.tier)
+    mine = [at for at in there.places if at[0] in plain.components]
+    unsure = frozenset([plain.name(at) for at in mine if at not in there.certain])
     if not unsure:
         return NO_DOUBT
     ranks = dict.fromkeys(unsure, Rank(1, len(unsure), (LEAST,), (MOST,)))
     return Doubt(unsure, (Window(0, len(unsure), ranks),), made=1)
 
 
-def contents(plain: Plain, state: ComponentState) -> Mapping[Slot, Name]:
-    """Of the KV alone what each slot holds where something is cached: the prefix that ends there."""
+def contents(plain: Plain, entries: Iterable[Stored]) -> dict[Slot, Name]:
+    """Of the KV alone what each slot of these entries holds: the prefix that ends there."""
     names, size = plain.setting.names, plain.setting.size
     found: dict[Slot, Name] = {}
-    for (component, name), place in state.places.items():
+    for (component, name), place in entries:
         if component in plain.components:
             for slot in reversed(page_slots(PageNo(place), size)):
                 found[slot] = name
@@ -216,18 +231,14 @@ def contents(plain: Plain, state: ComponentState) -> Mapping[Slot, Name]:
     return found
 
 
-def sight(plain: Plain, available: Mapping[str, int] | None, view: View | None, last: Seen | None) -> Seen:
-    """What was seen of a cache of components, of one of its pools; what is as in the ``last`` look is the same object."""
-    count = None if available is None else plain.tokens(available[plain.pool])
-    if view is None:
-        return Seen(count)
-    cached = {plain.name(at): PageNo(place) for at, place in view.held.items() if at[0] in plain.components}
-    listed = [*cached.values()]
-    listed += [PageNo(place) for (component, _), place in view.copies if component in plain.components]
-    free = cast("tuple[PageNo, ...]", view.free[plain.pool])
-    if last is None or cached != last.cached:
-        parents = {above(plain, name) for name in cached} if plain.tree else set()
-        parents = {name for name in parents if plain.setting.names.parent(name) != NO_NAME}
-    else:
-        cached, parents = last.cached, last.parents
-    return Seen(count, None, True, free, frozenset(free), cached, listed, parents)
+def parents_of(plain: Plain, cached: Iterable[Name]) -> set[Name]:
+    """The prefixes that have to be cached with these, one entry shorter each."""
+    parents = {above(plain, name) for name in cached} if plain.tree else set()
+    return {name for name in parents if plain.setting.names.parent(name) != NO_NAME}
+
+
+def cached_in(plain: Plain, places: Mapping[At, int], copies: Collection[Stored]) -> Seen:
+    """What a look shows to be cached in a pool."""
+    cached = {plain.name(at): PageNo(place) for at, place in places.items() if at[0] in plain.components}
+    listed = [*cached.values(), *[PageNo(place) for at, place in copies if at[0] in plain.components]]
+    return Seen(seen=True, cached=cached, cached_listed=listed, parents=parents_of(plain, cached))

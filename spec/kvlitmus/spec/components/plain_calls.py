@@ -1,22 +1,26 @@
 """What a call on a cache of components is to one of its pools, as a plain cache.
 
-Most calls ask one pool for something, and the others for nothing.  Where a call does two things at once to a pool, as an
-eviction for a prefetch and the prefetch itself, no call on a plain cache says that, and it stays unknown.
+Most calls ask one pool for something, and the others for nothing.  Where a call does several things to a pool, as an
+eviction for a prefetch and the prefetch itself, these are several calls on a plain cache.  Nobody looks between them; what is
+known and seen there follows from what was seen before and after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from kvlitmus.spec.components.advance import made_room
 from kvlitmus.spec.components.calls import (
     At,
     Committed,
     ComponentAlloc,
+    ComponentBackUp,
     ComponentCall,
     ComponentCommit,
     ComponentCopied,
     ComponentEvict,
+    ComponentEvictHost,
     ComponentFree,
     ComponentHit,
     ComponentInsert,
@@ -30,32 +34,55 @@ from kvlitmus.spec.components.calls import (
     Entries,
     Reserved,
 )
+from kvlitmus.spec.components.copies import copy_needs
 from kvlitmus.spec.components.plain import Plain
 from kvlitmus.spec.components.state import (
     ComponentState,
+    Copy,
+    Place,
     asked_components,
     commit_brings,
+    copied_to,
     end_name,
     ends_at,
+    not_in,
+    pool_places,
     refilled,
+    tier_of,
 )
-from kvlitmus.spec.components.tree_facts import given_back
+from kvlitmus.spec.components.steps import ComponentStep
+from kvlitmus.spec.components.tree_facts import given_back, pools_of
 from kvlitmus.spec.interface import Hit, Stored
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import largest
-from kvlitmus.spec.words.units import Key, Tokens
+from kvlitmus.spec.words.units import Key, Name, Tokens
+
+UNFOLLOWED = frozenset({"unexplained"})
+"""Where evictions are not seen, in which order they go isn't followed: of what is handed out alone it is said what can't be."""
+
+OF_AMOUNTS = UNFOLLOWED | {"asked", "needless", "evicted_most"}
+"""How much an eviction had to free, and might, where it was made for something else: other rules say that."""
 
 
 class PlainCall(NamedTuple):
-    """A call on a plain cache, what it answered, and the facts of it that can't be told."""
+    """A call on a plain cache, what it answered, and the facts of it that can't be told.
+
+    ``then``: where another one follows, what is known between them; ``later``: the places that this one takes.  ``spared``:
+    what the call protects itself.  ``odd``: what certainly was in what is handed out.
+    """
 
     call: object
     answer: object
-    hidden: frozenset[str] = frozenset()
+    hidden: frozenset[str] = UNFOLLOWED
+    then: ComponentState | None = None
+    later: Sequence[int] = ()
+    spared: frozenset[At] = frozenset()
+    odd: Sequence[Name] = ()
 
 
 NOTHING = PlainCall(calls.Free(()), None)
@@ -68,11 +95,31 @@ NO_PATH = Path(Key(None, ()), NO_NAME, (), (), ())
 """The path of what comes for no key in particular."""
 
 
+def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[PlainCall]:
+    """What a step is to one pool of a tier."""
+    state, call, answer = one.before, one.call, one.after.answer
+    if tier_of(state, call) != plain.tier and not isinstance(call, ComponentReset):
+        return [NOTHING]
+    match call:
+        case ComponentCommit():
+            assert isinstance(answer, Committed)
+            brought = commit_brings(setting, state.fetches[call.number], call.came)
+            return _landed(plain, setting, one, brought, answer.returned)
+        case ComponentCopied():
+            assert isinstance(answer, Mapping)
+            brought = state.under_way[call.number].places if call.ok else {}
+            return _landed(plain, setting, one, brought, answer)
+        case ComponentPrefetch() | ComponentLoad() | ComponentBackUp():
+            return _taken(plain, setting, one, call)
+        case _:
+            return [plain_call(plain, setting, state, call, answer)]
+
+
 def plain_call(plain: Plain, setting: Setting, state: ComponentState, call: ComponentCall, answer: object) -> PlainCall:
-    """What a call is to one pool; ``state``: what was known before it."""
+    """What a call is that does one thing; ``state``: what was known before it."""
     match call:
         case ComponentAlloc():
-            return _alloc(plain, state, call, answer)
+            return _alloc(plain, setting, state, call, answer)
         case ComponentFree():
             return _free(plain, call.given)
         case ComponentMatch():
@@ -85,42 +132,35 @@ def plain_call(plain: Plain, setting: Setting, state: ComponentState, call: Comp
             return PlainCall(calls.Lock(end_name(call.path, call.length), call.receipt), None)
         case ComponentUnlock():
             return PlainCall(calls.Unlock(NO_NAME, call.receipt), None)
-        case ComponentEvict():
+        case ComponentEvict() | ComponentEvictHost():
             return _evict(plain, setting, state, call, answer)
         case ComponentReset():
             return PlainCall(calls.Reset(), None)
-        case ComponentCommit():
-            assert isinstance(answer, Committed)
-            brought = commit_brings(setting, state.fetches[call.number], call.came)
-            return _landed(plain, setting, state, brought, answer.returned)
-        case ComponentCopied():
-            copy = state.under_way[call.number]
-            if not copy.load:
-                return NOTHING
-            assert isinstance(answer, Mapping)
-            return _landed(plain, setting, state, copy.places if call.ok else {}, answer)
-        case ComponentPrefetch() | ComponentLoad():
-            return _taken(plain, setting, answer)
         case _:
             return _free(plain, given_back(call, answer))
 
 
-def _alloc(plain: Plain, state: ComponentState, call: ComponentAlloc, answer: object) -> PlainCall:
+def _alloc(plain: Plain, setting: Setting, state: ComponentState, call: ComponentAlloc, answer: object) -> PlainCall:
     """It is asked for so much of this pool; where it is refused, another pool may have been the one that is short."""
     asked = plain.pages(call.wants)
     if not asked:
         return NOTHING
     if answer is not None:
         assert isinstance(answer, Mapping)
-        return PlainCall(calls.Alloc(plain.tokens(asked)), plain.slots(plain.places(answer)))
-    others = any(many for name, many in call.wants.items() if name not in plain.components)
-    hidden = frozenset({"asked"}) if others and not short_of(plain, state, asked) else frozenset[str]()
-    return PlainCall(calls.Alloc(plain.tokens(asked)), None, hidden)
+        return _granted(plain, state, plain.places(answer))._replace(
+            call=calls.Alloc(plain.tokens(asked)), hidden=frozenset()
+        )
+    wants = pools_of(setting.layout, call.wants)
+    others = any(state.available is None or state.available[pool] < wants[pool] for pool in wants if pool != plain.pool)
+    return PlainCall(calls.Alloc(plain.tokens(asked)), None, UNFOLLOWED | {"asked"} if others else UNFOLLOWED)
 
 
-def short_of(plain: Plain, state: ComponentState, asked: int) -> bool:
-    """Whether the pool is known to have fewer free places than are asked for."""
-    return state.available is not None and state.available[plain.pool] < asked
+def _granted(plain: Plain, state: ComponentState, places: Collection[int]) -> PlainCall:
+    """Places of this pool are handed out; how many had to be, other rules say.  ``state``: what is known then."""
+    there, got = state.on(plain.tier), set(places)
+    odd = [plain.name(at) for at in there.certain if there.places[at] in got and at[0] in plain.components]
+    asked = calls.Alloc(plain.tokens(len(places)))
+    return PlainCall(asked, plain.slots(places), frozenset({"asked"}), odd=odd)
 
 
 def _free(plain: Plain, given: Entries) -> PlainCall:
@@ -165,64 +205,118 @@ def _insert(
 ) -> PlainCall:
     """What is brought is cached, in these places; what is there comes first, so that what is missing is the rest."""
     assert isinstance(answer, Mapping)
+    there = state.on(plain.tier)
     mine = [at for at in brought if at[0] in plain.components]
     if not mine:
         return NOTHING
-    mine.sort(key=lambda at: (at not in state.certain, at not in state.places))
+    mine.sort(key=lambda at: (at not in there.certain, at not in there.places))
     names = tuple([plain.name(at) for at in mine])
     row = plain.slots([brought[at] for at in mine])
     left = plain.places(answer)
-    hidden = frozenset[str]()
-    if any(at in state.places and at not in state.certain for at in mine):
+    hidden = UNFOLLOWED
+    if any(at in there.places and at not in there.certain for at in mine):
         hidden |= {"pages_in_vain"}
     own = path._replace(names=names, pages=names, tokens=names)
     to_free = plain.slots(left) if setting.profile.duplicates == "caller_frees" else ()
     return PlainCall(calls.Insert(own, row), Stored(plain.tokens(len(left)), to_free), hidden)
 
 
-def _landed(
-    plain: Plain, setting: Setting, state: ComponentState, brought: Mapping[At, int], returned: Entries
-) -> PlainCall:
-    """What was read or copied is cached, or given back; where both happens, no call says it.
-
-    Nobody is told what was cached already: the places may be those where it is.
-    """
-    mine = {at: place for at, place in brought.items() if at[0] in plain.components}
-    if not mine:
-        return _free(plain, returned)
-    if plain.places(returned):
-        return NO_CALL
-    one = _insert(plain, setting, state, NO_PATH, mine, {})
+def _lands(plain: Plain, setting: Setting, state: ComponentState, brought: Mapping[At, int]) -> PlainCall:
+    """What was read or copied is cached; nobody is told what was there already: the places may be those where it is."""
+    one = _insert(plain, setting, state, NO_PATH, brought, {})
     return one._replace(hidden=one.hidden | {"reported_already", "pages_in_vain"})
 
 
-def _evict(plain: Plain, setting: Setting, state: ComponentState, call: ComponentEvict, answer: object) -> PlainCall:
+def _landed(
+    plain: Plain, setting: Setting, one: ComponentStep, brought: Mapping[At, int], returned: Entries
+) -> Sequence[PlainCall]:
+    """What was read or copied is given back, and the rest is cached."""
+    back = plain.places(returned)
+    rest = {at: place for at, place in brought.items() if at[0] in plain.components and place not in back}
+    if not rest:
+        return [_free(plain, returned)]
+    if not back:
+        return [_lands(plain, setting, one.before, rest)]
+    between = without(setting, one.before, one.call, pool_places(setting.layout, returned))
+    return [_free(plain, returned)._replace(then=between), _lands(plain, setting, between, rest)]
+
+
+def without(setting: Setting, state: ComponentState, call: ComponentCall, returned: frozenset[Place]) -> ComponentState:
+    """What is known when a prefetch or a copy that has ended has given this back, and not done more."""
+    if isinstance(call, ComponentCommit):
+        fetch = state.fetches[call.number]
+        fetch = fetch._replace(reserved=fetch.reserved - returned)
+        return state._replace(fetches={**state.fetches, call.number: fetch})
+    assert isinstance(call, ComponentCopied)
+    copy = state.under_way[call.number]
+    copy = copy._replace(places=not_in(setting.layout, copy.places, returned))
+    return state._replace(under_way={**state.under_way, call.number: copy})
+
+
+def _evict(
+    plain: Plain, setting: Setting, state: ComponentState, call: ComponentEvict | ComponentEvictHost, answer: object
+) -> PlainCall:
     """So much of this pool is to be freed; where more goes along, nobody can say how much is enough."""
     assert isinstance(answer, Mapping)
     touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade)
     if touched.isdisjoint(plain.components):
         return NOTHING
-    hidden = frozenset[str]()
+    hidden = UNFOLLOWED
     if any(many for name, many in call.wants.items() if name not in plain.components) or len(plain.components) > 1:
         hidden |= {"needless", "evicted_most"}
-    if any(at[0] in plain.components for at in state.needed - state.covered if at in state.places):
+    if any(at[0] in plain.components for at in may_be_spared(state, setting, plain.tier)):
         hidden |= {"unlocked_before", "evictable_pages"}
     asked, freed = plain.tokens(plain.pages(call.wants)), plain.tokens(plain.pages(answer))
     return PlainCall(calls.Evict(asked), freed, hidden)
 
 
-def _taken(plain: Plain, setting: Setting, answer: object) -> PlainCall:
-    """Places are taken for a prefetch or a load back, without an eviction; how many had to be, other rules say."""
+def may_be_spared(state: ComponentState, setting: Setting, tier: str) -> frozenset[At]:
+    """What nothing protects for certain, and an eviction from a tier may spare."""
+    if tier == DEVICE:
+        return (state.needed - state.covered) & state.places.keys()
+    spared = (state.host_needed - state.host_covered) & state.host.keys()
+    return spared | (state.host.keys() & state.places) if setting.profile.component_host_spares == "device" else spared
+
+
+def _taken(
+    plain: Plain, setting: Setting, one: ComponentStep, call: ComponentPrefetch | ComponentLoad | ComponentBackUp
+) -> Sequence[PlainCall]:
+    """Places are taken for a prefetch or a copy, after an eviction, and cached at once where that counts from its beginning."""
+    answer = one.after.answer
     assert isinstance(answer, Reserved | Copying)
-    if any(answer.freed.values()):
-        return NO_CALL
-    given = answer.places or {}
+    given, freed = answer.places or {}, plain.pages(answer.freed)
     places = [place for name in plain.components for place in places_in(given.get(name, ()))]
-    if not places:
-        return NOTHING
-    if isinstance(answer, Copying) and setting.profile.component_landing == "begun":
-        return NO_CALL
-    return PlainCall(calls.Alloc(plain.tokens(len(places))), plain.slots(places), frozenset({"asked"}))
+    between = emptied(plain, setting, one, call) if freed or (places and not setting.seen) else one.before
+    found = []
+    if freed:
+        spared = frozenset[At]()
+        if not isinstance(call, ComponentPrefetch):
+            spared = copy_needs(setting, one.before, call, one.after) & one.before.on(plain.tier).certain
+        asked = plain.tokens(freed)
+        found = [PlainCall(calls.Evict(asked), asked, OF_AMOUNTS, between, places, spared)]
+    if places:
+        found.append(_granted(plain, between, places))
+        if isinstance(answer, Copying) and setting.profile.component_landing == "begun":
+            assert not isinstance(call, ComponentPrefetch)
+            brought = copied_to(call.path, answer)
+            copy = Copy(plain.tier == DEVICE, brought, frozenset(), frozenset())
+            between = between._replace(under_way={**between.under_way, call.number: copy})
+            found[-1] = found[-1]._replace(then=between)
+            found.append(_lands(plain, setting, between, brought))
+    return found or [NOTHING]
+
+
+def emptied(
+    plain: Plain, setting: Setting, one: ComponentStep, call: ComponentPrefetch | ComponentLoad | ComponentBackUp
+) -> ComponentState:
+    """What is known when room was made for a call, and not taken yet."""
+    if not setting.seen:
+        return made_room(one.before, setting, call, one.after.answer)
+    then = one.then.on(plain.tier).places
+    stayed = {at: place for at, place in one.before.on(plain.tier).places.items() if then.get(at) == place}
+    if plain.tier == HOST:
+        return one.before._replace(host=stayed, host_certain=frozenset(stayed))
+    return one.before._replace(places=stayed, certain=frozenset(stayed))
 
 
 def places_in(given: Sequence[int] | Mapping[int, int]) -> Sequence[int]:

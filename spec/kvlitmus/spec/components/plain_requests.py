@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from typing import cast
 
 from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding, View
-from kvlitmus.spec.components.plain import Plain, above, doubt_of
-from kvlitmus.spec.components.plain_calls import NO_CALL, PlainCall, plain_call, within
+from kvlitmus.spec.components.plain import Plain, above, contents, doubt_of, parents_of
+from kvlitmus.spec.components.plain_calls import NO_CALL, UNFOLLOWED, PlainCall, plain_call, within
 from kvlitmus.spec.components.state import ComponentRequest, ComponentState, Stored, fresh_places, stored_by
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.interface import Begun
@@ -24,9 +24,9 @@ from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.prefix.windows import NO_DOUBT
 from kvlitmus.spec.words.names import NO_NAME, page_names
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, page_slots, pages_in_order
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, pages_in_order
 
-HELD = frozenset({"fits_alone", "held_before"})
+HELD = UNFOLLOWED | {"fits_alone", "held_before"}
 """Facts of what stands in a request's way: other components need room as well.  Where more goes with what is evicted, it is
 found no more though nobody gets its place (``odd_on_device``).
 """
@@ -113,17 +113,11 @@ def lets_go(plain: Plain, one: ComponentStep) -> bool:
 
 def written(plain: Plain, state: ComponentState) -> Mapping[Slot, Name]:
     """Of the KV alone what each slot holds: what is cached there, or was computed by the request that holds it."""
-    names, size = plain.setting.names, plain.setting.size
     found: dict[Slot, Name] = {}
     for one in state.running.values():
         row = request_of(plain, one)
         found.update(zip(row.row, row.path.names, strict=False))
-    for (component, name), place in state.stored:
-        if component in plain.components:
-            for slot in reversed(page_slots(PageNo(place), size)):
-                found[slot] = name
-                name = names.parent(name)
-    return found
+    return found | contents(plain, state.stored)
 
 
 def computed(state: State, expected: State, call: calls.Begin | calls.Grow, answer: object) -> Mapping[Slot, Name]:
@@ -145,8 +139,7 @@ def table_seen(plain: Plain, view: View, then: ComponentState) -> Seen:
         nodes.append(NodeSeen(info, -1, None, None, None))
     listed = cast("tuple[PageNo, ...]", view.free[plain.pool])
     listed += tuple([PageNo(place) for place, _ in entries if place not in held])
-    parents = {node.info.parent for node in nodes if plain.tree}
-    parents = {name for name in parents if plain.setting.names.parent(name) != NO_NAME}
+    parents = parents_of(plain, cached)
     pages = [PageNo(place) for place, _ in entries]
     return Seen(None, None, True, listed, frozenset(listed), cached, pages, parents, nodes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kvlitmus.spec.components import tree_facts as _facts  # noqa: F401 - what these are worked out from
-from kvlitmus.spec.components.advance import advance_components
+from kvlitmus.spec.components.advance import known_after
 from kvlitmus.spec.components.calls import (
     After,
     At,
@@ -153,7 +153,7 @@ def with_begun(setting: Setting, known: ComponentState, answer: After) -> tuple[
     """What is known when the backups have begun too, and how many places of the host are free then."""
     layout, available = setting.layout, dict(answer.host_available or {})
     for one in answer.begun:
-        known = advance_components(known, setting, one.call, After(one.answer))
+        known = known_after(known, setting, one.call, After(one.answer))
         for pool, many in by_pool(layout, one.answer.freed).items():
             available[pool] += many
         for name, some in (one.answer.places or {}).items():

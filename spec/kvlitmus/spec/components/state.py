@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from kvlitmus.spec.components.calls import (
     At,
+    ComponentBackUp,
+    ComponentCopied,
+    ComponentEvictHost,
     ComponentGrow,
     ComponentInsert,
     ComponentStart,
@@ -23,6 +26,7 @@ from kvlitmus.spec.components.calls import (
 from kvlitmus.spec.components.fetch import Origin, attached, committed
 from kvlitmus.spec.components.replay import Replayed
 from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.policies import Order, Worth
@@ -142,6 +146,17 @@ class ComponentRequest(NamedTuple):
     held: Mapping[str, Mapping[int, int]]
 
 
+class Tier(NamedTuple):
+    """What is known of one tier."""
+
+    places: Mapping[At, int]
+    """Everything that may be cached there, and where it is if it is."""
+    certain: frozenset[At]
+    """What is cached there for certain."""
+    available: Mapping[str, int] | None
+    """The free places of each pool as they were last seen; ``None`` where nobody looked."""
+
+
 @lean
 class ComponentState(NamedTuple):
     """What is known."""
@@ -189,6 +204,19 @@ class ComponentState(NamedTuple):
     host_uses: Mapping[At, Uses] = {}
     """The same of the host."""
 
+    def on(self, tier: str) -> Tier:
+        """What is known of one tier."""
+        if tier == HOST:
+            return Tier(self.host, self.host_certain, self.host_available)
+        return Tier(self.places, self.certain, self.available)
+
+    def holds(self, tier: str) -> Sequence[frozenset[At]]:
+        """What protects entries there, each with what it protects: receipts, anchors of prefetches, copies and writes."""
+        if tier == HOST:
+            return [*[one.host for one in self.under_way.values()], *[one.host for one in self.writes.values()]]
+        anchors = [one.anchor for one in self.fetches.values()]
+        return [*self.receipts.values(), *anchors, *[one.device for one in self.under_way.values()]]
+
     @property
     def stored(self) -> frozenset[Stored]:
         """Everything that may be cached, with its places."""
@@ -197,15 +225,12 @@ class ComponentState(NamedTuple):
     @property
     def covered(self) -> frozenset[At]:
         """Everything that some receipt covers, that is the anchor of a prefetch, or that the boundary of a copy needs."""
-        anchors = [one.anchor for one in self.fetches.values()]
-        copies = [one.device for one in self.under_way.values()]
-        return frozenset[At]().union(*self.receipts.values(), *anchors, *copies)
+        return frozenset[At]().union(*self.holds(DEVICE))
 
     @property
     def host_covered(self) -> frozenset[At]:
         """Everything on the host that the boundary of a copy needs, or that of a write to storage."""
-        copies = [one.host for one in self.under_way.values()]
-        return frozenset[At]().union(*copies, *[one.host for one in self.writes.values()])
+        return frozenset[At]().union(*self.holds(HOST))
 
     @property
     def needed(self) -> frozenset[At]:
@@ -228,6 +253,13 @@ class ComponentState(NamedTuple):
 
 
 EMPTY_COMPONENTS = ComponentState()
+
+
+def tier_of(state: ComponentState, call: object) -> str:
+    """The tier on which a call may take and give places, and change what is cached."""
+    host = isinstance(call, ComponentBackUp | ComponentEvictHost)
+    ended = isinstance(call, ComponentCopied) and not state.under_way[call.number].load
+    return HOST if host or ended else DEVICE
 
 
 def storage_at_first(config: Config) -> bool | None:

@@ -22,6 +22,7 @@ from kvlitmus.spec.components.calls import (
 )
 from kvlitmus.spec.components.host_facts import host_available_after
 from kvlitmus.spec.components.state import ComponentState, Copy, copied_to, needed_by, spared_for
+from kvlitmus.spec.components.uses import with_uses
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 
@@ -63,7 +64,8 @@ def component_steps(
 def step(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentStep:
     """One step."""
     expected = expect_components(state, setting, call, after.answer)
-    return ComponentStep(state, call, after, expected, looked_at(state, expected, setting, call, after))
+    then = with_uses(state, looked_at(state, expected, setting, call, after), setting, call, after.answer)
+    return ComponentStep(state, call, after, expected, then)
 
 
 def unseen(state: ComponentState, setting: Setting, call: ComponentCall, answer: object) -> ComponentStep:

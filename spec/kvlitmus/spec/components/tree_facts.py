@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
-from kvlitmus.spec.components.advance import advance_components, made_room
+from kvlitmus.spec.components.advance import known_after, made_room
 from kvlitmus.spec.components.calls import (
     After,
     At,
@@ -79,7 +79,7 @@ def window_root(setting: Setting) -> str:
 @fact(0)
 def component_known(setting: Setting, state: ComponentState, call: ComponentCall, answer: After) -> ComponentState:
     """What is known of the cache after the call, by calls and answers, and by a snapshot where there is one."""
-    return advance_components(state, setting, call, answer)
+    return known_after(state, setting, call, answer)
 
 
 # Hits
@@ -404,7 +404,7 @@ def of_request(
     setting: Setting, state: ComponentState, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
 ) -> frozenset[Stored]:
     """The whole entries that the request of a call holds: after it, or before it ends."""
-    then = state if isinstance(call, ComponentFinish) else advance_components(state, setting, call, answer)
+    then = state if isinstance(call, ComponentFinish) else known_after(state, setting, call, answer)
     return stored_by(then.running[call.receipt]) if call.receipt in then.running else frozenset()
 
 
@@ -515,7 +515,7 @@ def component_unprotected(
     if isinstance(call, ComponentReset):
         return []
     if isinstance(call, ComponentStart | ComponentGrow):
-        then = advance_components(state, setting, call, answer)
+        then = known_after(state, setting, call, answer)
         held = frozenset[Stored]().union(*[stored_by(one) for one in then.running.values()])
         lost = (held & state.stored) - cached_now(component_held, answer)
         # What a request got only now was nobody's, even if it was cached for the prefix that it is for again.

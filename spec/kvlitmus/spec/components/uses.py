@@ -63,9 +63,11 @@ def with_uses(
     again = brought_in_vain(setting, state, call, answer) - doubled
     counts = setting.profile.hit_counts
     anew = come_again(setting, state, then, call, answer)
-    device = {}
-    for at, old in kept(state.uses, then.places):
-        least, most = old
+    changed = named | again | anew
+    device = kept(state.uses, then.places)
+    for at, (least, most) in device.items():
+        if at[1] not in touched and at not in changed:
+            continue
         if at[1] in touched:
             most = most._replace(touched=tick, hits=most.hits + 1)
         if at in named:
@@ -75,10 +77,10 @@ def with_uses(
         if at in anew:
             least, most = least._replace(hits=0), most._replace(created=tick)
         device[at] = Uses(least, most)
-    host = {
-        at: Uses(least, most._replace(touched=tick, hits=most.hits + 1) if at[1] in touched else most)
-        for at, (least, most) in kept(state.host_uses, then.host)
-    }
+    host = kept(state.host_uses, then.host)
+    for at, (least, most) in host.items():
+        if at[1] in touched:
+            host[at] = Uses(least, most._replace(touched=tick, hits=most.hits + 1))
     began = copied_from(state, then, call)
     brings = isinstance(call, BRINGING)
     came = {at: new(state, at, tick, began, brought=brings) for at in then.places.keys() - device.keys()}
@@ -89,9 +91,9 @@ def with_uses(
     return then._replace(ticks=tick, uses={**device, **came}, host_uses={**host, **landed})
 
 
-def kept(uses: Mapping[At, Uses], there: Mapping[At, int]) -> Iterable[tuple[At, Uses]]:
+def kept(uses: Mapping[At, Uses], there: Mapping[At, int]) -> dict[At, Uses]:
     """What is known of what is still there."""
-    return [(at, old) for at, old in uses.items() if at in there]
+    return {at: old for at, old in uses.items() if at in there}
 
 
 def copied_from(state: ComponentState, then: ComponentState, call: ComponentCall) -> Mapping[At, Uses]:

@@ -20,6 +20,8 @@ def named(checker: Checker, namespace: object, units: object) -> Any:
     """The name of a prefix in a snapshot."""
     if namespace is not None and type(namespace) is not str:
         raise checker.broken("PORT-03", f"expected a namespace, a string or None, got {shown(namespace)}")
+    if (type(units) is list or type(units) is tuple) and {*map(type, units)} == {int}:
+        return checker.names.of(namespace, units)[-1]
     with checker.reading("the units of a prefix"):
         given = tuple(checker.listed(units, "units"))
         names = checker.names.of(namespace, given if {*map(type, given)} <= {int} else tuple(map(unit, given)))

@@ -2,87 +2,163 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import cast
 
-from kvlitmus.spec.components.calls import At
+from kvlitmus.spec.components.calls import After, At, ComponentReset
 from kvlitmus.spec.components.plain import (
     Plain,
+    cached_in,
     contents,
     covers,
     known,
     numbered,
     plain_caches,
-    sight,
     tree_of,
 )
-from kvlitmus.spec.components.plain_calls import PlainCall, plain_call
+from kvlitmus.spec.components.plain_calls import PlainCall, plain_calls
 from kvlitmus.spec.components.plain_requests import computed, served, still_there, table_of, table_seen, written
-from kvlitmus.spec.components.state import ComponentState
+from kvlitmus.spec.components.state import ComponentState, tier_of
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix.calls import Begin, Grow, Match
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import PageNo
+
+Locks = Mapping[At, int]
+"""How often each entry of a tier is protected."""
 
 
 class Pool:
-    """One pool, with what was known and seen of it last.
+    """One pool, with what was known and seen of it last: that is of use in the state that it was seen in (``after``).
 
     Most steps leave alone what is cached and what is protected: what is worked out of that is kept.
     """
 
     def __init__(self, plain: Plain, setting: Setting) -> None:
         self.plain, self.setting = plain, setting
-        self.places: Mapping[At, int] | None = None
-        self.locks: Mapping[At, int] = {}
         self.tree: Tree
+        self.treed: tuple[Mapping[At, int], Locks] | None = None
+        self.looked: Mapping[At, int] | None = None
+        self.after: ComponentState | None = None
         self.state: State | None = None
         self.seen: Seen | None = None
 
-    def forget(self) -> None:
-        """What was known and seen is of use no more."""
-        self.state = self.seen = None
+    def is_shown(self, after: After) -> bool:
+        """Whether there is a look at this tier, where there is one at all."""
+        if not self.setting.seen:
+            return True
+        return after.view is not None and (self.plain.tier == DEVICE or after.view.host_held is not None)
 
-    def known(self, state: ComponentState, locks: Mapping[At, int]) -> State:
+    def passes_by(self, one: ComponentStep) -> None:
+        """Nobody looked after a step: what was seen is of use as long as such steps leave this tier alone."""
+        self.state = None
+        idle = tier_of(one.before, one.call) != self.plain.tier and not isinstance(one.call, ComponentReset)
+        self.after = one.then if idle and one.before is self.after else None
+
+    def known(self, state: ComponentState, locks: Locks) -> State:
         """What is known of it."""
-        if state.places != self.places or locks != self.locks:
-            self.places, self.locks, self.tree = state.places, locks, tree_of(self.plain, state, locks)
+        places = state.on(self.plain.tier).places
+        if self.treed is None or places is not self.treed[0] or locks is not self.treed[1]:
+            self.treed, self.tree = (places, locks), tree_of(self.plain, places, locks)
         return known(self.plain, state, self.setting, self.tree)
 
-    def lifted(self, one: ComponentStep) -> Lifted[State, Seen]:
-        """A step, as one of this pool."""
-        locks = covers(one.expected)
-        state = self.state or self.known(one.before, covers(one.before))
-        expected: State | Unknown = UNKNOWN
-        if self.setting.seen:
-            expected = state if one.expected is one.before else self.known(one.expected, locks)
-        then = self.known(one.then, locks)
-        after = sight(self.plain, one.after.available, one.after.view, self.seen)
-        call = plain_call(self.plain, self.setting, one.before, one.call, one.after.answer)
-        if self.plain.tree and isinstance(call.call, Match):
-            state = state._replace(contents=contents(self.plain, one.before))
-        return self.step(state, expected, then, call, after)
+    def lifted(self, one: ComponentStep, locks: Locks) -> Iterator[Lifted[State, Seen]]:
+        """A step, as those of this pool that it is; ``locks``: what is protected after it."""
+        if one.before is not self.after:
+            self.state = self.seen = self.looked = None
+        self.after, tier, before = one.then, self.plain.tier, one.before
+        state = self.state or self.known(before, covers(before, tier))
+        *others, last = plain_calls(self.plain, self.setting, one)
+        for call in others:
+            assert call.then is not None
+            before = call.then
+            then = self.known(before, covers(before, tier))
+            if call.spared:
+                guarded = Counter(covers(one.before, tier)) + Counter(call.spared)
+                state = state._replace(tree=tree_of(self.plain, one.before.on(tier).places, guarded))
+            yield self.step(state, then._replace(tree=state.tree), then, call, self.between(one.after, call))
+            state = then
+        expected, then = self.ends(one, before, locks)
+        if self.plain.tree and isinstance(last.call, Match):
+            state = state._replace(contents=contents(self.plain, one.before.places.items()))
+        yield self.step(state, expected, then, last, self.sight(one))
+
+    def ends(self, one: ComponentStep, before: ComponentState, locks: Locks) -> tuple[State, State]:
+        """What is expected after a step, and known then; ``before``: what was known before its last part."""
+        tier = self.plain.tier
+        expected, then = one.expected.on(tier).places, one.then.on(tier).places
+        known = self.known(one.then, locks)
+        if expected is then:
+            return known, known
+        gone = one.before.on(tier).places.keys() - before.on(tier).places.keys()
+        places = {at: place for at, place in expected.items() if at not in gone} if gone else expected
+        return known._replace(tree=tree_of(self.plain, places, locks)), known
+
+    def between(self, after: After, call: PlainCall) -> Seen:
+        """What could have been seen after a call that another one follows."""
+        assert call.then is not None
+        ends, later = self.count(after), tuple(map(PageNo, call.later))
+        count = None if ends is None else ends + self.plain.tokens(len(later))
+        if not self.setting.seen:
+            return Seen(count)
+        free = self.free(after) + later
+        cached, self.looked = cached_in(self.plain, call.then.on(self.plain.tier).places, ()), None
+        return Seen(count, None, True, free, frozenset(free), cached.cached, cached.cached_listed, cached.parents)
+
+    def count(self, after: After) -> int | None:
+        """What the pool says it could hand out."""
+        available = after.host_available if self.plain.tier == HOST else after.available
+        return None if available is None else self.plain.tokens(available[self.plain.pool])
+
+    def free(self, after: After) -> tuple[PageNo, ...]:
+        """Its free list, as it was seen."""
+        assert after.view is not None
+        free = after.view.host_free if self.plain.tier == HOST else after.view.free
+        return cast("tuple[PageNo, ...]", free[self.plain.pool])
+
+    def sight(self, one: ComponentStep) -> Seen:
+        """What was seen of it; what is as in the last look is the same object."""
+        count, tier = self.count(one.after), self.plain.tier
+        if not self.setting.seen:
+            return Seen(count)
+        free, places = self.free(one.after), one.then.on(tier).places
+        last = self.seen
+        if last is None or places is not self.looked or one.then.copies:
+            last = cached_in(self.plain, places, one.then.copies if tier == DEVICE else ())
+        self.looked = places
+        return Seen(count, None, True, free, frozenset(free), last.cached, last.cached_listed, last.parents)
 
     def step(
         self, state: State, expected: State | Unknown, then: State, call: PlainCall, after: Seen
     ) -> Lifted[State, Seen]:
         """A step of which this is known; what it leaves behind is remembered."""
         before: Seen | Unknown = self.seen or UNKNOWN
+        if call.odd:
+            then = then._replace(doubt=then.doubt._replace(odd=tuple(call.odd)))
         self.state, self.seen = then, after
         self.plain = plain = numbered(self.plain, after, then)
         hidden = plain.hidden | call.hidden
+        if not self.setting.seen and not (plain.tree and plain.setting.table):
+            expected = UNKNOWN
         return Lifted(plain.where, plain.setting, state, expected, then, call.call, call.answer, before, after, hidden)
 
 
 class Table(Pool):
     """A pool of a cache that serves requests by itself."""
 
-    def lifted(self, one: ComponentStep) -> Lifted[State, Seen]:
+    def lifted(self, one: ComponentStep, locks: Locks) -> Iterator[Lifted[State, Seen]]:
         """A step, as one of this pool."""
         plain, setting, view, was = self.plain, self.setting, one.after.view, one.before.stored
+        if one.before is not self.after:
+            self.seen = None
+        self.after = one.then
         state = table_of(plain, one.before, was, setting)
         expected = table_of(plain, one.expected, still_there(plain, setting, one), setting)
         then = table_of(plain, one.then, one.then.stored, setting)
@@ -93,26 +169,26 @@ class Table(Pool):
             state = state._replace(contents=held)
             if isinstance(call.call, Begin | Grow) and call.answer is not None:
                 expected = expected._replace(contents=computed(state, expected, call.call, call.answer))
-        return self.step(state, expected if setting.seen or plain.tree else UNKNOWN, then, call, after)
+        yield self.step(state, expected, then, call, after)
 
 
 class Pools:
-    """All pools of one cache of components; what was seen of them is of use after the state that it was seen in."""
+    """All pools of one cache of components; how often entries are protected is worked out once for all of a tier."""
 
     def __init__(self, setting: Setting) -> None:
-        self.setting = setting
         kind = Table if "component_requests" in setting.capabilities else Pool
         self.pools = [kind(one, setting) for one in plain_caches(setting)]
-        self.state: ComponentState | None = None
+        self.holds: tuple[object, ...] = ()
+        self.locks: dict[str, Locks] = {}
 
     def lifted(self, one: ComponentStep) -> Iterator[Lifted[State, Seen]]:
-        """A step, as one of each of the pools; none where nobody could look, and the device is as it was."""
-        known = one.before is self.state
-        if self.setting.seen and one.after.view is None:
-            self.state = one.then if known else None
-            return
-        self.state = one.then
+        """A step, as those of each of the pools that it is; none of what nobody could look at."""
+        then = one.then
+        holds = then.receipts, then.fetches, then.under_way, then.writes
+        if len(self.holds) != len(holds) or any(a is not b for a, b in zip(self.holds, holds, strict=True)):
+            self.holds, self.locks = holds, {tier: covers(then, tier) for tier in (DEVICE, HOST)}
         for pool in self.pools:
-            if not known:
-                pool.forget()
-            yield pool.lifted(one)
+            if pool.is_shown(one.after):
+                yield from pool.lifted(one, self.locks[pool.plain.tier])
+            else:
+                pool.passes_by(one)
