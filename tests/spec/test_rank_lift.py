@@ -162,6 +162,15 @@ def test_a_prefetch_that_no_window_is_free_for_owes_nothing() -> None:
     assert steps(Ask("prefetch", LONG, 7), taken, taken, Decision("grant", "read", ())) == []
 
 
+def test_a_page_of_the_host_below_one_of_the_device_alone_is_in_the_tree() -> None:
+    here, refused = view([ONE], [LONG], host_free=0), Decision("grant", "read", ())
+    asked, rest = steps(Ask("prefetch", (1, 2), 7), here, here, refused)
+    assert (fact(asked, "homeless"), fact(rest, "homeless")) == (UNKNOWN, [])
+    lost = view([], [LONG], host_free=0)
+    _, rest = steps(Ask("prefetch", (1, 2), 7), here, lost, refused)
+    assert fact(rest, "homeless") == [rest.setting.names.of(None, LONG)[-1]]
+
+
 def test_after_any_other_call_what_holds_at_any_time_is_judged() -> None:
     (step,) = steps(Ask("acks"), view([ONE]), view(host=[LONG]))
     assert step.call is UNKNOWN and fact(step, "asked") is UNKNOWN

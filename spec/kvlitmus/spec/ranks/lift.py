@@ -433,7 +433,12 @@ def _prefetch(told: Told) -> Iterator[Step]:
     if was.host_free + len(spare) < len(pages) - start and (was.on_device or not granted):
         # Whether the host lets go of what the device has, too, is a choice, and so is to begin a prefetch cut short.
         step = step._replace(hidden=step.hidden | {"reservable"})
-    yield step
+    if start == either:
+        yield step
+        return
+    # Where the device is left out, a page of the host may hang from one that is left out, too.
+    yield step._replace(hidden=step.hidden | {"homeless"})
+    yield from _other(told)
 
 
 def _other(told: Told) -> Iterator[Step]:
