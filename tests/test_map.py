@@ -46,7 +46,7 @@ OF_ITS_OWN = (
     *("MISUSE-11", "MISUSE-12", "MISUSE-13"),
     "SPARSE-22",
     "CREQ-05",
-    *("RANKS-17", "RANKS-18", "RANKS-20", "RANKS-22", "RANKS-24", "RANKS-25"),
+    *("RANKS-18", "RANKS-24", "RANKS-25"),
 )
 """Rules that come from no proposal; the page says so."""
 

@@ -20,8 +20,6 @@ KNOWN = {
         f"spec/kvlitmus/spec/law/occasions.py {name}": _REGISTER
         for name in ("PLAIN", "REFUSABLE", "BY_ANSWER", "BY_STATE")
     },
-    "spec/kvlitmus/spec/law/rule.py RETIRED": "a table without entries yet",
-    "spec/kvlitmus/spec/law/rule.py SUCCESSORS": "a table without entries yet",
     "conformance/kvlitmus/conformance/generate/actions/registry.py ACTIONS": _REGISTER,
     "conformance/kvlitmus/conformance/litmus/registry.py LITMUS": _REGISTER,
     "conformance/kvlitmus/conformance/checker/judge.py PLANS": "a memo: a plan depends on its key alone",

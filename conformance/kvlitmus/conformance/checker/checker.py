@@ -31,7 +31,6 @@ from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec.components.state import components_at_first
 from kvlitmus.spec.interface import Begun, Hit
-from kvlitmus.spec.interface.ranks import World
 from kvlitmus.spec.interface.tiers import LOAD, Event
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.law.lifted import Lifted
@@ -54,6 +53,7 @@ from kvlitmus.spec.prefix.tier_advance import follow_tiers
 from kvlitmus.spec.prefix.tier_calls import Advance
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.prefix.tier_unseen import filling, follow_unseen
+from kvlitmus.spec.ranks.one_rank import Lift
 from kvlitmus.spec.ranks.state import NO_RANKS, RanksState
 from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.stores.state import EMPTY_STORE, StoreState
@@ -216,7 +216,7 @@ class Checker(Guard):
         self.component_state = components_at_first(self.setting)
         self.component_pools: Pools | None = None
         self.ranks_state: RanksState = NO_RANKS
-        self.rank_setting: tuple[World, Setting] | None = None
+        self.rank_lift: Lift | None = None
         self.pages_made = 0
         self.kept.clear()
         self.distrusted: frozenset[str] = frozenset()

@@ -331,7 +331,7 @@ class _FirstStageDecides(RankLink):
     "rank-first-stage-decides",
     bugs=("S64",),
     links=(_SGLANG + "issues/22607",),
-    kills=("RANKS-10", "RANKS-14", "RANKS-12", "RANKS-19", "RANKS-22"),
+    kills=("RANKS-10", "RANKS-14", "RANKS-12", "RANKS-19", "TIER-02"),
 )
 class FirstStageDecides(RankCache):
     """The count of the first pipeline stage is applied on the next one, whose own copies have not ended."""
@@ -379,7 +379,7 @@ class WritesByItsOwnRoom(RankCache):
         return free + min(host_more, wanted)
 
 
-@mutant("rank-writes-what-nobody-has-room-for", kills=("RANKS-22",))
+@mutant("rank-writes-what-nobody-has-room-for", kills=("TIER-02",))
 class WritesWhatNobodyHasRoomFor(RankCache):
     """All ranks begin to write all pages, whatever room there is."""
 
@@ -405,7 +405,7 @@ class AsksItsOwnStorage(RankCache):
         return [*room, int(self.attached)]
 
 
-@mutant("rank-truncates-to-the-end", kills=("RANKS-17",))
+@mutant("rank-truncates-to-the-end", kills=("FETCH-06",))
 class TruncatesToTheEnd(RankCache):
     """Where there is no room for all pages the last ones are read, which are of no use without the first."""
 
@@ -419,7 +419,7 @@ class TruncatesToTheEnd(RankCache):
         return decisions
 
 
-@mutant("rank-reads-what-it-has", kills=("RANKS-17",))
+@mutant("rank-reads-what-it-has", kills=("FETCH-06",))
 class ReadsWhatItHas(RankCache):
     """A prefetch reads a key from its first page on, whatever the host has of it."""
 
@@ -427,7 +427,7 @@ class ReadsWhatItHas(RankCache):
         return pages
 
 
-@mutant("rank-loads-in-part", kills=("RANKS-20",))
+@mutant("rank-loads-in-part", kills=("LOAD-01",))
 class LoadsInPart(RankCache):
     """A load back leaves out its last page, on all ranks: the request computes what is being loaded for others."""
 
@@ -441,7 +441,7 @@ class LoadsInPart(RankCache):
         return [*decisions[:-1], Decision("grant", "load", loads[:-1])]
 
 
-@mutant("rank-keeps-the-tail", kills=("RANKS-23",))
+@mutant("rank-keeps-the-tail", kills=("TIER-02",))
 class KeepsTheTail(RankCache):
     """What was not read by all ranks is cut off the prefetch, and its memory never given back."""
 
@@ -452,7 +452,7 @@ class KeepsTheTail(RankCache):
         return decisions
 
 
-@mutant("rank-keeps-the-window", kills=("RANKS-23",))
+@mutant("rank-keeps-the-window", kills=("POOL-12",))
 class KeepsTheWindow(RankCache):
     """The memory for a window that is not committed is never given back."""
 
@@ -463,7 +463,7 @@ class KeepsTheWindow(RankCache):
         return decisions
 
 
-@mutant("rank-abort-gives-back-nothing", bugs=("H-40",), kills=("RANKS-23",))
+@mutant("rank-abort-gives-back-nothing", bugs=("H-40",), kills=("TIER-02",))
 class AbortGivesBackNothing(RankCache):
     """The prefetch of a request that is gone is forgotten, and its memory with it."""
 
@@ -522,7 +522,7 @@ class AcksOneAtATime(RankCache):
         return [min(1, wrote), min(1, loaded)]
 
 
-@mutant("rank-matches-what-is-loading", kills=("RANKS-21",))
+@mutant("rank-matches-what-is-loading", kills=("TREE-02",))
 class MatchesWhatIsLoading(RankCache):
     """A match finds pages whose load has not ended on every rank."""
 

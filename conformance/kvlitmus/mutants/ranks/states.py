@@ -176,7 +176,7 @@ class DropsAStateByItsOwnRoom(RankCache):
         return super().evict_states(min(many, 1 - self.state_room()))
 
 
-@mutant("rank-takes-a-state-that-others-have", kills=("RANKS-22",))
+@mutant("rank-takes-a-state-that-others-have", kills=("POOL-12",))
 class TakesAStateThatOthersHave(RankCache):
     """Entries for states that others occupy are counted as free."""
 
@@ -187,7 +187,7 @@ class TakesAStateThatOthersHave(RankCache):
 # -- what is given back ------------------------------------------------------------------------------
 
 
-@mutant("rank-abort-keeps-the-state", bugs=("H-40",), kills=("RANKS-23",))
+@mutant("rank-abort-keeps-the-state", bugs=("H-40",), kills=("POOL-12",))
 class AbortKeepsTheState(RankCache):
     """An abort gives back pages and window, and the memory for the state is never given back."""
 
@@ -197,7 +197,7 @@ class AbortKeepsTheState(RankCache):
         self.state_free -= kept
 
 
-@mutant("rank-keeps-the-state-it-did-not-commit", kills=("RANKS-23",))
+@mutant("rank-keeps-the-state-it-did-not-commit", kills=("POOL-12",))
 class KeepsTheStateItDidNotCommit(RankCache):
     """The memory for a state that is not committed is never given back."""
 
@@ -208,7 +208,7 @@ class KeepsTheStateItDidNotCommit(RankCache):
             self.state_free = free
 
 
-@mutant("rank-keeps-the-state-of-nothing", kills=("RANKS-23",))
+@mutant("rank-keeps-the-state-of-nothing", kills=("POOL-12",))
 class KeepsTheStateOfNothing(RankCache):
     """Storage has nothing of a prefetch: its pages are given back, and its state is forgotten."""
 
@@ -217,7 +217,7 @@ class KeepsTheStateOfNothing(RankCache):
             super().move_states(one)
 
 
-@mutant("rank-second-state-is-lost", kills=("RANKS-23",))
+@mutant("rank-second-state-is-lost", kills=("POOL-12",))
 class SecondStateIsLost(RankCache):
     """A state is committed to a boundary that has one by then, and the memory of one of the two is lost."""
 
@@ -227,7 +227,7 @@ class SecondStateIsLost(RankCache):
         self.state_free -= twice
 
 
-@mutant("rank-half-of-a-grant-is-lost", bugs=("H-43",), kills=("RANKS-23",))
+@mutant("rank-half-of-a-grant-is-lost", bugs=("H-43",), kills=("POOL-12",))
 class HalfOfAGrantIsLost(RankCache):
     """A prefetch that finds room for its state and none for its window isn't begun, and the state is not given back."""
 
@@ -239,7 +239,7 @@ class HalfOfAGrantIsLost(RankCache):
         return decisions
 
 
-@mutant("rank-page-goes-without-its-state", kills=("RANKS-23",))
+@mutant("rank-page-goes-without-its-state", kills=("POOL-12",))
 class PageGoesWithoutItsState(RankCache):
     """A page is evicted from the host, and the memory of its state is lost with it."""
 

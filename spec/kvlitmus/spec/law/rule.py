@@ -145,10 +145,22 @@ NOT = "not "
 RULES: dict[str, Rule] = {}
 """The rules that have been registered, by id; all of them are :func:`kvlitmus.spec.parts.all_rules`."""
 
-RETIRED: dict[str, str] = {}
+RETIRED: dict[str, str] = {
+    "RANKS-17": "each rank is a plain cache, and what one may read is said of that",
+    "RANKS-20": "each rank is a plain cache, and what a load back brings is said of that",
+    "RANKS-21": "each rank is a plain cache, and what a match finds is said of that",
+    "RANKS-22": "each rank is a plain cache, and no page that others occupy has another home: POOL-12 says it of the other pools",
+    "RANKS-23": "each rank is a plain cache, and the home of each page is said of that: TIER-02 says it of the host",
+}
 """Ids that are no longer in force, each with the reason; never used again."""
 
-SUCCESSORS: dict[str, str] = {}
+SUCCESSORS: dict[str, str] = {
+    "RANKS-17": "FETCH-06",
+    "RANKS-20": "LOAD-01",
+    "RANKS-21": "TREE-02",
+    "RANKS-22": "TIER-02",
+    "RANKS-23": "POOL-12",
+}
 """Retired ids, each with the id of the rule that says now what it said."""
 
 

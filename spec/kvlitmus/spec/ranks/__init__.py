@@ -2,7 +2,7 @@
 
 - :mod:`~kvlitmus.spec.ranks.calls`: the calls, as values.
 - :mod:`~kvlitmus.spec.ranks.state`: what each has by itself, and what they have agreed on.
-- :mod:`~kvlitmus.spec.ranks.lift`: a call on ranks as a step of the plain cache that each of them is.
+- :mod:`~kvlitmus.spec.ranks.one_rank`: one rank at one moment, as a plain cache.
 - :mod:`~kvlitmus.spec.ranks.rules`: the rules.
 - :mod:`~kvlitmus.spec.ranks.lift`: each rank as a plain cache, judged by the laws of one.
 - :mod:`~kvlitmus.spec.ranks.facts`: what each did in a call, what was due, and how each looks afterwards.

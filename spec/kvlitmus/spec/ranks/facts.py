@@ -175,52 +175,6 @@ def ranks_holding(ranks_then: RanksState) -> Sequence[int]:
     return [rank for rank, one in looks if one.device or one.host or one.writing or one.loading or one.reading]
 
 
-@fact(0, ports=PORT)
-def ranks_overdrawn(ranks_then: RanksState) -> Sequence[int] | Unknown:
-    """The ranks that took more than they have, or what others occupy there; unknown where none is found, and one can't be
-    seen.
-    """
-    found = []
-    for rank, view in looks_of(ranks_then).items():
-        own = ranks_then.own[rank]
-        left = [view.device_free, view.window_free, view.host_free - own.pinched]
-        left += [] if view.states is None else [view.states.free - own.pinched_states]
-        found += [rank] if min(left) < 0 else []
-    return UNKNOWN if not found and some_unseen(ranks_then) else found
-
-
-@fact(0, ports=PORT)
-def ranks_unaccounted(ranks_then: RanksState) -> Sequence[tuple[int, str]] | Unknown:
-    """The ranks, each with the pool, whose pages are not each free, cached, or held by one copy or prefetch, or the request
-    whose prefetch is over and holds some still; unknown where none is found, and one can't be seen.
-    """
-    world = ranks_then.world
-    found = _held_by_nobody(ranks_then)
-    for rank, view in looks_of(ranks_then).items():
-        read = sum(len(pages) for _, pages, _ in view.reading)
-        window = sum(pages for _, _, pages in view.reading)
-        sums = {
-            "device": view.device_free + len(view.device) + len(view.loading) - world.pages,
-            "host": view.host_free + len(view.host) + len(view.writing) + read - world.host_pages,
-            "window": view.window_free + world.window * len(view.window) + window - world.window_pages,
-        }
-        if view.states is not None:
-            sums["state"] = view.states.free + len(view.states.cached) + len(view.states.held) - world.state_slots
-        found += [(rank, pool) for pool, odd in sums.items() if odd]
-    return UNKNOWN if not found and some_unseen(ranks_then) else found
-
-
-def _held_by_nobody(ranks: RanksState) -> list[tuple[int, str]]:
-    """The ranks of each tree, with a request for which all of them hold memory though its prefetch is over."""
-    seen, found = looks_of(ranks), []
-    for at, agreed in enumerate(ranks.trees):
-        members = [rank for rank in ranks.world.tree(at) if rank in seen and ranks.own[rank].whole]
-        held = [{rid for rid, _, _ in seen[rank].reading if rid >= 0} for rank in members]
-        over = set.intersection(*held) - agreed.fetches.keys() if held else set()
-        found += [(rank, f"request {rid}") for rid in sorted(over) for rank in members]
-    return found
-
-
 # What was due
 
 
@@ -392,29 +346,6 @@ def read_granted(common_choices: Sequence[Decision]) -> Sequence[Prefix]:
     return decided(common_choices, "grant", "read") or ()
 
 
-@fact(0, ports=PORT)
-def read_behind(state: RanksState, call: RankAsk, read_granted: Sequence[Prefix]) -> bool | Unknown:
-    """Whether the page before the first of these is cached on every rank, on its device or its host, or there is none."""
-    views = _before(state, call)
-    if views is None:
-        return UNKNOWN
-    before = read_granted[0][:-1] if read_granted else ()
-    return not before or all(before in one.device or before in one.host for one in views)
-
-
-@fact(0, ports=PORT)
-def read_again(state: RanksState, call: RankAsk, read_granted: Sequence[Prefix]) -> Sequence[Prefix] | Unknown:
-    """Those of the pages that a prefetch took host memory for that the host of every rank has already."""
-    views = _before(state, call)
-    return UNKNOWN if views is None else [page for page in read_granted if all(page in one.host for one in views)]
-
-
-@fact(0)
-def asked_pages(call: RankAsk) -> Sequence[Prefix]:
-    """The pages of the key, from the first one on."""
-    return [call.ask.key[:at] for at in range(1, len(call.ask.key) + 1)]
-
-
 @fact(0)
 def ranks_detached(state: RanksState, call: RankAsk) -> Sequence[int]:
     """The ranks on which no storage is attached."""
@@ -433,59 +364,6 @@ def hit_restorable(state: RanksState, call: RankAsk) -> int | Unknown | None:
     """The longest prefix, in pages, that can be restored on every rank; none while one has no answer; unknown where there is no prefetch."""
     fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
     return UNKNOWN if fetch is None or fetch.hit is not None else restorable(state, call.ranks, call.ask.rid, fetch)
-
-
-@fact(0)
-def load_granted(common_choices: Sequence[Decision]) -> Sequence[Prefix]:
-    """The pages that a load back took device memory for."""
-    return decided(common_choices, "grant", "load") or ()
-
-
-@fact(0, ports=PORT)
-def load_missing(state: RanksState, call: RankAsk, asked_pages: Sequence[Prefix]) -> Sequence[Prefix] | Unknown:
-    """The pages of the key that are on the host of every rank, behind the last one that is on the device or being loaded,
-    without a gap.
-    """
-    views = _before(state, call)
-    if views is None:
-        return UNKNOWN
-    there = next(
-        (at for at, page in enumerate(asked_pages) if any(page not in {*one.device, *one.loading} for one in views)),
-        len(asked_pages),
-    )
-    moving = asked_pages[there:]
-    many = next(
-        (at for at, page in enumerate(moving) if any(page not in one.host or page in one.loading for one in views)),
-        len(moving),
-    )
-    return moving[:many]
-
-
-def _before(state: RanksState, call: RankAsk) -> Sequence[RankView] | None:
-    """How the ranks of a call looked before it; ``None`` where somebody did not look."""
-    views = [state.seen[rank] if rank < len(state.seen) else None for rank in call.ranks]
-    found = [view for view in views if view is not None]
-    return found if len(found) == len(views) else None
-
-
-@fact(0)
-def match_agreed(common_choices: Sequence[Decision]) -> Prefix:
-    """The prefix that was found."""
-    return (decided(common_choices, "match", "device") or ((),))[0]
-
-
-@fact(0, ports=PORT)
-def match_common(state: RanksState, call: RankAsk, answer: Together, asked_pages: Sequence[Prefix]) -> Prefix | Unknown:
-    """The longest prefix of the key that every rank has on its device; where a match acknowledges loads, then has."""
-    told = [one for trace in answer.traces for one in trace.decisions if one.kind == "ack" and one.of == "load"]
-    views = _before(state, call)
-    if any(one.prefixes for one in told):
-        after = [answer.views[rank] for rank in call.ranks]
-        views = None if None in after else [view for view in after if view is not None]
-    if views is None:
-        return UNKNOWN
-    many = next((at for at, page in enumerate(asked_pages) if any(page not in one.device for one in views)), None)
-    return call.ask.key[:many]
 
 
 # Where a rank is gone

@@ -247,27 +247,7 @@ def a_window_is_committed_whole_or_not_at_all(
     return tuple(window_committed) == tuple(window_common)
 
 
-@rule(
-    "RANKS-17",
-    on=On.RANKS_PREFETCH,
-    source="sglang#16370",
-    reference="ranks.truncated",
-    allowed="a run of {asked_pages} behind what is cached",
-    premise="read_granted",
-    needs=("ranks_view",),
-)
-def a_truncated_prefetch_keeps_a_prefix(
-    read_granted: Sequence[Prefix], asked_pages: Sequence[Prefix], read_behind: bool, read_again: Sequence[Prefix]
-) -> bool:
-    """What a prefetch takes host memory for MUST be what comes first of the pages that are missing there, without a gap, and
-    equally much on every rank; also where some rank has less room than it needs.
-    """
-    if not read_granted:
-        return True
-    first = len(read_granted[0]) - 1
-    return (
-        read_behind and not read_again and tuple(read_granted) == tuple(asked_pages[first : first + len(read_granted)])
-    )
+# A prefetch behind a shut gate is FETCH-01's for each rank that can be seen: this is said of ranks that nobody can look at, too.
 
 
 @rule(
@@ -297,64 +277,6 @@ def what_storage_has_is_what_every_rank_can_restore(hit_agreed: int | None, hit_
     may be no boundary on some.
     """
     return hit_agreed == hit_restorable
-
-
-@rule(
-    "RANKS-20",
-    on=On.RANKS_LOAD,
-    source="sglang#28429",
-    reference="ranks.loads",
-    allowed="all of {load_missing}, or none",
-    premise="load_granted",
-    needs=("ranks_view",),
-)
-def a_load_back_is_whole_or_not_at_all(load_granted: Sequence[Prefix], load_missing: Sequence[Prefix]) -> bool:
-    """A load back MUST take all that is missing on the device, not being loaded, and on the host of every rank, or nothing."""
-    return not load_granted or tuple(load_granted) == tuple(load_missing)
-
-
-@rule(
-    "RANKS-21",
-    on=On.RANKS_MATCH,
-    source="R-MR-04; LMCache#1467",
-    reference="ranks.found",
-    allowed="{match_common}",
-    needs=("ranks_view",),
-    premise="match_common",
-)
-def a_match_is_what_every_rank_has(match_agreed: Prefix, match_common: Prefix) -> bool:
-    """A match MUST find the longest prefix that every rank has."""
-    return match_agreed == match_common
-
-
-@rule(
-    "RANKS-22",
-    on=On.RANKS_STEP,
-    source="sglang#28429",
-    reference="ranks.room",
-    allowed="no more than each rank has room for",
-    needs=("ranks_view",),
-    premise="ranks_holding",
-)
-def no_rank_takes_more_than_it_has(ranks_overdrawn: Sequence[int]) -> bool:
-    """What is granted MUST fit into the memory of every rank, what others occupy there left out."""
-    return not ranks_overdrawn
-
-
-@rule(
-    "RANKS-23",
-    on=On.RANKS_STEP,
-    source="R-PFC-02",
-    reference="ranks.view",
-    allowed="each page free, cached, or held by one copy or prefetch",
-    needs=("ranks_view",),
-    premise="ranks_holding",
-)
-def every_page_of_a_rank_is_accounted_for(ranks_unaccounted: Sequence[tuple[int, str]]) -> bool:
-    """Each page of a rank, and each entry for a state, MUST be free, cached, or held by one copy or prefetch. That
-    holds after a truncation, a commit of less than was read, an abort, and a call that was lost, too.
-    """
-    return not ranks_unaccounted
 
 
 @rule(

@@ -16,7 +16,8 @@ from kvlitmus.conformance.checker.rendezvous import (
 from kvlitmus.conformance.support.text import type_name
 from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, StatesView, Turns, World, worlds
 from kvlitmus.spec.ranks.calls import RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views
-from kvlitmus.spec.ranks.lift import lifted, setting_of
+from kvlitmus.spec.ranks.lift import lifted
+from kvlitmus.spec.ranks.one_rank import Lift
 from kvlitmus.spec.ranks.state import Agreed, advance_ranks, decided
 
 if TYPE_CHECKING:
@@ -312,15 +313,13 @@ def _states(checker: Checker, rank: int) -> StatesView | None:
         )
 
 
-def _judge(checker: Checker, call: RankCall, answer: object) -> None:
+def _judge(checker: Checker, call: RankCall, answer: Together | Views) -> None:
     """A call was answered: what is known of the ranks follows, and the step is judged; then that of each rank."""
     before = checker.ranks_state
     checker.ranks_state = then = advance_ranks(before, call, answer)
     checker.answered(call, answer, before)
-    if not isinstance(call, RankAsk) or not isinstance(answer, Together):
-        return
-    if checker.rank_setting is None or checker.rank_setting[0] != then.world:
-        made = setting_of(then.world, checker.config, checker.profile, checker.names)
-        checker.rank_setting = (then.world, made)
-    for one in lifted(checker.rank_setting[1], before, call, answer, then):
+    lift = checker.rank_lift
+    if lift is None or lift.world != then.world:
+        lift = checker.rank_lift = Lift(then.world, checker.config, checker.profile, checker.names)
+    for one in lifted(lift, before, call, answer, then):
         checker.lifted(one)
