@@ -327,7 +327,7 @@ GOVERNED: dict[What, tuple[str, ...]] = {
     What.UNLOCK: ("LOCK-02", "LOCK-04"),
     What.SPLIT: (),
     What.BACK: ("BACKUP-01", "BACKUP-02", "FETCH-12", "FETCH-13", "TIER-42", "FRAME-03"),
-    What.DROP: ("TIER-14", "TIER-30", "TIER-31", "TIER-41", "FRAME-03"),
+    What.DROP: ("TIER-14", "EVICT-05", "EVICT-06", "TIER-41", "FRAME-03"),
     What.MOVE_COPY: ("TIER-11", "TIER-41", "FRAME-03"),
     What.HOST_TAKE: ("TIER-02", "FETCH-04", "FRAME-04"),
     What.HOST_RELEASE: ("TIER-01", "TIER-16", "FRAME-04"),

@@ -22,7 +22,7 @@ LOST_WITH_THEIR_PARENT = (
     ("a-failed-spill-loses-the-page", SMALL, 66),
     ("a-failed-spill-loses-the-page", SMALL, 78),
 )
-"""TIER-30: of pages that were lost with the page above them nobody knows whether they could still be chosen."""
+"""EVICT-05: of pages that were lost with the page above them nobody knows whether they could still be chosen."""
 
 
 @pytest.mark.parametrize(("id", "config", "seed"), LOST_WITH_THEIR_PARENT)

@@ -141,7 +141,7 @@ def differences(usual: Any, own: Any) -> dict[str, Any]:
 CASES = [*in_pairs(), *in_configurations()]
 
 FOUND = {"room-for-all-on-both-tiers page=2 filo pages=20 host=6 write_back storage=later wait_complete"}
-"""What nights have found: a copy that fails had made room for itself, and others make it again (TIER-31)."""
+"""What nights have found: a copy that fails had made room for itself, and others make it again (EVICT-06)."""
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ PARTS = (
     "prefix.rules.prefetch",
     "prefix.rules.tier",
     "prefix.rules.backup",
-    "prefix.rules.host_room",
     "prefix.rules.host_count",
     "prefix.rules.job",
     "prefix.rules.host_copies",

@@ -7,7 +7,7 @@ import pytest
 from kvlitmus.spec.prefix import windows
 from kvlitmus.spec.prefix.late_events import Contents, Late, followed
 from kvlitmus.spec.prefix.page import Page, Tree
-from kvlitmus.spec.prefix.rules.order import passed_over_by
+from kvlitmus.spec.prefix.rules.order import Choosing, passed_over_by
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.words.policies import POLICIES, later, lru, worth
 from kvlitmus.spec.words.units import Name, PageNo, Tick
@@ -39,10 +39,10 @@ def test_the_last_part_of_a_worth_is_a_time(policy: str) -> None:
 def test_of_uses_that_may_share_a_tick_any_may_be_the_older() -> None:
     tree = used_at(old=1, newer=3, newest=4)
 
-    assert passed_over_by(tree, [NEWER], lru) == frozenset({OLD})
-    assert passed_over_by(tree, [NEWER], lru, ties=1) == frozenset({OLD})
-    assert passed_over_by(tree, [NEWER], lru, ties=2) == frozenset()
-    assert passed_over_by(tree, [NEWEST], lru, ties=2) == frozenset({OLD})
+    assert passed_over_by(Choosing(tree, {NEWER}), lru) == frozenset({OLD})
+    assert passed_over_by(Choosing(tree, {NEWER}), lru, ties=1) == frozenset({OLD})
+    assert passed_over_by(Choosing(tree, {NEWER}), lru, ties=2) == frozenset()
+    assert passed_over_by(Choosing(tree, {NEWEST}), lru, ties=2) == frozenset({OLD})
 
 
 def test_a_window_leaves_ties_open_and_nothing_else() -> None:

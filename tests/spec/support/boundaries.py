@@ -23,8 +23,8 @@ from kvlitmus.spec.prefix.calls import Begin, Evict, Insert, Match, Publish, Rai
 from kvlitmus.spec.prefix.late_events import Contents, Late
 from kvlitmus.spec.prefix.page import Block, Page, Tree
 from kvlitmus.spec.prefix.prefetch_plan import HostCall, Planned, PlanPrefetch
-from kvlitmus.spec.prefix.rules.evict import Choosing
 from kvlitmus.spec.prefix.rules.observed import NodeCounts
+from kvlitmus.spec.prefix.rules.order import Choosing
 from kvlitmus.spec.prefix.rules.prefetch_facts import Fallback
 from kvlitmus.spec.prefix.rules.tier import HostCounts
 from kvlitmus.spec.prefix.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
@@ -588,7 +588,8 @@ MOVED = TierSeen(hosted={ONE: PageNo(0)}, cached={ONE: PageNo(0)}, parent_names=
 def choosing(says: Any, **more: Any) -> Row:
     """What an eviction of page 5 could choose from."""
     usual = {"state": EMPTY, "setting": setting(), "expected": EMPTY, "call": Evict(Tokens(4)), "answer": 4}
-    return row("choosing", says, **{**usual, "before": TierSeen(), "vanished": {Name(5)}, **more})
+    seen = {"then": EMPTY, "before": TierSeen(), "after": TierSeen(), "room_made": {"device": {Name(5)}}}
+    return row("choosing", says, **{**usual, **seen, **more})
 
 
 def due_missed(says: Any, hot: dict[Name, bool], hosted_before: dict[Name, PageNo]) -> Row:
@@ -633,16 +634,16 @@ def unreachable(says: list[Name], publish: str, slots: int) -> Row:
 
 CHOICES = (
     choosing(UNKNOWN, expected=TIERED, setting=setting(3, RENEWS, policy="fifo")),
-    choosing(Choosing(EMPTY.tree, frozenset(), set()), expected=TIERED, setting=setting(3, RENEWS)),
-    choosing(Choosing(EMPTY.tree, frozenset(), set()), expected=TIERED, setting=setting(3, policy="fifo")),
-    choosing(Choosing(EMPTY.tree, set(PATH.pages), set(PATH.pages)), call=LoadBack(PATH)),
-    choosing(Choosing(EMPTY.tree, set(PATH.pages), set(PATH.pages)), call=OutOfMemory(PATH)),
+    choosing([Choosing(EMPTY.tree, {Name(5)}, frozenset(), set())], expected=TIERED, setting=setting(3, RENEWS)),
+    choosing([Choosing(EMPTY.tree, {Name(5)}, frozenset(), set())], expected=TIERED, setting=setting(3, policy="fifo")),
+    choosing([Choosing(EMPTY.tree, {Name(5)}, set(PATH.pages), set(PATH.pages))], call=LoadBack(PATH)),
+    choosing([Choosing(EMPTY.tree, {Name(5)}, set(PATH.pages), set(PATH.pages))], call=OutOfMemory(PATH)),
     choosing(
-        Choosing(SPLIT, frozenset(), {Name(7)}),
+        [Choosing(SPLIT, {Name(5)}, frozenset(), {Name(7)})],
         state=EMPTY._replace(tree=Tree({Name(7): page(locks=1), Name(6): page(locks=1)}, Tick(0))),
         expected=TIERED._replace(tree=SPLIT),
     ),
-    choosing(Choosing(SPLIT, frozenset(), set()), expected=TIERED._replace(tree=SPLIT)),
+    choosing([Choosing(SPLIT, {Name(5)}, frozenset(), set())], expected=TIERED._replace(tree=SPLIT)),
     due_missed([], {}, {Name(6): PageNo(1)}),
     due_missed([5], {Name(5): True}, {Name(6): PageNo(1)}),
     due_missed([], {Name(5): True}, {}),
@@ -833,17 +834,17 @@ def on_host(
     """What an eviction of the host could choose from: it took page 5, of which nobody knows more, and ``lost`` went."""
     asked = setting(3, profile, host_pages=4, **config)
     return row(
-        "choosing_on_the_host",
+        "choosing",
         says,
         state=TIERED,
         setting=asked if steps else replace(asked, capabilities=frozenset()),
         expected=TIERED,
         then=TIERED,
         call=EvictHost(4),
-        tiers_seen_before=TierSeen(parent_names={Name(5): Name(1)}),
-        tiers_seen=TierSeen(),
-        host_vanished={Name(5), *lost},
-        host_evicted={Name(5)},
+        answer=4,
+        before=TierSeen(parent_names={Name(5): Name(1)}, hosted=dict.fromkeys(lost, PageNo(0))),
+        after=TierSeen(),
+        room_made={"host": {Name(5)}},
     )
 
 
@@ -868,18 +869,18 @@ def sha(message: bytes) -> bytes:
 
 
 UNKNOWN_PAGE = Page(Name(1), effects.NOWHERE, Tick(0), Tick(0))
-ALONE = Choosing(Tree({Name(5): UNKNOWN_PAGE}, Tick(0)), {Name(5)}, {Name(5)})
+ALONE = Choosing(Tree({Name(5): UNKNOWN_PAGE}, Tick(0)), {Name(5)}, {Name(5)}, {Name(5)})
 SCHEME = {"scheme": SCHEMES["kvlitmus-2"], "hash_function": sha}
 BOTH_HOSTED = Hosted(frozenset({ONE, TWO}), frozenset({ONE, TWO}))
 CAPPED = {"match_cap": "len-1"}
 
 LAST = (
-    on_host(ALONE),
+    on_host([ALONE]),
     on_host(UNKNOWN, steps=False),
     on_host(UNKNOWN, True, RENEWS, policy="fifo"),
-    on_host(ALONE, True, RENEWS),
-    on_host(ALONE, policy="fifo"),
-    on_host(ALONE._replace(held={Name(5), Name(6)}), lost=frozenset({Name(6)})),
+    on_host([ALONE], True, RENEWS),
+    on_host([ALONE], policy="fifo"),
+    on_host([ALONE._replace(held={Name(5), Name(6)})], lost=frozenset({Name(6)})),
     reservable(UNKNOWN, 1, 8, reserve="hit"),
     reservable(0, 1, 8, "shut"),
     reservable(0, 1, 4),
@@ -889,16 +890,16 @@ LAST = (
     reservable(8, 3, 12),
     reservable(4, 3, 4, threshold=0),
     row(
-        "host_needless",
+        "needless",
         UNKNOWN,
         state=TIERED,
         setting=setting(3, {"evict_granularity": "node"}, host_pages=4, write="write_back"),
         then=TIERED,
         call=Evict(Tokens(4)),
         answer=4,
-        tiers_seen_before=TierSeen(cached={Name(6): PageNo(0)}, tier_nodes=[host_node((5,), None)]),
-        tiers_seen=TierSeen(),
-        host_evicted={Name(5)},
+        before=TierSeen(cached={Name(6): PageNo(0)}, tier_nodes=[host_node((5,), None)]),
+        after=TierSeen(),
+        room_made={"host": {Name(5)}},
     ),
     row(
         "host_hit_certain",
@@ -919,29 +920,29 @@ LAST = (
         answer=Hit(0),
     ),
     row(
-        "choosing_on_the_host",
-        Choosing(EMPTY.tree),
+        "choosing",
+        (),
         state=TIERED,
         setting=setting(3, RENEWS, policy="fifo", host_pages=4),
         expected=TIERED,
         then=TIERED,
         call=EvictHost(4),
-        tiers_seen_before=TierSeen(),
-        tiers_seen=TierSeen(),
-        host_vanished=frozenset(),
-        host_evicted=frozenset(),
+        answer=4,
+        before=TierSeen(),
+        after=TierSeen(),
+        room_made={},
     ),
     row(
-        "host_needless",
+        "needless",
         frozenset(),
         state=TIERED,
         setting=setting(3, {"evict_granularity": "node"}, host_pages=4, write="write_back"),
         then=TIERED,
         call=Evict(Tokens(4)),
         answer=4,
-        tiers_seen_before=TierSeen(),
-        tiers_seen=TierSeen(),
-        host_evicted=frozenset(),
+        before=TierSeen(),
+        after=TierSeen(),
+        room_made={},
     ),
     row("loaded_least", 2, below_before=Tiers(prefetches=Prefetches(added={1: (2, 4)})), call=TellLoaded(1)),
     row("loaded_most", 4, below_before=Tiers(prefetches=Prefetches(added={1: (2, 4)})), call=TellLoaded(1)),

@@ -16,7 +16,7 @@ from kvlitmus.spec.prefix.calls import Begin, Evict, Reset
 from kvlitmus.spec.prefix.frame.explain import Effect
 from kvlitmus.spec.prefix.frame.judged_step import Look
 from kvlitmus.spec.prefix.page import Block, Page, Tree
-from kvlitmus.spec.prefix.rules.evict import Choosing
+from kvlitmus.spec.prefix.rules.order import Choosing
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers
@@ -174,34 +174,30 @@ CHAINED = Choosing(
             C: Page(Name(1), PageNo(2), Tick(3), Tick(0), first=True),
         },
         Tick(5),
-    )
+    ),
+    frozenset({A, B}),
 )
 """A node of two pages, the first of which was used last, and a node that was used between the two."""
 
 
 def whose_turn(says: set[Name], granularity: str) -> tuple[Row, ...]:
-    """What was passed over when both pages of the first node went, on either tier."""
+    """What was passed over when both pages of the first node went, on one tier or on the second of two."""
     asked = setting(3, {"evict_granularity": granularity}, host_pages=4)
-    gone = frozenset({A, B})
-    return (
-        row("passed_over", says, choosing=CHAINED, device_choice=True, setting=asked, vanished=gone),
-        row("host_passed_over", says, choosing_on_the_host=CHAINED, host_choice=True, setting=asked, host_evicted=gone),
+    return tuple(
+        row("passed_over", says, choosing=[*others, CHAINED], had_choice=True, setting=asked)
+        for others in ((), (Choosing(EMPTY.tree),))
     )
 
 
-def gone_from_the_host(
-    says: set[Name], write: str, below: Tiers, before: TierSeen, host_vanished: frozenset[Name] = frozenset()
-) -> Row:
+def gone_from_the_host(says: set[Name], write: str, below: Tiers, before: TierSeen) -> Row:
     """What the host forgot to make room, of a cache that is empty afterwards."""
     return row(
-        "host_evicted",
+        "prefix.rules.host_room.dropped_for_room",
         says,
         setting=setting(3, host_pages=4, write=write),
-        call=Evict(Tokens(4)),
-        below_before=below,
-        tiers_seen_before=before,
-        tiers_seen=TierSeen(),
-        host_vanished=host_vanished,
+        state=EMPTY._replace(tiers=below),
+        before=before,
+        after=TierSeen(),
     )
 
 
@@ -215,8 +211,10 @@ def needless(says: Any, **more: Any) -> Row:
             "setting": setting(),
             "call": Evict(Tokens(4)),
             "answer": 4,
+            "then": EMPTY,
             "before": Seen(nodes=[node((5,), (3,), 0)]),
-            "vanished": frozenset({A}),
+            "after": Seen(),
+            "room_made": {"device": frozenset({A})},
             **more,
         },
     )
@@ -225,16 +223,16 @@ def needless(says: Any, **more: Any) -> Row:
 def copied_already(says: Any, write: str, hosted: dict[Name, PageNo], **profile: Any) -> Row:
     """What a full host dropped needlessly that dropped page 7 when page 5 left the device; a fault was asked for."""
     return row(
-        "host_needless",
+        "needless",
         says,
         state=EMPTY._replace(tiers=Tiers(fault=0)),
         setting=setting(3, profile, host_pages=4, write=write),
         then=TIERED,
         call=Evict(Tokens(4)),
         answer=4,
-        tiers_seen_before=TierSeen(cached={A: PageNo(3)}, hosted=hosted, parent_names={A: Name(1), C: Name(1)}),
-        tiers_seen=TierSeen(hosted={A: PageNo(1)}, parent_names={A: Name(1)}),
-        host_evicted=frozenset({C}),
+        before=TierSeen(cached={A: PageNo(3)}, hosted=hosted, parent_names={A: Name(1), C: Name(1)}),
+        after=TierSeen(hosted={A: PageNo(1)}, parent_names={A: Name(1)}),
+        room_made={"host": frozenset({C})},
     )
 
 
@@ -244,18 +242,27 @@ ABOVE = TierSeen(cached={A: PageNo(3)}, hosted={B: PageNo(2)}, parent_names={A: 
 
 EVICTED = (
     choosing(UNKNOWN, setting=setting(3, TABLE)),
-    choosing(UNKNOWN, call=Reset()),
+    row(
+        "room_made",
+        {},
+        setting=setting(3),
+        state=EMPTY,
+        call=Reset(),
+        before=Seen(),
+        after=Seen(),
+        vanished=frozenset({A}),
+    ),
     choosing(UNKNOWN, expected=TIERED, setting=replace(setting(3), capabilities=frozenset())),
     *whose_turn(set(), "node"),
     *whose_turn({C}, "page"),
     needless(UNKNOWN, setting=setting(3, TABLE)),
-    needless(frozenset(), call=Reset()),
+    needless(frozenset(), room_made={}),
     needless({A}, call=Evict(Tokens(0))),
     gone_from_the_host({A}, "write_back", Tiers(), RESIDENT),
     gone_from_the_host(set(), "write_through", Tiers(), RESIDENT),
-    gone_from_the_host(set(), "write_through", Tiers(), ABOVE, frozenset({B})),
-    gone_from_the_host(set(), "write_back", Tiers(fault=0), ABOVE, frozenset({B})),
-    gone_from_the_host({A, B}, "write_back", Tiers(), ABOVE, frozenset({B})),
+    gone_from_the_host(set(), "write_through", Tiers(), ABOVE),
+    gone_from_the_host(set(), "write_back", Tiers(fault=0), ABOVE),
+    gone_from_the_host({A, B}, "write_back", Tiers(), ABOVE),
     copied_already({C}, "write_back", {A: PageNo(1), C: PageNo(2)}),
     copied_already(frozenset(), "write_back", {C: PageNo(2)}),
     copied_already({C}, "write_through", {C: PageNo(2)}),

@@ -180,7 +180,7 @@ BY_FRAME_ALONE: tuple[Alone, ...] = (
     ),
     Alone(
         (What.DROP,),
-        "open: where the suite has asked an allocation of the host to fail, TIER-31 lets a page go whatever was "
+        "open: where the suite has asked an allocation of the host to fail, EVICT-06 lets a page go whatever was "
         "wanted; FRAME-03 notices it where nothing was",
     ),
 )

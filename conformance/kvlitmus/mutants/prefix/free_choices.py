@@ -32,7 +32,7 @@ class OwnOrderForgetsLocks(RadixTree):
         return childless(self)
 
 
-@mutant("own-order-takes-one-more", profile=OWN, kills=("TIER-31",))
+@mutant("own-order-takes-one-more", profile=OWN, kills=("EVICT-06",))
 class OwnOrderTakesOneMore(TierTree):
     """Host memory loses a page more than is needed, each time that room is made.
 

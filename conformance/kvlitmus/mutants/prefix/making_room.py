@@ -178,7 +178,7 @@ class WriteBackTakesTheNewest(TierTree):
         return from_the_other_end(self, n)
 
 
-@mutant("the-host-drops-its-newest", kills=("TIER-30",), configs=HOSTED)
+@mutant("the-host-drops-its-newest", kills=("EVICT-05",), configs=HOSTED)
 class TheHostDropsItsNewest(TierTree):
     """What came to the host last is forgotten first, and what nobody has asked for in a long time stays."""
 
@@ -190,7 +190,7 @@ class TheHostDropsItsNewest(TierTree):
         return freed
 
 
-@mutant("room-on-the-host-from-its-newest", kills=("TIER-30",), configs=HOSTED)
+@mutant("room-on-the-host-from-its-newest", kills=("EVICT-05",), configs=HOSTED)
 class RoomOnTheHostFromItsNewest(TierTree):
     """An explicit eviction of the host follows the policy; the room for a copy is taken from what came last."""
 
@@ -202,7 +202,7 @@ class RoomOnTheHostFromItsNewest(TierTree):
         return super().host_room(pages)
 
 
-@mutant("one-copy-empties-the-host", links=(f"{SGLANG}issues/4987",), kills=("TIER-31",), configs=HOSTED)
+@mutant("one-copy-empties-the-host", links=(f"{SGLANG}issues/4987",), kills=("EVICT-06",), configs=HOSTED)
 class OneCopyEmptiesTheHost(TierTree):
     """Room for one copy is made by forgetting all that the host has.
 
@@ -215,7 +215,7 @@ class OneCopyEmptiesTheHost(TierTree):
         return super().host_room(pages)
 
 
-@mutant("a-copy-makes-room-for-all", kills=("TIER-31",), configs=HOSTED)
+@mutant("a-copy-makes-room-for-all", kills=("EVICT-06",), configs=HOSTED)
 class ACopyMakesRoomForAll(TierTree):
     """A copy that lacks a page drops as many as it has, though the profile declares what it lacks."""
 
@@ -227,7 +227,7 @@ class ACopyMakesRoomForAll(TierTree):
         return found
 
 
-@mutant("backups-flush-the-host", kills=("TIER-31",), configs=NOT_BACK)
+@mutant("backups-flush-the-host", kills=("EVICT-06",), configs=NOT_BACK)
 class BackupsFlushTheHost(BackupQueue):
     """Each backup begins with an empty host, short of memory or not."""
 

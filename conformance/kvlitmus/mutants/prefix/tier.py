@@ -376,7 +376,7 @@ class HostEvictionTakesBothCopies(TieredSpecimen):
         return freed
 
 
-@mutant("match-does-not-refresh-the-host", kills=("TIER-30",))
+@mutant("match-does-not-refresh-the-host", kills=("EVICT-05",))
 class MatchDoesNotRefreshTheHost(TierTree):
     """What is asked for again and again is dropped first: a match uses what is on the device, and not what is below."""
 

@@ -110,7 +110,7 @@ class EvictAPageMoreAlike(RankCache):
         return super().evict_device(many + 1 if many > 0 else many, kept)
 
 
-@mutant("ranks-drop-a-page-more-alike", kills=("TIER-31",))
+@mutant("ranks-drop-a-page-more-alike", kills=("EVICT-06",))
 class DropAPageMoreAlike(RankCache):
     """Where the host is short of room, a page more is dropped than is lacking."""
 
@@ -138,7 +138,7 @@ class InsertIsNoUseAlike(RankCache):
             tier.setdefault(page)
 
 
-@mutant("ranks-drop-the-newest-alike", kills=("TIER-30",))
+@mutant("ranks-drop-the-newest-alike", kills=("EVICT-05",))
 class DropTheNewestAlike(RankCache):
     """What came last to the host is dropped first, in the same order on every rank."""
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.release import waiting_in
-from kvlitmus.spec.prefix.rules.order import passed_over_by
+from kvlitmus.spec.prefix.rules.order import Choosing, passed_over_by
 from kvlitmus.spec.prefix.state import State, Tree
 from kvlitmus.spec.words.policies import later
 from kvlitmus.spec.words.setting import Setting
@@ -216,7 +216,7 @@ def in_order(tree: Tree, victims: Names, setting: Setting) -> Names:
         refuse(f"{sorted(orphans)} would be cut off")
     if setting.own_order or setting.expires:
         return victims
-    passed = passed_over_by(tree, gone, setting.order, ties=setting.ties)
+    passed = passed_over_by(Choosing(tree, gone), setting.order, ties=setting.ties)
     if passed:
         refuse(f"{sorted(passed)} would be passed over for {sorted(gone)}")
     return victims

@@ -151,6 +151,8 @@ RETIRED: dict[str, str] = {
     "RANKS-21": "each rank is a plain cache, and what a match finds is said of that",
     "RANKS-22": "each rank is a plain cache, and no page that others occupy has another home: POOL-12 says it of the other pools",
     "RANKS-23": "each rank is a plain cache, and the home of each page is said of that: TIER-02 says it of the host",
+    "TIER-30": "what goes first is one law on every tier",
+    "TIER-31": "how much may go is one law on every tier",
 }
 """Ids that are no longer in force, each with the reason; never used again."""
 
@@ -160,6 +162,8 @@ SUCCESSORS: dict[str, str] = {
     "RANKS-21": "TREE-02",
     "RANKS-22": "TIER-02",
     "RANKS-23": "POOL-12",
+    "TIER-30": "EVICT-05",
+    "TIER-31": "EVICT-06",
 }
 """Retired ids, each with the id of the rule that says now what it said."""
 

@@ -247,7 +247,6 @@ HELD = f"FRAME-03 FRAME-04 TIER-01 TIER-02 TIER-25 TIER-26 {OF_DEVICE}"
 ALSO = "FRAME-05 FRAME-06 FRAME-07 TIER-40"
 """What guards pins, jobs and storage."""
 
-HOST_ORDER = "TIER-30 TIER-31"
 BELOW: Cell = by(f"{HELD} {ALSO}")
 WAITS = no("it is told how far the work has come; the cache decides when it takes note")
 FETCHED = "FETCH-14 FETCH-15"
@@ -260,7 +259,7 @@ TIER_LINES: tuple[Line, ...] = (
         how="above a host",
         least=by("TREE-08 TREE-09 TREE-11 BACKUP-01", free="own filter"),
         most=by("TREE-08 TREE-11 BACKUP-02"),
-        which=by(HOST_ORDER),
+        which=by("EVICT-05 EVICT-06"),
         stays=by(f"{HELD} {ALSO} TREE-08"),
     ),
     line(
@@ -280,7 +279,7 @@ TIER_LINES: tuple[Line, ...] = (
         amount=Amount.COUNT,
         least=by("EVICT-01"),
         most=by("EVICT-02 EVICT-06"),
-        which=by(f"{ORDER} {HOST_ORDER}", free="which of equals, own order, batches"),
+        which=by(ORDER, free="which of equals, own order, batches"),
         stays=by(f"EVICT-03 EVICT-04 TIER-13 {HELD} {ALSO}"),
     ),
     line(
@@ -289,8 +288,8 @@ TIER_LINES: tuple[Line, ...] = (
         On.EVICT_HOST,
         amount=Amount.COUNT,
         least=by("TIER-15"),
-        most=by("TIER-14 TIER-17 TIER-31"),
-        which=by(f"TIER-14 {HOST_ORDER}"),
+        most=by("TIER-14 TIER-17 EVICT-06"),
+        which=by("TIER-14 EVICT-05 EVICT-06"),
         stays=by(f"TIER-14 TIER-16 TIER-11 FETCH-19 {HELD} {ALSO}"),
     ),
     line(
@@ -377,7 +376,7 @@ TIER_LINES: tuple[Line, ...] = (
             free="when noted",
         ),
         most=by("BACKUP-03 BACKUP-13 FETCH-12 FETCH-15"),
-        which=by(HOST_ORDER),
+        which=by("EVICT-05 EVICT-06"),
         stays=by(f"LOAD-09 {FETCHED} {HELD} {ALSO}"),
     ),
     line(
@@ -392,7 +391,7 @@ TIER_LINES: tuple[Line, ...] = (
         refused=by("FETCH-03"),
         least=by("FETCH-03 FETCH-04"),
         most=by("FETCH-01 FETCH-03 FETCH-04 FETCH-05 FETCH-06"),
-        which=by(HOST_ORDER),
+        which=by("EVICT-05 EVICT-06"),
         stays=by(f"FETCH-02 FETCH-04 {HELD} {ALSO}"),
     ),
     line(TIERS, "raw_prefetch", least=by("MISUSE-12"), most=by("MISUSE-12"), stays=by("MISUSE-12"), effects={}),

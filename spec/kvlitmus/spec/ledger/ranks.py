@@ -75,7 +75,7 @@ ASK_LINES: tuple[Line, ...] = (
         refused=by(f"POOL-07 BACKUP-01 {ALIKE}"),
         least=by("RANKS-33 POOL-01 TREE-08 BACKUP-01"),
         most=by("POOL-12 TIER-02 RANKS-31 TREE-08 FRAME-01 BACKUP-02"),
-        which=by(f"{ORDER} TIER-30 TIER-31"),
+        which=by(ORDER),
         effects=joined(
             ROOM,
             HOST_ROOM,
@@ -109,7 +109,7 @@ ASK_LINES: tuple[Line, ...] = (
         refused=by(f"FETCH-03 {ALIKE}", free="all or nothing on ranks"),
         least=by("FETCH-06 RANKS-26 FETCH-03", free="all or nothing on ranks"),
         most=by("FETCH-06 RANKS-18 POOL-12 TIER-02 FETCH-03"),
-        which=by("RANKS-02 RANKS-29 RANKS-30 TIER-30 TIER-31"),
+        which=by("RANKS-02 RANKS-29 RANKS-30 EVICT-05 EVICT-06"),
         effects=joined(
             HOST_ROOM,
             {

@@ -6,11 +6,12 @@ reads the snapshot into a :class:`Seen`: free pages, cached pages by name, and w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.tiers import Event, Job
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.units import Name, PageNo
 
@@ -79,6 +80,10 @@ class Seen:
     def places(self) -> dict[PageNo, Name]:
         """What is found in each cached page: a name may have several places."""
         return {page: name for node in self.nodes for name, page in node.info.items.items()}
+
+    def runs(self, tier: str) -> Iterator[tuple[Sequence[Name], Name]]:
+        """Of each node, as evictions of this tier meet it, its pages in order and the name that it hangs from."""
+        return ((node.info.names, node.info.parent) for node in self.nodes)
 
     def parent_of(self, name: Name) -> Name:
         """The name of the page (or root) before this page."""
@@ -199,6 +204,12 @@ class TierSeen(Seen):
     def host_free_count(self) -> int:
         """How many pages of the host are free."""
         return len(self.host_free)
+
+    def runs(self, tier: str) -> Iterator[tuple[Sequence[Name], Name]]:
+        """Of each node, as evictions of this tier meet it, its pages in order and the name that it hangs from."""
+        if tier == DEVICE:
+            return super(TierSeen, self).runs(tier)
+        return ((node.named.pages, node.before) for node in self.tier_nodes)
 
     @property
     def in_tree(self) -> frozenset[Name]:

@@ -58,12 +58,12 @@ SAID: tuple[Said, ...] = (
     Said("BACKUP-06", ("TIER-07",), "what a host copy holds shows when it is put into storage"),
     Said(
         "TIER-10",
-        ("TIER-11", "TIER-13", "TIER-14", "TIER-31", "LOAD-09"),
+        ("TIER-11", "TIER-13", "TIER-14", "EVICT-06", "LOAD-09"),
         "a match reports as on the host what nothing may have dropped",
     ),
     Said(
         "EVENT-03",
-        ("TIER-13", "TIER-31", "TIER-41", "FETCH-14", "FRAME-03"),
+        ("TIER-13", "EVICT-06", "TIER-41", "FETCH-14", "FRAME-03"),
         "by the events there is on the host what nothing may have dropped",
     ),
     Said(

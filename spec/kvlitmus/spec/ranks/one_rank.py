@@ -72,10 +72,10 @@ prefetch may begin behind a page that the device alone has.
 HIDDEN = PLACES | COUNTS | JOBS | OWN_WAYS
 """The facts that such a view can't tell."""
 
-ORDER = frozenset({"choosing", "choosing_on_the_host"})
-"""The facts about which pages go first, hidden under policies that go by more than when a page was used."""
+ORDER = frozenset({"choosing"})
+"""The fact about which pages go first, hidden under policies that go by more than when a page was used."""
 
-NODES = ORDER | {"needless", "host_needless", "reservable", "due_missed", "load_room"}
+NODES = ORDER | {"needless", "reservable", "due_missed", "load_room"}
 """What can't be told either where whole nodes go: which pages one has isn't shown."""
 
 

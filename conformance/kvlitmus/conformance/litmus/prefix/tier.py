@@ -134,7 +134,7 @@ def age_survives_the_host(checker: Checker) -> None:
     tree.evict(checker, checker.size)
 
 
-@litmus(rules=("TIER-30",), needs=TIERS, policies=("lru",))
+@litmus(rules=("EVICT-05",), needs=TIERS, policies=("lru",))
 def half_a_match_leaves_the_other_half_old(checker: Checker) -> None:
     """A match uses the first of two pages on the host alone: then the host drops the second before a later page.
 
@@ -148,7 +148,7 @@ def half_a_match_leaves_the_other_half_old(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-30", "TIER-31"), needs=TIERS)
+@litmus(rules=("EVICT-05", "EVICT-06"), needs=TIERS)
 def room_on_the_host_is_made_in_order_and_no_more_than_needed(checker: Checker) -> None:
     """A host that is full of single pages makes room when it is asked to, and for copies of a page and of two."""
     ways = [chr(ord("a") + at) for at in range(min(20, checker.config.host_pages))]

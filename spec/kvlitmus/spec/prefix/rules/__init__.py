@@ -6,6 +6,7 @@
 - :mod:`~kvlitmus.spec.prefix.rules.lock`: what must not go away (LOCK).
 - :mod:`~kvlitmus.spec.prefix.rules.evict`: making room (EVICT).
 - :mod:`~kvlitmus.spec.prefix.rules.order`: whether victims follow the policy.
+- :mod:`~kvlitmus.spec.prefix.rules.host_room`: what the host could choose from, and how much it lacked.
 - :mod:`~kvlitmus.spec.prefix.rules.request`: who owns which slots while a request runs (REQ).
 - :mod:`~kvlitmus.spec.prefix.rules.unseen`: what answers and counters say without a snapshot.
 - :mod:`~kvlitmus.spec.prefix.rules.hashing`: names of pages (HASH).
@@ -14,7 +15,6 @@
 - :mod:`~kvlitmus.spec.prefix.rules.host_pages`: what is seen below the device.
 - :mod:`~kvlitmus.spec.prefix.rules.tier`: where a page is (TIER).
 - :mod:`~kvlitmus.spec.prefix.rules.backup`: copies further down (BACKUP).
-- :mod:`~kvlitmus.spec.prefix.rules.host_room`: what is dropped on the host.
 - :mod:`~kvlitmus.spec.prefix.rules.host_count`: what the host counts.
 - :mod:`~kvlitmus.spec.prefix.rules.job`: the life of a job.
 - :mod:`~kvlitmus.spec.prefix.rules.host_copies`: copies stay where they are.

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, PlayedAgain, Reset
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
-from kvlitmus.spec.prefix.page import Tree, empty_tree
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.rules.order import had_a_choice, needless_victims, passed_over_by
+from kvlitmus.spec.prefix.rules.host_room import dropped_for_room, host_lacking, on_the_host
+from kvlitmus.spec.prefix.rules.order import Choosing, had_a_choice, needless_victims, passed_over_by
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import LoadBack, OutOfMemory
@@ -58,8 +59,22 @@ def freed_slots(before: Seen, after: Seen, page_size: int) -> Tokens:
     return Tokens((after.free_count - before.free_count) * page_size)
 
 
+@fact(3)
+def room_made(
+    setting: Setting, state: State, call: Any, before: Seen, after: Seen, vanished: AbstractSet[Name]
+) -> Mapping[str, AbstractSet[Name]]:
+    """Names that went so that there is room, by the tier that they went from; none by a reset."""
+    if isinstance(call, Reset):
+        return {}
+    device = {DEVICE: vanished} if vanished else {}
+    host = dropped_for_room(setting, state, before, after) if isinstance(after, TierSeen) else ()
+    return {**device, HOST: host} if host else device
+
+
 def room_lacking(state: State, setting: Setting, call: Any, answer: Any, before: Seen) -> Tokens | Unknown:
-    """Slots that the call may evict: those asked for, or those that it lacks, as the profile declares."""
+    """Slots of the device that the call may evict: those asked for, or those that it lacks, as the profile declares."""
+    if setting.table or (setting.expires and isinstance(call, LOOKING)):
+        return UNKNOWN
     if isinstance(call, Evict):
         return Tokens(setting.in_batches(pages_needed(call.asked, setting.size)) * setting.size)
     wanted = wanted_pages(state, setting, call, answer, before)
@@ -70,19 +85,36 @@ LOADS = (LoadBack, OutOfMemory)
 """Calls that bring back, or allocate for, the pages of a key while they make room."""
 
 
-class Choosing(NamedTuple):
-    """What an eviction could choose from: the tree as it was then.
-
-    ``ageless``: pages of which nobody knows what they are worth.  ``held``: pages that perhaps could not go.
-    """
-
-    tree: Tree
-    ageless: AbstractSet[Name] = frozenset()
-    held: AbstractSet[Name] = frozenset()
-
-
 @fact(3)
 def choosing(
+    state: State,
+    setting: Setting,
+    expected: State,
+    then: State,
+    call: Any,
+    answer: Any,
+    before: Seen,
+    after: Seen,
+    room_made: Mapping[str, AbstractSet[Name]],
+) -> Sequence[Choosing] | Unknown:
+    """What each tier on which room was made could choose from, when it chose: after what the call itself uses and locks."""
+    if not room_made:
+        return ()
+    if setting.table or setting.own_order or (setting.expires and isinstance(call, LOOKING)):
+        return UNKNOWN  # a page is found until it is handed out, and its order is the free list's
+    if expected.tiers is not None and (
+        not setting.steps or (setting.profile.split_created == "renews" and setting.config.policy in BY_AGE)
+    ):
+        return UNKNOWN  # what copies protect isn't shown; or nodes come and go between tiers, and nobody asks when
+    found = []
+    if DEVICE in room_made:
+        found.append(on_the_device(state, setting, expected, call, answer, before, room_made[DEVICE]))
+    if HOST in room_made:
+        found.append(on_the_host(state, setting, expected, then, call, before, after, room_made[HOST]))
+    return found
+
+
+def on_the_device(
     state: State,
     setting: Setting,
     expected: State,
@@ -90,34 +122,23 @@ def choosing(
     answer: Any,
     before: Seen,
     vanished: AbstractSet[Name],
-) -> Choosing | Unknown:
-    """What the eviction could choose from, when it chose: after what the call itself uses and locks."""
-    if not vanished:
-        return NOTHING_LEFT
-    if isinstance(call, Reset) or setting.table or setting.own_order or (setting.expires and isinstance(call, LOOKING)):
-        return UNKNOWN  # everything goes; or a page is found until it is handed out, and its order is the free list's
+) -> Choosing:
+    """What the device could choose from."""
     held: set[Name] = set()
     if answer is None and isinstance(call, Begin):  # used and locked in the attempt, or not
         held.update(found_for(state, setting, call, answer))
     if isinstance(call, LOADS):
         held.update(call.path.pages)
     if expected.tiers is None:
-        return Choosing(expected.tree, held, held)
+        return Choosing(expected.tree, vanished, held, held)
     assert isinstance(before, TierSeen)
-    if setting.profile.split_created == "renews" and setting.config.policy in BY_AGE:
-        return UNKNOWN  # nodes come and go with demotions, and nobody asks when
-    if not setting.steps:
-        return UNKNOWN  # what copies protect isn't shown
     was = state.tree.pages
     held.update(
         name for name, page in expected.tree.pages.items() if not page.locks and name in was and was[name].locks
     )
     if setting.config.write == WRITE_BACK:
         held.update(perhaps_no_room(state, setting, before, vanished, held))
-    return Choosing(expected.tree, expected.tiers.ageless(setting.config.policy), held)
-
-
-NOTHING_LEFT = Choosing(empty_tree())
+    return Choosing(expected.tree, vanished, expected.tiers.ageless(setting.config.policy), held)
 
 
 def perhaps_no_room(
@@ -135,42 +156,44 @@ def perhaps_no_room(
 
 
 @fact(3)
-def device_choice(choosing: Choosing, vanished: AbstractSet[Name]) -> bool:
-    """Whether the eviction had a choice that can be judged: it took a page of known worth and left another that could go."""
-    return bool(vanished) and had_a_choice(choosing.tree, vanished, choosing.ageless, choosing.held)
+def had_choice(choosing: Sequence[Choosing]) -> bool:
+    """Whether a tier had a choice that can be judged: it took a page of known worth and left another that could go."""
+    return bool(choosing) and any(map(had_a_choice, choosing))
 
 
 @fact(3)
-def passed_over(
-    choosing: Choosing, device_choice: bool, setting: Setting, vanished: AbstractSet[Name]
-) -> frozenset[Name]:
-    """Names that the policy would have evicted before one that was evicted."""
-    if not device_choice:
+def passed_over(choosing: Sequence[Choosing], had_choice: bool, setting: Setting) -> frozenset[Name]:
+    """Names that the policy would have taken from a tier before one that was taken from it."""
+    if not had_choice:
         return frozenset()
-    return passed_over_by(
-        choosing.tree,
-        vanished,
-        setting.order,
-        ageless=choosing.ageless,
-        held=choosing.held,
-        nodes=setting.profile.evict_granularity == "node",
-        ties=setting.ties,
-    )
+    nodes = setting.profile.evict_granularity == "node"
+    passed = [passed_over_by(one, setting.order, nodes=nodes, ties=setting.ties) for one in choosing]
+    return frozenset().union(*passed)
 
 
 @fact(3)
 def needless(
-    state: State, setting: Setting, call: Any, answer: Any, before: Seen, vanished: AbstractSet[Name]
+    state: State,
+    setting: Setting,
+    then: State,
+    call: Any,
+    answer: Any,
+    before: Seen,
+    after: Seen,
+    room_made: Mapping[str, AbstractSet[Name]],
 ) -> frozenset[Name] | Unknown:
-    """Names that were evicted although enough was free without them."""
-    if not vanished or isinstance(call, Reset):
-        return frozenset()
-    unknown = setting.table or (setting.expires and isinstance(call, LOOKING))
-    lacks = UNKNOWN if unknown else room_lacking(state, setting, call, answer, before)
-    if lacks is UNKNOWN:
-        return UNKNOWN
-    nodes = ((node.info.names, node.info.parent) for node in before.nodes)
-    return needless_victims(nodes, vanished, lacks, setting.size, setting.profile.evict_granularity)
+    """Names that a tier let go although enough was free there without them; unknown where no tier can tell."""
+    found: list[AbstractSet[Name]] = []
+    for tier, gone in room_made.items():
+        lacks = (
+            room_lacking(state, setting, call, answer, before)
+            if tier == DEVICE
+            else host_lacking(state, setting, then, call, answer, before, after)
+        )
+        if lacks is not UNKNOWN:
+            nodes = before.runs(tier)
+            found.append(needless_victims(nodes, gone, lacks, setting.size, setting.profile.evict_granularity))
+    return UNKNOWN if room_made and not found else frozenset().union(*found)
 
 
 @fact(3)
@@ -249,27 +272,27 @@ def what_is_evicted_becomes_free(
 
 @rule(
     "EVICT-05",
-    on=What.EVICT,
-    source="R-EV-03; sglang#18843, mini-sglang#124",
+    on=(What.EVICT, What.DROP),
+    source="R-EV-03, R-EV-07; map §4.7, sglang#18843, mini-sglang#124",
     reference="prefix.choose.next_to_go",
     allowed="{passed_over} first, as the policy orders",
-    premise="device_choice",
+    premise="had_choice",
 )
 def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
-    """Wherever room is made on the device, victims MUST be taken in the order of the declared policy: no leaf that may go is passed over for one that is worth more."""
+    """Wherever room is made on a tier, victims MUST be taken in the order of the declared policy: no leaf that may go is passed over for one that is worth more."""
     return not passed_over
 
 
 @rule(
     "EVICT-06",
-    on=What.EVICT,
-    source="R-EV-04; sglang#4989",
+    on=(What.EVICT, What.DROP),
+    source="R-EV-04, R-EV-07; sglang#4989",
     reference="prefix.perform.room_for",
     allowed="{needless} left alone: enough was free without them",
-    premise="vanished",
+    premise="room_made",
 )
 def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
-    """Making room on the device MUST NOT take a victim once what was asked for or what the call lacks is free, and what
+    """Making room on a tier MUST NOT take a victim once what was asked for or what the call lacks is free, and what
     the profile declares beyond that. This holds for a call that is refused in the end, too.
     """
     return not needless

@@ -12,93 +12,65 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
-from kvlitmus.spec.law.actions import What
-from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.prefix import calls, effects
-from kvlitmus.spec.prefix.calls import Reset
 from kvlitmus.spec.prefix.memory_needed import lacking, wanted_pages
-from kvlitmus.spec.prefix.page import Page, Tree, empty_tree
-from kvlitmus.spec.prefix.prefetch_advance import known_part
-from kvlitmus.spec.prefix.rules import backup as _backup  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.prefetch_advance import known_part, tiers_of
 from kvlitmus.spec.prefix.rules.backup import hot_pages, inserted_path
-from kvlitmus.spec.prefix.rules.evict import Choosing
-from kvlitmus.spec.prefix.rules.order import had_a_choice, needless_victims, passed_over_by
-from kvlitmus.spec.prefix.seen import TierSeen
+from kvlitmus.spec.prefix.rules.order import Choosing
+from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory, Prefetch, Tick
-from kvlitmus.spec.prefix.tier_state import BY_AGE, Tiers, droppable, orphaned
+from kvlitmus.spec.prefix.tier_state import Tiers, droppable, orphaned
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens, pages_needed
 from kvlitmus.spec.words.units import Tick as ClockTick
 
 
-@fact(3)
-def host_evicted(
-    setting: Setting,
-    call: Any,
-    below_before: Tiers,
-    tiers_seen_before: TierSeen,
-    tiers_seen: TierSeen,
-    host_vanished: AbstractSet[Name],
-) -> AbstractSet[Name]:
+def dropped_for_room(setting: Setting, state: State, before: Seen, after: TierSeen) -> AbstractSet[Name]:
     """Names that the host forgot to make room, those that came to it during the call included.
 
     What was below a page that left the device without a copy went with it, not to make room.
     """
-    if isinstance(call, Reset):
-        return frozenset()
-    now = tiers_seen.parent_names
-    gone = {name for name in host_vanished if name not in now}
-    if setting.config.write == policies.WRITE_BACK and below_before.spills_succeed:
-        gone.update(name for name in tiers_seen_before.cached if name not in now)
+    assert isinstance(before, TierSeen)
+    gone, now = before.hosted.keys() - after.hosted.keys() - after.parent_names.keys(), after.parent_names
+    if setting.config.write == policies.WRITE_BACK and tiers_of(state).spills_succeed:
+        gone.update(name for name in before.cached if name not in now)
     elif gone:
-        gone -= orphaned(tiers_seen_before, now)
+        gone -= orphaned(before, now)
     return gone
 
 
-@fact(3)
-def choosing_on_the_host(
+def on_the_host(
     state: State,
     setting: Setting,
     expected: State,
     then: State,
     call: Any,
-    tiers_seen_before: TierSeen,
-    tiers_seen: TierSeen,
-    host_vanished: AbstractSet[Name],
-    host_evicted: AbstractSet[Name],
-) -> Choosing | Unknown:
-    """What the eviction of the host could choose from, when it chose.
+    before: Seen,
+    after: Seen,
+    gone: AbstractSet[Name],
+) -> Choosing:
+    """What the host could choose from.
 
     What was lost with a page above it is not among it: nobody knows whether it was there still.
     """
-    if not host_evicted:
-        return NOTHING_LEFT
-    if not setting.steps or setting.own_order:
-        return UNKNOWN  # what work holds isn't shown, or nobody says what goes first
-    if setting.profile.split_created == "renews" and setting.config.policy in BY_AGE:
-        return UNKNOWN  # nobody asks when nodes were made
-    tiers, was, now = expected.tiers, state.tiers, then.tiers
-    assert tiers is not None and was is not None and now is not None
-    before = tiers_seen_before
-    pages = dict(tiers.alone)
-    ageless = set(tiers.ageless(setting.config.policy))
-    for name in host_evicted:
+    assert isinstance(before, TierSeen) and isinstance(after, TierSeen)
+    pages = dict(tiers_of(expected).alone)
+    ageless = set(tiers_of(expected).ageless(setting.config.policy))
+    for name in gone:
         if name not in pages:  # it left the device during the call, or nobody knows it
             own = expected.tree.pages.get(name)
             pages[name] = own or Page(before.parent_names[name], effects.NOWHERE, ClockTick(0), ClockTick(0))
             if own is None:
                 ageless.add(name)
-    free = droppable(was, before, {*used_by(call, before), *now.held_sources(), *tiers_seen.parent_names.values()})
-    held = {name for name in pages if name not in free or name in tiers_seen.cached}
-    held |= host_vanished - host_evicted
-    return Choosing(Tree(pages, expected.tree.clock), ageless, held)
-
-
-NOTHING_LEFT = Choosing(empty_tree())
+    held_now = tiers_of(then).held_sources()
+    free = droppable(tiers_of(state), before, {*used_by(call, before), *held_now, *after.parent_names.values()})
+    held = {name for name in pages if name not in free or name in after.cached}
+    held |= before.hosted.keys() - after.hosted.keys() - gone
+    return Choosing(Tree(pages, expected.tree.clock), gone, ageless, held)
 
 
 def used_by(call: Any, before: TierSeen) -> Collection[Name]:
@@ -108,49 +80,22 @@ def used_by(call: Any, before: TierSeen) -> Collection[Name]:
     return known_part(before, call.path.pages) if isinstance(call, Prefetch) else ()
 
 
-@fact(3)
-def host_choice(choosing_on_the_host: Choosing, host_evicted: AbstractSet[Name]) -> bool:
-    """Whether the host had a choice that can be judged: it dropped a page of known worth and kept another that could go."""
-    tree, ageless, held = choosing_on_the_host
-    return bool(host_evicted) and had_a_choice(tree, host_evicted, ageless, held)
-
-
-@fact(3)
-def host_passed_over(
-    choosing_on_the_host: Choosing, host_choice: bool, setting: Setting, host_evicted: AbstractSet[Name]
-) -> frozenset[Name]:
-    """Names that the policy would have dropped from the host before one that was dropped."""
-    if not host_choice:
-        return frozenset()
-    tree, ageless, held = choosing_on_the_host
-    return passed_over_by(
-        tree,
-        host_evicted,
-        setting.order,
-        ageless=ageless,
-        held=held,
-        nodes=setting.profile.evict_granularity == "node",
-        ties=setting.ties,
-    )
-
-
 def host_lacking(
     state: State,
     setting: Setting,
     then: State,
     call: Any,
     answer: Any,
-    tiers_seen_before: TierSeen,
-    tiers_seen: TierSeen,
+    before: Seen,
+    after: Seen,
 ) -> Tokens | Unknown:
     """Slots of the host that the call may free by dropping pages: those asked for, or those that it lacks."""
-    before, size = tiers_seen_before, setting.size
+    assert isinstance(before, TierSeen) and isinstance(after, TierSeen)
+    below, size = tiers_of(state), setting.size
     if isinstance(call, EvictHost):
         return Tokens(setting.in_batches(pages_needed(call.asked, size)) * size)
-    below = state.tiers
-    assert below is not None
     if isinstance(call, calls.INSERTS):
-        wanted = backed_by(state, setting, then, call, before, tiers_seen)
+        wanted = backed_by(state, setting, then, call, before, after)
     elif isinstance(call, Prefetch):
         wanted = len(call.path.pages) - len(known_part(before, call.path.pages))
     elif isinstance(call, Tick):
@@ -161,7 +106,7 @@ def host_lacking(
     elif setting.config.write == policies.WRITE_BACK:
         if setting.profile.evict_granularity == "node":
             return UNKNOWN  # each node that is written back makes room for itself
-        wanted = written_back_by(state, setting, call, answer, before, tiers_seen)
+        wanted = written_back_by(state, setting, call, answer, before, after)
         if setting.profile.evict_amount == "need":  # a copy that fails had made room for all that it needed
             wanted *= 1 + len(below.failing & {SPILL, SPILLED})
     else:
@@ -206,55 +151,3 @@ def written_back_by(state: State, setting: Setting, call: Any, answer: Any, befo
     lacks = lacking(wanted or 0, before.free_count, setting) if asked is None else asked
     most = pages_needed(lacks, setting.size)
     return max(gone, setting.in_batches(most))
-
-
-@fact(3)
-def host_needless(
-    state: State,
-    setting: Setting,
-    then: State,
-    call: Any,
-    answer: Any,
-    tiers_seen_before: TierSeen,
-    tiers_seen: TierSeen,
-    host_evicted: AbstractSet[Name],
-) -> frozenset[Name] | Unknown:
-    """Names that the host dropped although enough was free without them."""
-    if not host_evicted:
-        return frozenset()
-    lacks = host_lacking(state, setting, then, call, answer, tiers_seen_before, tiers_seen)
-    if lacks is UNKNOWN:
-        return UNKNOWN
-    nodes = ((node.named.pages, node.before) for node in tiers_seen_before.tier_nodes)
-    return needless_victims(nodes, host_evicted, lacks, setting.size, setting.profile.evict_granularity)
-
-
-# Rules
-
-
-@rule(
-    "TIER-30",
-    on=What.DROP,
-    needs=("tiers",),
-    source="R-EV-03, R-EV-07; map §4.7",
-    reference="prefix.choose.next_to_go",
-    allowed="{host_passed_over} first, as the policy orders",
-    premise="host_choice",
-)
-def the_host_follows_the_policy(host_passed_over: frozenset[Name]) -> bool:
-    """Wherever room is made on the host, pages MUST be dropped in the order of the declared policy: no page that may go is passed over for one that is worth more."""
-    return not host_passed_over
-
-
-@rule(
-    "TIER-31",
-    on=What.DROP,
-    needs=("tiers",),
-    source="R-EV-04, R-EV-07; sglang#4989",
-    reference="prefix.tier.allocate_or_evict",
-    allowed="{host_needless} left alone: enough was free without them",
-    premise="host_evicted",
-)
-def the_host_stops_when_enough_is_free(host_needless: frozenset[Name]) -> bool:
-    """Wherever room is made on the host, no page MUST be dropped once what was asked for, or is lacking for the copies and reads of the call, is free, and what the profile declares beyond that."""
-    return not host_needless

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.words.policies import Order, Worth, later
 from kvlitmus.spec.words.units import Name
 
 
-def passed_over_by(
-    tree: Tree,
-    vanished: Collection[Name],
-    worth: Order,
-    *,
-    ageless: AbstractSet[Name] = frozenset(),
-    held: AbstractSet[Name] = frozenset(),
-    nodes: bool = False,
-    ties: int = 0,
-) -> frozenset[Name]:
+class Choosing(NamedTuple):
+    """What an eviction of a tier could choose from: the tree of its pages as it was then, and those that are ``gone``.
+
+    ``ageless``: pages of which nobody knows what they are worth.  ``held``: pages that perhaps could not go.
+    """
+
+    tree: Tree
+    gone: AbstractSet[Name] = frozenset()
+    ageless: AbstractSet[Name] = frozenset()
+    held: AbstractSet[Name] = frozenset()
+
+
+def passed_over_by(choosing: Choosing, worth: Order, *, nodes: bool = False, ties: int = 0) -> frozenset[Name]:
     """The leaves that an order would have taken when the cache took another; empty when its order was kept.
 
     A page goes after everything below it.  So a page that stayed was passed over for a victim that is worth more, if
@@ -28,10 +32,10 @@ def passed_over_by(
     it was perhaps ``held``; and those whose ticks are no more than ``ties`` apart.  Where whole ``nodes`` go, a victim is worth what the last page of its node is.  Of the pages
     that were passed over, those that were due first are told.
     """
-    left = [*could_go(tree, vanished, ageless, held)] if vanished else []
+    pages, vanished, ageless = choosing.tree.pages, choosing.gone, choosing.ageless
+    left = [*could_go(choosing)] if vanished else []
     if not left:
         return frozenset()
-    pages = tree.pages
     most: Worth = ()
     waits: dict[Name, Worth | None] = {}  # for each page above victims what it waited for; nobody knows, where ``None``
     inner = {pages[name].parent for name in vanished if name in pages and not pages[name].first} if nodes else ()
@@ -61,20 +65,20 @@ def passed_over_by(
     return frozenset(name for name, due in passed.items() if due == first)
 
 
-def could_go(
-    tree: Tree, vanished: Collection[Name], ageless: AbstractSet[Name], held: AbstractSet[Name]
-) -> Iterator[Name]:
+def could_go(choosing: Choosing) -> Iterator[Name]:
     """The leaves of known age that stayed, and could have gone."""
-    parents = {page.parent for name, page in tree.pages.items() if name not in vanished}
+    tree, gone, ageless, held = choosing
+    parents = {page.parent for name, page in tree.pages.items() if name not in gone}
     for name, page in tree.pages.items():
-        if name not in parents and name not in vanished and not page.locks and name not in ageless and name not in held:
+        if name not in parents and name not in gone and not page.locks and name not in ageless and name not in held:
             yield name
 
 
-def had_a_choice(tree: Tree, vanished: Collection[Name], ageless: AbstractSet[Name], held: AbstractSet[Name]) -> bool:
+def had_a_choice(choosing: Choosing) -> bool:
     """Whether a page of known age was taken, and another leaf of known age that could go was left."""
-    known = any(name in tree.pages and name not in ageless for name in vanished)
-    return known and any(True for _ in could_go(tree, vanished, ageless, held))
+    tree, gone, ageless, _ = choosing
+    known = any(name in tree.pages and name not in ageless for name in gone)
+    return known and any(True for _ in could_go(choosing))
 
 
 def needless_victims(
