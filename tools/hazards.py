@@ -134,7 +134,7 @@ HAZARDS: tuple[Hazard, ...] = (
     Hazard(
         id="H-28",
         title="a commit hangs pages of the host below a page that only the device has",
-        rules=("TIER-06", "PORT-01"),
+        rules=("TREE-05", "PORT-01"),
     ),
     Hazard(
         id="H-29",

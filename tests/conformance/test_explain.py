@@ -56,7 +56,7 @@ def test_one_slot_given_twice_is_the_first_thing_told() -> None:
 
 def test_names_are_told_as_prefixes_whatever_the_fact() -> None:
     names, (first, second) = names_of((1, 1), (2, 1, 3))
-    assert {"due_missed", "anchors", "homeless", "unbacked_parents", "told_device", "host_lately"} <= named()
+    assert {"due_missed", "anchors", "homeless", "cut_off", "told_device", "host_lately"} <= named()
     assert fact_text(names, "due_missed", [first]) == "[‹1 1›]"
     assert fact_text(names, "anchors", frozenset({second})) == "[‹2 1 3›]"
     assert fact_text(names, "cached_after", {first: 7}) == "{‹1 1›: page 7}"
@@ -85,11 +85,11 @@ def test_counts_are_told_where_they_are_wrong() -> None:
 
 def test_of_two_large_collections_the_difference_is_told() -> None:
     names, told = names_of(*[(number,) for number in range(1, 30)])
-    rule = all_rules()["TREE-05"]
-    facts: Facts = {"parents": frozenset(told), "cached_after": {name: name for name in told[:-1]}}
+    rule = all_rules()["TIER-12"]
+    facts: Facts = {"anchors": frozenset(told), "in_tree": frozenset(told[:-1])}
     assert seen_texts(rule, names, facts) == {
-        "parents": "29 entries; [‹29›] is not in cached after",
-        "cached_after": "28 entries; nothing is not in parents",
+        "anchors": "29 entries; [‹29›] is not in in tree",
+        "in_tree": "28 entries; nothing is not in anchors",
     }
     rule = all_rules()["EVENT-02"]
     facts = {"told_device": frozenset(told), "device_lately": (frozenset(told[:-1]),)}

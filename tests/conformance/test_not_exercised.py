@@ -85,7 +85,7 @@ def test_ranks_that_refuse_everything_alike_owe_what_a_cache_owes() -> None:
             {"backup_filter": "own"},
             ("tier", "backup", "load", "fetch"),
             # What is on the device is somewhere and right, and nobody touches the host.
-            {"TIER-04", "TIER-05", "TIER-08", "TIER-32", "TIER-33"},
+            {"TIER-04", "TIER-08", "TIER-32", "TIER-33"},
         ),
         (
             RefusesEverything,

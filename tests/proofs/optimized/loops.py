@@ -81,7 +81,7 @@ def slots_are_whole_pages_or_refused(source: Source, run: Run, case: tuple[int, 
 
 @proof(
     "POOL-02",
-    "TIER-03",
+    "TREE-06",
     bounds="every page that numbers of 32 bits name; pages of one to four slots, at most three pages",
     slips=[
         Slip(KERNELS, "            slots[k * size + j] = first + j", "            slots[k * size + j] = first + k"),

@@ -25,7 +25,21 @@ from tests.proofs.support.tier_judge import Judge
 from tests.proofs.support.tier_shown import Shower
 
 SHOWN = frozenset(
-    {"pool", "counters", "tree", "evict", "requests", "host", "tiers", "steps", "prefetching", "data", "copy_faults"}
+    {
+        "pool",
+        "counters",
+        "lookup",
+        "inspect",
+        "tree",
+        "evict",
+        "requests",
+        "host",
+        "tiers",
+        "steps",
+        "prefetching",
+        "data",
+        "copy_faults",
+    }
     | {"layers", "quota", "reattach", "events"}
 )
 """What of a hierarchy can be seen here.  It has no store of its own and no memory that runs out."""

@@ -275,7 +275,7 @@ PLANTED = (
     planted(DetachForgetsTheAnchor, ("pins are those of holders", "LIFE-08"), replace(ONE, lives=True)),
     planted(DetachReturnsWhatTheQueueHas, ("TIER-01",), replace(ONE, lives=True)),
     planted(CommitKeepsDuplicates, ("TIER-02",)),
-    planted(CommitHangsBelowWhatIsNotBacked, ("TIER-06", "FETCH-16")),
+    planted(CommitHangsBelowWhatIsNotBacked, ("TREE-05", "FETCH-16")),
     planted(LoadDoesNotPin, ("pins are those of holders",)),
     planted(TickAcknowledgesWhatHasNotLanded, ("BACKUP-03", "TIER-07")),
     planted(TickForgetsToUnlock, ("locks are those of holders", "LIFE-08")),

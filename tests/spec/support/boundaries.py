@@ -26,7 +26,6 @@ from kvlitmus.spec.prefix.prefetch_plan import HostCall, Planned, PlanPrefetch
 from kvlitmus.spec.prefix.rules.observed import NodeCounts
 from kvlitmus.spec.prefix.rules.order import Choosing
 from kvlitmus.spec.prefix.rules.prefetch_facts import Fallback
-from kvlitmus.spec.prefix.rules.tier import HostCounts
 from kvlitmus.spec.prefix.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, RequestState, State, empty_state
 from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, LoadBack, OutOfMemory, Prefetch, Settled, TellLoaded
@@ -340,7 +339,8 @@ def waiting(hit: int | None, *, revoked: bool = False) -> Tiers:
 
 def hosted(*nodes: TierNodeSeen) -> dict[str, Any]:
     """Nodes of a hierarchy, of whose pages number 7 is on the host alone."""
-    return {"below": Tiers(alone={Name(7): page(hits=3, priority=4)}), "tiers_seen": TierSeen(tier_nodes=[*nodes])}
+    then = EMPTY._replace(tiers=Tiers(alone={Name(7): page(hits=3, priority=4)}))
+    return {"then": then, "setting": setting(), "after": TierSeen(tier_nodes=[*nodes])}
 
 
 COUNTS = (
@@ -394,11 +394,9 @@ COUNTS = (
         setting=setting(),
         then=EMPTY._replace(tree=SPLIT, table=TABLE),
     ),
-    row("host_counts", HostCounts([(1, 3)], [(2, 4)]), **hosted(host_node((7,), None, hits=1, priority=2))),
-    row("host_counts", HostCounts(UNKNOWN, UNKNOWN), **hosted(host_node((7,), None))),
-    row(
-        "host_counts", HostCounts([], []), **hosted(host_node((7,), (0, 1)), host_node((), None), host_node((8,), None))
-    ),
+    row("node_counts", counts((), [(1, 3)], [(2, 4)]), **hosted(host_node((7,), None, hits=1, priority=2))),
+    row("node_counts", counts((), UNKNOWN, UNKNOWN), **hosted(host_node((7,), None))),
+    row("node_counts", counts(), **hosted(host_node((7,), (0, 1)), host_node((), None), host_node((8,), None))),
     *(
         row(
             "node_counts",

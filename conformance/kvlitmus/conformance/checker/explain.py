@@ -27,7 +27,7 @@ from kvlitmus.spec.words.names import NO_NAME, NOBODYS, Names
 
 __all__ = ["allowed_text", "fact_text", "harmless", "name_text", "seen_texts"]
 
-COUNTED = frozenset({"node_hits", "node_priorities", "node_locks", "host_node_hits", "host_node_priorities"})
+COUNTED = frozenset({"node_hits", "node_priorities", "node_locks"})
 """Facts that are pairs of what a node shows and what its use amounts to."""
 
 

@@ -253,7 +253,7 @@ class SelectiveIsNot(BackupQueue):
     "child-before-its-parent",
     bugs=("S113", "H-54"),
     links=(SGLANG + "issues/26886",),
-    kills=("TIER-06",),
+    kills=("TREE-05",),
 )
 class ChildBeforeItsParent(BackupQueue):
     """A prompt's end is on the host without its beginning: whether the page before is backed is not asked."""
@@ -359,7 +359,7 @@ class Filtering(BackupQueue):
 FILTERED = replace(PROFILE, backup_filter="own")
 
 
-@mutant("a-filter-forgets-the-parent", profile=FILTERED, configs=NOT_BACK, kills=("TIER-06",))
+@mutant("a-filter-forgets-the-parent", profile=FILTERED, configs=NOT_BACK, kills=("TREE-05",))
 class AFilterForgetsTheParent(Filtering):
     """Host memory is spent on what can't be found: what the filter lets through, here what is longer than a page, is
     copied below what it declined.

@@ -53,7 +53,7 @@ but not on that."""
 
 SUMS: dict[Group, tuple[str, ...]] = {
     Group.LOCKS: ("LOCK-02", "LOCK-04"),
-    Group.USES: ("TREE-13", "TREE-14", "TIER-25", "TIER-26"),
+    Group.USES: ("TREE-13", "TREE-14"),
 }
 """Groups of which snapshots show sums, and the rules that work out what they must be: there these are the frame."""
 

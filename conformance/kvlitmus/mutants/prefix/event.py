@@ -20,7 +20,7 @@ from kvlitmus.spec.interface.tiers import Event
     "commit-below-the-unbacked",
     bugs=("H-28", "S39"),
     links=(SGLANG + "pull/30106",),
-    kills=("TIER-06", "TIER-04", "TIER-02"),
+    kills=("TREE-05", "TIER-04", "TIER-02"),
     configs=NOT_BACK,
 )
 class CommitBelowTheUnbacked(TierTree):

@@ -145,7 +145,7 @@ class FailedLoadNeverEnds(Loader):
     "failed-load-takes-what-a-request-holds",
     bugs=("vllm#49250",),
     links=(SHARED,),
-    kills=("LOCK-01", "LOCK-02", "TIER-05"),
+    kills=("LOCK-01", "LOCK-02", "TREE-05"),
 )
 class FailedLoadTakesWhatARequestHolds(Loader):
     """A running request's pages are handed out again: a load that failed goes, whoever uses its pages."""
@@ -224,7 +224,7 @@ class FailedBackupLeavesItsHostPages(BackupQueue):
     "failed-backup-forgets-what-is-below",
     bugs=("vllm#19329",),
     links=(LOST,),
-    kills=("TIER-06",),
+    kills=("TREE-05",),
 )
 class FailedBackupForgetsWhatIsBelow(BackupQueue):
     """A host copy can't be reached: the one above it was given up after a copy of it had failed."""

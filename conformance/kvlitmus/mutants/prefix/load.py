@@ -94,7 +94,7 @@ class HalfALoad(Loader):
     "load-drops-its-source",
     bugs=("L05",),
     links=(LMCACHE + "pull/3884",),
-    kills=("FETCH-14", "TIER-13", "TIER-06", "LOAD-05", "EVENT-03", "TIER-11"),
+    kills=("FETCH-14", "TIER-13", "TREE-05", "LOAD-05", "EVENT-03", "TIER-11"),
 )
 class LoadDropsItsSource(Loader):
     """The next eviction loses what was loaded: host copies are removed once they have been read."""
@@ -114,7 +114,7 @@ class LoadDropsItsSource(Loader):
     "load-moves-instead-of-copying",
     bugs=("L05",),
     links=(LMCACHE + "pull/3884",),
-    kills=("LOAD-05", "TIER-06", "TIER-11"),
+    kills=("LOAD-05", "TREE-05", "TIER-11"),
 )
 class LoadMovesInsteadOfCopying(Loader):
     """What is loaded back has to be written to the host again: a load frees its source at once."""
@@ -256,7 +256,7 @@ class LoadMakesNoRoom(Loader):
 
 @mutant(
     "load-evicts-its-own-path",
-    kills=("TIER-05", "LOAD-01", "LOAD-02"),
+    kills=("TREE-05", "LOAD-01", "LOAD-02"),
     configs=tuple(replace(config, policy="mru") for config in HOSTED[:2]),
 )
 class LoadEvictsItsOwnPath(Loader):

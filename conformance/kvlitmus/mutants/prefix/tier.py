@@ -106,7 +106,7 @@ class HostParentNeverACandidate(TierTree):
     "host-eviction-of-what-is-resident",
     bugs=("T06",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/3735",),
-    kills=("TIER-14", "TIER-13", "TIER-05", "EVICT-04", "POOL-12"),
+    kills=("TIER-14", "TIER-13", "TREE-05", "EVICT-04", "POOL-12"),
 )
 class HostEvictionOfWhatIsResident(TierTree):
     """What a request has brought back to the device stays on the list of host candidates, and goes with its node."""
@@ -228,7 +228,7 @@ class RestoredCountsAsCreatedNow(TierTree):
         node.created = self.clock
 
 
-@mutant("demoted-is-worth-nothing", kills=("TIER-25",))
+@mutant("demoted-is-worth-nothing", kills=("TREE-13",))
 class DemotedIsWorthNothing(TierTree):
     """The host keeps no count of uses: what leaves the device starts anew there, as if nobody had used it."""
 
@@ -238,7 +238,7 @@ class DemotedIsWorthNothing(TierTree):
         return freed
 
 
-@mutant("demoted-has-no-priority", kills=("TIER-26",))
+@mutant("demoted-has-no-priority", kills=("TREE-14",))
 class DemotedHasNoPriority(TierTree):
     """Priorities are kept on the device alone: on the host the most important page is worth as much as any other."""
 
@@ -248,7 +248,7 @@ class DemotedHasNoPriority(TierTree):
         return freed
 
 
-@mutant("read-from-storage-counts-as-a-hit", kills=("TIER-25",))
+@mutant("read-from-storage-counts-as-a-hit", kills=("TREE-13",))
 class ReadFromStorageCountsAsAHit(TierTree):
     """What was prefetched and never used outlives what was used once: the commit counts it as a use."""
 
@@ -295,7 +295,7 @@ class SplitCopiesThePin(TierTree):
     "split-keeps-the-host-list",
     bugs=("S47", "S28"),
     links=(SGLANG + "pull/17191",),
-    kills=("TIER-01", "TIER-03"),
+    kills=("TIER-01", "TREE-06"),
 )
 class SplitKeepsTheHostList(TierTree):
     """Two nodes own the same host pages: a split hands the upper half its part and leaves the lower half all of it."""

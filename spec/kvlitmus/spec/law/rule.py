@@ -151,6 +151,11 @@ RETIRED: dict[str, str] = {
     "RANKS-21": "each rank is a plain cache, and what a match finds is said of that",
     "RANKS-22": "each rank is a plain cache, and no page that others occupy has another home: POOL-12 says it of the other pools",
     "RANKS-23": "each rank is a plain cache, and the home of each page is said of that: TIER-02 says it of the host",
+    "TIER-03": "pages are whole on every tier",
+    "TIER-05": "what can be reached is one law on every tier",
+    "TIER-06": "what can be reached is one law on every tier",
+    "TIER-25": "hits are counted alike on every tier",
+    "TIER-26": "priorities are kept alike on every tier",
     "TIER-30": "what goes first is one law on every tier",
     "TIER-31": "how much may go is one law on every tier",
 }
@@ -162,6 +167,11 @@ SUCCESSORS: dict[str, str] = {
     "RANKS-21": "TREE-02",
     "RANKS-22": "TIER-02",
     "RANKS-23": "POOL-12",
+    "TIER-03": "TREE-06",
+    "TIER-05": "TREE-05",
+    "TIER-06": "TREE-05",
+    "TIER-25": "TREE-13",
+    "TIER-26": "TREE-14",
     "TIER-30": "EVICT-05",
     "TIER-31": "EVICT-06",
 }

@@ -13,7 +13,7 @@ mutants in ``tests/spec/prefix/test_effects.py``:
   under the judge TREE-02, TREE-08, TREE-09, TREE-13, TREE-14, LOCK-02, LOCK-04 and EVICT-05 hold them against these, and
   beside the reference its nodes are compared with the reference's;
 * ``demote``, ``promote``, ``touch_alone``: the specimen's nodes live on through the tiers; under the judge TREE-13, TREE-14,
-  TIER-25 and TIER-26 hold them against these, and beside the reference they are compared with the reference's;
+  TREE-13 and TREE-14 hold them against these, and beside the reference they are compared with the reference's;
 * ``take``, ``release``: what is free, cached and owned must add up on the specimen (POOL-12, POOL-14);
 * ``write``: the specimen's slots hold what was written there by the caller's own account (TREE-03, REQ-01);
 * ``remove``, ``leaves``: the reference evicts with these, the specimen doesn't, and their victims are compared; without
@@ -82,7 +82,7 @@ def move(tree: Tree, places: Mapping[Name, PageNo]) -> Tree:
 
 
 def demote(tree: Tree, alone: Mapping[Name, Page], names: Collection[Name]) -> tuple[Tree, Mapping[Name, Page]]:
-    """These pages leave the device and are on the host ``alone``, where everything else about them lives on (TIER-05).
+    """These pages leave the device and are on the host ``alone``, where everything else about them lives on (TREE-05).
 
     They are the ends of branches, and their host copies are there.  A node begins where they were cut off.
     """

@@ -217,6 +217,12 @@ class TierSeen(Seen):
         return frozenset(self.parent_names)
 
     @property
+    def unbacked(self) -> list[Name]:
+        """The pages without a host copy behind which pages have one."""
+        above, hosts = self.parent_names, self.hosted
+        return [over for over in [above[name] for name in hosts] if over not in hosts and over in above]
+
+    @property
     def hides_pins(self) -> bool:
         """Whether there are nodes, and none shows how often its host copy is protected."""
         return bool(self.tier_nodes) and all(node.pins is None for node in self.tier_nodes)

@@ -39,14 +39,13 @@ PLACES = frozenset(
         "granted",
         "granted_pages",
         "host_available",
-        "host_broken",
         "host_free_before",
         "odd_in_pool",
     }
 )
 """The facts that compare places: a rank shows how many pages are held and free, and not which (:func:`homes`)."""
 
-COUNTS = frozenset({"node_counts", "host_counts", "broken_nodes", "broken_pages"})
+COUNTS = frozenset({"node_counts", "broken_nodes", "broken_pages"})
 """The facts about nodes, and how often they were used."""
 
 JOBS = frozenset(
@@ -62,9 +61,7 @@ JOBS = frozenset(
 )
 """The facts about jobs with numbers of their own."""
 
-OWN_WAYS = frozenset(
-    {"anchors", "copies_disturbed", "may_evict", "odd_on_host", "reported_already", "unbacked_parents"}
-)
+OWN_WAYS = frozenset({"anchors", "copies_disturbed", "may_evict", "odd_on_host", "reported_already"})
 """What ranks do otherwise than a hierarchy, or don't tell: a page of the host may go while the device has it, and a
 prefetch may begin behind a page that the device alone has.
 """
@@ -201,6 +198,11 @@ class RankSeen(TierSeen):
     def host_free_count(self) -> int:
         """Those of the host, what others occupy left out."""
         return self.host_free_pages
+
+    @property
+    def unbacked(self) -> list[Name]:
+        """Nothing is said of these: a page of the host may go while the device has it."""
+        return []
 
 
 # -- one rank at one moment --------------------------------------------------------------------------

@@ -208,7 +208,7 @@ def a_backup_that_failed_is_due_again(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-06", "TIER-07", "BACKUP-10"), needs=FAILING, writes=ASYNC)
+@litmus(rules=("TREE-05", "TIER-07", "BACKUP-10"), needs=FAILING, writes=ASYNC)
 def a_backup_fails_above_another(checker: Checker) -> None:
     """A trunk and what hangs below it are on their way to the host: the trunk's copy fails, the other one lands."""
     computed(checker, prompt(checker, "ab"), uses=2)

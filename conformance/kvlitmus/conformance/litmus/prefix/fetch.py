@@ -291,7 +291,7 @@ def a_prefetch_does_not_skip_what_only_the_device_has(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-06", "FETCH-13"), needs=READS, writes=("write_through_selective",))
+@litmus(rules=("TREE-05", "FETCH-13"), needs=READS, writes=("write_through_selective",))
 def a_commit_below_what_is_not_backed_up(checker: Checker) -> None:
     """While a prefetch is under way another request computes half of it, and isn't backed up; then that goes."""
     key = worth_reading(checker, 3)

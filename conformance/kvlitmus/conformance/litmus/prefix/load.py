@@ -178,7 +178,7 @@ def what_a_request_holds_is_loaded_again(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("LOAD-08", "LOAD-10", "BACKUP-03", "TIER-05", "LIFE-08"), needs=FAILING)
+@litmus(rules=("LOAD-08", "LOAD-10", "BACKUP-03", "TREE-05", "LIFE-08"), needs=FAILING)
 def a_load_fails_above_another(checker: Checker) -> None:
     """The first pages of a key are on their way, then the others: the first load fails, the second one lands."""
     key = demoted(checker)

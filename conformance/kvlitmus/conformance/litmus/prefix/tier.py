@@ -23,7 +23,7 @@ from kvlitmus.conformance.litmus.prefix.tree import store
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 
-STATES = ("TIER-01", "TIER-02", "TIER-03", "TIER-04", "TIER-05", "TIER-09")
+STATES = ("TIER-01", "TIER-02", "TREE-06", "TIER-04", "TREE-05", "TIER-09")
 WRITE_THROUGH = ("write_through", "write_through_selective")
 
 
@@ -99,7 +99,7 @@ def what_was_computed_again_is_not_dropped_by_the_host(checker: Checker) -> None
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-25", "TIER-26", "TREE-13", "TREE-14"), needs=(*TIERS, "pool"))
+@litmus(rules=("TREE-13", "TREE-14"), needs=(*TIERS, "pool"))
 def worth_survives_the_host(checker: Checker) -> None:
     """What was used often, and given a priority, comes back with both, by a load and by being computed again."""
     for ways, priority in (("ab", 3), ("cd", 1)):
@@ -164,7 +164,7 @@ def room_on_the_host_is_made_in_order_and_no_more_than_needed(checker: Checker) 
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-06",), needs=TIERS, writes=WRITE_THROUGH)
+@litmus(rules=("TREE-05",), needs=TIERS, writes=WRITE_THROUGH)
 def a_branch_is_backed_up_with_its_trunk(checker: Checker) -> None:
     """Of two branches the used one is backed up, and everything above it."""
     computed(checker, prompt(checker, "abc"))

@@ -21,7 +21,7 @@ from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.host_room import dropped_for_room, host_lacking, on_the_host
-from kvlitmus.spec.prefix.rules.order import Choosing, had_a_choice, needless_victims, passed_over_by
+from kvlitmus.spec.prefix.rules.order import ByTier, Choosing, had_a_choice, needless_victims, passed_over_by
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import LoadBack, OutOfMemory
@@ -62,7 +62,7 @@ def freed_slots(before: Seen, after: Seen, page_size: int) -> Tokens:
 @fact(3)
 def room_made(
     setting: Setting, state: State, call: Any, before: Seen, after: Seen, vanished: AbstractSet[Name]
-) -> Mapping[str, AbstractSet[Name]]:
+) -> ByTier:
     """Names that went so that there is room, by the tier that they went from; none by a reset."""
     if isinstance(call, Reset):
         return {}
@@ -95,7 +95,7 @@ def choosing(
     answer: Any,
     before: Seen,
     after: Seen,
-    room_made: Mapping[str, AbstractSet[Name]],
+    room_made: ByTier,
 ) -> Sequence[Choosing] | Unknown:
     """What each tier on which room was made could choose from, when it chose: after what the call itself uses and locks."""
     if not room_made:
@@ -180,7 +180,7 @@ def needless(
     answer: Any,
     before: Seen,
     after: Seen,
-    room_made: Mapping[str, AbstractSet[Name]],
+    room_made: ByTier,
 ) -> frozenset[Name] | Unknown:
     """Names that a tier let go although enough was free there without them; unknown where no tier can tell."""
     found: list[AbstractSet[Name]] = []

@@ -80,12 +80,6 @@ def host_moving(tiers_seen: TierSeen) -> Sequence[PageNo]:
 
 
 @fact(3)
-def host_broken(tiers_seen: TierSeen) -> Sequence[object]:
-    """Host copies that aren't whole pages in order."""
-    return tiers_seen.host_broken
-
-
-@fact(3)
 def hosted_before(tiers_seen_before: TierSeen) -> Mapping[Name, PageNo]:
     """Every page with a host copy, before the call: name to host page."""
     return tiers_seen_before.hosted

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, cast
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.release import NONE, at_hand
-from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.seen import Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_state import counted_tree
+from kvlitmus.spec.prefix.tier_state import Tiers, counted_tree
+from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
@@ -180,6 +182,17 @@ def parents(after: Seen, setting: Setting) -> AbstractSet[Name] | Unknown:
 
 
 @fact(3)
+def cut_off(
+    setting: Setting, after: Seen, parents: AbstractSet[Name], cached_after: Mapping[Name, PageNo]
+) -> Sequence[Name]:
+    """Pages that are missing on a tier where pages behind them are; on the host, where a write policy keeps it closed."""
+    missing = [] if cached_after.keys() >= parents else sorted(parents - cached_after.keys())
+    if not isinstance(after, TierSeen):
+        return missing
+    return missing + after.gaps + ([] if setting.config.write == WRITE_BACK else after.unbacked)
+
+
+@fact(3)
 def broken_nodes(after: Seen) -> Sequence[str]:
     """Nodes that are empty, not made of whole pages, or share their first page with a sibling."""
     return after.broken
@@ -187,8 +200,9 @@ def broken_nodes(after: Seen) -> Sequence[str]:
 
 @fact(3)
 def broken_pages(after: Seen) -> Sequence[str]:
-    """Cached pages whose slots are not one whole page in order."""
-    return [text for node in after.nodes if node.info.broken_pages for text in node.info.broken_pages]
+    """Cached pages whose slots are not one whole page in order, on any tier, and parts of pages that work in flight holds."""
+    broken = [text for node in after.nodes if node.info.broken_pages for text in node.info.broken_pages]
+    return broken + after.host_broken if isinstance(after, TierSeen) else broken
 
 
 # Counts beside what they should be
@@ -254,12 +268,29 @@ def node_counts(after: Seen, then: State, setting: Setting) -> NodeCounts:
             no_priority += 1
         else:
             priorities.append((priority, last.priority))
+    if then.tiers is not None:
+        for node, page in on_the_host_alone(then.tiers, after):
+            if node.hits is None:
+                no_hits += 1
+            else:
+                hits.append((node.hits, page.hits))
+            if node.priority is None:
+                no_priority += 1
+            else:
+                priorities.append((node.priority, page.priority))
     return NodeCounts(
         as_shown(locks, no_locks),
         as_shown(hits, no_hits),
         as_shown(priorities, no_priority),
         UNKNOWN if no_locks and not locks else inversions,
     )
+
+
+def on_the_host_alone(tiers: Tiers, after: Seen) -> Iterator[tuple[TierNodeSeen, Page]]:
+    """The nodes that are on the host alone, each with what is known of its last page."""
+    for node in after.tier_nodes if tiers.alone and isinstance(after, TierSeen) else ():
+        if node.slots is None and node.named.pages and (page := tiers.alone.get(node.named.pages[-1])) is not None:
+            yield node, page
 
 
 @fact(3)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.words.policies import Order, Worth, later
 from kvlitmus.spec.words.units import Name
+
+ByTier = Mapping[str, AbstractSet[Name]]
+"""Names of pages, by the tier that they are on, or were."""
 
 
 class Choosing(NamedTuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
@@ -22,7 +22,6 @@ from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.host_known import certain_run, more_available
 from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.rules.observed import Pairs, as_counted, as_shown
 from kvlitmus.spec.prefix.rules.pool import misplaced
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
@@ -115,21 +114,6 @@ def homeless(tiers_seen: TierSeen) -> Sequence[Name]:
     return tiers_seen.homeless
 
 
-@fact(3)
-def gaps(tiers_seen: TierSeen) -> Sequence[Name]:
-    """Pages on the device whose parent is not."""
-    return tiers_seen.gaps
-
-
-@fact(3)
-def unbacked_parents(tiers_seen: TierSeen, setting: Setting) -> Sequence[Name] | Unknown:
-    """Pages with a host copy whose parent has none."""
-    if setting.config.write == "write_back":
-        return UNKNOWN
-    above, hosts = tiers_seen.parent_names, tiers_seen.hosted
-    return [over for over in [above[name] for name in hosts] if over not in hosts and over in above]
-
-
 WRONG = 4
 """How many wrong pages are told."""
 
@@ -166,52 +150,6 @@ def device_wrong(
     parts = [slice(at, at + size) for at in range(0, len(found) // size * size, size)]
     wrong = [part for part in parts if tuple(found[part]) != tuple(names[part])][:WRONG]
     return [Held(names[part][-1], "device", tuple(answer.slots[part]), tuple(found[part])) for part in wrong]
-
-
-class HostCounts(NamedTuple):
-    """What nodes on the host alone show of their worth, beside what their pages' use amounts to, in pairs.
-
-    Unknown where there are such nodes and none shows it.
-    """
-
-    hits: Pairs | Unknown
-    priorities: Pairs | Unknown
-
-
-@fact(3)
-def host_counts(below: Tiers, tiers_seen: TierSeen) -> HostCounts:
-    """What nodes on the host alone show of themselves, beside what their use amounts to."""
-    hits: Pairs = []
-    priorities: Pairs = []
-    no_hits = no_priority = 0
-    alone = below.alone
-    for node in tiers_seen.tier_nodes if alone else ():
-        if node.slots is not None or not node.named.pages:
-            continue
-        last = alone.get(node.named.pages[-1])
-        if last is None:
-            continue
-        if node.hits is None:
-            no_hits += 1
-        else:
-            hits.append((node.hits, last.hits))
-        if node.priority is None:
-            no_priority += 1
-        else:
-            priorities.append((node.priority, last.priority))
-    return HostCounts(as_shown(hits, no_hits), as_shown(priorities, no_priority))
-
-
-@fact(3)
-def host_node_hits(host_counts: HostCounts, setting: Setting) -> Sequence[tuple[int, int]] | Unknown:
-    """The hit count of each node on the host alone, beside the count that its use amounts to."""
-    return as_counted(host_counts.hits, setting)
-
-
-@fact(3)
-def host_node_priorities(host_counts: HostCounts) -> Sequence[tuple[int, int]] | Unknown:
-    """The priority of each node on the host alone, beside the highest it was given."""
-    return host_counts.priorities
 
 
 @fact(3)
@@ -316,21 +254,6 @@ def no_host_page_is_lost(
 
 
 @rule(
-    "TIER-03",
-    kind=Kind.STATE,
-    needs=("tiers",),
-    source="R-HOST-05; H-45",
-    reference="prefix.tier.allocate",
-    premise="host_taken",
-)
-def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
-    """The host copy of a page MUST be one whole page of the host pool, slots in order. Work in flight MUST hold whole
-    pages.
-    """
-    return not host_broken
-
-
-@rule(
     "TIER-04",
     kind=Kind.STATE,
     needs=("tiers",),
@@ -341,32 +264,6 @@ def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
 def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[Name]) -> bool:
     """A page of the tree MUST be on the device or on the host. Its parent MUST be in the tree."""
     return not homeless
-
-
-@rule(
-    "TIER-05",
-    kind=Kind.STATE,
-    needs=("tiers",),
-    source="R-HT-01 (S1), R-EV-05",
-    reference="prefix.tier.leave_device",
-    premise="something_cached",
-)
-def what_is_on_the_device_is_reachable_there(gaps: Sequence[Name]) -> bool:
-    """The parent of a page on the device MUST be on the device."""
-    return not gaps
-
-
-@rule(
-    "TIER-06",
-    kind=Kind.STATE,
-    needs=("tiers",),
-    source="R-HT-01 (S2), R-PFC-07; H-28, sglang#30106",
-    reference="prefix.backup.due",
-    premise="hosted",
-)
-def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[Name]) -> bool:
-    """With a write-through policy, the parent of a page with a host copy MUST have a host copy."""
-    return not unbacked_parents
 
 
 @rule(
@@ -531,31 +428,3 @@ def what_the_host_drops_becomes_free(
 def an_eviction_of_the_host_reports_what_it_freed(host_reported: Tokens, host_dropped: Tokens) -> bool:
     """An eviction of the host SHOULD report the number of slots that became free."""
     return host_reported == host_dropped
-
-
-@rule(
-    "TIER-25",
-    kind=Kind.STATE,
-    needs=("tiers",),
-    source="R-TR-11, R-HT-01",
-    reference="prefix.tier.leave_device",
-    allowed="the hit counts that the profile's hit_counts amount to",
-    premise="host_node_hits",
-)
-def hits_are_kept_on_the_host(host_node_hits: Sequence[tuple[int, int]]) -> bool:
-    """A node on the host alone MUST have the hits with which its pages left the device, and those since; one from storage begins without."""
-    return all(seen == expected for seen, expected in host_node_hits)
-
-
-@rule(
-    "TIER-26",
-    kind=Kind.STATE,
-    needs=("tiers",),
-    source="R-TR-11, R-HT-01",
-    reference="prefix.tier.leave_device",
-    allowed="the highest priority that each page was given",
-    premise="host_node_priorities",
-)
-def priority_is_kept_on_the_host(host_node_priorities: Sequence[tuple[int, int]]) -> bool:
-    """A node on the host alone MUST keep the priority with which its pages left the device, or came from storage."""
-    return all(seen == expected for seen, expected in host_node_priorities)

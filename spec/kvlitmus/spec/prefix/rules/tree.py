@@ -278,26 +278,28 @@ def a_match_moves_nothing(
     "TREE-05",
     kind=Kind.STATE,
     needs=("lookup",),
-    source="R-TR-01, R-EV-02; sglang#27562",
+    source="R-TR-01, R-EV-02, R-EV-05, R-HT-01 (S1, S2), R-PFC-07; H-28, sglang#27562, sglang#30106",
     reference="prefix.perform.in_order",
-    allowed="every page's parent cached, by the profile's table_gaps",
+    allowed="{cut_off} cached where pages behind them are, by the profile's table_gaps",
 )
-def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
-    """The parent of every cached page MUST be cached too, unless the profile says that a block table leaves gaps."""
-    return cached_after.keys() >= parents
+def what_is_cached_can_be_reached(cut_off: Sequence[Name]) -> bool:
+    """The parent of every cached page MUST be cached on the same tier too, unless the profile says that a block table
+    leaves gaps. Under write-back the host may leave some.
+    """
+    return not cut_off
 
 
 @rule(
     "TREE-06",
     kind=Kind.STATE,
     needs=("lookup", "inspect"),
-    source="R-TR-05, R-HOST-04; sglang#28692, sglang#36696",
+    source="R-TR-05, R-HOST-04, R-HOST-05; H-45, sglang#28692, sglang#36696",
     reference="prefix.perform.least_valuable",
     premise="cached_listed",
 )
 def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_pages: Sequence[object]) -> bool:
     """Nodes MUST be non-empty runs of whole pages. Siblings MUST differ in their first page. Each page's slots MUST be
-    one whole page.
+    one whole page, on each tier. Work in flight MUST hold whole pages of the host.
     """
     return not broken_nodes and not broken_pages
 
@@ -399,13 +401,13 @@ def an_insert_frees_nothing_but_duplicates(
     "TREE-13",
     kind=Kind.STATE,
     needs=("tree", "inspect"),
-    source="R-TR-11; sglang#9776, sglang#18843",
+    source="R-TR-11, R-HT-01; sglang#9776, sglang#18843",
     reference="prefix.perform.insert",
     allowed="the hit counts that the profile's hit_counts amount to",
     premise="node_hits",
 )
 def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
-    """A node's hit count MUST rise with each use that the profile counts, once, and with nothing else; a chunk of the same request is no new use."""
+    """A node's hit count MUST rise with each use that the profile counts, once, and with nothing else, whatever tier it is on; a chunk of the same request is no new use. What comes from storage begins without."""
     return all(seen == expected for seen, expected in node_hits)
 
 
@@ -413,11 +415,11 @@ def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
     "TREE-14",
     kind=Kind.STATE,
     needs=("tree", "inspect"),
-    source="R-TR-11",
+    source="R-TR-11, R-HT-01",
     reference="prefix.perform.insert",
     allowed="the highest priority that each page was given",
     premise="node_priorities",
 )
 def priority_only_rises(node_priorities: Sequence[tuple[int, int]]) -> bool:
-    """A node's priority MUST be the highest with which any of its pages was inserted."""
+    """A node's priority MUST be the highest with which any of its pages was inserted, whatever tier it is on."""
     return all(seen == expected for seen, expected in node_priorities)
