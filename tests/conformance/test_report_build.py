@@ -107,7 +107,7 @@ def test_words_names_and_folders_change_nothing_but_the_pins_of_sentences(tmp_pa
     # Words: of facts, of helpers, of litmus tests, in comments; and of two rules.
     copy.change("The length of the hit.", "How long the hit is.", "tree_facts.py")
     copy.change(
-        r'(?m)^def (node_hits|host_free_before|pages_in_order|backup_place)\b(.*)\n    """',
+        r'(?m)^def (node_hits|host_appeared|pages_in_order|backup_place)\b(.*)\n    """',
         r"# A function.\n\g<0>Again: ",
     )
     copy.change('(?m)^def (the_least_valuable_leaf_goes_first)(.*)\n    """', r"\g<0>A test: ", "evict.py")

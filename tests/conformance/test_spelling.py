@@ -77,7 +77,7 @@ def test_upstreams_scheme_breaks_the_rule_whatever_it_is_called(target: Specimen
 
 @pytest.mark.parametrize(
     ("target", "broken"),
-    [(UPSTREAMS, {"BACKUP-05", "TIER-07"}), (ANOTHER, set()), (SpecimenTarget(), set())],
+    [(UPSTREAMS, {"BACKUP-05", "TIER-08"}), (ANOTHER, set()), (SpecimenTarget(), set())],
     ids=["upstreams", "another", "ours"],
 )
 def test_a_crafted_prompt_reads_and_poisons_through_storage(target: SpecimenTarget, broken: set[str]) -> None:

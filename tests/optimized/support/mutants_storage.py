@@ -193,7 +193,7 @@ def prefetch_overwrites_its_namesake(original: Original) -> Any:
     "fetch:Fetches.quit",
     like=("second-release-of-an-anchor",),
     configs=TIERS[:2],
-    more=("FRAME-05", "TIER-11", "TIER-14"),
+    more=("FRAME-05", "TIER-11", "EVICT-03"),
 )
 def second_release_of_an_anchor(original: Original) -> Any:
     """An anchor on which others wait, too, is released for all of them."""

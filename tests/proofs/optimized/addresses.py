@@ -99,7 +99,6 @@ def offset_of(index: dict[str, Any], strides: Any) -> Any:
 
 
 @proof(
-    "TIER-07",
     "TIER-08",
     bounds="every page and element of the shapes; pools of 2**31 pages",
     slips=[
@@ -308,7 +307,6 @@ SLIPS = [
 
 
 @proof(
-    "TIER-07",
     "TIER-08",
     bounds="the shapes and layouts listed; any count of pages below 2**31, any page, program, turn and lane",
     slips=[
@@ -342,7 +340,6 @@ def a_kernel_moves_each_unit_to_its_place(source: Source, run: Run, case: Copied
 
 
 @proof(
-    "TIER-07",
     "TIER-08",
     bounds="the shapes and layouts listed; any two lanes of one launch of as many pages as a launch can have",
     slips=[
@@ -381,7 +378,6 @@ def one_lane(source: Source, run: Run, case: Copied, unit: Any, parts: list[Any]
 
 
 @proof(
-    "TIER-07",
     "TIER-08",
     bounds="the shapes and layouts listed; bit-vectors of 32 and 64 bits, launches of as many pages as are allowed",
     slips=[

@@ -181,7 +181,7 @@ def a_page_is_read_as_its_canonical_bytes(source: Source, run: Run, case: tuple[
 
 
 @proof(
-    "TIER-07",
+    "TIER-08",
     bounds="every page number, every length of contents, every byte of three shapes, in each layout; 2**31 pages",
     slips=[
         Slip(

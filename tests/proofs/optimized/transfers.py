@@ -98,7 +98,6 @@ LINKS = [
 
 
 @proof(
-    "TIER-07",
     "TIER-08",
     bounds="the shapes and layouts listed; every page, element and byte; pools of 2**31 pages",
     slips=[
@@ -129,7 +128,6 @@ READ = ("8 heads of 128 bf16", "three heads of 5 bytes", "MLA of 656 bytes")
 
 
 @proof(
-    "TIER-07",
     "TIER-08",
     bounds="every page, element and byte of three shapes; the first, second and last layer; pools of 2**31 pages",
     slips=[
@@ -184,7 +182,6 @@ TABLES = [(copied, pages) for copied in (
 
 
 @proof(
-    "TIER-07",
     "TIER-08",
     bounds="the copies listed, of at most three pages of pools of 2**31; any addresses below 2**46",
     slips=[
@@ -282,7 +279,6 @@ class Event:
 
 
 @proof(
-    "TIER-07",
     "TIER-08",
     bounds="pieces of one to three pages, stages of one to three parts, copies of at most ten pages, both ways",
     slips=[
@@ -377,7 +373,6 @@ ENTRIES = 8
 
 
 @proof(
-    "TIER-07",
     "TIER-08",
     bounds="any four copies, one after the other, in a ring of eight entries",
     slips=[
@@ -407,7 +402,6 @@ def no_copy_writes_over_tables_that_are_read(source: Source, run: Run, case: Non
 
 
 @proof(
-    "TIER-07",
     "TIER-08",
     bounds="every page of 32 bits, at most three; pools of five and of 2**31-1 pages",
     slips=[

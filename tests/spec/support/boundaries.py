@@ -771,7 +771,7 @@ CHOICES = (
         setting=setting(1, host_pages=4),
     ),
     row(
-        "device_wrong",
+        "wrong_pages",
         UNKNOWN,
         setting=setting(1, host_pages=4),
         below=Tiers(),

@@ -21,7 +21,7 @@ from kvlitmus.spec.words.units import Unit
     "ack-before-the-copy",
     bugs=("V13", "S36"),
     links=(VLLM + "issues/45704", SGLANG + "pull/20746"),
-    kills=("BACKUP-03", "TIER-07"),
+    kills=("BACKUP-03", "TIER-08"),
 )
 class AckBeforeTheCopy(BackupQueue):
     """Pages count as backed up that were never copied: every tick acknowledges whatever was queued."""
@@ -50,7 +50,7 @@ STREAMS = replace(PROFILE, copy_acks="any_order")
 """Several streams, whose copies are acknowledged as they end."""
 
 
-@mutant("acks-of-a-stream-before-the-copy", profile=STREAMS, kills=("BACKUP-03", "TIER-07"))
+@mutant("acks-of-a-stream-before-the-copy", profile=STREAMS, kills=("BACKUP-03", "TIER-08"))
 class AcksOfAStreamBeforeTheCopy(AcksInAnyOrder):
     """Pages count as backed up that were never copied: what ends in one stream ends what began before it in all."""
 
@@ -99,7 +99,7 @@ class AckUnlocksTwice(BackupQueue):
     "backup-takes-no-lock",
     bugs=("V16", "T02"),
     links=(VLLM + "issues/52360", "https://github.com/NVIDIA/TensorRT-LLM/issues/8813"),
-    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06", "TIER-07"),
+    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06", "TIER-08"),
 )
 class BackupTakesNoLock(BackupQueue):
     """KV is stored under another prompt's key: the page is evicted and used again while its copy is under way."""
@@ -142,7 +142,7 @@ class LateCopier(Copier):
     "write-back-does-not-wait",
     bugs=("S48",),
     links=(SGLANG + "pull/24585",),
-    kills=("TIER-07", "TIER-08"),
+    kills=("TIER-08",),
     configs=WRITE_BACK,
     beside=(LateCopier,),
 )
@@ -190,7 +190,7 @@ class WriteBackLosesTheHead(TierTree):
     "copies-in-another-order",
     bugs=("T04", "L11"),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/13124", "https://github.com/LMCache/LMCache/issues/4463"),
-    kills=("TIER-07",),
+    kills=("TIER-08",),
 )
 class CopiesInAnotherOrder(Copier):
     """The right pages with each other's contents: sources are sorted for the copy engine, targets are not."""
@@ -203,7 +203,7 @@ class CopiesInAnotherOrder(Copier):
     "copy-forgets-the-last-slot",
     bugs=("S102", "S65"),
     links=(SGLANG + "issues/39830", SGLANG + "issues/26975"),
-    kills=("TIER-07",),
+    kills=("TIER-08",),
     configs=tuple(config for config in HOSTED if config.page_size > 1),
 )
 class CopyForgetsTheLastSlot(Copier):

@@ -158,7 +158,7 @@ class FailedLoadTakesWhatARequestHolds(Loader):
     "failed-backup-counts-as-landed",
     bugs=("vllm#19329",),
     links=(LOST,),
-    kills=("BACKUP-10", "TIER-07"),
+    kills=("BACKUP-10", "TIER-08"),
 )
 class FailedBackupCountsAsLanded(BackupQueue):
     """The host holds garbage under a prefix: the copy failed, and is acknowledged like any other."""
@@ -237,7 +237,7 @@ class FailedBackupForgetsWhatIsBelow(BackupQueue):
     "spill-settled-before-its-copy",
     bugs=("sglang#27108",),
     links=(UNSPILT,),
-    kills=("TIER-07",),
+    kills=("TIER-08",),
     configs=WRITE_BACK,
 )
 class SpillSettledBeforeItsCopy(BackupQueue):

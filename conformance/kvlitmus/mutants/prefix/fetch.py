@@ -261,7 +261,7 @@ class PrefetchOfWhatTheHostHas(Prefetcher):
     "anchor-not-pinned",
     bugs=("S10",),
     links=(SGLANG + "pull/9601", SGLANG + "pull/9648"),
-    kills=("TIER-12", "TIER-14", *LOST),
+    kills=("TIER-12", "EVICT-03", *LOST),
 )
 class AnchorNotPinned(Prefetcher):
     """What was read is attached to a node that isn't in the tree any more: the host has evicted the anchor."""
@@ -419,7 +419,7 @@ class ExceptionEndsAllReading(Prefetcher):
     "short-page-counts",
     bugs=("H-11", "D01"),
     links=("https://github.com/ai-dynamo/dynamo/issues/15079",),
-    kills=("FETCH-10", "TIER-07"),
+    kills=("FETCH-10", "TIER-08"),
 )
 class ShortPageCounts(Prefetcher):
     """Wrong KV is served: a page of which storage has a part only counts as read."""
@@ -436,7 +436,7 @@ class ShortPageCounts(Prefetcher):
     "failed-page-counts",
     bugs=("D01", "K03"),
     links=("https://github.com/ai-dynamo/dynamo/issues/15079",),
-    kills=("FETCH-10", "TIER-07", "FETCH-12"),
+    kills=("FETCH-10", "TIER-08", "FETCH-12"),
 )
 class FailedPageCounts(Prefetcher):
     """Noise is served as KV: a page that doesn't come is skipped, and counted."""
@@ -452,7 +452,7 @@ class FailedPageCounts(Prefetcher):
     "commit-of-the-hit",
     bugs=("V19", "S64"),
     links=("https://github.com/vllm-project/vllm/pull/26813", SGLANG + "pull/27010"),
-    kills=("FETCH-12", "TIER-07", *LOST),
+    kills=("FETCH-12", "TIER-08", *LOST),
 )
 class CommitOfTheHit(Prefetcher):
     """What hasn't been read yet counts as cached: a commit takes what the query found, not what has arrived."""
@@ -684,7 +684,7 @@ class AbortedGetsCached(Prefetcher):
     "abort-frees-what-is-being-read",
     bugs=("H-41", "V17"),
     links=("https://github.com/vllm-project/vllm/pull/32255", SGLANG + "pull/31296"),
-    kills=("TIER-07", *LOST),
+    kills=("TIER-08", *LOST),
 )
 class AbortFreesWhatIsBeingRead(Prefetcher):
     """Another prompt's KV is overwritten: an abort frees memory into which a read still writes."""

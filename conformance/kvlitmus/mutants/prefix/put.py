@@ -34,7 +34,7 @@ class TenantNotInTheName(PageHasher):
 
 @mutant(
     "prompts-spell-tenants",
-    kills=("BACKUP-05", "TIER-07"),
+    kills=("BACKUP-05", "TIER-08"),
     profile=replace(PROFILE, hash_scheme="sglang-1"),
     configs=HOSTED,
 )
@@ -139,7 +139,7 @@ class PutLeavesOutTheLastPage(PutQueue):
     "put-begins-before-the-copy",
     bugs=("V14", "V13"),
     links=(VLLM + "issues/46951", VLLM + "issues/45704"),
-    kills=("BACKUP-06", "TIER-07"),
+    kills=("BACKUP-06", "TIER-08"),
 )
 class PutBeginsBeforeTheCopy(BackupQueue):
     """Noise is stored under good names: host pages go to storage as soon as they are reserved."""

@@ -38,7 +38,7 @@ class DemotionTakesBothCopies(TierTree):
     "host-eviction-takes-inner-nodes",
     bugs=("S70",),
     links=(SGLANG + "pull/27562",),
-    kills=("TIER-02", "TIER-04", "TIER-14"),
+    kills=("TIER-02", "TIER-04", "EVICT-03"),
 )
 class HostEvictionTakesInnerNodes(TierTree):
     """The host evicts a node that others hang below; they are unreachable, and their memory is gone.
@@ -56,7 +56,7 @@ class HostEvictionTakesInnerNodes(TierTree):
     "host-eviction-ignores-pins",
     bugs=("L01", "S10"),
     links=(SGLANG + "pull/9601", "https://github.com/LMCache/LMCache/pull/993"),
-    kills=("TIER-11", "TIER-12", "TIER-14"),
+    kills=("TIER-11", "TIER-12", "EVICT-03"),
 )
 class HostEvictionIgnoresPins(TierTree):
     """Host pages are evicted while a load or a put reads them, or while a prefetch hangs on them."""
@@ -106,7 +106,7 @@ class HostParentNeverACandidate(TierTree):
     "host-eviction-of-what-is-resident",
     bugs=("T06",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/3735",),
-    kills=("TIER-14", "TIER-13", "TREE-05", "EVICT-04", "POOL-12"),
+    kills=("EVICT-03", "TIER-13", "TREE-05", "EVICT-04", "POOL-12"),
 )
 class HostEvictionOfWhatIsResident(TierTree):
     """What a request has brought back to the device stays on the list of host candidates, and goes with its node."""
@@ -351,7 +351,7 @@ class HalfAnAllocationIsLost(TierTree):
     "host-eviction-stops-at-the-first-node",
     bugs=("T09",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/18868",),
-    kills=("TIER-15", "TIER-16", "TIER-17"),
+    kills=("TIER-15", "EVICT-04", "TIER-17"),
 )
 class HostEvictionStopsAtTheFirstNode(TierTree):
     """A host eviction gives up after its first victim: prefetches are refused with the host full of idle pages."""
@@ -365,7 +365,7 @@ class HostEvictionStopsAtTheFirstNode(TierTree):
         return self.trim_host(leaf, self.host_pages_to_trim(leaf, n))
 
 
-@mutant("host-eviction-takes-both-copies", kills=("TIER-16",))
+@mutant("host-eviction-takes-both-copies", kills=("FRAME-01", "FRAME-02"))
 class HostEvictionTakesBothCopies(TieredSpecimen):
     """The device is emptied with the host: a page that nobody uses goes there, although nobody has asked for that."""
 

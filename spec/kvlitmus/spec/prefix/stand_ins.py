@@ -55,10 +55,10 @@ SAID: tuple[Said, ...] = (
     Said("EVICT-22", ("EVICT-02",), "in numbers: what is reported is what became available"),
     Said("EVICT-23", ("EVICT-06",), "in numbers: no more pages went than were lacking"),
     Said("EVICT-24", ("POOL-20",), "in numbers: no more became available than was handed out"),
-    Said("BACKUP-06", ("TIER-07",), "what a host copy holds shows when it is put into storage"),
+    Said("BACKUP-06", ("TIER-08",), "what a host copy holds shows when it is put into storage"),
     Said(
         "TIER-10",
-        ("TIER-11", "TIER-13", "TIER-14", "EVICT-06", "LOAD-09"),
+        ("TIER-11", "TIER-13", "EVICT-03", "EVICT-06", "LOAD-09"),
         "a match reports as on the host what nothing may have dropped",
     ),
     Said(
@@ -73,7 +73,7 @@ SAID: tuple[Said, ...] = (
     ),
     Said("FETCH-16", ("FETCH-12", "FETCH-15"), "in numbers: what was added is told"),
     Said("TIER-15", ("LIFE-08",), "what nothing holds goes when it is asked for"),
-    Said("TIER-17", ("TIER-16",), "in numbers: what was dropped became available"),
+    Said("TIER-17", ("EVICT-04",), "in numbers: what was dropped became available"),
     Said("TIER-32", ("TIER-01", "TIER-02"), "in numbers: with nothing on the host, all of it is available, once"),
     Said("TIER-32", ("LIFE-01", "LIFE-08", "LIFE-16"), "in numbers: with nothing under way, nothing is held"),
     Said("TIER-33", ("FETCH-14", "FRAME-03", "FRAME-04"), "in numbers: as much of the host is available as before"),

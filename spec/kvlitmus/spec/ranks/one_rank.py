@@ -39,7 +39,6 @@ PLACES = frozenset(
         "granted",
         "granted_pages",
         "host_available",
-        "host_free_before",
         "odd_in_pool",
     }
 )

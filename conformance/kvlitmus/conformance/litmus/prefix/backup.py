@@ -111,7 +111,7 @@ SPELT = 16
 """The page size of these prompts: with smaller pages hardly a tenant's name is short enough, and none below 9."""
 
 
-@litmus(rules=("BACKUP-05", "TIER-07"), needs=(*READS, "data"), bigram=False, once=True, page=SPELT)
+@litmus(rules=("BACKUP-05", "TIER-08"), needs=(*READS, "data"), bigram=False, once=True, page=SPELT)
 def a_prompt_spells_its_way_to_where_a_tenant_will_look(checker: Checker) -> None:
     """A prompt of no tenant spells a tenant's seed and is stored; then the tenant asks for what stood behind it."""
     storage(checker)
@@ -123,7 +123,7 @@ def a_prompt_spells_its_way_to_where_a_tenant_will_look(checker: Checker) -> Non
         emptied(checker)
 
 
-@litmus(rules=("BACKUP-05", "TIER-07"), needs=(*READS, "data"), bigram=False, once=True, page=SPELT)
+@litmus(rules=("BACKUP-05", "TIER-08"), needs=(*READS, "data"), bigram=False, once=True, page=SPELT)
 def a_prompt_spells_its_way_to_another_tenants_page(checker: Checker) -> None:
     """The other way round: the tenant's page is stored, and then the prompt asks for it."""
     storage(checker)
@@ -208,7 +208,7 @@ def a_backup_that_failed_is_due_again(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TREE-05", "TIER-07", "BACKUP-10"), needs=FAILING, writes=ASYNC)
+@litmus(rules=("TREE-05", "TIER-08", "BACKUP-10"), needs=FAILING, writes=ASYNC)
 def a_backup_fails_above_another(checker: Checker) -> None:
     """A trunk and what hangs below it are on their way to the host: the trunk's copy fails, the other one lands."""
     computed(checker, prompt(checker, "ab"), uses=2)
@@ -222,7 +222,7 @@ def a_backup_fails_above_another(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("BACKUP-01", "TIER-02", "TIER-07", "LIFE-08"), needs=FAILING, writes=ASYNC)
+@litmus(rules=("BACKUP-01", "TIER-02", "TIER-08", "LIFE-08"), needs=FAILING, writes=ASYNC)
 def a_backup_that_cannot_begin_waits_for_the_next_use(checker: Checker) -> None:
     """Who moves contents raises where a backup is to begin: the page is as it was, and the next use backs it up."""
     key = prompt(checker, "ab")

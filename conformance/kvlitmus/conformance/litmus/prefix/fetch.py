@@ -100,7 +100,7 @@ def spoil(checker: Checker, key: Key, page: int, *, lost: bool) -> None:
         tiers.spoiled(checker, name, lost=lost)
 
 
-@litmus(rules=("FETCH-12", "TIER-02", "TIER-07"), needs=READS)
+@litmus(rules=("FETCH-12", "TIER-02", "TIER-08"), needs=READS)
 def a_page_that_was_cut_short_does_not_count(checker: Checker) -> None:
     """Storage has cut the second page of what a query found: what is behind it isn't read, and it isn't cached."""
     key = worth_reading(checker, 3)
@@ -162,7 +162,7 @@ def an_aborted_request_leaves_nothing_at_any_stage(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-01", "TIER-07"), needs=READS)
+@litmus(rules=("TIER-01", "TIER-08"), needs=READS)
 def a_read_that_was_aborted_overwrites_nobody(checker: Checker) -> None:
     """A request goes away while storage is read; other prompts get what memory there is, and then the read ends."""
     key = worth_reading(checker, 2)

@@ -27,7 +27,7 @@ STATES = ("TIER-01", "TIER-02", "TREE-06", "TIER-04", "TREE-05", "TIER-09")
 WRITE_THROUGH = ("write_through", "write_through_selective")
 
 
-@litmus(rules=(*STATES, "TIER-10", "TIER-13", "TIER-14", "TIER-15", "TIER-16", "LIFE-06", "LIFE-08"), needs=TIERS)
+@litmus(rules=(*STATES, "TIER-10", "TIER-13", "EVICT-03", "TIER-15", "EVICT-04", "LIFE-06", "LIFE-08"), needs=TIERS)
 def a_page_goes_from_the_device_to_the_host_and_away(checker: Checker) -> None:
     """What is backed up stays on the host when the device is emptied, is found, and goes last page first."""
     backed(checker, prompt(checker, "abc"))
@@ -56,7 +56,7 @@ def host_copies_are_made_once_and_stay(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-07", "TIER-08"), needs=(*TIERS, "data"))
+@litmus(rules=("TIER-08",), needs=(*TIERS, "data"))
 def what_goes_down_and_comes_back_is_the_same(checker: Checker) -> None:
     """A page that was backed up, demoted and loaded back holds what it held."""
     backed(checker, prompt(checker, "ab"))
@@ -87,7 +87,7 @@ def an_emptied_host_says_how_much_it_dropped(checker: Checker) -> None:
     emptied(checker)
 
 
-@litmus(rules=("TIER-14", "TIER-15", "EVICT-04"), needs=TIERS)
+@litmus(rules=("EVICT-03", "TIER-15", "EVICT-04"), needs=TIERS)
 def what_was_computed_again_is_not_dropped_by_the_host(checker: Checker) -> None:
     """What was on the host alone is computed again; then the host is emptied, and then the device."""
     backed(checker, prompt(checker, "abc"))
@@ -111,7 +111,7 @@ def worth_survives_the_host(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-14", "TIER-15", "TIER-16"), needs=TIERS)
+@litmus(rules=("EVICT-03", "TIER-15", "EVICT-04"), needs=TIERS)
 def a_match_uses_what_is_on_the_host(checker: Checker) -> None:
     """Of two pages on the host alone the older one is matched; then the host alone makes room for one page."""
     for ways in ("a", "b"):
@@ -206,7 +206,7 @@ def the_anchor_outlives_an_emptied_host(checker: Checker) -> None:
     emptied(checker)
 
 
-@litmus(rules=("TIER-02", "TIER-04", "TIER-07", "TIER-08", "LIFE-08"), needs=FAILING, writes=("write_back",))
+@litmus(rules=("TIER-02", "TIER-04", "TIER-08", "LIFE-08"), needs=FAILING, writes=("write_back",))
 def what_could_not_be_written_back_is_not_on_the_host(checker: Checker) -> None:
     """The copy that an eviction makes can't begin, then fails: the page stays or is lost, and is never wrong below."""
     key = prompt(checker, "abc")

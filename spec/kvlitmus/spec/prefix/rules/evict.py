@@ -19,13 +19,14 @@ from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, PlayedAgain, Reset
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.host_room import dropped_for_room, host_lacking, on_the_host
 from kvlitmus.spec.prefix.rules.order import ByTier, Choosing, had_a_choice, needless_victims, passed_over_by
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import LoadBack, OutOfMemory
-from kvlitmus.spec.prefix.tier_state import BY_AGE, certainly_evictable, droppable
+from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory
+from kvlitmus.spec.prefix.tier_state import BY_AGE, certainly_evictable, droppable, reclaimable
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, same
@@ -41,6 +42,44 @@ def reported_evicted(answer: int) -> Tokens:
 def locked_names(state: State) -> frozenset[Name]:
     """The names of cached pages that receipts or running requests protect."""
     return frozenset(name for name, page in state.tree.pages.items() if page.locks)
+
+
+@fact(3)
+def spared(state: State, setting: Setting, call: Any, before: Seen, locked_names: frozenset[Name]) -> AbstractSet[Name]:
+    """Names that the tier which the call evicts from has to keep: what is protected; of the host, what is on the device too, has something below it, or is held."""
+    if not isinstance(call, EvictHost):
+        return locked_names
+    assert isinstance(before, TierSeen)
+    below = tiers_of(state)
+    return before.hosted.keys() - droppable(below, before, nodes=False) - reclaimable(below, before, setting)
+
+
+@fact(3)
+def places_before(call: Any, before: Seen, cached_before: Mapping[Name, PageNo]) -> Mapping[Name, PageNo]:
+    """Where the pages of the tier are that the call evicts from, before it."""
+    return before.hosted if isinstance(call, EvictHost) and isinstance(before, TierSeen) else cached_before
+
+
+@fact(3)
+def places_after(call: Any, after: Seen, cached_after: Mapping[Name, PageNo]) -> Mapping[Name, PageNo]:
+    """Where the pages of the tier are that the call evicts from, after it."""
+    return after.hosted if isinstance(call, EvictHost) and isinstance(after, TierSeen) else cached_after
+
+
+@fact(3)
+def evicted(places_before: Mapping[Name, PageNo], places_after: Mapping[Name, PageNo]) -> AbstractSet[Name]:
+    """Names that have left the tier that the call evicts from."""
+    return places_before.keys() - places_after.keys()
+
+
+@fact(3)
+def freed(
+    call: Any, before: Seen, after: Seen, free_before: frozenset[PageNo], free_after: frozenset[PageNo]
+) -> tuple[AbstractSet[PageNo], AbstractSet[PageNo]]:
+    """The pages that have come to the free list of that tier, and those that have left it."""
+    if isinstance(call, EvictHost) and isinstance(before, TierSeen) and isinstance(after, TierSeen):
+        free_before, free_after = frozenset(before.host_free), frozenset(after.host_free)
+    return free_after - free_before, free_before - free_after
 
 
 @fact(3)
@@ -64,6 +103,11 @@ def room_made(
     setting: Setting, state: State, call: Any, before: Seen, after: Seen, vanished: AbstractSet[Name]
 ) -> ByTier:
     """Names that went so that there is room, by the tier that they went from; none by a reset."""
+    return went(setting, state, call, before, after, vanished) if vanished or isinstance(after, TierSeen) else {}
+
+
+def went(setting: Setting, state: State, call: Any, before: Seen, after: Seen, vanished: AbstractSet[Name]) -> ByTier:
+    """What left each tier to make room, of those that anything left."""
     if isinstance(call, Reset):
         return {}
     device = {DEVICE: vanished} if vanished else {}
@@ -98,8 +142,21 @@ def choosing(
     room_made: ByTier,
 ) -> Sequence[Choosing] | Unknown:
     """What each tier on which room was made could choose from, when it chose: after what the call itself uses and locks."""
-    if not room_made:
-        return ()
+    return choices(state, setting, expected, then, call, answer, before, after, room_made) if room_made else ()
+
+
+def choices(
+    state: State,
+    setting: Setting,
+    expected: State,
+    then: State,
+    call: Any,
+    answer: Any,
+    before: Seen,
+    after: Seen,
+    room_made: ByTier,
+) -> Sequence[Choosing] | Unknown:
+    """What these tiers could choose from; unknown where nobody can tell."""
     if setting.table or setting.own_order or (setting.expires and isinstance(call, LOOKING)):
         return UNKNOWN  # a page is found until it is handed out, and its order is the free list's
     if expected.tiers is not None and (
@@ -164,11 +221,13 @@ def had_choice(choosing: Sequence[Choosing]) -> bool:
 @fact(3)
 def passed_over(choosing: Sequence[Choosing], had_choice: bool, setting: Setting) -> frozenset[Name]:
     """Names that the policy would have taken from a tier before one that was taken from it."""
-    if not had_choice:
-        return frozenset()
+    return earlier(choosing, setting) if had_choice else frozenset()
+
+
+def earlier(choosing: Sequence[Choosing], setting: Setting) -> frozenset[Name]:
+    """What each tier would have taken before one that it took."""
     nodes = setting.profile.evict_granularity == "node"
-    passed = [passed_over_by(one, setting.order, nodes=nodes, ties=setting.ties) for one in choosing]
-    return frozenset().union(*passed)
+    return frozenset().union(*[passed_over_by(one, setting.order, nodes=nodes, ties=setting.ties) for one in choosing])
 
 
 @fact(3)
@@ -183,6 +242,20 @@ def needless(
     room_made: ByTier,
 ) -> frozenset[Name] | Unknown:
     """Names that a tier let go although enough was free there without them; unknown where no tier can tell."""
+    return beyond_need(state, setting, then, call, answer, before, after, room_made) if room_made else frozenset()
+
+
+def beyond_need(
+    state: State,
+    setting: Setting,
+    then: State,
+    call: Any,
+    answer: Any,
+    before: Seen,
+    after: Seen,
+    room_made: ByTier,
+) -> frozenset[Name] | Unknown:
+    """What these tiers let go although enough was free there without it; unknown where none can tell."""
     found: list[AbstractSet[Name]] = []
     for tier, gone in room_made.items():
         lacks = (
@@ -193,7 +266,7 @@ def needless(
         if lacks is not UNKNOWN:
             nodes = before.runs(tier)
             found.append(needless_victims(nodes, gone, lacks, setting.size, setting.profile.evict_granularity))
-    return UNKNOWN if room_made and not found else frozenset().union(*found)
+    return frozenset().union(*found) if found else UNKNOWN
 
 
 @fact(3)
@@ -238,36 +311,37 @@ def an_eviction_reports_what_it_freed(reported_evicted: Tokens, freed_slots: Tok
 
 @rule(
     "EVICT-03",
-    on=(On.EVICT,),
-    source="R-EV-01",
+    on=(On.EVICT, On.EVICT_HOST),
+    source="R-EV-01, R-EV-07; map §4.7",
     reference="prefix.perform.least_valuable",
-    allowed="victims outside {locked_names}",
-    premise="locked_names",
+    allowed="victims outside {spared}",
+    premise="spared",
 )
-def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: frozenset[Name]) -> bool:
-    """An eviction MUST NOT take a page that a receipt, a running request or a copy under way protects."""
-    return vanished.isdisjoint(locked_names)
+def an_eviction_spares_what_is_protected(evicted: AbstractSet[Name], spared: AbstractSet[Name]) -> bool:
+    """An eviction MUST NOT take a page that a receipt, a running request or work under way protects. One of the host
+    MUST take only pages that are on the host alone and have nothing below them when they go.
+    """
+    return evicted.isdisjoint(spared)
 
 
 @rule(
     "EVICT-04",
-    on=(On.EVICT,),
-    source="R-EV-01, R-EV-09; vllm#4764",
+    on=(On.EVICT, On.EVICT_HOST),
+    source="R-EV-01, R-EV-07, R-EV-09; map §4.7, vllm#4764",
     reference="prefix.perform.least_valuable",
-    allowed="the free list grown by exactly the pages of the victims",
-    premise="vanished",
+    allowed="the free list grown by exactly the pages of {evicted}",
+    premise="evicted",
 )
 def what_is_evicted_becomes_free(
-    vanished: frozenset[Name],
-    cached_before: Mapping[Name, PageNo],
-    cached_after: Mapping[Name, PageNo],
-    free_before: frozenset[PageNo],
-    free_after: frozenset[PageNo],
+    evicted: AbstractSet[Name],
+    places_before: Mapping[Name, PageNo],
+    places_after: Mapping[Name, PageNo],
+    freed: tuple[AbstractSet[PageNo], AbstractSet[PageNo]],
 ) -> bool:
-    """An eviction MUST free the pages of exactly the names that it removes, and change nothing else."""
-    victims = {cached_before[name] for name in vanished}
-    kept = {name: page for name, page in cached_before.items() if name not in vanished}
-    return free_after == free_before | victims and cached_after == kept
+    """An eviction MUST free the pages of exactly the names that it removes from its tier, and change nothing else there."""
+    victims = {places_before[name] for name in evicted}
+    kept = {name: page for name, page in places_before.items() if name not in evicted}
+    return freed == (victims, set()) and places_after == kept
 
 
 @rule(

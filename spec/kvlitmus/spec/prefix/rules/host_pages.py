@@ -62,12 +62,6 @@ def host_taken(host_usable: frozenset[PageNo], host_free: Sequence[PageNo]) -> i
 
 
 @fact(3)
-def host_free_before(tiers_seen_before: TierSeen) -> frozenset[PageNo]:
-    """Pages on the host's free list, before the call."""
-    return frozenset(tiers_seen_before.host_free)
-
-
-@fact(3)
 def host_listed(tiers_seen: TierSeen) -> Sequence[PageNo]:
     """Host pages that the nodes of the tree refer to, repetitions included."""
     return tiers_seen.host_listed

@@ -186,7 +186,14 @@ def cut_off(
     setting: Setting, after: Seen, parents: AbstractSet[Name], cached_after: Mapping[Name, PageNo]
 ) -> Sequence[Name]:
     """Pages that are missing on a tier where pages behind them are; on the host, where a write policy keeps it closed."""
-    missing = [] if cached_after.keys() >= parents else sorted(parents - cached_after.keys())
+    if cached_after.keys() >= parents and not isinstance(after, TierSeen):
+        return ()
+    return missing_on_tiers(setting, after, parents)
+
+
+def missing_on_tiers(setting: Setting, after: Seen, parents: AbstractSet[Name]) -> Sequence[Name]:
+    """What is missing on the device, and on the host of a hierarchy."""
+    missing = sorted(parents - after.cached.keys())
     if not isinstance(after, TierSeen):
         return missing
     return missing + after.gaps + ([] if setting.config.write == WRITE_BACK else after.unbacked)

@@ -11,7 +11,6 @@ tree, or in the hands of work in flight (reserved by a prefetch, waiting to be r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
 from kvlitmus.spec.interface import Hit
@@ -21,12 +20,13 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.host_known import certain_run, more_available
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.pool import misplaced
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost
-from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, droppable, hosted_to, reclaimable
+from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, droppable, hosted_to
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
@@ -68,12 +68,6 @@ def host_reported(answer: int | None) -> Tokens | Unknown:
     return UNKNOWN if answer is None else Tokens(answer)
 
 
-@fact(3)
-def host_vanished(hosted_before: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> AbstractSet[Name]:
-    """Names that had a host copy before the call and have none after it."""
-    return hosted_before.keys() - hosted.keys()
-
-
 @fact(1)
 def host_freed(setting: Setting, tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Tokens | Unknown:
     """Slots of the host that are free after the call and were not before it."""
@@ -102,13 +96,6 @@ def host_droppable(below_before: Tiers, tiers_seen_before: TierSeen, setting: Se
 
 
 @fact(3)
-def host_undroppable(below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting) -> frozenset[Name]:
-    """Names that were on the device too, had something below them, or were held, before the call."""
-    seen, spare = tiers_seen_before, reclaimable(below_before, tiers_seen_before, setting)
-    return frozenset(seen.hosted.keys() - droppable(below_before, seen, nodes=False) - spare)
-
-
-@fact(3)
 def homeless(tiers_seen: TierSeen) -> Sequence[Name]:
     """Nodes of the tree with neither copy, or whose parent isn't in the tree."""
     return tiers_seen.homeless
@@ -118,38 +105,25 @@ WRONG = 4
 """How many wrong pages are told."""
 
 
-def wrong_on(tier: str, filled_by: str, below: Tiers, seen: TierSeen) -> list[Held]:
-    """The pages that don't hold what belongs there on a tier, those that a copy is still filling left out."""
-    if not seen.odd:
-        return []
-    filling = {
-        name
-        for work in below.work.values()
-        if work.job.kind == filled_by and work.job.kind in COPIES and not work.landed
-        for name in work.names
-    }
-    return [one for one in seen.odd if one.tier == tier and one.page not in filling][:WRONG]
-
-
-@fact(3, ports=("data",))
-def host_wrong(below: Tiers, tiers_seen: TierSeen) -> Sequence[Held]:
-    """Host copies that don't hold the KV of their prefix, copies under way left out."""
-    return wrong_on("host", BACKUP, below, tiers_seen)
+FILLED_BY = {HOST: BACKUP, DEVICE: LOAD}
+"""The copies that fill pages of each tier."""
 
 
 @fact(0, ports=("data",))
-def device_wrong(
+def wrong_pages(
     setting: Setting, below: Tiers, tiers_seen: TierSeen, call: Any, answer: Any, found: Sequence[Name] | None
 ) -> Sequence[Held] | Unknown:
-    """Pages on the device that don't hold the KV of their prefix, copies under way left out; without a snapshot those that a match found."""
+    """Pages that don't hold the KV of their prefix on some tier, copies under way left out; without a snapshot those that a match found."""
     if setting.seen:
-        return wrong_on("device", LOAD, below, tiers_seen)
+        works = [work for work in below.work.values() if work.job.kind in COPIES and not work.landed]
+        filling = {(work.job.kind, name) for work in works for name in work.names} if tiers_seen.odd else ()
+        return [one for one in tiers_seen.odd if (FILLED_BY[one.tier], one.page) not in filling][:WRONG]
     if type(call) is not Match or found is None:
         return UNKNOWN
     size, names = setting.size, call.path.names
     parts = [slice(at, at + size) for at in range(0, len(found) // size * size, size)]
     wrong = [part for part in parts if tuple(found[part]) != tuple(names[part])][:WRONG]
-    return [Held(names[part][-1], "device", tuple(answer.slots[part]), tuple(found[part])) for part in wrong]
+    return [Held(names[part][-1], DEVICE, tuple(answer.slots[part]), tuple(found[part])) for part in wrong]
 
 
 @fact(3)
@@ -267,29 +241,16 @@ def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[Name]) -> b
 
 
 @rule(
-    "TIER-07",
-    kind=Kind.STATE,
-    needs=("tiers", "data"),
-    source="R-WB-05, R-WB-08, R-EV-06, R-HOST-09, R-PFC-04, R-PFT-03; H-13, H-14",
-    reference="prefix.backup.land",
-    premise="hosted",
-)
-def the_host_holds_what_belongs_there(host_wrong: Sequence[Held]) -> bool:
-    """A host copy that no copy or read is still filling MUST hold the KV of exactly its prefix, in its namespace."""
-    return not host_wrong
-
-
-@rule(
     "TIER-08",
     kind=Kind.STATE,
     needs=("tiers", "data"),
-    source="R-LB-06; H-29, sglang#27631, sglang#31427",
+    source="R-WB-05, R-WB-08, R-EV-06, R-HOST-09, R-LB-06, R-PFC-04, R-PFT-03; H-13, H-14, H-29, sglang#27631, sglang#31427",
     reference="prefix.backup.land",
     premise="something_cached",
 )
-def the_device_holds_what_belongs_there(device_wrong: Sequence[Held]) -> bool:
-    """A cached page on the device that no load is still filling MUST hold the KV of exactly its prefix, in its namespace."""
-    return not device_wrong
+def each_tier_holds_what_belongs_there(wrong_pages: Sequence[Held]) -> bool:
+    """A page on the device or on the host that no copy or read is still filling MUST hold the KV of exactly its prefix, in its namespace."""
+    return not wrong_pages
 
 
 @rule(
@@ -362,21 +323,6 @@ def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name])
 
 
 @rule(
-    "TIER-14",
-    on=(On.EVICT_HOST,),
-    source="R-EV-07; map §4.7",
-    reference="prefix.tier.evict_host",
-    allowed="none of {host_undroppable} dropped",
-    premise="host_vanished",
-)
-def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
-    host_vanished: frozenset[Name], host_undroppable: frozenset[Name]
-) -> bool:
-    """An eviction of the host MUST drop only pages that are on the host alone, have nothing below them when they go, and aren't held by work in flight."""
-    return host_vanished.isdisjoint(host_undroppable)
-
-
-@rule(
     "TIER-15",
     on=(On.EVICT_HOST,),
     source="R-EV-07",
@@ -389,32 +335,6 @@ def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
 ) -> bool:
     """An eviction of the host MUST free at least as much as was asked for, or all that it may drop if that is less."""
     return host_freed >= min(host_asked, host_droppable)
-
-
-@rule(
-    "TIER-16",
-    on=(On.EVICT_HOST,),
-    source="R-EV-07; map §4.7",
-    reference="prefix.tier.evict_host",
-    allowed="the host pages of {host_vanished} free, and no other change",
-    premise="host_vanished",
-)
-def what_the_host_drops_becomes_free(
-    host_vanished: frozenset[Name],
-    hosted_before: Mapping[Name, PageNo],
-    hosted: Mapping[Name, PageNo],
-    host_free_before: frozenset[PageNo],
-    host_free: Sequence[PageNo],
-    cached_before: Mapping[Name, PageNo],
-    cached_after: Mapping[Name, PageNo],
-    free_before: frozenset[PageNo],
-    free_after: frozenset[PageNo],
-) -> bool:
-    """An eviction of the host MUST free the host pages of exactly the names that it drops, and change nothing else on either tier."""
-    dropped = {hosted_before[name] for name in host_vanished}
-    kept = {name: page for name, page in hosted_before.items() if name not in host_vanished}
-    device = cached_before == cached_after and free_before == free_after
-    return device and frozenset(host_free) == host_free_before | dropped and hosted == kept
 
 
 @rule(
