@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from time import monotonic, sleep
+from typing import cast
 
 from kvlitmus.conformance.isolation.process import (
     LINE_BYTES,
@@ -28,6 +29,7 @@ from kvlitmus.conformance.isolation.process import (
     status_of,
 )
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
+from kvlitmus.conformance.support.compact import compact
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.forms import Json
 
@@ -46,7 +48,8 @@ NUMBERS = count()
 
 ENDS, FORM = "PORT-02", "PORT-03"
 
-encode = json.JSONEncoder(separators=(",", ":")).encode
+first_in = json.JSONDecoder().raw_decode
+"""Reads the value that a text begins with, and says where it ends."""
 
 
 class Line(Piped):
@@ -66,7 +69,8 @@ class Line(Piped):
         self.open = True
         self.poll = select.poll()
         self.files = {self.pipe(which).fileno(): which for which in (0, 1, 2)}
-        self.input = self.pipe(0).fileno()
+        self.input, self.output = (self.pipe(which).fileno() for which in (0, 1))
+        self.answered = [(self.output, select.POLLIN)]
         for file, which in self.files.items():
             if which:
                 self.poll.register(file, select.POLLIN)
@@ -79,7 +83,7 @@ class Line(Piped):
             self.take(came)
         if self.said:
             raise self.odd("was made when the process had said what nobody asked", bytes(self.said))
-        self.write(encode(message).encode() + b"\n")
+        self.write(compact(message).encode() + b"\n")
         return self.heard()
 
     def write(self, data: bytes) -> None:
@@ -97,12 +101,9 @@ class Line(Piped):
 
     def heard(self) -> dict[str, Json]:
         """The next line, which must be an object."""
-        while (end := self.said.find(b"\n")) < 0:
-            self.read(LOOK)
-        line = bytes(self.said[:end])
-        del self.said[: end + 1]
+        line = self.line()
         try:
-            found = json.loads(line.decode())
+            found = value_of(line.decode())
         except (ValueError, RecursionError) as error:
             raise self.odd(f"was answered with what is no JSON ({harmless(error, 100)})", line) from None
         if self.said:
@@ -110,6 +111,19 @@ class Line(Piped):
         if not isinstance(found, dict):
             raise self.odd("was answered with JSON that is no object", line)
         return found
+
+    def line(self) -> bytes:
+        """The next line, mostly what comes at once."""
+        if self.poll.poll(LOOK) == self.answered and not self.said:
+            data = os.read(self.output, CHUNK)
+            if data.find(b"\n") == len(data) - 1 and data:
+                return data
+            self.hear(data)
+        while (end := self.said.find(b"\n")) < 0:
+            self.read(LOOK)
+        line = bytes(self.said[:end])
+        del self.said[: end + 1]
+        return line
 
     def read(self, milliseconds: int) -> None:
         """Take what comes within this time; raises :class:`RemoteFault` at the end, and where a line has none."""
@@ -127,15 +141,19 @@ class Line(Piped):
             except BlockingIOError:
                 continue
             if which == 1:
-                if not data:
-                    raise self.ended()
-                self.said += data
-                if len(self.said) > LINE_BYTES and self.said.find(b"\n") < 0:
-                    raise self.odd(f"was answered with a line of more than {LINE_BYTES >> 20} MiB", bytes(self.said))
+                self.hear(data)
             elif which == 2:
                 self.note(data)
                 if not data:
                     self.poll.unregister(file)
+
+    def hear(self, data: bytes) -> None:
+        """Keep what was said; that nothing is said any more is the end."""
+        if not data:
+            raise self.ended()
+        self.said += data
+        if len(self.said) > LINE_BYTES and self.said.find(b"\n") < 0:
+            raise self.odd(f"was answered with a line of more than {LINE_BYTES >> 20} MiB", bytes(self.said))
 
     def note(self, data: bytes) -> None:
         """Keep the beginning and the end of what is printed, and pass it on."""
@@ -180,6 +198,17 @@ class Line(Piped):
             self.note(os.read(self.pipe(2).fileno(), CHUNK))
         self.said.clear()
         self.end()
+
+
+def value_of(text: str) -> Json:
+    """The value that a line is; raises as :func:`json.loads` does."""
+    try:
+        found, end = first_in(text)
+        if text[end:] in ("", "\n"):
+            return cast("Json", found)
+    except ValueError:
+        pass  # it begins with a space, or is told what it is below
+    return cast("Json", json.loads(text))
 
 
 def finish(popen: subprocess.Popen[bytes], mark: str) -> None:
