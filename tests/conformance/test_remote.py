@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import re
 import signal
@@ -20,11 +21,12 @@ from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.isolation import worker_pool
 from kvlitmus.conformance.isolation.remote.apart import APART, UNSEEN
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
-from kvlitmus.conformance.isolation.remote.process import Line
+from kvlitmus.conformance.isolation.remote.process import Line, value_of
 from kvlitmus.conformance.isolation.remote.target import RemoteTarget
 from kvlitmus.conformance.isolation.supervisor import Limits, probe, run_items
 from kvlitmus.conformance.litmus.registry import all_litmus
-from kvlitmus.conformance.ports import PORTS, Config
+from kvlitmus.conformance.ports import PORTS, Config, Profile
+from kvlitmus.conformance.ports.compose import with_requests
 from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import suits
@@ -34,6 +36,7 @@ from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.calls import LOOKS
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.words.units import Key
 from tests.conformance.support import hostile, rude
 from tests.support.processes import HELPERS, eventually, read_quietly
 
@@ -274,6 +277,40 @@ def test_looks_at_a_fresh_cache_come_with_it(asked: list[Mapping[str, Any]]) -> 
         del made
     assert [one.get("looks") for one in asked if "make" in one] == [None, ["available"]]
     assert [one["call"] for one in asked if "call" in one] == ["available"] * 3  # who looks again wants to see it anew
+
+
+def test_a_look_comes_with_a_call_until_it_was_not_made_twice(asked: list[Mapping[str, Any]]) -> None:
+    cache: Any = piped("examples/flat_cache.py").make(PAGE4)
+    came = []
+    for look in (True, True, False, True, False, False, True):
+        slots = cache.alloc(4)
+        assert cache.available() == 124
+        asked.clear()
+        cache.free(slots)
+        assert not look or cache.available() == 128
+        came.append([one.get("looks", []) for one in asked])
+    assert came == [[[], []], *[[["available"]]] * 5, [[], []]]
+
+
+def test_who_composes_requests_takes_what_was_seen_since_the_last_call(asked: list[Mapping[str, Any]]) -> None:
+    """It needs to know what is available, and asks for that only where nobody has looked."""
+    cache: Any = piped("examples/flat_cache.py").make(PAGE4)
+    requests = with_requests(cache, 4, Profile())
+    for rid, looked in enumerate((False, True)):
+        assert requests.begin(rid, Key(None, (1, 2, 3)))
+        assert not looked or cache.available() == 116
+        asked.clear()
+        assert len(requests.grow(rid, (4, 5))) == 2
+        assert [one["call"] for one in asked] == (["alloc"] if looked else ["available", "alloc"])
+        requests.made_of()
+
+
+def test_a_line_is_read_as_json_is() -> None:
+    for text in ('{"a": 1}', '{"a": 1}\n', ' {"a": 1} \r\n', "7\n", "\t[1]"):
+        assert value_of(text) == json.loads(text)
+    for text in ("", "\n", "{} {}", '{"a": 1}x\n', "\ufeff{}", "{"):
+        with pytest.raises(json.JSONDecodeError):
+            value_of(text)
 
 
 def test_what_a_process_fails_at_when_a_cache_is_looked_at_and_made_is_told_apart() -> None:

@@ -19,9 +19,11 @@ from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.support.compact import compact
 from kvlitmus.conformance.tape import forms, schema
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LOOKS, look_key, look_of
-from kvlitmus.conformance.tape.changes import Looks, change, changed, same
+from kvlitmus.conformance.tape.changes import Looks, change, changed, news, same
+from kvlitmus.conformance.tape.compiled import ROWS, Rows
 from kvlitmus.conformance.tape.forms import (
     Anything,
     Array,
@@ -89,10 +91,10 @@ def promised(form: Form) -> st.SearchStrategy[Any]:
     return SCALARS | st.tuples(st.integers(), st.integers())
 
 
-def there_and_back(form: Form, value: object, **how: bool) -> object:
+def there_and_back(form: Form, value: object, *, strict: bool = False) -> object:
     """A value, written to a file and read again."""
     text = json.dumps(form.write(value, Operands()), allow_nan=False)
-    return form.read(json.loads(text), Operands(**how))
+    return form.read(json.loads(text), Operands(strict=strict))
 
 
 def alike(one: object, other: object) -> bool:
@@ -288,6 +290,8 @@ def test_changes_give_what_was_seen(old: Json, data: st.DataObject) -> None:
     new = data.draw(JSON | st.just(old).map(json.dumps).map(json.loads))
     told = json.loads(json.dumps(change(old, new)))
     assert alike(new, changed(old, told)) and len(json.dumps(told)) <= max(len(json.dumps(new)), 10)
+    assert alike(new, changed(old, json.loads(compact(news(old, new)))))
+    assert compact(new) == json.dumps(new, separators=(",", ":"))
 
 
 def test_a_change_says_little() -> None:
@@ -299,6 +303,29 @@ def test_a_change_says_little() -> None:
     assert change({"a": 1, "b": nodes}, {"b": nodes}) == {"~": [[[], "a"]]}
     assert change([1, 2, 3, 4, 5], [1, 2, 3, 4, 5]) == {"~": []} and change([1], [1]) == [1]
     assert changed([1], [True]) == [True] and change([1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, True]) != {"~": []}
+
+
+def test_rows_are_remembered_to_the_last_type() -> None:
+    """The same row is the same object; one that is only equal is another."""
+    form, things, plain = form_of(View), Operands(rows=Rows()), Operands()
+    rows: list[NodeView] = [NodeView(-1, None, (1, 2), (4, 5)), NodeView(0, "a", (3,), (6,), 0, 1, 2)]
+    odd: tuple[Any, ...] = (
+        *(rows[0]._replace(parent=value) for value in (True, -1.0, None)),  # type: ignore[arg-type]
+        *(rows[0]._replace(slots=value) for value in ([4, 5], (4, True), (4, 5.0), b"45")),  # type: ignore[arg-type]
+        *(tuple(rows[0]), [1], 7, tuple.__new__(NodeView, (1, 2))),
+    )
+    first: Any = form.write(View([7], rows), things)
+    again: Any = form.write(View([8], [NodeView(-1, None, (1, 2), (4, 5)), rows[1]]), things)
+    assert first["nodes"] is again["nodes"] and first["free"] != again["free"]
+    for one in odd:
+        for nodes in ([one, rows[1]], [rows[0], one], rows):
+            told: Any = form.write(View([7], nodes), things)
+            assert alike(told, form.write(View([7], nodes), plain)), one
+            read: Any = form.read(told, things)
+            assert alike(read, form.read(told, plain)) and read.nodes[1] is form.read(told, things).nodes[1]  # type: ignore[attr-defined]
+    many: Any = form.write(View([], [rows[0]._replace(parent=at) for at in range(2 * ROWS)]), things)
+    for _ in range(2):
+        assert alike(form.read(many, things), form.read(many, plain))
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ tagged, as on a tape.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 if __name__ == "__main__":
     sys.path[:1] = [str(Path(__file__).parent), str(Path.cwd())]
@@ -19,18 +18,20 @@ if __name__ == "__main__":
 from kvlitmus.conformance.checker.harness_store import StorageDownError
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.isolation.remote.apart import APART
+from kvlitmus.conformance.isolation.remote.process import value_of
 from kvlitmus.conformance.ports import PORTS, Unsupported, capabilities_of
 from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.run.results import config_from_json, to_json
 from kvlitmus.conformance.run.targets import load_target, resolve_target
+from kvlitmus.conformance.support.compact import compact
 from kvlitmus.conformance.support.text import harmless, raised_text
 from kvlitmus.conformance.tape.answers import exception_of
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, TURNS
-from kvlitmus.conformance.tape.forms import Named
+from kvlitmus.conformance.tape.changes import news
+from kvlitmus.conformance.tape.compiled import Rows
+from kvlitmus.conformance.tape.forms import Json, Named
 from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, at, placed
 from kvlitmus.spec.interface.ranks import GroupLost
-
-ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 BEGUN = "component_begun"
 """The look that gives a handle in each of its rows."""
@@ -40,7 +41,7 @@ class Handles(Operands):
     """Handles as numbers, whatever the cache has them as."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(rows=Rows())
         self.handles: list[object] = []
 
     def number(self, handle: object) -> Named:
@@ -69,7 +70,7 @@ class Server:
 
     def __init__(self, target: Any) -> None:
         self.target = target
-        self.input = sys.stdin
+        self.input = sys.stdin.buffer
         self.output = os.fdopen(os.dup(1), "wb", buffering=0)
         os.dup2(2, 1)
         self.start(None)
@@ -79,23 +80,19 @@ class Server:
         self.cache = cache
         self.operands = Handles()
         self.lent = 0
-        self.shown: dict[str, str] = {}
+        self.shown: dict[str, Json] = {}
         self.turns: dict[int, Generator[Any, Any, Any]] = {}
 
-    def say(self, message: Mapping[str, object], looks: str = "") -> None:
-        """Say one line; the looks that come with it are JSON already."""
-        line = ENCODE(message)
-        if looks:
-            line = f'{line[:-1]},"looks":{{{looks}}}}}'
-        self.output.write(line.encode() + b"\n")
+    def say(self, message: Mapping[str, object]) -> None:
+        """Say one line."""
+        self.output.write(compact(message).encode() + b"\n")
 
     def hear(self) -> dict[str, Any]:
         """Hear one line; nobody there: that was all."""
         line = self.input.readline()
         if not line:
             sys.exit(0)
-        heard: dict[str, Any] = json.loads(line)
-        return heard
+        return cast("dict[str, Any]", value_of(line.decode()))
 
     def serve(self) -> None:
         """Answer for ever."""
@@ -103,29 +100,31 @@ class Server:
             message = self.hear()
             answer = self.answer(message)
             riding = message.get("looks", ())
-            looks = riding and ("call" in message or "made" in answer)  # of what could not be made nothing is seen
-            self.say(answer, ",".join(map(self.look, riding)) if looks else "")
+            if riding and ("call" in message or "made" in answer):  # of what could not be made nothing is seen
+                answer["looks"] = {name: self.look(name) for name in riding}
+            self.say(answer)
 
-    def answer(self, message: dict[str, Any]) -> dict[str, object]:
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """The answer to a message, without its looks."""
         if "call" in message:
-            self.shown.pop(message["call"], None)  # it is told whole now
-            return self.outcome(message["call"], message.get("args", []), message.get("kwargs", {}))
+            answer = self.outcome(message["call"], message.get("args", []), message.get("kwargs", {}))
+            if message["call"] in self.shown:
+                self.shown[message["call"]] = answer.get("answer")
+            return answer
         if "turn" in message:
             return self.turn(message)
         return self.make(message["make"]) if "make" in message else {"hello": self.hello()}
 
-    def look(self, name: str) -> str:
-        """What a look shows, as a field of the looks; nothing that has been told before."""
+    def look(self, name: str) -> Json:
+        """What a look shows, by what has changed since it was told last."""
         self.operands.step += 1
         try:
-            text = ENCODE(CALLS[name].answered(getattr(self.cache, name)(), self.operands))
+            found = CALLS[name].answered(getattr(self.cache, name)(), self.operands)
         except Exception as error:  # noqa: BLE001 - it is told
-            text = ENCODE({"raised": raised_text(error)})
-        if self.shown.get(name) == text:
-            return f'"{name}":{{"~":[]}}'
-        self.shown[name] = text
-        return f'"{name}":{text}'
+            found = {"raised": raised_text(error)}
+        told = news(self.shown.get(name), found)
+        self.shown[name] = found
+        return told
 
     def hello(self) -> dict[str, object]:
         """What the target says of itself."""
@@ -147,7 +146,7 @@ class Server:
         ports = capabilities_of(self.cache)
         return {"made": True, "ports": [port for port in PORTS if port in ports and port not in APART]}
 
-    def outcome(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, object]:
+    def outcome(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What came of a call."""
         self.operands.step += 1
         given, named = CALLS[name].given(args, kwargs, self.operands)

@@ -33,6 +33,10 @@ class ToldOfRequests:
 
     composing: Sequence[str] = ()
 
+    def still(self, look: str) -> object:
+        """What a look showed after the last call, and need not be asked again; ``None`` where that isn't known."""
+        return None
+
 
 @dataclass(slots=True)
 class ComposedRequest:
@@ -174,11 +178,17 @@ class Composed:
         """``n`` slots, evicting what is missing; ``None`` when there is no room."""
         if n <= 0:
             return ()
-        short = n - self._adapter.available()
+        short = n - self._available()
         if short > 0:
             self._call(f"evict({short})", "evict", short)
         got = self._call(f"alloc({n})", "alloc", n)
         return None if got is None else slots_of(got)
+
+    def _available(self) -> int:
+        """How many slots are available now: where a message costs more than to remember it, what was seen last."""
+        adapter = self._adapter
+        known = adapter.still("available") if isinstance(adapter, ToldOfRequests) else None
+        return known if type(known) is int else adapter.available()
 
 
 def slots_of(answer: Any) -> list[int]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, get_args, get_type_hints
 
 from kvlitmus.conformance.tape.forms import ANYTHING, Form, FormError, Json, Named, form_of
-from kvlitmus.conformance.tape.operands import TAKES, Operands
+from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, scalar
 from kvlitmus.spec.interface import PORTS, cache, components, plans, ranks, sparse, stores, tiers
 from kvlitmus.spec.words.units import Key
 
@@ -79,6 +79,10 @@ class Call:
         }
         names = [one.name for one in parameters]
         self.takes = frozenset([names[at] for at in TAKES.get(self.method, ()) if at < len(names)])
+        self.forms = tuple(self.parameters.values())
+        self.lends = self.method in LENT or self.method in FILLED
+        self.taken = TAKES.get(self.method, ())
+        self.gives = self.method in GIVES
         self.answer = form_of(hints["return"])
         self.turns: tuple[Form, ...] = tuple(map(form_of, get_args(hints["return"]))) if self.method == TURNS else ()
 
@@ -91,7 +95,11 @@ class Call:
         self, args: Sequence[object], kwargs: Mapping[str, object], operands: Operands
     ) -> tuple[list[Json], dict[str, Json]]:
         """What stands under ``"args"`` and ``"kwargs"``."""
-        forms = list(self.parameters.values())
+        forms, parameters = self.forms, self.parameters
+        named = {name: parameters.get(name, ANYTHING).write(one, operands) for name, one in kwargs.items()}
+        things = bool(self.taken) and not all(map(scalar, args[: self.taken[-1] + 1]))
+        if not things and not self.lends and len(args) <= len(forms):
+            return [form.write(value, operands) for form, value in zip(forms, args, strict=False)], named
         told: list[Json] = []
         for at, value in enumerate(args):
             if LENT.get(self.method) == at:
@@ -100,16 +108,14 @@ class Call:
             if FILLED.get(self.method) == at:
                 told.append({"lent": "buffers"})
                 continue
-            name = operands.name_of(value) if at in TAKES.get(self.method, ()) else None
+            name = operands.name_of(value) if at in self.taken else None
             form = forms[at] if at < len(forms) else ANYTHING
             told.append(form.write(value if name is None else Named(name), operands))
-        return told, {
-            name: self.parameters.get(name, ANYTHING).write(value, operands) for name, value in kwargs.items()
-        }
+        return told, named
 
     def answered(self, answer: object, operands: Operands) -> Json:
         """What stands under ``"answer"``; from now on the step's number names what it gave."""
-        told = self.answer.write(operands.marked(self.method, answer), operands)
+        told = self.answer.write(operands.marked(self.method, answer) if self.gives else answer, operands)
         if self.method != HANDS_OUT or type(told) is not dict or "slots" not in told:
             return told
         mutable = type(getattr(answer, "slots", None)) is not tuple
@@ -121,6 +127,11 @@ class Call:
         self, args: Sequence[Json], kwargs: Mapping[str, Json], operands: Operands
     ) -> tuple[list[object], dict[str, object]]:
         """The arguments again; raises :class:`FormError` that names the parameter."""
+        if not kwargs and not self.lends and not operands.strict and len(args) <= len(self.forms):
+            try:
+                return [form.read(one, operands) for form, one in zip(self.forms, args, strict=False)], {}
+            except FormError:
+                pass  # it is told below
         names = list(self.parameters)
         if operands.strict:
             self.check(args, kwargs)
@@ -153,14 +164,17 @@ class Call:
 
     def told(self, answer: Json, operands: Operands) -> object:
         """The answer again, as it stands where it isn't as promised; raises :class:`FormError` for a bad tag."""
-        strict, operands.strict = operands.strict, False
+        strict = operands.strict
+        if strict:
+            operands.strict = False
         try:
             found = self.answer.read(answer, operands)
         except FormError as error:
             raise FormError(f"the answer of {self.method} to be {error.expected}", error.got) from None
         finally:
             operands.strict = strict
-        operands.noted(self.method, found)
+        if self.gives:
+            operands.noted(self.method, found)
         return found
 
 

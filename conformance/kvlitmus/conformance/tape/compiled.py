@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from marshal import dumps
 from typing import Any, NamedTuple, cast
 
 LONG_INT = 1_000
@@ -18,6 +19,9 @@ LONG = 1 << LONG_INT
 
 PAIR = 2
 """A bigram has so many tokens."""
+
+MARSHAL = 2
+"""The last form of it that has no references, so that equal values have equal texts."""
 
 NUMBERS = frozenset({int})
 """The types in a sequence of whole numbers."""
@@ -191,3 +195,49 @@ def _made(lines: Sequence[str], scope: Mapping[str, object]) -> Callable[[Any, A
     names: dict[str, Any] = {**scope, "LONG": LONG, "NUMBERS": NUMBERS, "whole": whole}
     exec(compile("\n".join(lines), "<form>", "exec"), names)  # noqa: S102 - of this tree's own names
     return cast("Callable[[Any, Any], Any]", names["done"])
+
+
+ROWS = 1_000
+"""So many rows of a kind that were read are remembered."""
+
+FIRST: tuple[list[bytes], list[Any], dict[bytes, Any]] = ([], [], {})
+"""What there is before the first list of a kind: its contents, what they were written as, and this of each content."""
+
+
+class Rows:
+    """The rows of lists, and what was made of each: most nodes of a snapshot are those of the one before.
+
+    A row that is written is known by its content to the last type, one that is read by being the very same object.
+    What is told of the same content is the same object: whoever changes one changes the other.
+    """
+
+    def __init__(self) -> None:
+        self._written: dict[type, tuple[list[bytes], list[Any], dict[bytes, Any]]] = {}
+        self._read: dict[Callable[..., Any], dict[int, tuple[Any, Any]]] = {}
+
+    def written(self, kind: type, rows: Sequence[Any], write: Callable[[Any, Any], Any], things: object) -> list[Any]:
+        """These rows as JSON, the same object for the same row, and for the same rows as the last time."""
+        last, told, known = self._written.get(kind, FIRST)
+        try:
+            contents = [dumps(row[:], MARSHAL) for row in rows] if set(map(type, rows)) == {kind} else []
+        except ValueError:  # something in it is no plain data
+            contents = []
+        if not contents:
+            return [write(row, things) for row in rows]
+        if contents == last:
+            return told
+        told = [known.get(content) or write(row, things) for content, row in zip(contents, rows, strict=True)]
+        self._written[kind] = contents, told, dict(zip(contents, told, strict=True))
+        return told
+
+    def read(self, rows: Iterable[Any], read: Callable[[Any, Any], Any], things: object) -> list[Any]:
+        """The values of these rows."""
+        known, found = self._read.setdefault(read, {}), list[Any]()
+        for row in rows:
+            kept = known.get(id(row))
+            if kept is None:
+                if len(known) >= ROWS:
+                    known.clear()
+                kept = known[id(row)] = row, read(row, things)
+            found.append(kept[1])
+        return found

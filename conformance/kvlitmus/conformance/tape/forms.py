@@ -36,7 +36,7 @@ from typing import NamedTuple, Protocol, TypeAlias, cast, get_type_hints
 
 from kvlitmus.conformance.support.text import whole_text
 from kvlitmus.conformance.tape import compiled
-from kvlitmus.conformance.tape.compiled import LONG_INT, PAIR, Field, Quick, all_pairs, whole
+from kvlitmus.conformance.tape.compiled import LONG_INT, PAIR, Field, Quick, Rows, all_pairs, whole
 from kvlitmus.spec.interface import cache as flat
 from kvlitmus.spec.interface import components, plans, ranks, sparse, stores, tiers
 from kvlitmus.spec.words.units import Key
@@ -73,11 +73,13 @@ class Things(Protocol):
     """What is no plain data in one play.
 
     strict: whether JSON of another form than promised is an error; else it is taken as it stands, as what a cache
-    answered must be.  depth: how many tagged values the one that is written lies in.
+    answered must be.  depth: how many tagged values the one that is written lies in.  rows: what was made of the rows
+    of lists before, where that is remembered.
     """
 
     strict: bool
     depth: int
+    rows: Rows | None
 
     def told(self, value: object) -> Json:
         """How an object is written."""
@@ -249,6 +251,8 @@ class Array(Form):
             return cast("list[Json]", list(parts))
         if self.pairs and all_pairs(parts, tuple):
             return [list(one) for one in cast("Sequence[tuple[int, int]]", parts)]
+        if things.rows is not None and isinstance(self.of, Record):
+            return things.rows.written(self.of.kind, parts, self.of.write, things)
         return [self.of.write(one, things) for one in parts]
 
     def _made(self, told: Json, things: Things) -> object:
@@ -257,6 +261,8 @@ class Array(Form):
             return self.kind(parts)
         if self.pairs and all_pairs(parts, list):
             return self.kind([tuple(cast("list[int]", one)) for one in parts])
+        if things.rows is not None and isinstance(self.of, Record):
+            return self.kind(things.rows.read(parts, self.of.read, things))
         return self.kind([self.of.read(one, things) for one in parts])
 
     def _schema(self) -> dict[str, object]:
@@ -428,11 +434,9 @@ def odd(value: object, things: Things) -> Json:
         return cast("Json", value)
     if kind is str:
         text = cast("str", value)
-        return (
-            text
-            if whole_text(text)
-            else {"$": "utf16", "of": base64.b64encode(text.encode("utf-16-le", "surrogatepass")).decode()}
-        )
+        if whole_text(text):
+            return text
+        return {"$": "utf16", "of": base64.b64encode(text.encode("utf-16-le", "surrogatepass")).decode()}
     if issubclass(kind, int):
         number = int.__index__(cast("int", value))  # of whatever class, as a judge takes it
         return number if number.bit_length() <= LONG_INT else {"$": "int", "of": hex(number)}
@@ -484,10 +488,8 @@ def untagged(told: dict[str, Json], things: Things) -> object:
         raise FormError(form.words, of)
     read = UNTAG.get(tag) if type(tag) is str else None
     if read is None or told.keys() != {"$", "of"}:
-        names = ", ".join([*UNTAG, "object"])
-        raise FormError(
-            f'a tagged value such as {{"$": "tuple", "of": [1, 2]}}, of {names} or a form of the ports', told
-        )
+        words = f'{{"$": "tuple", "of": [1, 2]}}, of {", ".join([*UNTAG, "object"])} or a form of the ports'
+        raise FormError(f"a tagged value such as {words}", told)
     return read(of, things)
 
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from kvlitmus.conformance.tape.compiled import Rows
 from kvlitmus.conformance.tape.forms import FormError, Json, Named
 from kvlitmus.spec.interface.cache import Hit
 
@@ -50,10 +51,12 @@ class Operands:
     """The things (:class:`~kvlitmus.conformance.tape.forms.Things`) of one play that is written or read.
 
     strict: whether arguments must have the promised form.  step: the number of the step that is written or read.
+    rows: the rows of looks, where they are remembered.
     """
 
-    def __init__(self, *, strict: bool = False) -> None:
+    def __init__(self, *, strict: bool = False, rows: Rows | None = None) -> None:
         self.strict = strict
+        self.rows = rows
         self.depth = 0
         self.step = 0
         self._names: dict[object, Json] = {}

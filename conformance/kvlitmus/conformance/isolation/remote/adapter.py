@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from functools import cache
 from typing import cast
 
@@ -13,6 +13,7 @@ from kvlitmus.conformance.support.text import raised_text, shown
 from kvlitmus.conformance.tape.answers import exception_at
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE, TURNS, look_key
 from kvlitmus.conformance.tape.changes import Unchanged, changed
+from kvlitmus.conformance.tape.compiled import Rows
 from kvlitmus.conformance.tape.forms import Form, FormError, Json
 from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.conformance.tape.written import raised_in
@@ -22,11 +23,19 @@ Message = dict[str, Json]
 
 Calls = tuple[str, ...]
 
+NONE: Mapping[str, int] = {}
+
 FRESH: Calls = ()
 """No calls: a fresh cache."""
 
 PARTS = 7
 """So many calls before one are remembered."""
+
+DOUBT = 2
+"""So often calls came without a look before it comes with them no more."""
+
+Usual = dict[str, int]
+"""The looks that are made after such calls; how often such calls came since each was."""
 
 ASKS = 100_000
 """So often a cache may call back within one call."""
@@ -39,24 +48,28 @@ class RemoteCache(ToldOfRequests):
     """One cache of a process; the classes that :func:`adapter_class` makes have the ports' methods.
 
     lent: what the suite has lent, in order; holds: the one of these that is asked where the cache doesn't say.
-    seen: what came with the last answer and nobody has looked at yet, by look.  last: what was told of each look last,
+    seen: what came with the last answer and nobody has looked at yet, by look; still: all that has been seen since the
+    last call.  last: what was told of each look last,
     which changes are of; shown: what was read of it.  since: the calls since the last look.  asked: the looks after
-    such calls, as they were made the last time in such a configuration, by whatever cache; behind no calls all that
-    ever were.  alone: looks that are asked for by messages of their own, so that it is known which of them fails.
+    such calls, as they were made lately in such a configuration, by whatever cache; behind no calls all that ever
+    were; usual: those after the last call.  alone: looks that are asked for by messages of their own, so that it is
+    known which of them fails.
     """
 
     piped = True
     """What the checker knows such a cache by."""
 
-    def __init__(self, line: Line, asked: dict[Calls, list[str]], alone: Collection[str] = ()) -> None:
+    def __init__(self, line: Line, asked: dict[Calls, Usual], alone: Collection[str] = ()) -> None:
         self._line = line
-        self._operands = Operands()
+        self._operands = Operands(rows=Rows())
         self._lent: list[object] = []
         self._holds = -1
         self._seen: dict[str, Json] = {}
+        self._still: dict[str, Json] = {}
         self._last: dict[str, Json] = {}
         self._shown = Unchanged[object]()
         self._asked = asked
+        self._usual = asked.setdefault(FRESH, {})
         self._alone = alone
         self._since = FRESH
         self._looked = False
@@ -64,11 +77,13 @@ class RemoteCache(ToldOfRequests):
     def _call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         message = self._message(name, args, kwargs)
         before = ("parts",) if self.composing else ()
-        self._since = (*before, name) if self._looked else (*(self._since or before)[-PARTS:], name)
+        since = self._since = (*before, name) if self._looked else (*(self._since or before)[-PARTS:], name)
         self._looked = False
-        if riding := self._riding(self._asked.get(self._since, [])):
+        usual = self._usual = self._asked[since] = {
+            one: doubt + 1 for one, doubt in self._asked.get(since, NONE).items() if doubt < DOUBT
+        }
+        if usual and (riding := self._riding(usual)):
             message["looks"] = cast("Json", riding)
-        self._asked[self._since] = []
         held, at = self._holds, LENT.get(name)
         if at is not None:
             self._holds = len(self._lent)
@@ -82,9 +97,9 @@ class RemoteCache(ToldOfRequests):
             self._holds = held  # the storage was refused: the one before is in use
         return answer
 
-    def _riding(self, looks: list[str]) -> list[str]:
+    def _riding(self, looks: Iterable[str]) -> list[str]:
         """Those of these looks that may come with an answer."""
-        return [one for one in looks if one not in self._alone] if self._alone else looks
+        return [one for one in looks if one not in self._alone] if self._alone else list(looks)
 
     def _message(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Message:
         told, named = CALLS[name].arguments(args, kwargs, self._operands)
@@ -108,7 +123,19 @@ class RemoteCache(ToldOfRequests):
         looks = answer.get("looks") or {}
         if not isinstance(looks, dict):
             raise self._odd("with looks that are no object", looks)
-        self._seen = {key: self._changed(key, told) for key, told in looks.items()}
+        for key, told in looks.items():
+            if type(told) is dict:
+                looks[key] = self._changed(key, told)
+            else:
+                self._last[key] = told
+        self._seen, self._still = looks, looks.copy()
+
+    def still(self, look: str) -> object:
+        """What this look showed after the last call, if it was made then."""
+        found = self._still.get(look)
+        if found is not None and look in self._usual:
+            self._usual[look] = 0
+        return found
 
     def _asked_back(self, asked: Message) -> Message:
         """What something of the suite's answers to the cache."""
@@ -125,27 +152,25 @@ class RemoteCache(ToldOfRequests):
 
     def _look(self, name: str, args: Sequence[object]) -> object:
         told = CALLS[name].arguments(args, {}, self._operands)[0] if args else []
-        key = look_key(name, told)
+        key = look_key(name, told) if args else name
         rides = not args and name in RIDING and name not in self._alone
         if rides:
-            usual = self._asked.setdefault(self._since, [])
-            if name not in usual:
-                usual.append(name)
+            self._usual[name] = 0
         if key in self._seen:
             seen = self._seen.pop(key)  # who looks again wants to see whether looking has changed anything
         else:
             message: Message = {"call": name, "args": told}
-            others = self._asked.setdefault(FRESH, [])
+            others = self._asked[FRESH]
             if rides and (riding := [one for one in self._riding(others) if one != name]):
                 message["looks"] = cast("Json", riding)  # whoever looks at one thing looks at all
             answer = self._exchange(message)
             if "answer" not in answer:
                 return self._told(name, answer)
-            seen = self._changed(key, answer["answer"])
-            if rides and name not in others:
-                others.append(name)
+            seen = self._still[key] = self._changed(key, answer["answer"])
+            if rides:
+                others[name] = 0
         self._looked = True
-        if (raised := raised_in(seen)) is not None:
+        if type(seen) is dict and (raised := raised_in(seen)) is not None:
             raise exception_at(raised)
         if name not in RIDING:
             return self._told(name, {"answer": seen})

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-from kvlitmus.conformance.isolation.remote.adapter import FRESH, Calls, RemoteCache, adapter_class
+from kvlitmus.conformance.isolation.remote.adapter import FRESH, Calls, RemoteCache, Usual, adapter_class
 from kvlitmus.conformance.isolation.remote.apart import APART
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
@@ -63,7 +63,7 @@ class RemoteTarget:
         self.name = harmless(" ".join(self.command), 200)
         self._alone: Collection[str] = frozenset()
         self._idle: list[Line] = []
-        self._asked: defaultdict[Config, dict[Calls, list[str]]] = defaultdict(dict)
+        self._asked: defaultdict[Config, dict[Calls, Usual]] = defaultdict(dict)
         self._alive: weakref.WeakSet[RemoteCache] = weakref.WeakSet()
         line, hello = self._started()
         self._idle.append(line)
