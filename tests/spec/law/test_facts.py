@@ -54,7 +54,6 @@ ELSEWHERE: dict[str, tuple[set[str] | None, str]] = {
         {"component_odd_events"},
         "by the spec's listener, of a stream, which has no state of components that the fact asks for",
     ),
-    "conformance/kvlitmus/conformance/history/streams/verdict.py": ({"gaps"}, "a field of a report, no fact"),
     "conformance/kvlitmus/conformance/litmus/components/tree.py": (
         {"window_root"},
         "a field of the profile, no fact",

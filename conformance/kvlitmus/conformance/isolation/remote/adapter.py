@@ -23,8 +23,6 @@ Message = dict[str, Json]
 
 Calls = tuple[str, ...]
 
-NONE: Mapping[str, int] = {}
-
 FRESH: Calls = ()
 """No calls: a fresh cache."""
 
@@ -80,7 +78,7 @@ class RemoteCache(ToldOfRequests):
         since = self._since = (*before, name) if self._looked else (*(self._since or before)[-PARTS:], name)
         self._looked = False
         usual = self._usual = self._asked[since] = {
-            one: doubt + 1 for one, doubt in self._asked.get(since, NONE).items() if doubt < DOUBT
+            one: doubt + 1 for one, doubt in self._asked.get(since, {}).items() if doubt < DOUBT
         }
         if usual and (riding := self._riding(usual)):
             message["looks"] = cast("Json", riding)
