@@ -228,7 +228,7 @@ def test_specimen_and_reference_decide_the_same(config: Config) -> None:
         assert [line for line in one[0] if "prefetch" not in line] == [
             line for line in other[0] if "prefetch" not in line
         ]
-    assert all(counted[rule] for rule in ("RANKS-26", "RANKS-27", "RANKS-28"))
+    assert all(counted[rule] for rule in ("RANKS-26", "RANKS-27", "RANKS-31"))
 
 
 def test_every_rule_of_ranks_is_evaluated_by_the_litmus_tests_that_name_it() -> None:
@@ -304,7 +304,7 @@ def test_what_nobody_can_look_at_does_not_pass() -> None:
     all_litmus()["ranks/a-rank-that-is-gone-is-told"].program(checker)
     counted = checker.counted()
     assert counted["RANKS-01"] and counted["RANKS-24"]
-    seen = ("RANKS-03", "POOL-12", "TIER-02", "TREE-02", *(f"RANKS-{number}" for number in (25, *range(28, 35))))
+    seen = ("RANKS-03", "POOL-12", "TIER-02", "TREE-02", *(f"RANKS-{number}" for number in (25, *range(29, 35))))
     assert not any(counted[rule] for rule in seen)
 
 
@@ -406,7 +406,7 @@ def test_states_that_nobody_can_look_at_do_not_pass() -> None:
     ranks.ask(checker, "prefetch", (1, 2, 3), rid=1)
     ranks.ask(checker, "abort", rid=1)
     counted = checker.counted()
-    assert counted["RANKS-26"] and not counted["POOL-12"] and not counted["RANKS-28"]
+    assert counted["RANKS-26"] and not counted["POOL-12"] and not counted["RANKS-31"]
 
 
 def test_a_state_that_one_rank_has_and_another_not_is_seen() -> None:
@@ -433,7 +433,7 @@ def test_a_state_that_was_there_from_the_beginning_comes_from_nothing() -> None:
 
     with pytest.raises(Violation) as found:
         with_states(RankedSpecimen(Born))
-    assert found.value.rules == ("RANKS-28",)
+    assert found.value.rules == ("RANKS-31",)
 
 
 class InOrder(RankCache):
@@ -475,7 +475,7 @@ def test_a_legal_cache_of_another_design_is_not_accused(config: Config) -> None:
     for test in all_litmus().values():
         if plan.suits(test, config, specimen.profile, force_misuse=False):
             test.program(Checker(GatheringRanks(), config, GATHERING))
-    assert all(counted[rule] for rule in ("RANKS-05", "RANKS-19", "POOL-12", "RANKS-26", "RANKS-27", "RANKS-28"))
+    assert all(counted[rule] for rule in ("RANKS-05", "RANKS-19", "POOL-12", "RANKS-26", "RANKS-27", "RANKS-31"))
 
 
 class Few(RankedSpecimen):
@@ -515,7 +515,7 @@ READS = ("prefetch", "hit", "poll", "abort")
 @pytest.mark.parametrize(
     ("lacks", "ids"),
     [
-        (READS, [f"RANKS-{number}" for number in (*range(12, 17), 18, 19, 26, 27, 28, 32)]),
+        (READS, [f"RANKS-{number}" for number in (*range(12, 17), 18, 19, 26, 27, 32)]),
         pytest.param(("die",), ["RANKS-24", "RANKS-25"], marks=pytest.mark.nightly),
         pytest.param(("attach",), ["RANKS-18"], marks=pytest.mark.nightly),
         ((), []),

@@ -198,7 +198,7 @@ class FreesWhatIsWritten(RankedReference):
             (LeastLength, "prefetch", {"RANKS-19"}, 8),
             (LeastLength, "states", {"RANKS-19"}, 8),
             (StatesAsTheyAre, "states", {"RANKS-19"}, 8),
-            (KeepsTheState, "states", {"RANKS-28"}, 8),
+            (KeepsTheState, "states", {"RANKS-31"}, 8),
             (StateOfALongerPrefix, "states", {"RANKS-27"}, 10),
             (OwnStateRoom, "state room", {"RANKS-01"}, 8),
             (NamesAnother, "copies", {"RANKS-29"}, 8),

@@ -33,6 +33,9 @@ from kvlitmus.spec.ranks.calls import ABSENT, LOST, RAISED, RETURNED, WAITING, T
 MOST = 1_000
 """A rank that enters, or decides, more than so many things in one call is taken to go on for ever."""
 
+NUMBERS, TUPLES = {int}, {tuple}
+"""The types of what a prefix is made of, and of prefixes, as most caches give them."""
+
 OPERATIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"min": min, "max": max, "sum": sum}
 """How values are reduced."""
 
@@ -136,6 +139,12 @@ def prefix_of(value: Any) -> Prefix:
 
 def prefixes_of(value: Any) -> tuple[Prefix, ...]:
     """Some prefixes; raises as that does."""
+    if type(value) is tuple and {*map(type, value)} == TUPLES:  # as most caches give them
+        prefixes: tuple[Prefix, ...] = value
+        numbers = [*itertools.chain.from_iterable(prefixes)]
+        few = len(prefixes) <= MOST and len(numbers) <= MOST
+        if few and {*map(type, numbers)} == NUMBERS and min(numbers) > -MAX_SLOT and max(numbers) < MAX_SLOT:
+            return prefixes
     return tuple(map(prefix_of, sequence_of(value)))
 
 

@@ -336,7 +336,7 @@ def with_states(checker: Checker, slots: int = 2) -> Iterator[tuple[int, ...]]:
             yield checker.ranks_state.world.tree(0)
 
 
-@litmus(rules=("RANKS-05", "RANKS-12", "RANKS-13", "RANKS-26", "RANKS-27", "RANKS-28"), needs=STATED)
+@litmus(rules=("RANKS-05", "RANKS-12", "RANKS-13", "RANKS-26", "RANKS-27", "RANKS-31"), needs=STATED)
 def a_state_is_of_its_own_boundary(checker: Checker) -> None:
     """One rank has read fewer pages than storage has, or has no state yet, when a prefetch ends: no rank hangs the
     state of a longer prefix on a shorter one, and each has it where all have read everything (hazard H-26 of the map).
@@ -486,7 +486,7 @@ def what_finds_room_for_one_component_alone_takes_nothing(checker: Checker) -> N
                 ranks.ask(checker, "abort", rid=rid)
 
 
-@litmus(rules=("RANKS-02", "POOL-12", "TIER-02", "RANKS-28", "RANKS-29", "RANKS-30"), needs=STATED)
+@litmus(rules=("RANKS-02", "POOL-12", "TIER-02", "RANKS-31", "RANKS-29", "RANKS-30"), needs=STATED)
 def a_state_goes_with_its_page(checker: Checker) -> None:
     """Pages with a state are evicted from the host, one after the other, for prefetches and for backups: their states
     go, and no page before them gets one.

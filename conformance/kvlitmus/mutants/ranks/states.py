@@ -250,7 +250,7 @@ class PageGoesWithoutItsState(RankCache):
         return victims
 
 
-@mutant("rank-state-moves-up", kills=("RANKS-28",))
+@mutant("rank-state-moves-up", kills=("RANKS-31",))
 class StateMovesUp(RankCache):
     """A page is evicted, and its state is kept for the page before it, whose state is another one."""
 

@@ -11,7 +11,7 @@ RANKS = Family.RANKS
 ALIKE = "RANKS-01 RANKS-02 RANKS-03 RANKS-04 RANKS-05 RANKS-06 RANKS-07 RANKS-08"
 """That all ranks decide alike, and have the same after it."""
 
-KEPT = f"{ALIKE} POOL-12 TIER-02 RANKS-28 RANKS-29 RANKS-30 RANKS-31 RANKS-32 RANKS-33 RANKS-34"
+KEPT = f"{ALIKE} POOL-12 TIER-02 RANKS-29 RANKS-30 RANKS-31 RANKS-32 RANKS-33 RANKS-34"
 """What no call may change, on any rank."""
 
 ORDER = "RANKS-02 RANKS-29 RANKS-30 EVICT-05 EVICT-06"
@@ -217,6 +217,6 @@ LINES: tuple[Line, ...] = (
         )
     ),
     look(RANKS, "ranks_view", "RANKS-03 POOL-12 TIER-02", On.RANKS_STEP),
-    look(RANKS, "ranks_states", "RANKS-03 RANKS-28", On.RANKS_STEP),
+    look(RANKS, "ranks_states", "RANKS-03 RANKS-31", On.RANKS_STEP),
 )
 """All of them."""

@@ -28,23 +28,50 @@ ENDED = {"device": "loaded", "host": "wrote"}
 """The same as events name their end."""
 
 
+class Changed(NamedTuple):
+    """A rank, what it did in the call, if it was asked, and how it looked before and after it."""
+
+    rank: int
+    trace: Trace | None
+    before: RankView | None
+    after: RankView | None
+
+
+@fact(0, ports=PORT)
+def ranks_changed(state: RanksState, answer: object, ranks_then: RanksState) -> Sequence[Changed]:
+    """How each rank changed; of those of a tree that are alike in everything the first."""
+    traces = {one.rank: one for one in answer.traces} if isinstance(answer, Together) else {}
+    was, now = looks_of(state), looks_of(ranks_then)
+    found: list[Changed] = []
+    for at in range(len(ranks_then.world.trees)):
+        alike = []
+        for rank in ranks_then.world.tree(at):
+            trace, before, after = traces.get(rank), was.get(rank), now.get(rank)
+            here = rank not in state.own or state.own[rank].alive
+            mine = (trace and (trace.decisions, trace.ended), before, after, here)
+            if mine not in alike:
+                alike.append(mine)
+                found.append(Changed(rank, trace, before, after))
+    return found
+
+
 # What is named as a victim
 
 
 @fact(0, ports=PORT)
-def victims_kept(state: RanksState, answer: Together) -> Sequence[tuple[int, str, Prefix]] | Unknown:
+def victims_kept(ranks_changed: Sequence[Changed]) -> Sequence[tuple[int, str, Prefix]] | Unknown:
     """The ranks, each with a place and a prefix named as a victim there that it had not before the call, or has after it,
     though nothing was brought by it; unknown where none is found, and one can't be seen.
     """
-    return _where_parted(state, answer, _kept)
+    return _where_parted(ranks_changed, _kept)
 
 
 @fact(0, ports=PORT)
-def victims_unnamed(state: RanksState, answer: Together) -> Sequence[tuple[int, str, Prefix]] | Unknown:
+def victims_unnamed(ranks_changed: Sequence[Changed]) -> Sequence[tuple[int, str, Prefix]] | Unknown:
     """The ranks, each with a place and a prefix that was there before the call, is not after it, and was no victim; unknown
     where none is found, and one can't be seen.
     """
-    return _where_parted(state, answer, _unnamed)
+    return _where_parted(ranks_changed, _unnamed)
 
 
 Parted = Callable[[Sequence[Decision], str, Collection[Prefix], Collection[Prefix]], Iterable[Prefix]]
@@ -72,19 +99,17 @@ def _unnamed(
     return [page for page in gone if page not in named and page not in with_page]
 
 
-def _where_parted(state: RanksState, answer: Together, parted: Parted) -> Sequence[tuple[int, str, Prefix]] | Unknown:
+def _where_parted(changed: Sequence[Changed], parted: Parted) -> Sequence[tuple[int, str, Prefix]] | Unknown:
     """The ranks whose decisions say falsely what went, each with the place and the prefix."""
     blind, found = False, []
-    for one in answer.traces:
-        before = state.seen[one.rank] if one.rank < len(state.seen) else None
-        after = answer.views[one.rank]
-        if one.ended != RETURNED:
+    for rank, trace, before, after in changed:
+        if trace is None or trace.ended != RETURNED:
             continue
         if before is None or after is None:
             blind = True
             continue
         for place, had, has in zip(PLACES, _places(before), _places(after), strict=True):
-            found += [(one.rank, place, page) for page in parted(one.decisions, place, had, has)]
+            found += [(rank, place, page) for page in parted(trace.decisions, place, had, has)]
     return UNKNOWN if blind and not found else found
 
 
@@ -97,42 +122,47 @@ def _places(view: RankView) -> tuple[Collection[Prefix], ...]:
 
 
 @fact(0, ports=PORT)
-def pages_come(state: RanksState, call: RankStart | RankLocal | RankAsk, ranks_then: RanksState) -> bool:
-    """Whether some rank has a page on its device or its host, or a window, that it had not there before."""
-    return any(_coming(state, call, ranks_then))
+def pages_come(
+    state: RanksState, call: RankStart | RankLocal | RankAsk, ranks_changed: Sequence[Changed]
+) -> Sequence[tuple[Changed, str, Prefix]]:
+    """The ranks, each with a place and what it has there that it had not before: a page on its device or its host, a
+    window, or a state.
+    """
+    return [*_coming(state, call, ranks_changed)]
 
 
 @fact(0, ports=PORT)
 def pages_from_nothing(
-    state: RanksState, call: RankStart | RankLocal | RankAsk, answer: object, ranks_then: RanksState
+    state: RanksState,
+    call: RankStart | RankLocal | RankAsk,
+    ranks_then: RanksState,
+    pages_come: Sequence[tuple[Changed, str, Prefix]],
 ) -> Sequence[tuple[int, str, Prefix]] | Unknown:
-    """The ranks, each with a tier, or a window, and a page that is there now, was not before, was brought by no commit and no copy that
+    """The ranks, each with a place and a prefix that is there now, was not before, was brought by no commit and no copy that
     this rank named in this call, and by none that was under way and has ended on every rank; unknown where none is found,
     and one can't be seen.
     """
-    traces = {one.rank: one for one in answer.traces} if isinstance(answer, Together) else {}
     found = []
-    for rank, tier, page in _coming(state, call, ranks_then):
-        trace = traces.get(rank, Trace(rank))
-        named = page in _brought(trace.decisions, tier) or _copied(state, ranks_then, rank, tier, page)
+    for one, place, page in pages_come:
+        trace = one.trace or Trace(one.rank)
+        named = page in _brought(trace.decisions, place) or _copied(state, ranks_then, one.rank, place, page)
         # Of a call that did not end there RANKS-06 and RANKS-25 speak.
         if trace.ended == RETURNED and not named:
-            found.append((rank, tier, page))
+            found.append((one.rank, place, page))
     return UNKNOWN if not found and (_blind(state, call, ranks_then) or some_unseen(ranks_then)) else found
 
 
 def _coming(
-    state: RanksState, call: RankStart | RankLocal | RankAsk, then: RanksState
-) -> Iterator[tuple[int, str, Prefix]]:
-    """The ranks, each with a tier, or a window, and a page that is there now and was not before."""
-    blind = _blind(state, call, then)
-    before = {} if isinstance(call, RankStart) else looks_of(state)
-    for rank, view in looks_of(then).items():
-        had = before.get(rank)
-        if rank not in blind:
-            yield from ((rank, "device", page) for page in view.device if had is None or page not in had.device)
-            yield from ((rank, "host", page) for page in view.host if had is None or page not in had.host)
-            yield from ((rank, "window", page) for page in view.window if had is None or page not in had.window)
+    state: RanksState, call: RankStart | RankLocal | RankAsk, changed: Sequence[Changed]
+) -> Iterator[tuple[Changed, str, Prefix]]:
+    for one in changed:
+        before = None if isinstance(call, RankStart) else one.before
+        # Of one that was there, and could not be seen, nobody knows what it had.
+        if one.after is None or (before is None and not isinstance(call, RankStart) and state.own[one.rank].alive):
+            continue
+        had = ((),) * len(PLACES) if before is None else _places(before)
+        for place, was, now in zip(PLACES, had, _places(one.after), strict=True):
+            yield from ((one, place, page) for page in now if page not in was)
 
 
 def _blind(state: RanksState, call: RankStart | RankLocal | RankAsk, then: RanksState) -> Collection[int]:
@@ -174,14 +204,13 @@ def ranks_committed(answer: Together) -> bool:
 
 
 @fact(0, ports=PORT)
-def committed_and_not_there(answer: Together) -> Sequence[tuple[int, str, Prefix]] | Unknown:
+def committed_and_not_there(ranks_changed: Sequence[Changed]) -> Sequence[tuple[int, str, Prefix]] | Unknown:
     """The ranks, each with what a commit of this call named, of which kind, and is not there after it, and was no victim of
     it either; unknown where none is found, and one can't be seen.
     """
     blind, found = False, []
-    for one in answer.traces:
-        after = answer.views[one.rank]
-        if one.ended != RETURNED:
+    for rank, one, _, after in ranks_changed:
+        if one is None or one.ended != RETURNED:
             continue
         if after is None:
             blind = True
@@ -190,7 +219,7 @@ def committed_and_not_there(answer: Together) -> Sequence[tuple[int, str, Prefix
             again = [place for place in PLACES if place == of or of == "kv" or (place == "host" and of in WITH_PAGES)]
             gone = [page for place in again for page in decided(one.decisions, VICTIMS, place) or ()]
             named = decided(one.decisions, "commit", of) or ()
-            found += [(one.rank, of, page) for page in named if page not in there and page not in gone]
+            found += [(rank, of, page) for page in named if page not in there and page not in gone]
     return UNKNOWN if blind and not found else found
 
 
@@ -217,7 +246,7 @@ def happens_to_one(call: RankStart | RankLocal | RankAsk) -> bool:
 
 @fact(0, ports=PORT)
 def gone_by_itself(
-    state: RanksState, ranks_then: RanksState, happens_to_one: bool
+    state: RanksState, ranks_then: RanksState, ranks_changed: Sequence[Changed], happens_to_one: bool
 ) -> Sequence[tuple[int, str, Prefix]] | Unknown:
     """The ranks of whole trees, each with a place and what was there before something happened to one rank alone, and is
     not after it; unknown where none is found, and one can't be seen.
@@ -226,8 +255,7 @@ def gone_by_itself(
         return ()
     blind, found = False, []
     for members in _whole_trees(state, ranks_then):
-        for rank in members:
-            before, after = looks_of(state).get(rank), looks_of(ranks_then).get(rank)
+        for rank, _, before, after in [one for one in ranks_changed if one.rank in members]:
             if before is None or after is None:
                 blind = True
                 continue
@@ -263,7 +291,7 @@ class Held(NamedTuple):
 
 @fact(0, ports=PORT)
 def prefetches_cut(
-    state: RanksState, call: RankStart | RankLocal | RankAsk, answer: object, ranks_then: RanksState
+    state: RanksState, call: RankStart | RankLocal | RankAsk, ranks_then: RanksState, ranks_changed: Sequence[Changed]
 ) -> Sequence[tuple[int, int, str]] | Unknown:
     """The ranks, each with a prefetch that goes on and the part of it, pages, window or state, for which it had memory, or
     took some in this call, and has none now, though storage may have it and it isn't cached; nothing is said of trees that
@@ -271,13 +299,11 @@ def prefetches_cut(
     one can't be seen.
     """
     blind, found = False, []
-    traces = {one.rank: one for one in answer.traces} if isinstance(answer, Together) else {}
     for members in _whole_trees(state, ranks_then):
         if not all(known.own[rank].attached for known in (state, ranks_then) for rank in members):
             continue
-        for rank in members:
-            before, after = looks_of(state).get(rank), looks_of(ranks_then).get(rank)
-            for rid, fetch, begins in _going_on(state, call, rank, traces.get(rank)):
+        for rank, trace, before, after in [one for one in ranks_changed if one.rank in members]:
+            for rid, fetch, begins in _going_on(state, call, rank, trace):
                 if any(rid in ranks_then.own[one].failed for one in members):
                     continue
                 if before is None or after is None:

@@ -25,7 +25,6 @@ from kvlitmus.spec.ranks.state import (
 
 VICTIMS = "victims"
 PORT = ("ranks", "ranks_view")
-STATES = (*PORT, "rank_states")
 
 # What each rank did
 
@@ -160,12 +159,13 @@ def rank_looks(ranks_then: RanksState) -> Sequence[Sequence[RankView]] | Unknown
 
 def looks_of(ranks: RanksState) -> Mapping[int, RankView]:
     """How each rank looks that somebody could look at."""
-    return {rank: view for rank, view in zip(ranks.world.ranks, ranks.seen, strict=False) if view is not None}
+    return {rank: view for rank, view in zip(ranks.own, ranks.seen, strict=False) if view is not None}
 
 
 def some_unseen(ranks: RanksState) -> bool:
     """Whether nobody could look at some living rank: what it has is unknown, and not in order."""
-    return not set(ranks.living(ranks.world.ranks)) <= set(looks_of(ranks))
+    seen = (*ranks.seen, *(None,) * (len(ranks.own) - len(ranks.seen)))
+    return None in seen and any(view is None and own.alive for view, own in zip(seen, ranks.own.values(), strict=False))
 
 
 @fact(0, ports=PORT)
@@ -304,35 +304,6 @@ def state_place(state: RanksState, call: RankAsk, common_choices: Sequence[Decis
     """
     pages = decided(common_choices, "grant", "read" if call.ask.what == "prefetch" else "hit") or ()
     return pages[-1:] if state.world.state_slots else ()
-
-
-@fact(0, ports=STATES)
-def ranks_stated(ranks_then: RanksState) -> bool:
-    """Whether some rank has a state."""
-    return any(cached_states(view) for view in looks_of(ranks_then).values())
-
-
-@fact(0, ports=STATES)
-def states_from_nothing(
-    state: RanksState, call: RankStart | RankLocal | RankAsk, answer: object, ranks_then: RanksState
-) -> Sequence[tuple[int, Prefix]] | Unknown:
-    """The ranks, each with a boundary that has a state there now, had none before, and was given none by a commit in this
-    call; unknown where none is found, and one can't be seen.
-    """
-    traces = answer.traces if isinstance(answer, Together) else ()
-    given = {one.rank: set(decided(one.decisions, "commit", "state") or ()) for one in traces}
-    before = {} if isinstance(call, RankStart) else looks_of(state)
-    looks = looks_of(ranks_then)
-    # Of a rank that was gone, and is back, nothing was seen before: it had nothing.
-    blind = [] if isinstance(call, RankStart) else [one for one in looks if one not in before and state.own[one].whole]
-    found = [
-        (rank, one)
-        for rank, view in looks.items()
-        if rank not in blind
-        for one in cached_states(view)
-        if one not in {*cached_states(before.get(rank)), *given.get(rank, ())}
-    ]
-    return UNKNOWN if not found and (blind or some_unseen(ranks_then)) else found
 
 
 def cached_states(view: RankView | None) -> Sequence[Prefix]:

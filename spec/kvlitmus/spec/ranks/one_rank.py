@@ -60,9 +60,8 @@ JOBS = frozenset(
 )
 """The facts about jobs with numbers of their own."""
 
-OWN_WAYS = frozenset({"anchors", "copies_disturbed", "may_evict", "odd_on_host", "reported_already"})
-"""What ranks do otherwise than a hierarchy, or don't tell: a page of the host may go while the device has it, and a
-prefetch may begin behind a page that the device alone has.
+OWN_WAYS = frozenset({"copies_disturbed", "may_evict", "odd_on_host", "reported_already"})
+"""What ranks do otherwise than a hierarchy, or don't tell: a page of the host may go while the device has it.
 """
 
 HIDDEN = PLACES | COUNTS | JOBS | OWN_WAYS
@@ -142,6 +141,7 @@ class Lift:
         self.hidden = hidden(self.setting)
         self.names = PrefixNames(names)
         self.copies: dict[tuple[int, str, Prefix, Prefix], Work] = {}
+        self.last: tuple[object, State] | None = None
 
 
 class Moment(NamedTuple):
@@ -231,7 +231,22 @@ def known(
 
     A page is protected that is copied from, or below which one is loaded, with the path to it; but for those ``over``.
     """
-    held = {kept[:at] for at in range(1, len(kept) + 1)}
+    alike = (one.view, one.agreed, one.on_device, one.on_host, one.attached, one.new, over)
+    if lift.last is None or lift.last[0] != alike:  # mostly a rank is before a call as it was after the last one
+        lift.last = (alike, _known(lift, one, over))
+    state = lift.last[1]
+    if begun:
+        assert state.tiers is not None
+        state = state._replace(tiers=state.tiers._replace(begun=tuple(begun)))
+    pages, now = state.tree
+    path = names_of(lift, [kept[:at] for at in range(1, len(kept) + 1)])
+    free = {name: pages[name]._replace(locks=1) for name in path if name in pages and not pages[name].locks}
+    return state._replace(tree=Tree({**pages, **free}, now)) if free else state
+
+
+def _known(lift: Lift, one: Moment, over: Collection[Prefix]) -> State:
+    """The same without what a call uses or begins."""
+    held: set[Prefix] = set()
     # A page whose load is shown beside what is cached has memory of its own there: one that was computed meanwhile may go.
     loaded = [page if page not in one.view.loading else page[:-1] for page in one.loading]
     for page in (page for page in (*one.writing, *loaded) if page not in over):
@@ -258,7 +273,6 @@ def known(
         unsure=frozenset(names_of(lift, [*one.new, *[page for page in one.on_device if page not in used]])),
         prefetches=_prefetches(lift, one.agreed),
         attached=one.attached,
-        begun=tuple(begun),
     )
     return empty_state()._replace(tree=Tree(pages, Tick(len(one.on_device) + len(one.on_host))), tiers=below)
 

@@ -204,6 +204,8 @@ def a_prefetch_that_all_may_end_ends(poll_ended: bool, poll_ends: bool) -> bool:
     return poll_ended or not poll_ends
 
 
+# FETCH-12 says it of what one has read, where it can be seen: this is the least of all ranks, also of those that
+# nobody can look at.
 @rule(
     "RANKS-14",
     on=On.RANKS_POLL,
@@ -230,6 +232,7 @@ def what_every_rank_has_read_is_committed(poll_committed: Sequence[Prefix], poll
     return len(poll_committed) >= len(poll_common)
 
 
+# COMP-29 says it of what one cache has read: this, as RANKS-27, is what all ranks have in common.
 @rule(
     "RANKS-16",
     on=On.RANKS_POLL,
@@ -309,6 +312,8 @@ def a_lost_call_changes_nothing(lost_and_changed: Sequence[int]) -> bool:
     return not lost_and_changed
 
 
+# COMP-21 says how much one cache reserves: a rank names the boundary that its state is for, and that changes with
+# what all have.
 @rule(
     "RANKS-26",
     on=(On.RANKS_PREFETCH, On.RANKS_HIT),
@@ -344,22 +349,8 @@ def a_state_is_committed_to_its_own_boundary_or_not_at_all(
     return tuple(state_committed) == tuple(state_common)
 
 
-@rule(
-    "RANKS-28",
-    on=On.RANKS_STEP,
-    source="R-MA-06",
-    reference="ranks.ended",
-    allowed="no states but those that were there before, and what a commit named",
-    premise="ranks_stated",
-    needs=("ranks_view", "rank_states"),
-)
-def states_come_by_commits_alone(states_from_nothing: Sequence[tuple[int, Prefix]]) -> bool:
-    """A boundary that had no state on a rank MUST NOT have one after a step that gave it none by a commit. The state of
-    a prefix fits no other one, and none is made of what is left when pages go.
-    """
-    return not states_from_nothing
-
-
+# What plain caches tell of their victims are events, and EVENT-02 holds when nothing is under way: decisions of ranks
+# are told with every call.
 @rule(
     "RANKS-29",
     on=On.RANKS_ASK,
@@ -392,6 +383,7 @@ def what_goes_is_named_as_a_victim(victims_unnamed: Sequence[tuple[int, str, Pre
     return not victims_unnamed
 
 
+# The frame says whether a call may bring a page: this says that the call names it, of windows and states too.
 @rule(
     "RANKS-31",
     on=On.RANKS_STEP,
@@ -402,13 +394,14 @@ def what_goes_is_named_as_a_victim(victims_unnamed: Sequence[tuple[int, str, Pre
     needs=("ranks_view",),
 )
 def pages_come_by_what_is_named(pages_from_nothing: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """A page on a rank's device or host, or a window, that was not there before a step MUST have come by what that call
-    names, or by a copy that was under way and has ended on every rank. The call names a commit, a load to the device,
-    or a write to the host.
+    """A page on a tier of a rank, a window or a state that was not there before MUST have come by what the call names, or
+    by a copy under way that has ended on every rank. The call names a commit, a load to the device, or a write to the
+    host.
     """
     return not pages_from_nothing
 
 
+# Of a plain cache it is seen how much all prefetches hold together: a rank shows what each of them holds.
 @rule(
     "RANKS-32",
     on=On.RANKS_STEP,

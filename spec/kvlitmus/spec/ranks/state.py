@@ -169,7 +169,9 @@ def _restorable_here(own: Own, rid: int, fetch: Fetch) -> frozenset[int] | None:
 def decided(decisions: Sequence[Decision], kind: str, of: str) -> tuple[Prefix, ...] | None:
     """What was decided of this kind; ``None`` where nothing was."""
     found = [one.prefixes for one in decisions if one.kind == kind and one.of == of]
-    return tuple(page for pages in found for page in pages) if found else None
+    if len(found) < 2:
+        return found[0] if found else None
+    return tuple(page for pages in found for page in pages)
 
 
 def advance_ranks(state: RanksState, call: object, answer: object) -> RanksState:
@@ -207,6 +209,8 @@ def noted(own: Own, event: Local) -> Own:
 
 def forgotten(own: Own, rid: int) -> Own:
     """What a rank has by itself without what it has of a request: that was of a prefetch which is over, or not begun."""
+    if not any(rid in there for there in (own.found, own.read, own.failed, own.states, own.stated)):
+        return own
     return own._replace(
         found={other: one for other, one in own.found.items() if other != rid},
         read={other: one for other, one in own.read.items() if other != rid},
@@ -239,12 +243,14 @@ def awaited(answer: Together, rank: int, what: str) -> frozenset[Prefix]:
 
 def after_ask(state: RanksState, call: RankAsk, answer: Together) -> RanksState:
     """What the ranks of a tree decided, as the first of them that returned says."""
-    own = {
-        rank: one._replace(
-            wrote=one.wrote | awaited(answer, rank, "wrote"), loaded=one.loaded | awaited(answer, rank, "loaded")
-        )
-        for rank, one in state.own.items()
-    }
+    own = state.own
+    if any(isinstance(one, Await) for trace in answer.traces for one in trace.entered):
+        own = {
+            rank: one._replace(
+                wrote=one.wrote | awaited(answer, rank, "wrote"), loaded=one.loaded | awaited(answer, rank, "loaded")
+            )
+            for rank, one in own.items()
+        }
     state = state._replace(seen=answer.views, own=own)
     first = next((one for one in answer.traces if one.ended == RETURNED), None)
     if first is None or any(one.ended not in (RETURNED, ABSENT) for one in answer.traces):
@@ -267,7 +273,8 @@ def _agreed(
     loaded = frozenset(decided(decisions, "ack", "load") or ())
     writing = (*[page for page in agreed.writing if page not in wrote], *(decided(decisions, "grant", "write") or ()))
     loading = (*[page for page in agreed.loading if page not in loaded], *(decided(decisions, "grant", "load") or ()))
-    own = {rank: one._replace(wrote=one.wrote - wrote, loaded=one.loaded - loaded) for rank, one in own.items()}
+    if wrote or loaded:
+        own = {rank: one._replace(wrote=one.wrote - wrote, loaded=one.loaded - loaded) for rank, one in own.items()}
     used = used_now(state, call, decisions, agreed.used)
     agreed = fetching(state, call.ask, decisions, agreed._replace(writing=writing, loading=loading, used=used))
     if decided(decisions, "grant", "read") or call.ask.rid not in agreed.fetches:

@@ -264,7 +264,11 @@ def _views(checker: Checker) -> Views:
     state = checker.ranks_state
     if "ranks_view" not in checker.capabilities:
         return (None,) * len(state.world.ranks)
-    return tuple([_view(checker, rank) if state.own[rank].alive else None for rank in state.world.ranks])
+    last = state.seen or (None,) * len(state.own)
+    views = [_view(checker, rank) if state.own[rank].alive else None for rank in state.own]
+    return tuple(
+        [was if was == view else view for was, view in zip(last, views, strict=True)]
+    )  # one that is known by itself
 
 
 def _view(checker: Checker, rank: int) -> RankView | None:
