@@ -17,6 +17,8 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import component_target, target
 from kvlitmus.spec.interface.cache import CACHE_PORTS
 from kvlitmus.spec.interface.tiers import TIER_PORTS
+from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.shapes import Window, needed
 
 
 class Choosy:
@@ -154,3 +156,18 @@ def test_without_storage_none_is_attached() -> None:
         assert not result.findings
         assert result.evaluated["TIER-08"], "the host has pages"
         assert not {name for name in result.reached if name in ("attach", "detach", "prefetch", "poll")}
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+@pytest.mark.parametrize("name", ["kv+swa", "kv+swa+state", "blocks+swa"])
+def test_a_window_that_is_off_by_a_token_is_seen_in_each_layout_by_itself(name: str, by: int) -> None:
+    """A cache may keep one layout alone: pages of four round a token away, so it is judged at pages of one as well."""
+
+    def differs(config: Config) -> bool:
+        window = layout_of(name, config.page_size, config.pages).named("swa")
+        assert isinstance(window.shape, Window)
+        off = window._replace(shape=Window(window.shape.reach + by))
+        return any(needed(window, end) != needed(off, end) for end in range(window.align, config.pages, window.align))
+
+    configs = [one for one in plan.COMPONENT_CONFIGS + plan.REQUEST_CONFIGS if one.components == name]
+    assert [one.page_size for one in configs if differs(one)] == [1]
