@@ -12,17 +12,20 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from types import SimpleNamespace
+from typing import Any, Protocol, cast
 
 import pytest
 
 from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.cli.commands import smoke
+from kvlitmus.conformance.cli.commands.session import Session
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
-from kvlitmus.conformance.ports.template import READ_BY, Port, all_ports, generate
+from kvlitmus.conformance.ports.template import PAGES, READ_BY, Port, all_ports, generate
 from kvlitmus.conformance.report.form import rows
-from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.engine import UNFILLED, run_item
 from kvlitmus.conformance.run.plan import configs_of
-from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.spec.interface import cache
 from tests.test_layout import ROOT
@@ -127,6 +130,20 @@ def test_an_adapter_that_is_not_filled_in_says_so(chosen: str, capsys: Capture) 
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("errors", "hint"),
+    [
+        ([f"alloc(1): {UNFILLED}mine: alloc is not filled in"] * 2, "fill in what is named above"),
+        ([f"alloc(1): {UNFILLED}mine: alloc is not filled in", "no such device"], "the cache can't be made at all"),
+        (["no such device", ""], ""),
+    ],
+)
+def test_smoke_knows_what_is_not_filled_in_from_what_cant_be_made(errors: list[str], hint: str) -> None:
+    found = cast(Session, SimpleNamespace(capabilities=frozenset(("inspect",)), profile=Profile()))
+    results = [ItemResult(item="", config="", error=error) for error in errors]
+    assert [line.partition(",")[0].partition(";")[0] for line in smoke.hints(found, results)] == [hint] * bool(hint)
+
+
 @pytest.mark.parametrize(("more", "hosted"), [("", False), (",component_host,component_host_view", True)])
 def test_a_cache_of_components_with_host_memory_is_judged_there(more: str, hosted: bool, capsys: Capture) -> None:
     name = f"layers_{hosted}".lower()
@@ -180,9 +197,19 @@ def test_every_choice_is_written_where_a_port_reads_it() -> None:
         (["pool", "tree", "locks", "evict"], {"duplicates", "hit_counts", "lock_touches"}, {"attach", "sparse_count"}),
         (["store"], {"store_put", "store_checks"}, {"reserved", "sparse_count"}),
         (["components"], {"component_order", "window_root", "duplicates"}, {"attach", "hit_counts"}),
+        (["components"], set(), {"component_landing", "component_fetch_window", "component_extent"}),
+        (["component_lookup"], {"match_cap"}, {"match_ends"}),
+        (["component_host"], {"component_landing", "component_extent"}, {"component_shortfall"}),
     ):
         profile, named = written(*ports)
         assert profile == Profile() and read <= set(named) and unread.isdisjoint(named)
+
+
+@pytest.mark.parametrize("family", PAGES)
+def test_an_adapter_names_the_page_about_its_ports(family: str) -> None:
+    text = generate("a", "a", [one for one in all_ports().values() if one.family == family])
+    assert (ROOT / PAGES[family]).is_file()
+    assert set(re.findall(r"docs/[a-z]+\.md", text)) - {"docs/choices.md"} == {PAGES[family]}
 
 
 def test_an_adapter_of_the_usual_ports_is_short() -> None:

@@ -22,7 +22,7 @@ from kvlitmus.conformance.run.results import Finding, ItemResult, Options
 from kvlitmus.conformance.tape.lines import Header, TapeReader
 from kvlitmus.conformance.tape.played import Again, Played, records
 
-MISFIT = re.compile("the adapter has this method, but it isn't implemented: ")
+MISFIT = re.compile(engine.UNFILLED)
 """How the suite says that a cache lacks what it was asked for; here it is the tape."""
 
 

@@ -13,7 +13,7 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -27,11 +27,18 @@ from kvlitmus.spec.words.profile import PROFILE_VALUES, Profile
 USUAL = ("pool", "tree", "locks", "evict", "inspect")
 """The ports of a prefix cache, when none are named: without a snapshot one bug shows as many, and far from its call."""
 
-CHOICES = "docs/implement.md"
-"""The page that says what each method owes, and what each choice means."""
+PAGES = {
+    "": "docs/implement.md",
+    "tier": "docs/hierarchy.md",
+    "store": "docs/storage.md",
+    "sparse": "docs/sparse.md",
+    "ranks": "docs/ranks.md",
+    "components": "docs/components.md",
+}
+"""For each family of ports the page that says what its methods owe, and what its choices mean."""
 
 STEPS = (
-    f"Fill in the methods; {CHOICES} says what each owes.",
+    "Fill in the methods; what each owes is told in {pages}.",
     "Delete ports that the cache doesn't have; 'kvlitmus init-adapter --list' has more.",
     "Add to what it DOES; all else is declined, and reported as not applicable.",
     "Declare the legal choices that it makes in the profile, at the end.",
@@ -55,7 +62,8 @@ OF_TIERS = ("write", "storage")
 
 READ_BY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("reserved", "align", "release_delay", "release_moment", "misuse"), ("pool",)),
-    **dict.fromkeys(("match_cap", "match_ends", "publish", "least_key", "vocabulary", "namespaces"), ("tree",)),
+    "match_cap": ("tree", "component_lookup"),
+    **dict.fromkeys(("match_ends", "publish", "least_key", "vocabulary", "namespaces"), ("tree",)),
     "duplicates": ("tree", "components"),
     "evict_granularity": ("evict", "components"),
     **dict.fromkeys(("evict_moment", "hit_counts", "split_created", "slru_hits", "clock", "tick_uses"), ("evict",)),
@@ -66,6 +74,9 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
     ),
     "event_delay": ("events",),
     "hash_scheme": ("hashes", "tiers"),
+    **dict.fromkeys(("component_landing", "component_host_spares"), ("component_host",)),
+    **dict.fromkeys(("component_shortfall", "component_fetch_window"), ("component_prefetch",)),
+    "component_extent": ("component_host", "component_prefetch"),
 }
 """The ports of which rules read a choice; the other choices are read by those of a family, by their names."""
 
@@ -179,7 +190,7 @@ def generate(name: str, module: str, chosen: Sequence[Port], *, folder: str = ""
     if not set(families) <= APART.keys():
         imports.setdefault("collections.abc", set()).update({"Container", "Mapping"})
     lines = [
-        *heading(name, module, folder),
+        *heading(name, module, folder, families),
         "",
         "from __future__ import annotations",
         "",
@@ -215,13 +226,20 @@ def class_lines(kind: str, base: str, name: str, what: str) -> Iterator[str]:
         yield "        self.config = config"
 
 
-def heading(name: str, module: str, folder: str) -> Iterator[str]:
+def told_in(families: Iterable[str]) -> str:
+    """The pages about these families of ports."""
+    return ", ".join(PAGES[family] for family in families)
+
+
+def heading(name: str, module: str, folder: str, families: Collection[str]) -> Iterator[str]:
     """The docstring of the module: what to do."""
     yield f'"""An adapter for kvlitmus: {name} behind the ports of the suite.'
     yield ""
     place = f"In {folder}, run" if folder else "Run"
     run = f"{place} 'kvlitmus smoke {module}:target', then 'kvlitmus run {module}:target'."
-    for number, text in enumerate((*STEPS, run), 1):
+    steps = [one for one in STEPS if "DOES" not in one or not set(families) <= APART.keys()]
+    for number, text in enumerate((*steps, run), 1):
+        text = text.replace("{pages}", told_in(families))
         yield from textwrap.wrap(text, WIDTH, initial_indent=f"{number}. ", subsequent_indent="   ")
     yield '"""'
 
@@ -370,7 +388,7 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     yield ""
     yield f"    version = {quoted(f'{name} (unknown version)')}  # a line that reports show"
     yield from comment(
-        f"The usual choices of those that rules on these ports read; see {CHOICES}.",
+        f"The usual choices of those that rules on these ports read; see {told_in(families)}.",
         4,
     )
     yield "    profile = Profile("

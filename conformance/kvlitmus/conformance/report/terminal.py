@@ -240,7 +240,8 @@ def told(
     yield ""
     others = [rule for rule in finding.rules if rule not in rules]
     if others:
-        yield from labelled("broken too", f"{', '.join(others)} by the same call", style)
+        titles = [f"{id} ({texts[id].title})" for id in others] if len(others) <= TITLED else others
+        yield from labelled("broken too", f"{', '.join(titles)} by the same call", style)
     yield from parted(finding, style)
     if finding.shortness:
         yield from labelled("shrunk", finding.shortness, style)
@@ -253,6 +254,10 @@ def told(
         yield from labelled("saved in", saved, style)
     if replay:
         yield from labelled("replay", style.paint(replay, "blue"), style, wrap=False)
+
+
+TITLED = 3
+"""So many rules that a call breaks besides are told with their titles: one of them may say best what is wrong."""
 
 
 def caused(cause: Cause, style: Style, only: str = "") -> str:

@@ -204,11 +204,13 @@ def play(
         return checker, violation
     except NotImplementedError as error:
         last = checker.history[-1] if checker.history else "before the first call"
-        raise HarnessError(
-            f"{last}: the adapter has this method, but it isn't implemented: {harmless(error)}"
-        ) from error
+        raise HarnessError(f"{last}: {UNFILLED}{harmless(error)}") from error
     check_looking(checker)
     return checker, None
+
+
+UNFILLED = "the adapter has this method, but it isn't implemented: "
+"""How it is said that a method has no body yet."""
 
 
 def check_looking(checker: Checker) -> None:

@@ -18,6 +18,7 @@ from kvlitmus.conformance.ports import PORTS, SNAPSHOTS, Config, Profile
 from kvlitmus.conformance.ports.template import APART, all_ports
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.report.terminal import labelled, unplayed
+from kvlitmus.conformance.run.engine import UNFILLED
 from kvlitmus.conformance.run.fitting import Fit, fits
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, Verdict
 from kvlitmus.conformance.run.verdicts import Scope, conclude
@@ -169,8 +170,10 @@ def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str
         yield "PORT-01: for want of memory answer None, not an exception; if it isn't that, see which call raised"
     if any(about_page_0(finding, found.profile.reserved) for result in played for finding in result.findings[:1]):
         yield f"POOL-06, POOL-12: the profile says reserved={found.profile.reserved}; does the pool hand out page 0?"
-    if any(result.error for result in played) and all(result.error for result in played):
-        yield "the cache can't be made at all; call make(Config()) by hand to see the whole traceback"
+    if all(UNFILLED in result.error for result in played):
+        yield "fill in what is named above, or take its port out of the adapter"
+    elif all(result.error for result in played):
+        yield "the cache can't be made at all; call make() by hand with such a configuration to see the whole traceback"
     if found.capabilities.isdisjoint({"store", *SNAPSHOTS}):
         yield "without view() only answers and counters can be judged; a snapshot shows far more"
 
