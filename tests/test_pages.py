@@ -25,6 +25,7 @@ BY_TEST = {
     "docs/fuzz.md": "test_workflows.py",
     "docs/many-machines.md": "test_workflows.py",
     "docs/adapters.md": "test_adapters_page.py",
+    "docs/components.md": "test_components_page.py",
     "docs/hierarchy.md": "test_hierarchy_page.py",
     "docs/implement.md": "test_implement_page.py",
     "docs/optimized.md": "optimized/test_page.py",

@@ -82,8 +82,8 @@ COMPONENT_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=16, components="kv+state", bigram=True),
     Config(page_size=1, pages=12, components="kv+swa"),
 )
-"""The configurations of a cache of components: each layout at pages of four, of bigrams too; some at pages of one, where
-a window that is off by a token shows."""
+"""The configurations of a cache of components: each layout at pages of four, of bigrams too; some at pages of one,
+where a window that is off by a token shows."""
 
 COMPONENT_POLICY_CONFIGS: tuple[Config, ...] = tuple(
     [Config(page_size=1, pages=12, components="kv+swa+state", policy=policy) for policy in OTHERS]
