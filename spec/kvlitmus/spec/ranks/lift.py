@@ -199,8 +199,12 @@ def _prefetch(told: Told) -> Iterator[Step]:
 
 
 def _other(told: Told) -> Iterator[Step]:
-    """No call of a plain cache that a rank shows enough of: what holds at any time holds after it, unless all begin anew."""
-    if decided(told.decisions, "commit", "reset") is None:
+    """No call of a plain cache that a rank shows enough of: what holds at any time holds after it, unless all begin anew.
+
+    Where nothing has changed that was judged before.
+    """
+    changed = told.was.view is not told.now.view or told.was.agreed != told.now.agreed
+    if changed and decided(told.decisions, "commit", "reset") is None:
         yield told.step(UNKNOWN, UNKNOWN)
 
 
