@@ -28,7 +28,7 @@ from kvlitmus.conformance.support.text import harmless, raised_text
 from kvlitmus.conformance.tape.answers import exception_of
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, TURNS
 from kvlitmus.conformance.tape.changes import news
-from kvlitmus.conformance.tape.compiled import Rows
+from kvlitmus.conformance.tape.compiled import LONG_INT, Rows
 from kvlitmus.conformance.tape.forms import Json, Named
 from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, at, placed
 from kvlitmus.spec.interface.ranks import GroupLost
@@ -119,7 +119,9 @@ class Server:
         """What a look shows, by what has changed since it was told last."""
         self.operands.step += 1
         try:
-            found = CALLS[name].answered(getattr(self.cache, name)(), self.operands)
+            found = getattr(self.cache, name)()
+            if type(found) is not int or found.bit_length() > LONG_INT:
+                found = CALLS[name].answered(found, self.operands)
         except Exception as error:  # noqa: BLE001 - it is told
             found = {"raised": raised_text(error)}
         told = news(self.shown.get(name), found)

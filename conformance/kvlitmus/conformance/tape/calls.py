@@ -127,11 +127,12 @@ class Call:
         self, args: Sequence[Json], kwargs: Mapping[str, Json], operands: Operands
     ) -> tuple[list[object], dict[str, object]]:
         """The arguments again; raises :class:`FormError` that names the parameter."""
-        if not kwargs and not self.lends and not operands.strict and len(args) <= len(self.forms):
+        if not self.lends and not operands.strict and len(args) <= len(self.forms):
             try:
-                return [form.read(one, operands) for form, one in zip(self.forms, args, strict=False)], {}
-            except FormError:
-                pass  # it is told below
+                found = [form.read(one, operands) for form, one in zip(self.forms, args, strict=False)]
+                return found, {name: self.parameters[name].read(one, operands) for name, one in kwargs.items()}
+            except (FormError, KeyError):
+                pass  # what it is that can't be read is told below
         names = list(self.parameters)
         if operands.strict:
             self.check(args, kwargs)

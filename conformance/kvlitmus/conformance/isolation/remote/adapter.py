@@ -12,7 +12,7 @@ from kvlitmus.conformance.ports.compose import ToldOfRequests
 from kvlitmus.conformance.support.text import raised_text, shown
 from kvlitmus.conformance.tape.answers import exception_at
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE, TURNS, look_key
-from kvlitmus.conformance.tape.changes import Unchanged, changed
+from kvlitmus.conformance.tape.changes import changed
 from kvlitmus.conformance.tape.compiled import Rows
 from kvlitmus.conformance.tape.forms import Form, FormError, Json
 from kvlitmus.conformance.tape.operands import Operands
@@ -22,6 +22,9 @@ from kvlitmus.spec.interface.ranks import GroupLost
 Message = dict[str, Json]
 
 Calls = tuple[str, ...]
+
+NEVER = (object(), None)
+"""A look that has shown nothing, and what that was read as."""
 
 FRESH: Calls = ()
 """No calls: a fresh cache."""
@@ -65,7 +68,7 @@ class RemoteCache(ToldOfRequests):
         self._seen: dict[str, Json] = {}
         self._still: dict[str, Json] = {}
         self._last: dict[str, Json] = {}
-        self._shown = Unchanged[object]()
+        self._shown: dict[str, tuple[object, object]] = {}
         self._asked = asked
         self._usual = asked.setdefault(FRESH, {})
         self._alone = alone
@@ -108,11 +111,9 @@ class RemoteCache(ToldOfRequests):
 
     def _exchange(self, message: Message) -> Message:
         """The answer to a message, once all that the cache asks meanwhile is answered; its looks are kept."""
-        answer = self._line.ask(message)
-        for _ in range(ASKS):
-            if "ask" not in answer:
-                break
-            answer = self._line.ask(self._asked_back(answer))
+        answer, asks = self._line.ask(message), 0
+        while "ask" in answer and asks < ASKS:
+            answer, asks = self._line.ask(self._asked_back(answer)), asks + 1
         self.see(answer)
         return answer
 
@@ -149,30 +150,34 @@ class RemoteCache(ToldOfRequests):
             return {"raised": raised_text(error)}
 
     def _look(self, name: str, args: Sequence[object]) -> object:
-        told = CALLS[name].arguments(args, {}, self._operands)[0] if args else []
-        key = look_key(name, told) if args else name
-        rides = not args and name in RIDING and name not in self._alone
+        key = look_key(name, CALLS[name].arguments(args, {}, self._operands)[0]) if args else name
+        rides = key in RIDING and key not in self._alone
         if rides:
-            self._usual[name] = 0
+            self._usual[key] = 0
         if key in self._seen:
             seen = self._seen.pop(key)  # who looks again wants to see whether looking has changed anything
         else:
-            message: Message = {"call": name, "args": told}
-            others = self._asked[FRESH]
-            if rides and (riding := [one for one in self._riding(others) if one != name]):
-                message["looks"] = cast("Json", riding)  # whoever looks at one thing looks at all
-            answer = self._exchange(message)
+            answer = self._exchange(self._look_asked(name, args, rides=rides))
             if "answer" not in answer:
                 return self._told(name, answer)
             seen = self._still[key] = self._changed(key, answer["answer"])
             if rides:
-                others[name] = 0
+                self._asked[FRESH][key] = 0
         self._looked = True
-        if type(seen) is dict and (raised := raised_in(seen)) is not None:
-            raise exception_at(raised)
-        if name not in RIDING:
-            return self._told(name, {"answer": seen})
-        return self._shown.of(key, seen, lambda seen: self._told(name, {"answer": seen}))
+        known, value = self._shown.get(key, NEVER)
+        if known is not seen or name not in RIDING:
+            if type(seen) is dict and (raised := raised_in(seen)) is not None:
+                raise exception_at(raised)
+            value = self._told(name, {"answer": seen})
+            self._shown[key] = seen, value
+        return value
+
+    def _look_asked(self, name: str, args: Sequence[object], *, rides: bool) -> Message:
+        """The message that asks for a look alone; whoever looks at one thing looks at all."""
+        message: Message = {"call": name, "args": CALLS[name].arguments(args, {}, self._operands)[0] if args else []}
+        if rides and (riding := [one for one in self._riding(self._asked[FRESH]) if one != name]):
+            message["looks"] = cast("Json", riding)
+        return message
 
     def _changed(self, key: str, told: Json) -> Json:
         """What a look shows, which may be told as a change."""
