@@ -289,7 +289,7 @@ def test_a_look_comes_with_a_call_until_it_was_not_made_twice(asked: list[Mappin
         cache.free(slots)
         assert not look or cache.available() == 128
         came.append([one.get("looks", []) for one in asked])
-    assert came == [[[], []], *[[["available"]]] * 5, [[], []]]
+    assert came == [*[[["available"]]] * 6, [[], []]]
 
 
 def test_who_composes_requests_takes_what_was_seen_since_the_last_call(asked: list[Mapping[str, Any]]) -> None:

@@ -80,9 +80,10 @@ class RemoteCache(ToldOfRequests):
         before = ("parts",) if self.composing else ()
         since = self._since = (*before, name) if self._looked else (*(self._since or before)[-PARTS:], name)
         self._looked = False
-        usual = self._usual = self._asked[since] = {
-            one: doubt + 1 for one, doubt in self._asked.get(since, {}).items() if doubt < DOUBT
-        }
+        usual = self._asked.get(since)
+        if usual is None:  # a step is looked at in all ways, a part of one in none, as far as is known
+            usual = {} if before else dict.fromkeys(self._asked[FRESH], 0)
+        usual = self._usual = self._asked[since] = {one: doubt + 1 for one, doubt in usual.items() if doubt < DOUBT}
         if usual and (riding := self._riding(usual)):
             message["looks"] = cast("Json", riding)
         held, at = self._holds, LENT.get(name)
@@ -150,14 +151,15 @@ class RemoteCache(ToldOfRequests):
             return {"raised": raised_text(error)}
 
     def _look(self, name: str, args: Sequence[object]) -> object:
-        key = look_key(name, CALLS[name].arguments(args, {}, self._operands)[0]) if args else name
+        told = CALLS[name].arguments(args, {}, self._operands)[0] if args else []
+        key = look_key(name, told) if told else name
         rides = key in RIDING and key not in self._alone
         if rides:
             self._usual[key] = 0
         if key in self._seen:
             seen = self._seen.pop(key)  # who looks again wants to see whether looking has changed anything
         else:
-            answer = self._exchange(self._look_asked(name, args, rides=rides))
+            answer = self._exchange(self._look_asked(name, told, rides=rides))
             if "answer" not in answer:
                 return self._told(name, answer)
             seen = self._still[key] = self._changed(key, answer["answer"])
@@ -172,9 +174,9 @@ class RemoteCache(ToldOfRequests):
             self._shown[key] = seen, value
         return value
 
-    def _look_asked(self, name: str, args: Sequence[object], *, rides: bool) -> Message:
+    def _look_asked(self, name: str, told: list[Json], *, rides: bool) -> Message:
         """The message that asks for a look alone; whoever looks at one thing looks at all."""
-        message: Message = {"call": name, "args": CALLS[name].arguments(args, {}, self._operands)[0] if args else []}
+        message: Message = {"call": name, "args": told}
         if rides and (riding := [one for one in self._riding(self._asked[FRESH]) if one != name]):
             message["looks"] = cast("Json", riding)
         return message
