@@ -81,7 +81,7 @@ def test_each_hazard_has_a_mechanism_for_its_target_and_rules_that_are_judged() 
 
 
 def test_a_find_is_of_the_hazards_rules() -> None:
-    finding = Finding(rules=["POOL-12"], item="", config=TIER_CONFIGS[0], call="", calls=[], allowed="", seen={})
+    finding = Finding(rules=["TREE-02"], item="", config=TIER_CONFIGS[0], call="", calls=[], allowed="", seen={})
     result = ItemResult(item="", config="", findings=[finding])
     assert hazards.first(result, hazards.HAZARDS[0]) is None
     finding.rules.append(hazards.HAZARDS[0].rules[0])

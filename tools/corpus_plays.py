@@ -33,7 +33,7 @@ from kvlitmus.conformance.tape.played import Again, Record, records
 from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.law.rule import SUCCESSORS
+from kvlitmus.spec.law.rule import in_force
 from kvlitmus.zoo import ZOO
 from kvlitmus.zoo import target_of as of_zoo
 from tests.support.configs import TIER_POLICY_CONFIGS, TIGHT_CONFIGS
@@ -50,7 +50,7 @@ Signature = tuple[str, tuple[str, ...]]
 
 def now_called(rules: Sequence[str]) -> tuple[str, ...]:
     """These rules by the ids that they have in this tree, where others have taken their place."""
-    return tuple(sorted({SUCCESSORS.get(rule, rule) for rule in rules}))
+    return tuple(sorted({in_force(rule) for rule in rules}))
 
 
 class Broken(NamedTuple):

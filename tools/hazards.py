@@ -80,18 +80,18 @@ HAZARDS: tuple[Hazard, ...] = (
     Hazard(
         id="H-04",
         title="a reset leaves the release queue and running prefetches behind; their slots are freed twice",
-        rules=("TIER-01", "LIFE-01"),
+        rules=("POOL-12", "LIFE-01"),
     ),
     Hazard(
         id="H-05",
         title="a late revocation of an old prefetch hits the new one of the same request",
-        rules=("TIER-02", "FETCH-07", "LIFE-09"),
+        rules=("POOL-12", "FETCH-07", "LIFE-09"),
         only={"stop": "best_effort"},
     ),
     Hazard(
         id="H-06",
         title="a detach frees whole ranges of which parts wait in the release queue",
-        rules=("TIER-01", "LIFE-05"),
+        rules=("POOL-12", "LIFE-05"),
     ),
     Hazard(
         id="H-07",
@@ -139,7 +139,7 @@ HAZARDS: tuple[Hazard, ...] = (
     Hazard(
         id="H-29",
         title="a load back makes room by writing back over the very pages that it loads",
-        rules=("TIER-01", "TIER-08", "TIER-11", "POOL-12", "LOCK-02", "LOAD-02", "LOAD-05", "PORT-01"),
+        rules=("POOL-12", "TIER-08", "TIER-11", "LOCK-02", "LOAD-02", "LOAD-05", "PORT-01"),
         only={"write": "write_back"},
     ),
     Hazard(

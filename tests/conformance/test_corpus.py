@@ -27,7 +27,7 @@ from tools.corpus_plays import Broken, Change, Verdicts
 
 FAMILIES = {
     "flat": ("mutant split-forgets-locks", "LOCK-01"),
-    "tiers": ("mutant demotion-takes-both-copies", "TIER-01"),
+    "tiers": ("mutant demotion-takes-both-copies", "POOL-12"),
     "stores": ("mutant store-written-in-place", "STORE-02"),
     "components": ("mutant component-state-ahead-of-its-node", "COMP-08"),
     "requests": ("mutant request-window-is-cut-short", "CREQ-01"),

@@ -268,7 +268,7 @@ def test_nothing_is_shrunk_into_a_configuration_that_does_not_ask_for_it() -> No
     ops = (Op("attach"), Op("prefetch", 0, 100), Op("tick"))
     item = Item(kind="schedule", config=TIERED, schedule=ops)
     (found,) = run_item(mutant.target, item, Options(reruns=0, shrink_trials=60)).findings
-    assert (found.rules, found.config.storage, len(found.schedule)) == (["TIER-02", "FETCH-04"], "attached", 1)
+    assert (found.rules, found.config.storage, len(found.schedule)) == (["POOL-12", "FETCH-04"], "attached", 1)
 
 
 def test_a_budget_of_nothing_shrinks_nothing() -> None:

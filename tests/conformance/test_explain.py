@@ -18,7 +18,7 @@ from kvlitmus.conformance.checker.explain import (
 )
 from kvlitmus.conformance.cli.commands.smoke import about_page_0
 from kvlitmus.conformance.litmus.registry import litmus_of
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run.engine import make_checker, run_item
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.run.results import Finding, Item, Options
@@ -29,8 +29,10 @@ from kvlitmus.spec.law.facts import FACTS, Facts
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.replay import replay
 from kvlitmus.spec.prefix.rules.pool import misplaced
+from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import EventMirror
 from kvlitmus.spec.words.names import Names
+from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
 
 
@@ -161,17 +163,17 @@ def test_an_event_names_the_page_that_its_id_stands_for() -> None:
 
 def test_which_pages_have_no_home_or_two_is_said_of_both_tiers() -> None:
     """Nobody has to subtract sets: what is left over is named."""
-    pool, host = all_rules()["POOL-12"], all_rules()["TIER-01"]
+    pool = all_rules()["POOL-12"]
     one, two, three, four, nine = map(PageNo, (1, 2, 3, 4, 9))
     homes = {"free": [two, two], "cached": [three, nine], "owned": [three]}
     assert misplaced({one, two, three, four}, homes, excused={four}).split(", ") == [
         *("page 1 has no home", "page 2 is free and free", "page 3 is cached and owned"),
         *("page 9 is cached", "and no page of the pool"),
     ]
-    for rule, fact in ((pool, "odd_homes"), (host, "odd_host_homes")):
-        assert "page 1 has no home" in allowed_text(rule, Names(), {fact: "page 1 has no home"})
-        assert FACTS[fact].compute.__annotations__["return"] == "str"
-    held = FACTS["odd_homes"].compute(*(frozenset(map(PageNo, one)) for one in ([0, 1, 2], [], [2], [0], [])))
-    assert held == "page 1 has no home"
-    page = PageNo(0)
-    assert FACTS["odd_host_homes"].compute(frozenset({page}), [page], [page], []) == "page 0 is free and in the tree"
+    assert "page 1 has no home" in allowed_text(pool, Names(), {"odd_homes": "page 1 has no home"})
+    device = [frozenset(map(PageNo, one)) for one in ([0, 1, 2], [], [2], [0], [])]
+    assert FACTS["odd_homes"].compute(*device, "") == "page 1 has no home"
+    assert FACTS["odd_homes"].compute(*device, "page 3 has no home").endswith(", and on the host page 3 has no home")
+    page, setting = PageNo(0), Setting(Config(page_size=1, pages=1, host_pages=1), Profile(), 3, frozenset())
+    seen = TierSeen(host_free=(page,), host_listed=[page])
+    assert FACTS["misplaced_on_host"].compute(setting, seen) == "page 0 is free and in the tree"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kvlitmus.spec.prefix.rules.tier import a_host_page_has_one_home, no_host_page_is_lost
+from kvlitmus.spec.prefix.rules.pool import one_home
 from kvlitmus.spec.words.units import PageNo
 from tests.proofs.optimized.claims import proof
 from tests.proofs.support.search import Run, alike, every, some
@@ -97,7 +97,7 @@ def late_of(source: Source, **stand_ins: Any) -> Any:
 
 
 @proof(
-    "TIER-01",
+    "POOL-12",
     bounds="at most two copies or jobs of storage, and one abandoned before; any time, up to two turns of the runner's",
     slips=[
         Slip(LATE, "            work.cancelled = True\n", ""),
@@ -165,8 +165,7 @@ EVENTS = ("nothing", "look", "others")
 
 
 @proof(
-    "TIER-01",
-    "TIER-02",
+    "POOL-12",
     bounds="every page; at most three works of up to two pages each, which may share some; each over or not",
     slips=[
         Slip(
@@ -230,8 +229,7 @@ def named(pages: Iterable[int]) -> list[PageNo]:
 
 
 @proof(
-    "TIER-01",
-    "TIER-02",
+    "POOL-12",
     "POOL-04",
     bounds="pools of three pages: each free, used or withheld, and to be withheld or not; any order of the free list",
     slips=[
@@ -268,9 +266,6 @@ def what_is_withheld_is_nobodys(source: Source, run: Run, case: None) -> object:
                     return False
                 if states != [page in now for page in everyone] or homes_now[2] != wanted:
                     return False
-                if not (
-                    a_host_page_has_one_home(*homes_now)
-                    and no_host_page_is_lost(frozenset(named(everyone)), *homes_now)
-                ):
+                if not one_home(frozenset(named(everyone)), homes_now):
                     return False
     return True

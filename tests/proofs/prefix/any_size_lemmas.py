@@ -125,7 +125,7 @@ TIER_BOUNDS = (
 
 TIER_LEMMAS: dict[str, Lemma] = {
     "sound on both tiers": Lemma(
-        ("TIER-01", "TIER-04", "TREE-05"),
+        ("POOL-12", "TIER-04", "TREE-05"),
         {
             slip(EFFECTS, "return remove(tree, names), {**alone, **left}", "return tree, {**alone, **left}"): EVICTS,
             slip(TIER, "if run[0] not in host_of(state).copies:", "if True:"): EVICTS,

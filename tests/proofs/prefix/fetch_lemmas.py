@@ -79,7 +79,7 @@ KEY = Key(None, (1, 2, 3))
 TABLE = Names()
 NAMES, ROOT = TABLE.of(None, KEY.units), TABLE.root(None)
 TIERED = frozenset({"pool", "tree", "inspect", "tiers", "steps", "prefetching"})
-ANSWERED_QUERY = claim("FETCH-08", "TIER-01", "TIER-02", on=("query",), capabilities=TIERED)
+ANSWERED_QUERY = claim("FETCH-08", "POOL-12", on=("query",), capabilities=TIERED)
 BY_THRESHOLD = [
     Setting(Config(page_size=1, pages=4, host_pages=4, threshold=threshold), Profile(), SNAPSHOT, TIERED, TABLE)
     for threshold in range(5)
@@ -99,6 +99,7 @@ def shown(state: State, hit: int) -> TierSeen:
     """What is seen of it: the host's free list, what is under way, and what storage was asked."""
     host, made = host_of(state), TierSeen()
     made.seen = True
+    made.free = BY_THRESHOLD[0].usable
     made.host_free = tuple(sorted(host.free))
     made.moving = list(moving(state))
     made.jobs = {
@@ -138,8 +139,7 @@ def _leads_to_a_fetch(answer: Answers, threshold: int, hit: int) -> bool:
 
 @lemma(
     "FETCH-08",
-    "TIER-01",
-    "TIER-02",
+    "POOL-12",
     bounds="a query for 3 pages of one slot; thresholds from 0 to 4 (no hit is longer than 3)",
 )
 def a_query_leads_to_a_fetch_of_what_was_found_or_returns_everything(threshold: int, hit: int) -> None:
@@ -148,7 +148,7 @@ def a_query_leads_to_a_fetch_of_what_was_found_or_returns_everything(threshold: 
     assert _leads_to_a_fetch(answered, threshold, hit)
 
 
-@lemma("FETCH-08", "TIER-02", bounds="the pages beyond the hit are forgotten, and so is the threshold")
+@lemma("FETCH-08", "POOL-12", bounds="the pages beyond the hit are forgotten, and so is the threshold")
 def planted_query_that_keeps_its_tail(threshold: int, hit: int) -> None:
     """Whatever was found is fetched, and the rest isn't returned."""
     assert 0 <= threshold <= 4 and 0 <= hit <= 3
@@ -174,7 +174,7 @@ def ways(slot: int, already: int, committed: int, completed: int, hit: int, rese
     ]
 
 
-@lemma("TIER-01", "TIER-02", bounds="any integers; the formulas, tied to the reference by test_prefetch_slots_z3.py")
+@lemma("POOL-12", bounds="any integers; the formulas, tied to the reference by test_prefetch_slots_z3.py")
 def each_slot_of_a_prefetch_has_one_way_back(
     slot: int, already: int, committed: int, completed: int, hit: int, reserved: int
 ) -> None:
@@ -183,7 +183,7 @@ def each_slot_of_a_prefetch_has_one_way_back(
     assert sum(ways(slot, already, committed, completed, hit, reserved)) == (1 if 0 <= slot < reserved else 0)
 
 
-@lemma("TIER-01", bounds="what was completed is released together with what was read but not committed")
+@lemma("POOL-12", bounds="what was completed is released together with what was read but not committed")
 def planted_release_of_everything(slot: int, already: int, committed: int, hit: int, reserved: int) -> None:
     """A detach that returns the whole buffer, though its tail is in the release queue already."""
     assert 0 <= already <= committed <= hit <= reserved and 0 <= slot < reserved

@@ -27,7 +27,7 @@ from tests.proofs.support.tier_shown import Contents, Shower
 
 RULES = all_rules()
 PACKS = ("tier", "backup", "load", "fetch", "life", "event", "frame")
-ON_BOTH_TIERS = frozenset({"EVICT-03", "EVICT-04", "EVICT-05", "EVICT-06", "TREE-05", "TREE-13", "TREE-14"})
+ON_BOTH_TIERS = frozenset({"EVICT-03", "EVICT-04", "EVICT-05", "EVICT-06", "POOL-12", "TREE-05", "TREE-13", "TREE-14"})
 """The laws of plain caches that say of the host what they say of the device."""
 
 

@@ -277,7 +277,7 @@ def allowed_text(rule: Rule, names: Names, facts: Facts) -> str:
 
 def seen_texts(rule: Rule, names: Names, facts: Facts) -> dict[str, str]:
     """The facts that the rule speaks of, as they were."""
-    told = {fact: of_one_moment(facts[fact]) for fact in rule.facts if fact in facts}
+    told = {fact: of_one_moment(facts[fact]) for fact in rule.facts if facts.get(fact, "") != ""}
     if len(told) == PAIR and all(isinstance(value, Set | Mapping) and len(value) > MOST for value in told.values()):
         one, other = told
         if set(told[one]) != set(told[other]) and (one in named()) == (other in named()):

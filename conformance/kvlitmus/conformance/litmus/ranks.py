@@ -152,7 +152,7 @@ def histories_that_are_equal_choose_equal_victims(checker: Checker) -> None:
             ranks.ask(checker, "insert", (6, 5, 5, 5))
 
 
-@litmus(rules=("LOAD-01", "TREE-02", "TIER-02", "POOL-12"), needs=(*RANKS, "ranks_view"))
+@litmus(rules=("LOAD-01", "TREE-02", "POOL-12"), needs=(*RANKS, "ranks_view"))
 def what_is_loaded_back_is_on_every_rank(checker: Checker) -> None:
     """A key is evicted from the device and loaded back, while the loads of one rank end late."""
     for shape in ranks.SHAPES:
@@ -183,7 +183,7 @@ def what_goes_for_a_load_is_a_victim(checker: Checker) -> None:
             ranks.ask(checker, "match", KEY)
 
 
-@litmus(rules=("LOAD-01", "TREE-02", "POOL-12", "TIER-02"), needs=(*RANKS, "ranks_view"))
+@litmus(rules=("LOAD-01", "TREE-02", "POOL-12"), needs=(*RANKS, "ranks_view"))
 def what_is_missing_behind_a_load_may_be_loaded(checker: Checker) -> None:
     """While the first page of a key is being loaded, the rest of it is asked for: all of it is loaded, or nothing."""
     for shape in ranks.SHAPES:
@@ -230,7 +230,7 @@ def what_the_host_has_is_not_read_again(checker: Checker) -> None:
             ranks.ask(checker, "abort", rid=1)
 
 
-@litmus(rules=("TIER-02", "POOL-12"), needs=(*RANKS, "ranks_view"))
+@litmus(rules=("POOL-12",), needs=(*RANKS, "ranks_view"))
 def a_backup_fits_the_rank_with_least_room(checker: Checker) -> None:
     """Others occupy the host of one rank when pages are to be written there: all write as many as fit on it
     (sglang#28429).
@@ -371,7 +371,7 @@ def a_state_is_one_however_short_a_prefetch_is_cut(checker: Checker) -> None:
             ranks.ask(checker, "abort", rid=rid)
 
 
-@litmus(rules=("RANKS-01", "RANKS-02", "TIER-02", "POOL-12", "RANKS-29", "RANKS-30"), needs=STATED)
+@litmus(rules=("RANKS-01", "RANKS-02", "POOL-12", "RANKS-29", "RANKS-30"), needs=STATED)
 def a_state_fits_the_rank_with_least_room(checker: Checker) -> None:
     """Others occupy all entries for states on one rank, then all but one: all ranks begin the prefetch, or none does;
     and all drop a cached state for it, or none does.
@@ -411,7 +411,7 @@ def boundaries_are_those_where_all_ranks_have_a_state(checker: Checker) -> None:
             ranks.ask(checker, "abort", rid=rid)
 
 
-@litmus(rules=("POOL-12", "TIER-02", "RANKS-27"), needs=STATED)
+@litmus(rules=("POOL-12", "RANKS-27"), needs=STATED)
 def what_a_prefetch_holds_of_a_state_is_given_back(checker: Checker) -> None:
     """A request is aborted before and after storage has answered, and when everything was read; storage has nothing;
     its number comes again, and the state that was read before is not that of the new prefetch.
@@ -433,7 +433,7 @@ def what_a_prefetch_holds_of_a_state_is_given_back(checker: Checker) -> None:
         ranks.ask(checker, "poll", rid=1)
 
 
-@litmus(rules=("POOL-12", "TIER-02", "RANKS-26", "RANKS-27"), needs=STATED)
+@litmus(rules=("POOL-12", "RANKS-26", "RANKS-27"), needs=STATED)
 def a_boundary_that_is_read_twice_has_one_state(checker: Checker) -> None:
     """Two prefetches read the same key, and both are committed: one state is cached, the memory of the other free."""
     for members in with_states(checker):
@@ -473,7 +473,7 @@ def a_prefetch_keeps_its_state(checker: Checker) -> None:
         ranks.ask(checker, "poll", rid=1)
 
 
-@litmus(rules=("TIER-02", "POOL-12"), needs=STATED)
+@litmus(rules=("POOL-12",), needs=STATED)
 def what_finds_room_for_one_component_alone_takes_nothing(checker: Checker) -> None:
     """There is room for a state and none for a window, or for a window and none for a state: what was found for the one
     is free again where the other is refused.
@@ -486,7 +486,7 @@ def what_finds_room_for_one_component_alone_takes_nothing(checker: Checker) -> N
                 ranks.ask(checker, "abort", rid=rid)
 
 
-@litmus(rules=("RANKS-02", "POOL-12", "TIER-02", "RANKS-31", "RANKS-29", "RANKS-30"), needs=STATED)
+@litmus(rules=("RANKS-02", "POOL-12", "RANKS-31", "RANKS-29", "RANKS-30"), needs=STATED)
 def a_state_goes_with_its_page(checker: Checker) -> None:
     """Pages with a state are evicted from the host, one after the other, for prefetches and for backups: their states
     go, and no page before them gets one.

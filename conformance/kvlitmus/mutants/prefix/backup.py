@@ -170,7 +170,7 @@ class WriteBackDoesNotWait(BackupQueue):
     "write-back-loses-what-does-not-fit",
     bugs=("S113", "S72"),
     links=(SGLANG + "issues/26886", SGLANG + "pull/28468"),
-    kills=("TIER-02", "TIER-04"),
+    kills=("POOL-12", "TIER-04"),
     configs=WRITE_BACK,
 )
 class WriteBackLosesTheHead(TierTree):

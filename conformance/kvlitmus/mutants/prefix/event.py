@@ -20,7 +20,7 @@ from kvlitmus.spec.interface.tiers import Event
     "commit-below-the-unbacked",
     bugs=("H-28", "S39"),
     links=(SGLANG + "pull/30106",),
-    kills=("TREE-05", "TIER-04", "TIER-02"),
+    kills=("TREE-05", "TIER-04", "POOL-12"),
     configs=NOT_BACK,
 )
 class CommitBelowTheUnbacked(TierTree):
@@ -34,7 +34,7 @@ class CommitBelowTheUnbacked(TierTree):
     "commit-replaces-the-branch",
     bugs=("T05",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/issues/12933",),
-    kills=("TIER-02", "TIER-01", "FETCH-14", "POOL-12"),
+    kills=("POOL-12", "FETCH-14"),
 )
 class CommitReplacesTheBranch(TierTree):
     """What another request has computed meanwhile is orphaned.

@@ -209,7 +209,7 @@ class FailedBackupStaysBusy(BackupQueue):
     "failed-backup-leaves-its-host-pages",
     bugs=("sglang#38427",),
     links=(DEAD,),
-    kills=("TIER-02",),
+    kills=("POOL-12",),
 )
 class FailedBackupLeavesItsHostPages(BackupQueue):
     """Each backup that fails costs host memory: the node forgets its pages, and nobody frees them."""

@@ -31,7 +31,7 @@ ADAPTIVE, MAMBA = SGLANG + "pull/16370", SGLANG + "pull/26945"
 TIGHT = tuple(replace(config, host_pages=min(config.host_pages, 8)) for config in HOSTED)
 """Little host memory, so that prefetches are cut short."""
 
-LOST = ("TIER-01", "TIER-02")
+LOST = ("POOL-12",)
 STUCK = ("LIFE-06", "LIFE-07")
 
 # -- the plan ----------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ STUCK = ("LIFE-06", "LIFE-07")
     "fetch-is-longer-than-its-memory",
     bugs=("H-01",),
     links=(ADAPTIVE,),
-    kills=("FETCH-03", "FETCH-04", "TIER-02", "FETCH-08"),
+    kills=("FETCH-03", "FETCH-04", "POOL-12", "FETCH-08"),
     configs=TIGHT,
 )
 class FetchIsLongerThanItsMemory(UntruncatedKey):
@@ -63,7 +63,7 @@ class FetchWithoutMemory(GoesOnWithoutSlots):
     "fetch-loses-a-page-of-its-memory",
     bugs=("H-01",),
     links=(ADAPTIVE,),
-    kills=("FETCH-04", "TIER-02"),
+    kills=("FETCH-04", "POOL-12"),
     configs=HOSTED,
 )
 class FetchLosesAPageOfItsMemory(ForgetsTheLastPage):
@@ -199,7 +199,7 @@ class PrefetchOverwritesItsNamesake(Prefetcher):
     "stale-revocation-ends-the-next",
     bugs=("H-05", "S104"),
     links=(SGLANG + "pull/40262",),
-    kills=("FETCH-07", "LIFE-08", "TIER-12", "TIER-02", "FETCH-11", "FETCH-13", "FETCH-15", "FETCH-02"),
+    kills=("FETCH-07", "LIFE-08", "TIER-12", "POOL-12", "FETCH-11", "FETCH-13", "FETCH-15", "FETCH-02"),
 )
 class StaleRevocationEndsTheNext(Prefetcher):
     """A request that is queued again loses its second prefetch to the end of the first.

@@ -71,7 +71,7 @@ class LandingFlushesBothTiers(Loader):
             self.tree.evict_host(EVERYTHING)
 
 
-@mutant("matching-reserves-host-memory", kills=("FRAME-04", "TIER-02", "TIER-33"))
+@mutant("matching-reserves-host-memory", kills=("FRAME-04", "POOL-12", "TIER-33"))
 class MatchingReservesHostMemory(TieredSpecimen):
     """The host runs dry: a match that could be followed by a load takes a host page for it that nobody gives back."""
 

@@ -17,7 +17,7 @@ from kvlitmus.spec.words.units import Key
     "reset-keeps-the-release-queue",
     bugs=("H-04",),
     links=(SGLANG + "pull/20746",),
-    kills=("LIFE-01", "TIER-01"),
+    kills=("LIFE-01", "POOL-12"),
     beside=(BelievingHost,),
 )
 class ResetKeepsTheReleaseQueue(TieredSpecimen):
@@ -34,7 +34,7 @@ class ResetKeepsTheReleaseQueue(TieredSpecimen):
     "reset-keeps-prefetches",
     bugs=("H-04", "S36"),
     links=(SGLANG + "pull/20746",),
-    kills=("LIFE-01", "FETCH-07", "TIER-01"),
+    kills=("LIFE-01", "FETCH-07", "POOL-12"),
     beside=(BelievingHost,),
 )
 class ResetKeepsPrefetches(TieredSpecimen):
@@ -121,7 +121,7 @@ class RemembersAll(Prefetcher):
     "detach-frees-whole-reservations",
     bugs=("H-06",),
     links=(SGLANG + "pull/20746",),
-    kills=("TIER-01", "TIER-02", "LIFE-05"),
+    kills=("POOL-12", "LIFE-05"),
     beside=(BelievingHost,),
 )
 class DetachFreesWholeReservations(RemembersAll):
@@ -138,7 +138,7 @@ class DetachFreesWholeReservations(RemembersAll):
     "detach-forgets-the-dying",
     bugs=("S36", "H-06"),
     links=(SGLANG + "pull/20746",),
-    kills=("LIFE-05", "TIER-02"),
+    kills=("LIFE-05", "POOL-12"),
 )
 class DetachForgetsTheDying(Prefetcher):
     """Memory is lost with a detach: reads whose requests have gone are not waited for, and never clean up."""
@@ -220,7 +220,7 @@ class AttachReplacesStorage(TieredSpecimen):
         return True
 
 
-@mutant("reset-keeps-a-host-page", kills=("TIER-32", "LIFE-01", "TIER-02"))
+@mutant("reset-keeps-a-host-page", kills=("TIER-32", "LIFE-01", "POOL-12"))
 class ResetKeepsAHostPage(TieredSpecimen):
     """The host is a page shorter after each reset: what a job that it ended had taken is never given back."""
 

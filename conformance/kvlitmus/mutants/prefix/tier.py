@@ -38,7 +38,7 @@ class DemotionTakesBothCopies(TierTree):
     "host-eviction-takes-inner-nodes",
     bugs=("S70",),
     links=(SGLANG + "pull/27562",),
-    kills=("TIER-02", "TIER-04", "EVICT-03"),
+    kills=("POOL-12", "TIER-04", "EVICT-03"),
 )
 class HostEvictionTakesInnerNodes(TierTree):
     """The host evicts a node that others hang below; they are unreachable, and their memory is gone.
@@ -295,7 +295,7 @@ class SplitCopiesThePin(TierTree):
     "split-keeps-the-host-list",
     bugs=("S47", "S28"),
     links=(SGLANG + "pull/17191",),
-    kills=("TIER-01", "TREE-06"),
+    kills=("POOL-12", "TREE-06"),
 )
 class SplitKeepsTheHostList(TierTree):
     """Two nodes own the same host pages: a split hands the upper half its part and leaves the lower half all of it."""
@@ -332,7 +332,7 @@ class HostHitCountsMirrors(TieredSpecimen):
     "half-an-allocation-is-lost",
     bugs=("H-43",),
     links=(SGLANG + "pull/26945",),
-    kills=("TIER-02",),
+    kills=("POOL-12",),
 )
 class HalfAnAllocationIsLost(TierTree):
     """Host memory shrinks with every allocation that fails: it is taken page by page, and not returned."""

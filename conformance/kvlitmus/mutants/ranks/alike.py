@@ -69,7 +69,7 @@ class RefuseToEvictAlike(RankCache):
         return (yield from super().ask_evict(ask._replace(pages=min(2, ask.pages))))
 
 
-@mutant("ranks-refuse-to-abort-alike", kills=("TIER-02",))
+@mutant("ranks-refuse-to-abort-alike", kills=("POOL-12",))
 class RefuseToAbortAlike(RankCache):
     """Every third request that is gone keeps the memory of its prefetch, on all ranks, and nobody asks for it again."""
 

@@ -331,7 +331,7 @@ class _FirstStageDecides(RankLink):
     "rank-first-stage-decides",
     bugs=("S64",),
     links=(_SGLANG + "issues/22607",),
-    kills=("RANKS-10", "RANKS-14", "RANKS-12", "RANKS-19", "TIER-02"),
+    kills=("RANKS-10", "RANKS-14", "RANKS-12", "RANKS-19", "POOL-12"),
 )
 class FirstStageDecides(RankCache):
     """The count of the first pipeline stage is applied on the next one, whose own copies have not ended."""
@@ -379,7 +379,7 @@ class WritesByItsOwnRoom(RankCache):
         return free + min(host_more, wanted)
 
 
-@mutant("rank-writes-what-nobody-has-room-for", kills=("TIER-02",))
+@mutant("rank-writes-what-nobody-has-room-for", kills=("POOL-12",))
 class WritesWhatNobodyHasRoomFor(RankCache):
     """All ranks begin to write all pages, whatever room there is."""
 
@@ -441,7 +441,7 @@ class LoadsInPart(RankCache):
         return [*decisions[:-1], Decision("grant", "load", loads[:-1])]
 
 
-@mutant("rank-keeps-the-tail", kills=("TIER-02",))
+@mutant("rank-keeps-the-tail", kills=("POOL-12",))
 class KeepsTheTail(RankCache):
     """What was not read by all ranks is cut off the prefetch, and its memory never given back."""
 
@@ -463,7 +463,7 @@ class KeepsTheWindow(RankCache):
         return decisions
 
 
-@mutant("rank-abort-gives-back-nothing", bugs=("H-40",), kills=("TIER-02",))
+@mutant("rank-abort-gives-back-nothing", bugs=("H-40",), kills=("POOL-12",))
 class AbortGivesBackNothing(RankCache):
     """The prefetch of a request that is gone is forgotten, and its memory with it."""
 

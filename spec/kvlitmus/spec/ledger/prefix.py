@@ -241,7 +241,7 @@ FLAT_LINES: tuple[Line, ...] = (
     ),
 )
 
-HELD = f"FRAME-03 FRAME-04 TIER-01 TIER-02 TREE-13 TREE-14 {OF_DEVICE}"
+HELD = f"FRAME-03 FRAME-04 POOL-12 TREE-13 TREE-14 {OF_DEVICE}"
 """What guards what no call may change on the host, and on the device."""
 
 ALSO = "FRAME-05 FRAME-06 FRAME-07 TIER-40"
@@ -466,7 +466,7 @@ TIER_LINES: tuple[Line, ...] = (
     look(TIERS, "host_available", "TIER-09 TIER-32 TIER-33", On.RESET, On.MATCH),
     look(TIERS, "layers", "LOAD-06", On.LAYERED),
     look(TIERS, "layers_ready", "LOAD-06", On.LAYERED),
-    look(TIERS, "tiers", "TIER-01 TIER-02 TREE-06 TIER-04 TREE-05"),
+    look(TIERS, "tiers", "POOL-12 TREE-06 TIER-04 TREE-05"),
     look(TIERS, "jobs", "TIER-40 BACKUP-03", On.TICK),
     look(TIERS, "occupied", "FETCH-07"),
     line(

@@ -11,7 +11,7 @@ RANKS = Family.RANKS
 ALIKE = "RANKS-01 RANKS-02 RANKS-03 RANKS-04 RANKS-05 RANKS-06 RANKS-07 RANKS-08"
 """That all ranks decide alike, and have the same after it."""
 
-KEPT = f"{ALIKE} POOL-12 TIER-02 RANKS-29 RANKS-30 RANKS-31 RANKS-32 RANKS-33 RANKS-34"
+KEPT = f"{ALIKE} POOL-12 RANKS-29 RANKS-30 RANKS-31 RANKS-32 RANKS-33 RANKS-34"
 """What no call may change, on any rank."""
 
 ORDER = "RANKS-02 RANKS-29 RANKS-30 EVICT-05 EVICT-06"
@@ -74,7 +74,7 @@ ASK_LINES: tuple[Line, ...] = (
         amount=Amount.ASK,
         refused=by(f"POOL-07 BACKUP-01 {ALIKE}"),
         least=by("RANKS-33 POOL-01 TREE-08 BACKUP-01"),
-        most=by("POOL-12 TIER-02 RANKS-31 TREE-08 FRAME-01 BACKUP-02"),
+        most=by("POOL-12 RANKS-31 TREE-08 FRAME-01 BACKUP-02"),
         which=by(ORDER),
         effects=joined(
             ROOM,
@@ -108,7 +108,7 @@ ASK_LINES: tuple[Line, ...] = (
         amount=Amount.ASK,
         refused=by(f"FETCH-03 {ALIKE}", free="all or nothing on ranks"),
         least=by("FETCH-06 RANKS-26 FETCH-03", free="all or nothing on ranks"),
-        most=by("FETCH-06 RANKS-18 POOL-12 TIER-02 FETCH-03"),
+        most=by("FETCH-06 RANKS-18 POOL-12 FETCH-03"),
         which=by("RANKS-02 RANKS-29 RANKS-30 EVICT-05 EVICT-06"),
         effects=joined(
             HOST_ROOM,
@@ -149,7 +149,7 @@ ASK_LINES: tuple[Line, ...] = (
         amount=Amount.ASK,
         refused=by(f"LOAD-03 {ALIKE}"),
         least=by("LOAD-01"),
-        most=by("LOAD-01 POOL-12 TIER-02"),
+        most=by("LOAD-01 POOL-12"),
         which=by(ORDER),
         effects=joined(
             ROOM,
@@ -162,7 +162,7 @@ ASK_LINES: tuple[Line, ...] = (
     ),
     asked(
         "abort",
-        least=by("POOL-12 TIER-02", later="FETCH-03"),
+        least=by("POOL-12", later="FETCH-03"),
         most=by("RANKS-31"),
         effects={what: because(Cause.NOBODY) for what in (What.END_JOB, What.HOST_RELEASE, What.UNPIN)},
     ),
@@ -183,8 +183,8 @@ LINES: tuple[Line, ...] = (
         RANKS,
         "ranks_start",
         On.RANKS_STEP,
-        least=by("RANKS-03 POOL-12 TIER-02"),
-        most=by("POOL-12 TIER-02 RANKS-31"),
+        least=by("RANKS-03 POOL-12"),
+        most=by("POOL-12 RANKS-31"),
         stays=no("nothing stays"),
         effects={
             what: because(Cause.RESET)
@@ -200,7 +200,7 @@ LINES: tuple[Line, ...] = (
             how=how,
             least=least,
             most=by("RANKS-03 RANKS-31"),
-            stays=by("RANKS-03 POOL-12 TIER-02 RANKS-31 RANKS-32 RANKS-34"),
+            stays=by("RANKS-03 POOL-12 RANKS-31 RANKS-32 RANKS-34"),
             effects={},
         )
         for how, least in (
@@ -216,7 +216,7 @@ LINES: tuple[Line, ...] = (
             ("restart", NOTED),
         )
     ),
-    look(RANKS, "ranks_view", "RANKS-03 POOL-12 TIER-02", On.RANKS_STEP),
+    look(RANKS, "ranks_view", "RANKS-03 POOL-12", On.RANKS_STEP),
     look(RANKS, "ranks_states", "RANKS-03 RANKS-31", On.RANKS_STEP),
 )
 """All of them."""

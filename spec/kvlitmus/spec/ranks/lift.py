@@ -135,7 +135,7 @@ def _insert(told: Told) -> Iterator[Step]:
         slots = (Slot(SOMEWHERE),) * got if got or not missing else None
         alloc = told._replace(was=was, now=between).step(Alloc(Tokens(asked)), slots, kept)
         # What the allocation got is nobody's yet.
-        yield alloc._replace(before=seen(lift, was, room), hidden=alloc.hidden | {"cached_homes", "host_listed"})
+        yield alloc._replace(before=seen(lift, was, room), hidden=alloc.hidden | {"cached_homes"})
     insert = Insert(told.path(there + got), (Slot(SOMEWHERE),) * (there + got), there)
     yield told._replace(was=between, now=now).step(insert, Stored(there), kept)
 

@@ -179,7 +179,7 @@ def a_put_ends_where_storage_refuses(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("BACKUP-01", "TIER-02"), needs=TIERS, writes=ASYNC)
+@litmus(rules=("BACKUP-01", "POOL-12"), needs=TIERS, writes=ASYNC)
 def a_full_host_makes_room_for_what_is_due(checker: Checker) -> None:
     """The host is filled with what the device has lost; what is computed then takes its place."""
     pages = checker.config.host_pages
@@ -222,7 +222,7 @@ def a_backup_fails_above_another(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("BACKUP-01", "TIER-02", "TIER-08", "LIFE-08"), needs=FAILING, writes=ASYNC)
+@litmus(rules=("BACKUP-01", "POOL-12", "TIER-08", "LIFE-08"), needs=FAILING, writes=ASYNC)
 def a_backup_that_cannot_begin_waits_for_the_next_use(checker: Checker) -> None:
     """Who moves contents raises where a backup is to begin: the page is as it was, and the next use backs it up."""
     key = prompt(checker, "ab")

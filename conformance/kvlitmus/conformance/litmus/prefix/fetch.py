@@ -100,7 +100,7 @@ def spoil(checker: Checker, key: Key, page: int, *, lost: bool) -> None:
         tiers.spoiled(checker, name, lost=lost)
 
 
-@litmus(rules=("FETCH-12", "TIER-02", "TIER-08"), needs=READS)
+@litmus(rules=("FETCH-12", "POOL-12", "TIER-08"), needs=READS)
 def a_page_that_was_cut_short_does_not_count(checker: Checker) -> None:
     """Storage has cut the second page of what a query found: what is behind it isn't read, and it isn't cached."""
     key = worth_reading(checker, 3)
@@ -112,7 +112,7 @@ def a_page_that_was_cut_short_does_not_count(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("FETCH-08", "TIER-02"), needs=READS)
+@litmus(rules=("FETCH-08", "POOL-12"), needs=READS)
 def a_query_counts_up_to_the_first_gap(checker: Checker) -> None:
     """Storage has lost a page amid what it has of a key."""
     key = worth_reading(checker, 4)
@@ -162,7 +162,7 @@ def an_aborted_request_leaves_nothing_at_any_stage(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-01", "TIER-08"), needs=READS)
+@litmus(rules=("POOL-12", "TIER-08"), needs=READS)
 def a_read_that_was_aborted_overwrites_nobody(checker: Checker) -> None:
     """A request goes away while storage is read; other prompts get what memory there is, and then the read ends."""
     key = worth_reading(checker, 2)
@@ -178,7 +178,7 @@ def a_read_that_was_aborted_overwrites_nobody(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-02", "LIFE-08", "LIFE-09"), needs=READS, stops=("best_effort",))
+@litmus(rules=("POOL-12", "LIFE-08", "LIFE-09"), needs=READS, stops=("best_effort",))
 def a_late_message_does_not_hit_the_next_prefetch(checker: Checker) -> None:
     """A request goes on before its query was answered and comes back under the same id; then the old query misses."""
     key = worth_reading(checker, 2)
@@ -302,7 +302,7 @@ def a_commit_below_what_is_not_backed_up(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("FETCH-12", "FETCH-14", "TIER-02"), needs=READS)
+@litmus(rules=("FETCH-12", "FETCH-14", "POOL-12"), needs=READS)
 def a_commit_meets_what_was_computed_meanwhile(checker: Checker) -> None:
     """While a prefetch is under way another request computes and backs up half of what it reads."""
     key = worth_reading(checker, 3)

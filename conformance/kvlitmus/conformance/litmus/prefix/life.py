@@ -39,7 +39,7 @@ def reach(checker: Checker, stage: str, rid: int) -> None:
         step(checker, "fetch", Outcome("part", 1) if stage == "reading" else Outcome())
 
 
-@litmus(rules=("LIFE-01", "LIFE-02", "TIER-01", "TIER-02"), needs=(*READS, "reset"))
+@litmus(rules=("LIFE-01", "LIFE-02", "POOL-12"), needs=(*READS, "reset"))
 def a_reset_forgets_what_is_under_way(checker: Checker) -> None:
     """A prefetch is at each of its stages when the cache is reset; nothing of it comes back afterwards."""
     stored(checker, letters(checker, least_pages(checker) + 2))
@@ -70,9 +70,7 @@ def a_reset_forgets_what_a_prefetch_had_added(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(
-    rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "FETCH-18", "TIER-01", "TIER-02"), needs=(*READS, "reattach")
-)
+@litmus(rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "FETCH-18", "POOL-12"), needs=(*READS, "reattach"))
 def a_detach_ends_what_is_under_way(checker: Checker) -> None:
     """A prefetch is at each of its stages, a put under way, when storage goes; everything comes back."""
     stored(checker, letters(checker, least_pages(checker) + 2))
@@ -88,7 +86,7 @@ def a_detach_ends_what_is_under_way(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("LIFE-05", "TIER-01", "TIER-02"), needs=(*READS, "reattach"))
+@litmus(rules=("LIFE-05", "POOL-12"), needs=(*READS, "reattach"))
 def a_detach_ends_what_nobody_waits_for(checker: Checker) -> None:
     """A request is aborted while its query, then its fetch, is under way; storage goes before either has ended."""
     stored(checker, letters(checker, least_pages(checker) + 2))
@@ -125,7 +123,7 @@ def storage_is_attached_once_and_detached_once(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("LIFE-01", "LIFE-06", "LIFE-08", "TIER-01", "TIER-02"), needs=(*FAILING, "reset"))
+@litmus(rules=("LIFE-01", "LIFE-06", "LIFE-08", "POOL-12"), needs=(*FAILING, "reset"))
 def a_reset_forgets_what_has_failed(checker: Checker) -> None:
     """A load, then a backup has failed, and no tick has noted it, when the cache is reset; then all is as new."""
     key = letters(checker, max(3, min(-(-checker.profile.load_threshold // checker.size), too_many(checker))))

@@ -80,7 +80,7 @@ def loaded_into_a_full_device(checker: Checker, pages: int) -> Key:
     return key
 
 
-@litmus(rules=("TIER-01", "POOL-12"), needs=TIERS, writes=("write_back",))
+@litmus(rules=("POOL-12",), needs=TIERS, writes=("write_back",))
 def a_load_makes_room_by_writing_back(checker: Checker) -> None:
     """The device is full of what was never backed up, the host of what is loaded: no source is given away (H-29)."""
     key = loaded_into_a_full_device(checker, min(checker.config.host_pages, checker.config.pages))
@@ -91,7 +91,7 @@ def a_load_makes_room_by_writing_back(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-01", "LOAD-01", "LOAD-02", "LOAD-05", "POOL-12"), needs=TIERS, writes=("write_back",))
+@litmus(rules=("POOL-12", "LOAD-01", "LOAD-02", "LOAD-05"), needs=TIERS, writes=("write_back",))
 def a_load_writes_back_to_the_rest_of_the_host(checker: Checker) -> None:
     """The device is full of what was never backed up, half of the host of what is loaded: the rest is room for both."""
     loaded_into_a_full_device(checker, max(1, min(checker.config.host_pages, checker.config.pages) // 2))

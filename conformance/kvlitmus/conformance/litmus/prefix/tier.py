@@ -23,7 +23,7 @@ from kvlitmus.conformance.litmus.prefix.tree import store
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 
-STATES = ("TIER-01", "TIER-02", "TREE-06", "TIER-04", "TREE-05", "TIER-09")
+STATES = ("POOL-12", "TREE-06", "TIER-04", "TREE-05", "TIER-09")
 WRITE_THROUGH = ("write_through", "write_through_selective")
 
 
@@ -206,7 +206,7 @@ def the_anchor_outlives_an_emptied_host(checker: Checker) -> None:
     emptied(checker)
 
 
-@litmus(rules=("TIER-02", "TIER-04", "TIER-08", "LIFE-08"), needs=FAILING, writes=("write_back",))
+@litmus(rules=("POOL-12", "TIER-04", "TIER-08", "LIFE-08"), needs=FAILING, writes=("write_back",))
 def what_could_not_be_written_back_is_not_on_the_host(checker: Checker) -> None:
     """The copy that an eviction makes can't begin, then fails: the page stays or is lost, and is never wrong below."""
     key = prompt(checker, "abc")

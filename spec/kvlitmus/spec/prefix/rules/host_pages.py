@@ -62,18 +62,6 @@ def host_taken(host_usable: frozenset[PageNo], host_free: Sequence[PageNo]) -> i
 
 
 @fact(3)
-def host_listed(tiers_seen: TierSeen) -> Sequence[PageNo]:
-    """Host pages that the nodes of the tree refer to, repetitions included."""
-    return tiers_seen.host_listed
-
-
-@fact(3)
-def host_moving(tiers_seen: TierSeen) -> Sequence[PageNo]:
-    """Host pages in the hands of work in flight, repetitions included."""
-    return tiers_seen.moving
-
-
-@fact(3)
 def hosted_before(tiers_seen_before: TierSeen) -> Mapping[Name, PageNo]:
     """Every page with a host copy, before the call: name to host page."""
     return tiers_seen_before.hosted

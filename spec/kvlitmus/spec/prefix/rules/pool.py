@@ -13,6 +13,7 @@ nobody cancel out.  So the rules compare *sets*.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kvlitmus.spec.law.facts import fact
@@ -32,8 +33,9 @@ from kvlitmus.spec.prefix.calls import (
     Grow,
     Publish,
 )
-from kvlitmus.spec.prefix.release import released
+from kvlitmus.spec.prefix.release import NONE, released
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, continues_pages, pages_of
@@ -155,6 +157,26 @@ def misplaced(
     return ", ".join(told)
 
 
+def one_home(
+    usable: AbstractSet[PageNo], homes: Collection[Collection[PageNo]], waiting: AbstractSet[PageNo] = NONE
+) -> bool:
+    """Whether each page of a pool is in one of these homes, or waits, and none is in two."""
+    housed: frozenset[PageNo] = frozenset().union(*homes)
+    return sum(map(len, homes)) == len(housed) and housed <= usable <= housed | waiting
+
+
+@fact(3)
+def misplaced_on_host(setting: Setting, after: Seen) -> str:
+    """In words which pages of the host have no home or two: each is free, in the tree, or with work in flight."""
+    return on_host(setting.host_usable, after) if isinstance(after, TierSeen) else ""
+
+
+def on_host(usable: frozenset[PageNo], after: TierSeen) -> str:
+    """The same, of a hierarchy."""
+    homes = {"free": after.host_free, "in the tree": after.host_listed, "in flight": after.moving}
+    return "" if one_home(usable, homes.values()) else misplaced(usable, homes)
+
+
 @fact(3)
 def odd_homes(
     usable: frozenset[PageNo],
@@ -162,10 +184,12 @@ def odd_homes(
     cached_homes: Sequence[PageNo],
     owned_after: frozenset[PageNo],
     waiting_after: frozenset[PageNo],
+    misplaced_on_host: str,
 ) -> str:
     """In words which pages have no home or two, for whoever reads of them."""
     homes = {"free": free_after, "cached": cached_homes, "owned": owned_after}
-    return misplaced(usable, homes, waiting_after)
+    told = [misplaced(usable, homes, waiting_after), misplaced_on_host and f"on the host {misplaced_on_host}"]
+    return ", and ".join([one for one in told if one])
 
 
 # Rules
@@ -330,7 +354,7 @@ def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: fro
 @rule(
     "POOL-12",
     kind=Kind.STATE,
-    source="R-DEV-04, R-HOST-07, R-TR-09; sglang#27731",
+    source="R-DEV-04, R-HOST-07, R-LIFE-04, R-PFC-02, R-TR-09, R-WB-06; map §2.2, I1, sglang#27731",
     reference="prefix.perform.free_pages",
     allowed="each of {usable} in exactly one of: free, cached, owned by a request or caller; here {odd_homes}",
 )
@@ -340,16 +364,13 @@ def every_page_has_exactly_one_home(
     cached_homes: Sequence[PageNo],
     owned_after: frozenset[PageNo],
     waiting_after: frozenset[PageNo],
+    misplaced_on_host: str,
 ) -> bool:
     """After every call each usable page MUST be in exactly one home: free, cached, owned by one request or caller, or
-    waiting to be free no longer than the profile declares. Where free pages can be found, what nobody holds MUST be
-    free.
+    waiting to be free no longer than the profile declares. Of the host, what work in flight holds is a home too. Where
+    free pages can be found, what nobody holds MUST be free.
     """
-    homes = free_after.union(cached_homes, owned_after)
-    return (
-        len(free_after) + len(cached_homes) + len(owned_after) == len(homes)
-        and homes <= usable <= homes | waiting_after
-    )
+    return one_home(usable, (free_after, cached_homes, owned_after), waiting_after) and not misplaced_on_host
 
 
 @rule("POOL-13", kind=Kind.STATE, source="R-DEV-04", reference="prefix.perform.available")

@@ -22,7 +22,6 @@ from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.host_known import certain_run, more_available
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.rules.pool import misplaced
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost
@@ -177,54 +176,7 @@ def failed(below: Tiers, kind: str) -> frozenset[Name]:
     return frozenset(name for work in below.ended if work.failed and work.job.kind == kind for name in work.names)
 
 
-@fact(3)
-def odd_host_homes(
-    host_usable: frozenset[PageNo],
-    host_free: Sequence[PageNo],
-    host_listed: Sequence[PageNo],
-    host_moving: Sequence[PageNo],
-) -> str:
-    """In words which pages of the host have no home or two, for whoever reads of them."""
-    return misplaced(host_usable, {"free": host_free, "in the tree": host_listed, "in flight": host_moving})
-
-
 # Rules
-
-
-@rule(
-    "TIER-01",
-    kind=Kind.STATE,
-    needs=("tiers",),
-    source="map §2.2, I1, R-PFC-02, R-WB-06",
-    reference="prefix.hierarchy.host_homes",
-    allowed="each host page in one of: free, the tree, work in flight; here {odd_host_homes}",
-    premise="host_taken",
-)
-def a_host_page_has_one_home(
-    host_free: Sequence[PageNo], host_listed: Sequence[PageNo], host_moving: Sequence[PageNo]
-) -> bool:
-    """A page of the host pool MUST be in one place only: once on the free list, or under one page of the tree, or held by one piece of work in flight."""
-    homes = [*host_free, *host_listed, *host_moving]
-    return len(set(homes)) == len(homes)
-
-
-@rule(
-    "TIER-02",
-    kind=Kind.STATE,
-    needs=("tiers",),
-    source="map §2.2, I1, R-PFC-02, R-LIFE-04",
-    reference="prefix.hierarchy.host_homes",
-    allowed="all of {host_usable} accounted for; here {odd_host_homes}",
-    premise="host_taken",
-)
-def no_host_page_is_lost(
-    host_usable: frozenset[PageNo],
-    host_free: Sequence[PageNo],
-    host_listed: Sequence[PageNo],
-    host_moving: Sequence[PageNo],
-) -> bool:
-    """Free pages, pages of the tree and pages in flight together MUST be exactly the pages of the host pool."""
-    return host_usable == frozenset(host_free).union(host_listed, host_moving)
 
 
 @rule(
