@@ -43,6 +43,7 @@ def host_emptied(
     return below.rests and tiers_seen.sizes == (0, 0) and call.asked >= host_capacity
 
 
+# Beside POOL-14 and POOL-16: these need the homes of pages, this the counters alone.
 @rule(
     "TIER-32",
     on=(On.RESET, On.EVICT_HOST),
@@ -57,6 +58,7 @@ def an_empty_host_is_all_available(host_emptied: bool, host_available: Tokens, h
     return not host_emptied or host_available == host_capacity
 
 
+# Beside TREE-22: that is of what nobody sees, and of no copies.
 @rule(
     "TIER-33",
     on=(On.MATCH, On.LOCK, On.UNLOCK, On.COPIED),

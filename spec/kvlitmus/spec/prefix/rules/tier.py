@@ -205,6 +205,7 @@ def each_tier_holds_what_belongs_there(wrong_pages: Sequence[Held]) -> bool:
     return not wrong_pages
 
 
+# Beside POOL-13: that needs the port of a pool, which a hierarchy that serves requests need not have.
 @rule(
     "TIER-09",
     kind=Kind.STATE,
@@ -274,6 +275,7 @@ def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name])
     return not demoted_lost
 
 
+# Beside EVICT-01: that needs a snapshot, and of the host the counter says as much.
 @rule(
     "TIER-15",
     on=(On.EVICT_HOST,),
@@ -289,6 +291,7 @@ def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
     return host_freed >= min(host_asked, host_droppable)
 
 
+# Beside EVICT-02: what the device reports is a MUST.
 @rule(
     "TIER-17",
     on=(On.EVICT_HOST,),
