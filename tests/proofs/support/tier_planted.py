@@ -282,7 +282,7 @@ PLANTED = (
     planted(ARevocationMeetsTheNext, ("POOL-12",), ONE_PATH),
     planted(ResetForgetsTheReleaseQueue, ("POOL-12", "LIFE-01"), replace(ONE, lives=True)),
     planted(TheTailOfAQueryIsLost, ("POOL-12",)),
-    planted(DemotionLosesTheCopy, ("TIER-13",)),
+    planted(DemotionLosesTheCopy, ("EVICT-06", "TIER-13")),
     planted(MatchOverlooksTheHost, ("TIER-10",)),
     planted(
         AnEndedReadStopsNothing,

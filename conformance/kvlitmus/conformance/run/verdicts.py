@@ -56,7 +56,7 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("tiers", "steps", "layers"): ("layered",),
     ("tiers", "steps", "prefetching"): ("query", "fetch"),
     ("tiers", "steps", "lifecycle"): ("put",),
-    ("tiers", "steps"): ("prefetch_tick", "settled", "quiet_tick", "copied", "zombie"),
+    ("tiers", "steps"): ("tick", "prefetch_tick", "settled", "quiet_tick", "copied", "zombie"),
     ("tiers", "steps", "copy_faults"): ("failed_copy",),
     ("tiers", "prefetching"): ("gated_prefetch", "prefetch", "poll", "abandon", "loaded"),
     ("tiers", "prefetching", "steps"): ("commit",),
