@@ -67,7 +67,7 @@ def test_what_is_muted_is_passed_over() -> None:
 
 def test_nothing_is_said_where_the_rules_of_the_cache_itself_are_broken() -> None:
     judging = checker()
-    judging.own_judge.broken = ("COMP-17",)
+    judging.own_judge.broken = ("POOL-12",)
     judging.lifted(allocation(judging, PAGES[0], PAGES))
     assert judging.counted()["POOL-12"] == 0
 

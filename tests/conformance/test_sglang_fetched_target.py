@@ -90,7 +90,7 @@ SEEN = {
     "least": ("swa_mamba", {"COMP-26"}),
     "lost": ("mamba", {"COMP-29", "COMP-30"}),
     "early": ("mamba", {"COMP-30", "COMP-31"}),
-    "loose": ("mamba", {"COMP-14"}),
+    "loose": ("mamba", {"LOCK-01"}),
     "halfway": ("mamba", {"COMP-21"}),
 }
 """By slip where it is planted, and rules that it breaks."""

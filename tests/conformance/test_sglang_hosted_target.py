@@ -67,17 +67,17 @@ def test_litmus_tests_and_drawn_schedules_break_nothing(name: str) -> None:
 
 SEEN = {
     "stateless": ("mamba_hosted", {"COMP-32"}),
-    "kept": ("swa_hosted", {"COMP-41", "COMP-45"}),
+    "kept": ("swa_hosted", {"COMP-08", "POOL-12"}),
     "held": ("swa_hosted", {"COMP-12"}),
-    "tall": ("swa_hosted", {"COMP-41", "COMP-45"}),
-    "alone": ("swa_hosted", {"COMP-32", "COMP-46"}),
-    "loose": ("swa_hosted", {"COMP-14"}),
+    "tall": ("swa_hosted", {"COMP-08", "POOL-12"}),
+    "alone": ("swa_hosted", {"COMP-32", "TREE-05"}),
+    "loose": ("swa_hosted", {"LOCK-01"}),
     "half": ("swa_hosted", {"COMP-32"}),
-    "unlocked": ("swa_hosted", {"COMP-14"}),
+    "unlocked": ("swa_hosted", {"LOCK-01"}),
     "everywhere": ("swa_hosted", {"COMP-02"}),
     "left": ("swa_hosted", {"COMP-12", "COMP-16"}),
-    "unmapped": ("swa_hosted", {"COMP-17"}),
-    "shared": ("mamba_hosted", {"COMP-42", "COMP-45"}),
+    "unmapped": ("swa_hosted", {"POOL-12"}),
+    "shared": ("mamba_hosted", {"COMP-15", "POOL-12"}),
 }
 """By slip where it is planted, and rules that it breaks."""
 

@@ -102,15 +102,15 @@ SEEN = {
     ("kv_alone", "swa"): {"COMP-10"},
     ("kv_alone", "mamba"): {"COMP-10"},
     ("unlocked", "swa"): {"COMP-12"},
-    ("leaked", "swa"): {"COMP-08", "COMP-17"},
-    ("leaked", "mamba"): {"COMP-08", "COMP-17"},
+    ("leaked", "swa"): {"COMP-08", "POOL-12"},
+    ("leaked", "mamba"): {"COMP-08", "POOL-12"},
     ("greedy", "swa"): {"COMP-13"},
     ("short", "swa"): {"COMP-08", "COMP-09"},
     ("stateless", "mamba_hosted"): {"COMP-32"},
-    ("kept", "swa_hosted"): {"COMP-41", "COMP-45"},
+    ("kept", "swa_hosted"): {"COMP-08", "POOL-12"},
     ("held", "swa_hosted"): {"COMP-12"},
-    ("alone", "swa_hosted"): {"COMP-32", "COMP-46"},
-    ("loose", "swa_hosted"): {"COMP-14"},
+    ("alone", "swa_hosted"): {"COMP-32", "TREE-05"},
+    ("loose", "swa_hosted"): {"LOCK-01"},
 }
 """By slip and target rules that it breaks."""
 

@@ -59,7 +59,7 @@ def test_kv_is_cut_to_whole_pages_and_one_state_is_taken_or_nothing() -> None:
 
 @pytest.mark.nightly
 def test_the_anchor_is_held_by_a_prefetch_that_begins_and_by_no_other() -> None:
-    """COMP-13, COMP-14, PREFETCH-15: a refusal leaves KV and state of the anchor as loose as they were."""
+    """COMP-13, LOCK-01, PREFETCH-15: a refusal leaves KV and state of the anchor as loose as they were."""
     wanted = []
     for length, room in TRUNCATIONS:
         tokens = due(length, room, 1)

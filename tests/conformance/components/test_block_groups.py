@@ -110,8 +110,8 @@ def found(target: Buggy, depth: int = 3) -> Iterator[set[str]]:
         (RunsCount, {"COMP-02"}),
         (FirstRoundOnly, {"COMP-03"}),
         (HoldsTheFirst, {"COMP-10"}),
-        (HeldBlocksWait, {"COMP-13", "COMP-14"}),
-        (HeadsFirst, {"COMP-18"}),
+        (HeldBlocksWait, {"COMP-13", "LOCK-01"}),
+        (HeadsFirst, {"TREE-05"}),
         (EachAlone, {"COMP-05"}),
     ],
 )

@@ -102,12 +102,12 @@ def found(kind: type[BlockOffload], depth: int = 3) -> Iterator[set[str]]:
     ("kind", "rules"),
     [
         (TheRunAlone, {"COMP-32"}),
-        (LosesItsSource, {"COMP-14", "COMP-44"}),
+        (LosesItsSource, {"LOCK-01"}),
         (PublishesWhatFailed, {"COMP-40"}),
-        (TakesAnyKey, {"COMP-46"}),
+        (TakesAnyKey, {"TREE-05"}),
         (LoadsWhatTheHostHas, {"COMP-34", "COMP-36"}),
-        (TakesOneMore, {"COMP-37", "COMP-39"}),
-        (ForgetsItsBlocks, {"COMP-40", "COMP-41", "COMP-45"}),
+        (TakesOneMore, {"COMP-37", "COMP-13"}),
+        (ForgetsItsBlocks, {"COMP-40", "COMP-08", "POOL-12"}),
     ],
 )
 def test_a_bug_of_blocks_on_the_host_is_found(kind: type[BlockOffload], rules: set[str]) -> None:

@@ -214,7 +214,7 @@ def found(kind: type[BlockStore], configs: Sequence[Config], depth: int = 3) -> 
     [
         (TakesWhatIsFree, {"COMP-23"}),
         (EvictsWhateverThereIs, {"COMP-24"}),
-        (AnchorMayGo, {"COMP-13", "COMP-14", "COMP-18"}),
+        (AnchorMayGo, {"COMP-13", "LOCK-01", "TREE-05"}),
         (GoesByTheRun, {"COMP-26"}),
         (CachesWhatDidNotCome, {"COMP-29"}),
         (FreesWhatIsWritten, {"COMP-30", "COMP-31"}),
@@ -235,8 +235,8 @@ def test_a_bug_of_prefetches_into_blocks_is_found(kind: type[BlockStore], rules:
         (WritesFromTheDevice, {"COMP-58"}),
         (WritesAllAgain, {"COMP-57"}),
         (WritesTheRunAlone, {"COMP-57"}),
-        (LosesWhatItWrites, {"COMP-39", "COMP-44", "COMP-60"}),
-        (PinsForEver, {"COMP-38"}),
+        (LosesWhatItWrites, {"COMP-13", "LOCK-01"}),
+        (PinsForEver, {"COMP-12"}),
     ],
 )
 def test_a_bug_of_storage_behind_blocks_is_found(kind: type[BlockStore], rules: set[str]) -> None:

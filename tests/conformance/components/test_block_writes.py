@@ -72,7 +72,7 @@ def found(kind: type[BlockWrites], depth: int = 3) -> Iterator[set[str]]:
         (SavesTheRunAlone, {"COMP-56"}),
         (SavesNothing, {"COMP-56"}),
         (SavesTooEarly, {"COMP-53"}),
-        (SaysHalf, {"COMP-41", "COMP-42", "COMP-45"}),
+        (SaysHalf, {"COMP-08", "COMP-15", "POOL-12"}),
     ],
 )
 def test_a_bug_of_write_policies_is_found(kind: type[BlockWrites], rules: set[str]) -> None:

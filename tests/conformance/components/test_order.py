@@ -1,4 +1,4 @@
-"""The order in which components are evicted: what is certain of a use, and what is passed over (COMP-63, COMP-64)."""
+"""The order in which components are evicted: what is certain of a use, and what is passed over (COMP-63)."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def evicted(play: Played, wants: dict[str, int], gone: set[At]) -> facts.Order |
     """What an eviction chose between that took these."""
     held = {at: place for at, place in play.state.places.items() if at not in gone}
     view = View({}, held)
-    return facts.component_choosing(play.setting, play.state, ComponentEvict(wants), After({}, view=view), held)
+    return facts.component_choosing(play.setting, play.state, ComponentEvict(wants), After({}, view=view))
 
 
 def two_keys(setting: Setting) -> Played:
@@ -237,7 +237,7 @@ def test_with_write_back_nobody_knows_what_stayed_for_want_of_room() -> None:
 
 KILLS: tuple[tuple[str, str], ...] = (
     ("component-newest-goes-first", "COMP-63"),
-    ("component-host-oldest-last", "COMP-64"),
+    ("component-host-oldest-last", "COMP-63"),
 )
 """Caches with an order of their own, and what they would break if they declared the policy's."""
 

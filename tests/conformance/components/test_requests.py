@@ -119,10 +119,10 @@ def broken(tried: BuggyTarget, depth: int, most: int = 100) -> set[str]:
 @pytest.mark.parametrize(
     ("buggy", "rules"),
     [
-        (HoldsItsHitLate, {"CREQ-04", "COMP-14", "COMP-17"}),
+        (HoldsItsHitLate, {"CREQ-04", "LOCK-01", "POOL-12"}),
         (WindowsAreShort, {"COMP-02", "COMP-04", "CREQ-01"}),
-        (KeepsStaleKeys, {"COMP-04", "COMP-15", "COMP-17", "PORT-03"}),
-        (HeadsFirst, {"COMP-18"}),
+        (KeepsStaleKeys, {"COMP-04", "COMP-15", "POOL-12", "PORT-03"}),
+        (HeadsFirst, {"TREE-05"}),
     ],
     ids=lambda one: getattr(one, "__name__", None),
 )
@@ -295,11 +295,11 @@ managers.%(kind)s.find_longest_cache_hit = classmethod(always)
 """
 
 PLANTED = {
-    "a hit is not held": (NOT_HELD, {"CREQ-03", "CREQ-04", "COMP-14", "PORT-01"}),
+    "a hit is not held": (NOT_HELD, {"CREQ-03", "CREQ-04", "LOCK-01", "PORT-01"}),
     "a window is a block short": (SHORT, {"COMP-02", "COMP-04", "CREQ-01"}),
-    "heads go first": (HEADS, {"COMP-18"}),
+    "heads go first": (HEADS, {"TREE-05"}),
     "the first round is the hit": (ONE_ROUND, {"COMP-02", "COMP-04"}),
-    "an evicted block is still found": (STALE, {"COMP-04", "COMP-15", "COMP-17", "CREQ-04"}),
+    "an evicted block is still found": (STALE, {"COMP-04", "COMP-15", "POOL-12", "CREQ-04"}),
     "an evicted block is not told": (UNTOLD, {"COMP-49"}),
     "every block is told of the first group": (FIRST_GROUP, {"COMP-48", "COMP-49"}),
 }

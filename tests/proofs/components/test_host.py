@@ -64,8 +64,8 @@ def evict_on_both(cache: Cache, setting: Setting, call: ComponentEvictHost) -> t
 
 
 SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
-    (ComponentCopied, copied_over, {"COMP-15", "COMP-40", "COMP-42"}),
-    (ComponentEvictHost, evict_what_is_read, {"COMP-39", "COMP-44"}),
+    (ComponentCopied, copied_over, {"COMP-15", "COMP-40"}),
+    (ComponentEvictHost, evict_what_is_read, {"COMP-13", "LOCK-01"}),
     (ComponentBackUp, back_up_without_room, {"COMP-36"}),
 )
 
@@ -86,8 +86,8 @@ BY_NODES = Profile(component_landing="begun", component_extent="path", component
 
 NODE_SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
     (ComponentCopied, land_again, {"COMP-40"}),
-    (ComponentLoad, load_once_more, {"COMP-17"}),
-    (ComponentEvictHost, evict_on_both, {"COMP-38"}),
+    (ComponentLoad, load_once_more, {"POOL-12"}),
+    (ComponentEvictHost, evict_on_both, {"COMP-12"}),
 )
 
 

@@ -94,13 +94,13 @@ HOST = Scope("kv+swa", 2, ((1,), (2,)), receipts=0, host=2, evicts=(1,))
 def test_the_reference_evicts_from_the_host_in_order_in_every_state() -> None:
     report = Explorer(HOST).run()
     assert not report.broken, (report.broken, report.call)
-    assert report.states > 20_000 and report.evaluated["COMP-64"] > 80_000
+    assert report.states > 20_000 and report.evaluated["COMP-63"] > 80_000
 
 
 @pytest.mark.proof
 def test_a_slip_on_the_host_is_found() -> None:
     report = Explorer(HOST, with_slip(ComponentEvictHost, latest_first_on_the_host)).run()
-    assert set(report.broken) == {"COMP-64"}, (report.broken, report.call)
+    assert set(report.broken) == {"COMP-63"}, (report.broken, report.call)
 
 
 def latest_first_for_a_request(

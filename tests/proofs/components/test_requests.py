@@ -74,7 +74,7 @@ def leaking(server: model.Server, setting: Setting, call: object) -> tuple[model
 
 
 @pytest.mark.parametrize(
-    ("slip", "rules"), [(unprotected, {"COMP-14", "CREQ-03", "CREQ-04"}), (leaking, {"COMP-17"})], ids=["held", "leak"]
+    ("slip", "rules"), [(unprotected, {"LOCK-01", "CREQ-03", "CREQ-04"}), (leaking, {"POOL-12"})], ids=["held", "leak"]
 )
 def test_a_planted_slip_is_found(slip: object, rules: set[str]) -> None:
     report = Explorer(QUICK["windows"], slip).run()  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = 
     (ComponentWrite, write_the_kv_alone, {"COMP-57"}),
     (ComponentWrite, write_what_is_not_there, {"COMP-58"}),
     (ComponentWrite, write_no_rest, {"COMP-59"}),
-    (ComponentEvictHost, evict_what_is_written, {"COMP-39", "COMP-44", "COMP-60"}),
+    (ComponentEvictHost, evict_what_is_written, {"COMP-13", "LOCK-01"}),
     (ComponentDetach, lose_prefetches, {"COMP-61"}),
     (ComponentDetach, free_what_is_written, {"COMP-61"}),
     (ComponentPrefetch, fetch_from_nowhere, {"COMP-62"}),

@@ -177,8 +177,10 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         report: Report,
     ) -> tuple[str, ...]:
         """The rules that a step breaks, with those that it has begun by itself."""
+        available, view = self.shown(before)
+        self.look(state, After(None, available, view, state.host_available), report)
         for one in component_steps(state, self.setting, call, self.seen(before, then, answer)):
-            broken = self.broken_by(one.before, one.call, one.after, report) if one.judged else ()
+            broken = self.broken_by(one, report)
             if broken:
                 return broken
         return ()
@@ -322,4 +324,6 @@ NIGHTLY = {
 @functools.cache
 def quick(name: str) -> Report:
     """The report of one of these, made once."""
-    return Explorer(QUICK[name]).run()
+    explorer = Explorer(QUICK[name])
+    explorer.every = 5
+    return explorer.run()

@@ -9,9 +9,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeVar
 
-from kvlitmus.spec.components.calls import After
+from kvlitmus.conformance.checker.calls.components.plain import Pools
+from kvlitmus.conformance.checker.judge import Judge
+from kvlitmus.spec.components.calls import After, ComponentFree
 from kvlitmus.spec.components.state import ComponentState
+from kvlitmus.spec.components.steps import ComponentStep
+from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.rule import Rule
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.words.setting import Setting
 from tests.support.step_judge import StepJudge
 
@@ -36,6 +41,9 @@ class ComponentSearch(ABC, Generic[Model, Call]):
     rules: tuple[Rule, ...]
     capabilities: frozenset[str]
     setting: Setting
+    every = 1
+    """After every which step the pools are looked at too."""
+    looks = True
 
     @cached_property
     def judge(self) -> StepJudge:
@@ -85,7 +93,38 @@ class ComponentSearch(ABC, Generic[Model, Call]):
                     waiting.append(then)
         return report
 
-    def broken_by(self, state: ComponentState, call: object, after: After, report: Report) -> tuple[str, ...]:
-        """The rules that a step breaks, by what was known before it, and what was answered and seen."""
+    def broken_by(self, one: ComponentStep, report: Report) -> tuple[str, ...]:
+        """The rules that a step breaks: those of components, and of its pools as the plain caches that they are."""
         report.steps += 1
-        return self.judge.broken(state, call, after)
+        broken = self.judge.broken(one.before, one.call, one.after) if one.judged else ()
+        return broken or (self.broken_in_pools(one) if self.looks else ())
+
+    @cached_property
+    def pools(self) -> Pools:
+        """The pools of the cache."""
+        return Pools(self.setting)
+
+    @cached_property
+    def judges(self) -> dict[str, Judge]:
+        """Who judges the steps of each of them."""
+        return {}
+
+    def look(self, state: ComponentState, before: After, report: Report) -> None:
+        """What was seen of the pools before a step, where they are looked at after it."""
+        self.looks = report.steps % self.every == 0
+        for _ in self.pools.lifted(ComponentStep(state, ComponentFree({}), before, state, state)) if self.looks else ():
+            pass
+
+    def broken_in_pools(self, one: ComponentStep) -> tuple[str, ...]:
+        """The rules of plain caches that a step breaks."""
+        for view in self.pools.lifted(one):
+            judge = self.judges.get(view.where)
+            if judge is None:
+                has = view.setting.capabilities
+                judge = self.judges[view.where] = Judge(all_rules(), depth=3, capabilities=has, muted=frozenset())
+            known = "call" not in view.unknown
+            on = occasions_of(view.call, view.answer, view.state, view.setting, view.before) if known else ()
+            judge.step(on, view.inputs, view.unknown, told=False)
+            if judge.broken:
+                return judge.broken
+        return ()

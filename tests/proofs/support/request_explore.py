@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.components import requests as model
 from kvlitmus.spec.components.calls import (
     After,
+    ComponentCall,
     ComponentFinish,
     ComponentGrow,
     ComponentHit,
@@ -20,6 +22,7 @@ from kvlitmus.spec.components.calls import (
 )
 from kvlitmus.spec.components.replay import Replayed
 from kvlitmus.spec.components.state import ComponentRequest, ComponentState
+from kvlitmus.spec.components.steps import step
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Path, path_of
 from kvlitmus.spec.words.setting import Setting
@@ -72,7 +75,8 @@ class Explorer(ComponentSearch[model.Server, object]):
         uses = uses_of(server.cache.held)
         state = ComponentState(view.held, frozenset(view.held), running=running, told=told, uses=uses)
         after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
-        return then, self.broken_by(state, call, after, report)
+        self.look(state, After(None, None, view), report)
+        return then, self.broken_by(step(state, self.setting, cast("ComponentCall", call), after), report)
 
     def shown(self, server: model.Server) -> View:
         """What a cache shows of itself."""
@@ -142,4 +146,6 @@ QUICK = {
 @functools.cache
 def quick(name: str) -> Report:
     """The report of one of these, made once."""
-    return Explorer(QUICK[name]).run()
+    explorer = Explorer(QUICK[name])
+    explorer.every = 5
+    return explorer.run()

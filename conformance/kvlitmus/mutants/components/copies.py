@@ -22,7 +22,7 @@ from kvlitmus.spec.words.shapes import Component
 # Cached from the beginning
 
 
-@mutant("component-landing-is-not-pinned", kills=("COMP-14", "COMP-44"), configs=COMPONENT_HOST_CONFIGS, profile=BEGUN)
+@mutant("component-landing-is-not-pinned", kills=("LOCK-01",), configs=COMPONENT_HOST_CONFIGS, profile=BEGUN)
 class LandingIsNotPinned(LandingCopier):
     """What is being copied to a tier counts there, and may be evicted: another gets its place while it is written."""
 
@@ -66,7 +66,7 @@ class LandingIsTakenTwice(LandingCopier):
         return super().ended(copy, ok=ok)
 
 
-@mutant("component-landing-waits", kills=("COMP-03", "COMP-17"), configs=COMPONENT_HOST_CONFIGS, profile=BEGUN)
+@mutant("component-landing-waits", kills=("COMP-03", "POOL-12"), configs=COMPONENT_HOST_CONFIGS, profile=BEGUN)
 class LandingWaits(LandingCopier):
     """A load back that has begun is found only when it has ended: the batch that it is for computes all of it anew."""
 
@@ -121,7 +121,7 @@ class PathStopsEarly(ChainCopier):
 
 @mutant(
     "component-path-forgets-a-part",
-    kills=("COMP-41", "COMP-42"),
+    kills=("COMP-08", "COMP-15"),
     configs=COMPONENT_HOST_CONFIGS,
     profile=CHAINED,
 )
@@ -159,7 +159,7 @@ class PathStopsWithKvAlone(ChainCopier):
 
 
 @mutant(
-    "component-path-lets-its-parts-go", kills=("COMP-13", "COMP-14"), configs=COMPONENT_HOST_CONFIGS, profile=CHAINED
+    "component-path-lets-its-parts-go", kills=("COMP-13", "LOCK-01"), configs=COMPONENT_HOST_CONFIGS, profile=CHAINED
 )
 class PathLetsItsPartsGo(ChainCopier):
     """A backup that stops unpins what its first parts read and write, as one that was refused would."""
@@ -173,7 +173,7 @@ class PathLetsItsPartsGo(ChainCopier):
 
 
 @mutant(
-    "component-path-reads-what-may-go", kills=("COMP-39", "COMP-44"), configs=COMPONENT_HOST_CONFIGS, profile=BY_PATH
+    "component-path-reads-what-may-go", kills=("COMP-13", "LOCK-01"), configs=COMPONENT_HOST_CONFIGS, profile=BY_PATH
 )
 class PathReadsWhatMayGo(LoadBringsItsPath):
     """A load back pins on the host what its boundary needs, and not what else of its path it reads there."""
@@ -186,7 +186,7 @@ class PathReadsWhatMayGo(LoadBringsItsPath):
 
 
 @mutant(
-    "component-host-spares-everything", kills=("COMP-36", "COMP-38"), configs=COMPONENT_HOST_CONFIGS, profile=SPARING
+    "component-host-spares-everything", kills=("COMP-36", "COMP-12"), configs=COMPONENT_HOST_CONFIGS, profile=SPARING
 )
 class HostSparesEverything(SparingCopier):
     """Nothing is ever evicted from the host: once it is full, what came first stays."""
@@ -197,7 +197,7 @@ class HostSparesEverything(SparingCopier):
 
 @mutant(
     "component-host-spares-what-the-device-had",
-    kills=("COMP-36", "COMP-38"),
+    kills=("COMP-36", "COMP-12"),
     configs=COMPONENT_HOST_CONFIGS,
     profile=SPARING,
 )

@@ -343,8 +343,8 @@ GROUPS: Mapping[str, str] = {
 """By which ways each part of what is known (:class:`~kvlitmus.spec.components.state.ComponentState`) is disturbed."""
 
 NOT_DISTURBED: Mapping[str, str] = {
-    "fetches": "whoever asked for it has it, with its places: COMP-17 notices where one of these gets another home",
-    "owned": "the caller has it: COMP-17 notices where such a place gets another home",
+    "fetches": "whoever asked for it has it, with its places: POOL-12 notices where one of these gets another home",
+    "owned": "the caller has it: POOL-12 notices where such a place gets another home",
     "receipts": HANDED,
     "running": HANDED,
     "under_way": HANDED,

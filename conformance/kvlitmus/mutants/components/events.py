@@ -56,7 +56,7 @@ class EventsForgetEvictions(Filtered):
         return what != "removed" or tier == "host"
 
 
-@mutant("component-events-forget-the-host", kills=("COMP-50",), configs=HOSTS)
+@mutant("component-events-forget-the-host", kills=("COMP-49",), configs=HOSTS)
 class EventsForgetTheHost(Filtered):
     """What is backed up is not told: after its eviction from the device nobody comes back for it."""
 
@@ -64,7 +64,7 @@ class EventsForgetTheHost(Filtered):
         return tier == "device"
 
 
-@mutant("component-events-forget-evictions-from-the-host", kills=("COMP-50", "COMP-48"), configs=HOSTS)
+@mutant("component-events-forget-evictions-from-the-host", kills=("COMP-49", "COMP-48"), configs=HOSTS)
 class EventsForgetEvictionsFromTheHost(Filtered):
     """What leaves the host is not told: requests are sent to a copy that is gone."""
 
@@ -72,7 +72,7 @@ class EventsForgetEvictionsFromTheHost(Filtered):
         return (what, tier) != ("removed", "host")
 
 
-@mutant("component-events-name-one-tier", kills=("COMP-48", "COMP-49", "COMP-50"), configs=HOSTS)
+@mutant("component-events-name-one-tier", kills=("COMP-48", "COMP-49"), configs=HOSTS)
 class EventsNameOneTier(ComponentJournal):
     """Each event names the device: who loads back stores again, and an eviction from the host empties the device."""
 

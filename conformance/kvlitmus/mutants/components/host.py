@@ -163,7 +163,7 @@ class RefusedLoadPublishesItsState(ComponentCopier):
         return copy, freed
 
 
-@mutant("component-copy-refusal-leaks", kills=("COMP-08", "COMP-41"), configs=HOSTS)
+@mutant("component-copy-refusal-leaks", kills=("COMP-08",), configs=HOSTS)
 class CopyRefusalLeaks(ComponentCopier):
     """Buffers are taken component by component; if the last has no room, nobody gives back those of the others."""
 
@@ -177,7 +177,7 @@ class CopyRefusalLeaks(ComponentCopier):
         return found
 
 
-@mutant("component-copy-refusal-keeps-its-pins", kills=("COMP-12", "COMP-38"), configs=HOSTS)
+@mutant("component-copy-refusal-keeps-its-pins", kills=("COMP-12",), configs=HOSTS)
 class CopyRefusalKeepsItsPins(ComponentCopier):
     """A copy that is refused leaves pinned what it would have read: it can never be evicted again."""
 
@@ -206,7 +206,7 @@ class FullHostRefuses(ComponentCopier):
         return super().make_room(wants, load=load) if load else {}
 
 
-@mutant("component-refused-backup-hides-what-it-evicted", kills=("COMP-41",), configs=ALL_HOSTS, long_because=TWO_KEYS)
+@mutant("component-refused-backup-hides-what-it-evicted", kills=("COMP-08",), configs=ALL_HOSTS, long_because=TWO_KEYS)
 class RefusedBackupHidesWhatItEvicted(ComponentCopier):
     """A backup makes room in one pool, finds too little in another, and is refused as if nothing had been evicted."""
 
@@ -227,7 +227,7 @@ class RefusedLoadHidesWhatItEvicted(ComponentCopier):
 # Copies under way
 
 
-@mutant("component-load-source-evicted", kills=("COMP-39", "COMP-44"), configs=HOSTS)
+@mutant("component-load-source-evicted", kills=("COMP-13", "LOCK-01"), configs=HOSTS)
 class LoadSourceEvicted(ComponentCopier):
     """What a load back reads isn't pinned on the host: it is evicted and overwritten while it is copied."""
 
@@ -239,7 +239,7 @@ class LoadSourceEvicted(ComponentCopier):
             copy.host = []
 
 
-@mutant("component-backup-source-evicted", kills=("COMP-13", "COMP-14"), configs=HOSTS)
+@mutant("component-backup-source-evicted", kills=("COMP-13", "LOCK-01"), configs=HOSTS)
 class BackupSourceEvicted(ComponentCopier):
     """What a backup reads isn't pinned on the device: somebody else writes there while it is copied."""
 
@@ -251,7 +251,7 @@ class BackupSourceEvicted(ComponentCopier):
             copy.device = []
 
 
-@mutant("component-copy-seen-too-early", kills=("COMP-02", "COMP-15", "COMP-42"), configs=HOSTS)
+@mutant("component-copy-seen-too-early", kills=("COMP-02", "COMP-15"), configs=HOSTS)
 class CopySeenTooEarly(ComponentCopier):
     """What is being copied is cached at once: a request reads it before it is there."""
 
@@ -300,7 +300,7 @@ class IndexIsUsedBeforeItIsLoaded(CopySeenTooEarly):
     "component-copies-share-a-pin",
     bugs=("S84",),
     links=(f"{_SGLANG}pull/34975", f"{_SGLANG}pull/35009", f"{_SGLANG}pull/35931", f"{_SGLANG}pull/36317"),
-    kills=("COMP-13", "COMP-14", "COMP-39", "COMP-44"),
+    kills=("COMP-13", "LOCK-01"),
     configs=HOSTS,
 )
 class CopiesShareAPin(ComponentCopier):
@@ -374,7 +374,7 @@ class CopyOverwrites(ComponentCopier):
         return super().land(copy, node, name, place)
 
 
-@mutant("component-backup-under-a-shorter-key", kills=("COMP-42",), configs=HOSTS)
+@mutant("component-backup-under-a-shorter-key", kills=("COMP-15",), configs=HOSTS)
 class BackupUnderAShorterKey(ComponentCopier):
     """A state is hung one page too early on the host: whoever loads it goes on from a state of the future."""
 
@@ -385,7 +385,7 @@ class BackupUnderAShorterKey(ComponentCopier):
         return super().land(copy, node, name, place)
 
 
-@mutant("component-copy-unpins-what-it-brought", bugs=("H-37",), kills=("COMP-12", "COMP-38"), configs=HOSTS)
+@mutant("component-copy-unpins-what-it-brought", bugs=("H-37",), kills=("COMP-12",), configs=HOSTS)
 class CopyUnpinsWhatItBrought(ComponentCopier):
     """The end of a copy walks the path anew and unpins all that is there by then, also what was pinned by nobody."""
 
@@ -415,7 +415,7 @@ class UnlockAfterALoadBack(ComponentTree):
                     node.locks[name] = node.locks.get(name, 0) - 1
 
 
-@mutant("component-load-keeps-old-pairs", kills=("COMP-04", "COMP-15", "COMP-17"), configs=WINDOWED)
+@mutant("component-load-keeps-old-pairs", kills=("COMP-04", "COMP-15", "POOL-12"), configs=WINDOWED)
 class LoadKeepsOldPairs(ComponentCopier):
     """A load back leaves the map from KV to the window as it was: the window is read where others had it before."""
 
@@ -438,7 +438,7 @@ class LoadKeepsOldPairs(ComponentCopier):
 # Evictions
 
 
-@mutant("component-host-window-without-kv", bugs=("H-63",), kills=("COMP-47",), configs=HOSTS)
+@mutant("component-host-window-without-kv", bugs=("H-63",), kills=("COMP-19",), configs=HOSTS)
 class HostWindowWithoutKv(ComponentCopier):
     """KV goes from the host by itself: a window or a state stays there that nobody can load."""
 
@@ -446,7 +446,7 @@ class HostWindowWithoutKv(ComponentCopier):
         return [name]
 
 
-@mutant("component-host-evicts-heads", kills=("COMP-46",), configs=HOSTS)
+@mutant("component-host-evicts-heads", kills=("TREE-05",), configs=HOSTS)
 class HostEvictsHeads(ComponentCopier):
     """KV goes from the host wherever it is the oldest: ends without their beginning stay, and take memory."""
 
@@ -454,7 +454,7 @@ class HostEvictsHeads(ComponentCopier):
         return True
 
 
-@mutant("component-host-evicts-too-little", kills=("COMP-38",), configs=HOSTS)
+@mutant("component-host-evicts-too-little", kills=("COMP-12",), configs=HOSTS)
 class HostEvictsTooLittle(ComponentCopier):
     """An eviction from the host ends after one entry of each component, whatever was asked for."""
 
@@ -462,7 +462,7 @@ class HostEvictsTooLittle(ComponentCopier):
         return super().evict({name: min(1, many) for name, many in wants.items()})
 
 
-@mutant("component-host-goes-with-the-device", kills=("COMP-43", "COMP-41"), configs=HOSTS)
+@mutant("component-host-goes-with-the-device", kills=("COMP-16", "COMP-08"), configs=HOSTS)
 class HostGoesWithTheDevice(ComponentTree):
     """An eviction from the device takes the copy on the host along: what was backed up for that very moment is lost."""
 
@@ -477,7 +477,7 @@ class HostGoesWithTheDevice(ComponentTree):
     "component-prune-forgets-the-host",
     bugs=("S81",),
     links=(f"{_SGLANG}issues/33713",),
-    kills=("COMP-43", "COMP-41"),
+    kills=("COMP-16", "COMP-08"),
     configs=HOSTS,
 )
 class PruneForgetsTheHost(ComponentTree):
@@ -489,7 +489,7 @@ class PruneForgetsTheHost(ComponentTree):
         super().prune(node)
 
 
-@mutant("component-copy-buffers-stay-free", kills=("COMP-35", "COMP-45"), configs=HOSTS)
+@mutant("component-copy-buffers-stay-free", kills=("POOL-04", "POOL-12"), configs=HOSTS)
 class CopyBuffersStayFree(ComponentCopier):
     """The places that a backup writes to stay on the free list until it has ended: the next one writes there, too."""
 
@@ -508,7 +508,7 @@ class CopyBuffersStayFree(ComponentCopier):
         return landed
 
 
-@mutant("component-failed-backup-frees-twice", kills=("COMP-45",), configs=HOSTS)
+@mutant("component-failed-backup-frees-twice", kills=("POOL-12",), configs=HOSTS)
 class FailedBackupFreesTwice(ComponentCopier):
     """Places of a backup that failed are put on the free list twice: two prefixes get them."""
 

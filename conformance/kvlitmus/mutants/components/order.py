@@ -225,7 +225,7 @@ class RequestEvictsTheLatest(ComponentTree):
 # On the host
 
 
-@mutant("component-host-order-is-turned-round", kills=("COMP-64",), configs=HOSTS, long_because=TWO_KEYS)
+@mutant("component-host-order-is-turned-round", kills=("COMP-63",), configs=HOSTS, long_because=TWO_KEYS)
 class HostOrderIsTurnedRound(ComponentCopier):
     """On the host what was used last goes first, though entries go by the policy."""
 
@@ -233,7 +233,7 @@ class HostOrderIsTurnedRound(ComponentCopier):
         return turned(super().worth(node))
 
 
-@mutant("component-backup-evicts-the-latest", kills=("COMP-64",), configs=HOSTS, long_because=TWO_KEYS)
+@mutant("component-backup-evicts-the-latest", kills=("COMP-63",), configs=HOSTS, long_because=TWO_KEYS)
 class BackupEvictsTheLatest(ComponentCopier):
     """An eviction from the host is in order when it is asked for, and turned round when it makes room for a backup."""
 

@@ -33,7 +33,7 @@ class KeepsItsAnchor(ComponentFetcher):
 @mutant(
     "component-prefetch-keeps-the-kv",
     links=(f"{_SGLANG}pull/26945",),
-    kills=("COMP-08", "COMP-17"),
+    kills=("COMP-08", "POOL-12"),
     configs=STATED,
 )
 class KeepsTheKv(ComponentFetcher):
@@ -195,7 +195,7 @@ class EvictsForOneStep(ComponentFetcher):
         return super().make_room(min(length, self.tree.step))
 
 
-@mutant("component-prefetch-anchor-may-go", kills=("COMP-13", "COMP-14"), configs=(*STATED, *WINDOWED))
+@mutant("component-prefetch-anchor-may-go", kills=("COMP-13", "LOCK-01"), configs=(*STATED, *WINDOWED))
 class AnchorMayGo(ComponentFetcher):
     """The anchor isn't protected: it is evicted meanwhile, and what is committed behind it can be reached by nobody."""
 
@@ -211,7 +211,7 @@ class ProtectsTheState(ComponentFetcher):
         return self.tree.lock(node)
 
 
-@mutant("component-prefetch-lends-its-buffers", kills=("COMP-25",), configs=(*STATED, *WINDOWED))
+@mutant("component-prefetch-lends-its-buffers", kills=("POOL-04",), configs=(*STATED, *WINDOWED))
 class LendsItsBuffers(ComponentFetcher):
     """The buffers are read off the free lists and not taken from them: the next allocation gets the same places."""
 
@@ -493,7 +493,7 @@ class AbortForgetsTheState(ComponentFetcher):
         return self.finish(fetch, {"state": fetch.buffers.get("state", [])}, {})
 
 
-@mutant("component-abort-gives-back-twice", bugs=("H-06",), kills=("COMP-30", "COMP-08", "COMP-17"), configs=STATED)
+@mutant("component-abort-gives-back-twice", bugs=("H-06",), kills=("COMP-30", "COMP-08", "POOL-12"), configs=STATED)
 class AbortGivesBackTwice(ComponentFetcher):
     """What was given back at the abort is given back again when the I/O ends: two get the same place."""
 

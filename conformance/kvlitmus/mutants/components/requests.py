@@ -51,7 +51,7 @@ class TouchesBeforeItAsks(ComponentRequestTable):
             super().finish(request)
 
 
-@mutant("request-hits-are-held-late", kills=("CREQ-04", "COMP-04", "COMP-14"), profile=CAPPED, configs=GROUPS)
+@mutant("request-hits-are-held-late", kills=("CREQ-04", "COMP-04", "LOCK-01"), profile=CAPPED, configs=GROUPS)
 class HitsAreHeldLate(ComponentRequestTable):
     """A request's hit is protected only after room was made for the rest: it may be evicted for the request itself."""
 
@@ -140,7 +140,7 @@ class StateIsGoneOnFromInPlace(ComponentRequestTable):
         return found[-1:] if isinstance(component.shape, Point) else found
 
 
-@mutant("request-writes-into-its-cached-state", kills=("CREQ-04", "COMP-17", "COMP-15"), profile=CAPPED, configs=STATED)
+@mutant("request-writes-into-its-cached-state", kills=("CREQ-04", "POOL-12", "COMP-15"), profile=CAPPED, configs=STATED)
 class WritesIntoItsCachedState(ComponentRequestTable):
     """A request goes on from a cached state in its own place: whoever hits that prefix next finds a later state."""
 
@@ -163,7 +163,7 @@ class WritesIntoItsCachedState(ComponentRequestTable):
     "request-caches-again-what-it-left",
     bugs=("S79",),
     links=(f"{_SGLANG}pull/31486",),
-    kills=("COMP-15", "COMP-17"),
+    kills=("COMP-15", "POOL-12"),
     profile=CAPPED,
     configs=WINDOWED,
 )
@@ -223,7 +223,7 @@ class CachesItsStateTooEarly(ComponentRequestTable):
         return found | {"state": {end - 4: place for end, place in found["state"].items() if end > 4}}
 
 
-@mutant("request-ends-and-frees-the-shared", kills=("COMP-17", "COMP-16"), profile=CAPPED, configs=GROUPS)
+@mutant("request-ends-and-frees-the-shared", kills=("POOL-12", "COMP-16"), profile=CAPPED, configs=GROUPS)
 class EndsAndFreesTheShared(ComponentRequestTable):
     """A request that ends frees its states though they are cached: they are handed out while others find them."""
 

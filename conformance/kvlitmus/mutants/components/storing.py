@@ -80,7 +80,7 @@ class WriteOfWholePrefixesAlone(ComponentWriter):
 # What a write reads
 
 
-@mutant("component-write-protects-nothing", kills=("COMP-39", "COMP-44", "COMP-60"), configs=STORED)
+@mutant("component-write-protects-nothing", kills=("COMP-13", "LOCK-01"), configs=STORED)
 class WriteProtectsNothing(ComponentWriter):
     """What is written isn't protected: it is evicted while the write reads it, and storage gets another key's KV."""
 
@@ -88,7 +88,7 @@ class WriteProtectsNothing(ComponentWriter):
         return []
 
 
-@mutant("component-write-of-a-part-protects-nothing", kills=("COMP-39", "COMP-44", "COMP-60"), configs=STORED)
+@mutant("component-write-of-a-part-protects-nothing", kills=("COMP-13", "LOCK-01"), configs=STORED)
 class WriteOfAPartProtectsNothing(ComponentWriter):
     """A write begins where the host lacks what storage has, and nothing of that prefix is protected there."""
 
@@ -103,7 +103,7 @@ class WriteOfAPartProtectsNothing(ComponentWriter):
         return super().pin(node) if super().may_write(node) else []
 
 
-@mutant("component-write-protects-the-kv-alone", kills=("COMP-39", "COMP-44", "COMP-60"), configs=STORED)
+@mutant("component-write-protects-the-kv-alone", kills=("COMP-13", "LOCK-01"), configs=STORED)
 class WriteProtectsTheKvAlone(ComponentWriter):
     """Of what is written the KV is protected: the window and the state are evicted while they are read."""
 
@@ -114,7 +114,7 @@ class WriteProtectsTheKvAlone(ComponentWriter):
         return [(name, at) for name, at in pinned if name == self.copies.base.name]
 
 
-@mutant("component-detach-forgets-writes", kills=("COMP-39", "COMP-44", "COMP-60"), configs=STORED)
+@mutant("component-detach-forgets-writes", kills=("COMP-13", "LOCK-01"), configs=STORED)
 class DetachForgetsWrites(ComponentWriter):
     """When storage goes, writes are thought to have ended: what they still read can be evicted."""
 
@@ -124,7 +124,7 @@ class DetachForgetsWrites(ComponentWriter):
         return super().detach()
 
 
-@mutant("component-failed-write-keeps-its-pins", kills=("COMP-38",), configs=STORED)
+@mutant("component-failed-write-keeps-its-pins", kills=("COMP-12",), configs=STORED)
 class FailedWriteKeepsItsPins(ComponentWriter):
     """A write that fails leaves pinned what it read: it can never be evicted from the host again."""
 

@@ -171,7 +171,7 @@ class EntriesFromTheEnd(ComponentTree):
     "component-refusal-keeps-a-part",
     bugs=("S22",),
     links=(f"{_SGLANG}pull/16067",),
-    kills=("COMP-08", "COMP-17"),
+    kills=("COMP-08", "POOL-12"),
     configs=(*STATED, *SHARED),
 )
 class RefusalKeepsAPart(ComponentPools):
@@ -201,7 +201,7 @@ class GrantIsCutShort(ComponentPools):
         return granted
 
 
-@mutant("component-place-for-two", kills=("COMP-06",), configs=SHARED)
+@mutant("component-place-for-two", kills=("POOL-03",), configs=SHARED)
 class PlaceForTwo(ComponentPools):
     """Components that share a pool each read its free list from the same end; only the longest part is taken off."""
 
@@ -218,7 +218,7 @@ class PlaceForTwo(ComponentPools):
         return granted
 
 
-@mutant("component-pool-refuses-its-last", kills=("COMP-07",), configs=(*STATED, *WINDOWED))
+@mutant("component-pool-refuses-its-last", kills=("POOL-07",), configs=(*STATED, *WINDOWED))
 class PoolRefusesItsLast(ComponentPools):
     """A pool is taken for short when it would be emptied: its last place is never used."""
 
@@ -264,7 +264,7 @@ class TombstonesStay(ComponentTree):
     "component-recovery-frees-twice",
     bugs=("S53",),
     links=(f"{_SGLANG}pull/27586", f"{_SGLANG}issues/27789"),
-    kills=("COMP-08", "COMP-17"),
+    kills=("COMP-08", "POOL-12"),
     configs=WINDOWED,
 )
 class RecoveryFreesTwice(ComponentTree):
@@ -351,7 +351,7 @@ class LockIsTooWide(ComponentTree):
         return cover | {"swa": more + cover["swa"]}
 
 
-@mutant("component-unlock-walks-again", bugs=("H-37",), kills=("COMP-12", "COMP-14"), configs=WINDOWED)
+@mutant("component-unlock-walks-again", bugs=("H-37",), kills=("COMP-12", "LOCK-01"), configs=WINDOWED)
 class UnlockWalksAgain(ComponentTree):
     """A receipt is given back by walking up the path anew: what came since loses a protection that it never had."""
 
@@ -365,7 +365,7 @@ class UnlockWalksAgain(ComponentTree):
 # Evictions
 
 
-@mutant("component-eviction-ignores-locks", kills=("COMP-13", "COMP-14"), configs=(*STATED, *WINDOWED))
+@mutant("component-eviction-ignores-locks", kills=("COMP-13", "LOCK-01"), configs=(*STATED, *WINDOWED))
 class EvictionIgnoresLocks(ComponentTree):
     """Of the components beside the KV whatever is oldest goes, protected or not: a running request loses its window."""
 
@@ -379,7 +379,7 @@ class EvictionIgnoresLocks(ComponentTree):
     "component-leaf-under-a-lock",
     bugs=("S37", "S71"),
     links=(f"{_SGLANG}issues/21379", f"{_SGLANG}pull/21406", f"{_SGLANG}pull/28161"),
-    kills=("COMP-13", "COMP-14", "COMP-03"),
+    kills=("COMP-13", "LOCK-01", "COMP-03"),
     profile=replace(PROFILE, component_cascade="leaf"),
     configs=at("kv+chunk"),
 )
@@ -390,7 +390,7 @@ class LeafUnderALock(ComponentTree):
         return list(node.places) if self.is_leaf(node) or name == "kv" else [name]
 
 
-@mutant("component-state-takes-the-node", kills=("COMP-13", "COMP-16", "COMP-18"), configs=STATED)
+@mutant("component-state-takes-the-node", kills=("COMP-13", "COMP-16", "TREE-05"), configs=STATED)
 class StateTakesTheNode(ComponentTree):
     """Evicting a state removes its page, in the middle of a path too, where only a tombstone should be left."""
 
@@ -398,7 +398,7 @@ class StateTakesTheNode(ComponentTree):
         return super().goes_with(node, name) if node.locks.get("kv") else list(node.places)
 
 
-@mutant("component-kv-goes-from-the-middle", kills=("COMP-18",), configs=(*STATED, *WINDOWED))
+@mutant("component-kv-goes-from-the-middle", kills=("TREE-05",), configs=(*STATED, *WINDOWED))
 class KvGoesFromTheMiddle(ComponentTree):
     """The oldest page goes though KV behind it is cached: what is left can be reached by nobody, and holds memory."""
 
@@ -410,7 +410,7 @@ class KvGoesFromTheMiddle(ComponentTree):
     "component-eviction-frees-a-tombstone",
     bugs=("S99",),
     links=(f"{_SGLANG}pull/38269",),
-    kills=("COMP-08", "COMP-17"),
+    kills=("COMP-08", "POOL-12"),
     configs=WINDOWED,
 )
 class EvictionFreesATombstone(ComponentTree):

@@ -122,12 +122,6 @@ def short_pools(layout: Layout, counts: Mapping[str, int], available: Mapping[st
     return frozenset(pool for pool, many in by_pool(layout, counts).items() if many > available.get(pool, 0))
 
 
-def host_loose(setting: Setting, state: ComponentState) -> frozenset[At]:
-    """What is certainly on the host, and an eviction there must take before it frees less than it is asked for."""
-    loose = state.host_certain - state.host_needed
-    return loose - state.places.keys() if setting.profile.component_host_spares == "device" else loose
-
-
 def refusable(
     setting: Setting,
     plan: CopyPlan,

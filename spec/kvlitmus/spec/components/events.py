@@ -13,7 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from kvlitmus.spec.components.calls import After, At, ComponentMatch, ComponentStart
 from kvlitmus.spec.components.replay import Replayed, replayed, text_of
 from kvlitmus.spec.components.state import ComponentState, ends_at, needed_at, unfollowed_at
-from kvlitmus.spec.components.tree import CALLS, EVERY, HITS
+from kvlitmus.spec.components.tree import EVERY, HITS
+from kvlitmus.spec.components.tree_facts import told_of
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.listener import copies_count, told_too_often
@@ -57,26 +58,22 @@ def component_odd_events(setting: Setting, component_known: ComponentState, comp
 
 @fact(2, ports=TOLD)
 def component_untold(component_known: ComponentState, component_told: Replayed) -> Collection[At]:
-    """The entries that are certainly on the device, and not by the events so far."""
-    return component_known.certain - component_told.device.keys()
+    """The entries that are certainly on a tier, and not by the events so far."""
+    return [
+        one
+        for tier, told in component_told.tiers.items()
+        for one in told_of(tier, component_known.on(tier).certain - told.keys())
+    ]
 
 
 @fact(2, ports=TOLD)
 def component_told_amiss(component_known: ComponentState, component_told: Replayed) -> Collection[At]:
-    """The entries that are on the device by the events so far, and can't be there."""
-    return component_told.device.keys() - component_known.places.keys()
-
-
-@fact(2, ports=(*TOLD, "component_host"))
-def component_untold_below(component_known: ComponentState, component_told: Replayed) -> Collection[At]:
-    """The entries that are certainly on the host, and not by the events so far."""
-    return component_known.host_certain - component_told.host.keys()
-
-
-@fact(2, ports=(*TOLD, "component_host"))
-def component_told_amiss_below(component_known: ComponentState, component_told: Replayed) -> Collection[At]:
-    """The entries that are on the host by the events so far, and can't be there."""
-    return component_told.host.keys() - component_known.host.keys()
+    """The entries that are on a tier by the events so far, and can't be there."""
+    return [
+        one
+        for tier, told in component_told.tiers.items()
+        for one in told_of(tier, told.keys() - component_known.on(tier).places.keys())
+    ]
 
 
 @fact(2, ports=TOLD)
@@ -122,34 +119,20 @@ def events_of_entries_make_sense(component_odd_events: Sequence[str]) -> bool:
     return not component_odd_events
 
 
+# EVENT-02 and EVENT-03 hear of pages of KV, by names of their own, and hold them against a snapshot.
 @rule(
     "COMP-49",
     on=EVERY,
     needs=TOLD,
     source="R-EVT-02; design",
     reference="components.events.changes",
-    allowed="exactly what is cached on the device: {component_untold} were not told, {component_told_amiss} can't be there",
+    allowed="exactly what is cached on each tier: {component_untold} were not told, {component_told_amiss} can't be there",
 )
-def events_tell_which_entries_the_device_has(
+def events_tell_which_entries_a_tier_has(
     component_untold: Collection[At], component_told_amiss: Collection[At]
 ) -> bool:
-    """After each call the events so far MUST tell exactly the entries that are cached on the device, of every component."""
+    """After each call the events so far MUST tell exactly the entries that are cached on each tier, of every component."""
     return not component_untold and not component_told_amiss
-
-
-@rule(
-    "COMP-50",
-    on=CALLS,
-    needs=(*TOLD, "component_host"),
-    source="R-EVT-02; H-34; design",
-    reference="components.events.changes",
-    allowed="exactly what is cached on the host: {component_untold_below} were not told, {component_told_amiss_below} can't be there",
-)
-def events_tell_which_entries_the_host_has(
-    component_untold_below: Collection[At], component_told_amiss_below: Collection[At]
-) -> bool:
-    """After each call the events so far MUST tell exactly the entries that are cached on the host, of every component."""
-    return not component_untold_below and not component_told_amiss_below
 
 
 @rule(

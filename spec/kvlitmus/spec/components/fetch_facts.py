@@ -188,14 +188,6 @@ def component_fetch_freed_most(
 
 
 @fact(0)
-def component_fetching_granted(
-    layout: Layout, state: ComponentState, component_granted: Mapping[str, Sequence[int]]
-) -> Collection[Place]:
-    """The granted places that a prefetch has, or that its I/O may still write."""
-    return state.fetching & {(layout.named(name).pool, one) for name, some in component_granted.items() for one in some}
-
-
-@fact(0)
 def component_fetch(state: ComponentState, call: FetchCall) -> Fetch:
     """The prefetch as it was before the call."""
     return state.fetches[call.number]

@@ -2,53 +2,46 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.components.calls import (
     After,
     At,
     ComponentBackUp,
-    ComponentCall,
     ComponentCopied,
-    ComponentEvictHost,
     ComponentLoad,
-    ComponentReset,
-    Copying,
 )
 from kvlitmus.spec.components.copies import (
     CopyCall,
     CopyPlan,
-    copy_needs,
     copy_plans,
     copy_wants,
     copying_of,
-    host_loose,
     largest_together,
     plan_for,
     possible,
     refusable,
     short_pools,
 )
-from kvlitmus.spec.components.evictions import freed_most, rightly_gone
+from kvlitmus.spec.components.evictions import freed_most
 from kvlitmus.spec.components.state import (
     ComponentState,
     Copy,
     Place,
     at_places,
     copied_to,
-    copying,
     end_name,
     ends_at,
     lacking_at,
+    loose_on,
     needed_by,
     pool_places,
 )
-from kvlitmus.spec.components.tree_facts import pools_of
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.listener import HOST
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import Run, admit, step_of, valid
+from kvlitmus.spec.words.shapes import admit, step_of, valid
 
 COUNTED = ("component_host_counters",)
 LOOKED_AT = ("component_host_view",)
@@ -80,7 +73,7 @@ def may_stop(setting: Setting, state: ComponentState, call: CopyCall, answer: Af
     if setting.profile.component_extent == "boundary" or isinstance(call, ComponentLoad):
         return False
     available, freed = state.host_available, copying_of(answer).freed
-    return available is None or refusable(setting, plan, host_loose(setting, state), available, freed)
+    return available is None or refusable(setting, plan, loose_on(setting, state, HOST), available, freed)
 
 
 def last_brought(setting: Setting, state: ComponentState, call: CopyCall, brought: Collection[At]) -> int:
@@ -143,22 +136,6 @@ def component_load_least(setting: Setting, state: ComponentState, call: Componen
     return largest_together(setting, state, call.path)
 
 
-@fact(0)
-def component_copy_in_use(layout: Layout, state: ComponentState, call: CopyCall, answer: After) -> Collection[Place]:
-    """Places that a copy got though they are somebody's on that tier, or that it got twice."""
-    given, load = copying_of(answer), isinstance(call, ComponentLoad)
-    held, certain = (state.places, state.certain) if load else (state.host, state.host_certain)
-    evicted = {name for name, many in given.freed.items() if many}
-    # What may have been evicted for the copy may be granted to it.
-    covered = state.covered if load else state.host_covered
-    cached = {at: held[at] for at in certain if at in covered or at[0] not in evicted}
-    used = at_places(layout, cached) | copying(layout, state, load=load)
-    if load:
-        used |= state.owned | state.fetching
-    got = [(layout.named(name).pool, one) for name, some in (given.places or {}).items() for one in some.values()]
-    return [place for place, times in Counter(got).items() if times > 1 or place in used]
-
-
 # Room
 
 
@@ -190,7 +167,7 @@ def component_copy_refusable(setting: Setting, state: ComponentState, call: Copy
     else:
         if may_wait(setting, state, call):
             return True
-        loose = host_loose(setting, state)
+        loose = loose_on(setting, state, HOST)
     freed = copying_of(answer).freed
     return any(refusable(setting, plan, loose, available, freed) for plan in copy_plans(setting, state, call, answer))
 
@@ -213,36 +190,6 @@ def component_copy_freed_most(
 
 
 # Evictions from the host
-
-
-@fact(0)
-def component_host_asked(call: ComponentEvictHost) -> Mapping[str, int]:
-    """How many entries of each component are to be freed on the host."""
-    return call.wants
-
-
-@fact(0)
-def component_host_freed(answer: After) -> Mapping[str, int]:
-    """How many entries of each component were freed on the host."""
-    assert isinstance(answer.answer, Mapping)
-    return answer.answer
-
-
-@fact(0)
-def component_host_evictable(setting: Setting, layout: Layout, state: ComponentState) -> Mapping[str, int]:
-    """How many entries of each component are certainly cached on the host, and must go there: no copy and no write needs them, and they may not be spared for what the device has."""
-    counts = Counter(name for name, _ in host_loose(setting, state))
-    return {one.name: counts[one.name] for one in layout.components}
-
-
-@fact(0)
-def component_host_most(
-    setting: Setting, layout: Layout, state: ComponentState, call: ComponentEvictHost
-) -> Mapping[str, int]:
-    """How many entries of each component the eviction may take from the host: what may be there unprotected, and what goes with what."""
-    counts = Counter(name for name, _ in state.host.keys() - state.host_covered)
-    along = freed_most(setting, layout, state, call.wants)
-    return {one.name: min(counts[one.name], along[one.name]) for one in layout.components}
 
 
 # Ends of copies
@@ -280,137 +227,3 @@ def component_copy_left_most(
 
 
 # Counters and snapshots
-
-
-@fact(1, ports=COUNTED)
-def component_host_available(answer: After) -> Mapping[str, int] | Unknown:
-    """The free places of each pool of the host after the call."""
-    return UNKNOWN if answer.host_available is None else answer.host_available
-
-
-@fact(1, ports=COUNTED)
-def component_host_available_due(
-    layout: Layout, state: ComponentState, call: ComponentCall, answer: After
-) -> Mapping[str, int] | Unknown:
-    """The free places that each pool of the host must have after the call, as the ones before it and the answer say."""
-    if state.host_available is None or answer.host_available is None:
-        return UNKNOWN
-    return host_available_after(layout, state.host_available, state, call, answer.answer)
-
-
-def host_available_after(
-    layout: Layout, before: Mapping[str, int], state: ComponentState, call: ComponentCall, given: object
-) -> Mapping[str, int]:
-    """The free places that each pool of the host must have after a call that was answered so."""
-    if isinstance(call, ComponentReset):
-        return dict(layout.host)
-    change: Counter[str] = Counter()
-    if isinstance(call, ComponentBackUp) and isinstance(given, Copying):
-        change.update(pools_of(layout, given.freed))
-        change.subtract(layout.named(name).pool for name, some in (given.places or {}).items() for _ in some)
-    elif isinstance(call, ComponentCopied) and isinstance(given, Mapping):
-        if not state.under_way[call.number].load:
-            change.update(pool for pool, _ in pool_places(layout, given))
-    elif isinstance(call, ComponentEvictHost) and isinstance(given, Mapping):
-        change.update(pools_of(layout, given))
-    return {pool: many + change[pool] for pool, many in before.items()}
-
-
-@fact(3, ports=LOOKED_AT)
-def component_host_held(answer: After) -> Mapping[At, int] | Unknown:
-    """Every entry that is cached on the host, by where it belongs."""
-    return UNKNOWN if answer.view is None or answer.view.host_held is None else answer.view.host_held
-
-
-@fact(3, ports=LOOKED_AT)
-def component_host_appeared(
-    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_host_held: Mapping[At, int]
-) -> Collection[At]:
-    """What came to the host, or to another place there, though no backup of it has just ended well, or begun where that is when it counts."""
-    landed: Mapping[At, int] = {}
-    if isinstance(call, ComponentCopied) and call.ok and not state.under_way[call.number].load:
-        landed = state.under_way[call.number].places
-    elif isinstance(call, ComponentBackUp) and setting.profile.component_landing == "begun":
-        landed = copied_to(call.path, copying_of(answer))
-    return [
-        at
-        for at, place in component_host_held.items()
-        if state.host.get(at) != place and (at in state.host or landed.get(at) != place)
-    ]
-
-
-@fact(3, ports=LOOKED_AT)
-def component_host_vanished(
-    setting: Setting,
-    layout: Layout,
-    state: ComponentState,
-    call: ComponentCall,
-    answer: After,
-    component_host_held: Mapping[At, int],
-) -> Collection[At]:
-    """What left the host though the call may not take it: anything but by an eviction there that may take it, or a reset."""
-    gone = [at for at in state.host_certain if at not in component_host_held]
-    if isinstance(call, ComponentReset) or not gone:
-        return []
-    wants: Mapping[str, int] = {}
-    if isinstance(call, ComponentEvictHost):
-        wants = call.wants
-    elif isinstance(call, ComponentBackUp):
-        wants = copy_wants(copy_plans(setting, state, call, answer))
-    right = rightly_gone(setting, layout, state, wants, gone)
-    return [at for at in gone if at not in right]
-
-
-@fact(3, ports=LOOKED_AT)
-def component_host_unprotected(
-    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_host_held: Mapping[At, int]
-) -> Collection[At]:
-    """What left the host though the boundary of a copy or a write needs it, of the copy that is asked for too."""
-    covered = state.host_covered
-    if isinstance(call, ComponentBackUp):
-        covered |= copy_needs(setting, state, call, answer) & state.host_certain
-    return [at for at in covered if at not in component_host_held]
-
-
-@fact(3, ports=LOOKED_AT)
-def component_host_homes(
-    layout: Layout, component_known: ComponentState, answer: After
-) -> Mapping[str, Sequence[int]] | Unknown:
-    """For each pool of the host the places that have not exactly one home: free, cached or a backup's; and places beyond its number."""
-    view = answer.view
-    if view is None or view.host_held is None:
-        return UNKNOWN
-    homes: Counter[Place] = Counter((pool, place) for pool, free in view.host_free.items() for place in free)
-    homes.update(copying(layout, component_known, load=False))
-    homes.update((layout.named(name).pool, place) for (name, _), place in view.host_held.items())
-    odd: dict[str, list[int]] = {}
-    for pool, places in layout.host.items():
-        mine = [place for at, place in homes if at == pool]
-        wrong = sorted(place for place in mine if homes[pool, place] != 1)
-        if wrong or len(mine) != places:
-            odd[pool] = wrong or sorted(mine)
-    return odd
-
-
-@fact(3, ports=LOOKED_AT)
-def component_host_gaps(setting: Setting, layout: Layout, component_host_held: Mapping[At, int]) -> Collection[At]:
-    """Entries of a run that are on the host though the one before them is not."""
-    runs = {one.name: one.unit for one in layout.components if isinstance(one.shape, Run)}
-    names, found = setting.names, []
-    for component, name in component_host_held:
-        if component in runs:
-            above = name
-            for _ in range(runs[component]):
-                above = names.parent(above)
-            if names.prefix(above)[1] and (component, above) not in component_host_held:
-                found.append((component, name))
-    return found
-
-
-@fact(3, ports=LOOKED_AT)
-def component_host_orphans(setting: Setting, layout: Layout, component_host_held: Mapping[At, int]) -> Collection[At]:
-    """Entries of other components on the host whose KV isn't there, where the profile says that they go with it."""
-    if setting.profile.component_cascade == "none":
-        return []
-    base = layout.base.name
-    return [(name, at) for name, at in component_host_held if name != base and (base, at) not in component_host_held]

@@ -16,10 +16,14 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 
 
+# EVICT-05 needs each use for certain; here it is known in bounds.
 @rule(
     "COMP-63",
     on=(
         On.COMPONENT_EVICT,
+        On.COMPONENT_EVICT_HOST,
+        On.COMPONENT_BACK_UP,
+        On.REFUSED_COMPONENT_BACK_UP,
         On.COMPONENT_PREFETCH,
         On.REFUSED_COMPONENT_PREFETCH,
         On.COMPONENT_LOAD,
@@ -34,19 +38,5 @@ from kvlitmus.spec.law.rule import rule
     premise="component_choice",
 )
 def entries_go_in_the_order_of_the_policy(component_passed_over: Collection[At]) -> bool:
-    """Where the profile says that entries go by the policy, an eviction from the device MUST NOT take an entry of a component while one stays that may go and is worth less for certain."""
+    """Where the profile says that entries go by the policy, an eviction MUST NOT take an entry of a component from a tier while one stays there that may go and is worth less for certain."""
     return not component_passed_over
-
-
-@rule(
-    "COMP-64",
-    on=(On.COMPONENT_EVICT_HOST, On.COMPONENT_BACK_UP, On.REFUSED_COMPONENT_BACK_UP),
-    needs=("component_view", "component_host_view"),
-    source="R-EV-03, R-SWA-07, R-MA-03; design",
-    reference="components.tree.next_to_go",
-    allowed="{component_host_passed_over} first, as the policy orders",
-    premise="component_host_choice",
-)
-def entries_go_from_the_host_in_the_order_of_the_policy(component_host_passed_over: Collection[At]) -> bool:
-    """Where the profile says that entries go by the policy, an eviction from the host MUST NOT take an entry of a component while one stays there that may go and is worth less for certain."""
-    return not component_host_passed_over

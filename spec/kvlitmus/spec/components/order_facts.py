@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from kvlitmus.spec.components import tree_facts as _facts  # noqa: F401 - what these are worked out from
 from kvlitmus.spec.components.advance import known_after
 from kvlitmus.spec.components.calls import (
     After,
@@ -19,9 +18,11 @@ from kvlitmus.spec.components.calls import (
     Holding,
 )
 from kvlitmus.spec.components.evictions import prefixes
-from kvlitmus.spec.components.state import ComponentState, Uses
+from kvlitmus.spec.components.state import ComponentState, Tier, spared_on, tier_of
+from kvlitmus.spec.components.tree_facts import on_tiers
 from kvlitmus.spec.components.uses import come_again, is_ordered, on_path_of
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.policies import WRITE_BACK, Worth, later
 from kvlitmus.spec.words.setting import Setting
@@ -42,34 +43,22 @@ class Order(NamedTuple):
 
 
 @fact(3, ports=("component_view",))
-def component_choosing(
-    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_held: Mapping[At, int]
-) -> Order | Unknown:
-    """What an eviction from the device could choose between, and what that can be worth."""
-    if not judged(setting):
+def component_choosing(setting: Setting, state: ComponentState, call: ComponentCall, answer: After) -> Order | Unknown:
+    """What an eviction from a tier could choose between, and what that can be worth."""
+    tier = tier_of(state, call)
+    held = dict(on_tiers(answer)).get(tier)
+    if not judged(setting) or held is None:
         return UNKNOWN
     if isinstance(call, ComponentStart | ComponentGrow) and not isinstance(answer.answer, Holding):
         return Order({}, {})
-    doubled = {at for at, _ in state.copies} | ({at for at, _ in answer.view.copies} if answer.view else set())
-    gone = state.certain - component_held.keys() - doubled
-    stayed = (state.places.keys() & component_held.keys()) - state.needed - doubled
-    then = known_after(state, setting, call, answer)
-    again = come_again(setting, state, then, call, answer.answer) & state.places.keys()
-    return ordered(setting, state, call, gone, stayed, state.places.keys(), state.uses, again)
-
-
-@fact(3, ports=("component_view", "component_host_view"))
-def component_host_choosing(
-    setting: Setting, state: ComponentState, call: ComponentCall, answer: After
-) -> Order | Unknown:
-    """What an eviction from the host could choose between, and what that can be worth."""
-    if not judged(setting) or answer.view is None or answer.view.host_held is None:
-        return UNKNOWN
-    gone = state.host_certain - answer.view.host_held.keys()
-    stayed = (state.host.keys() & answer.view.host_held.keys()) - state.host_needed
-    if setting.profile.component_host_spares == "device":
-        stayed -= state.places.keys()
-    return ordered(setting, state, call, gone, stayed, state.host.keys(), state.host_uses)
+    doubled, again, there = frozenset[At](), frozenset[At](), state.on(tier)
+    if tier == DEVICE and answer.view is not None:
+        doubled = frozenset([at for at, _ in state.copies | answer.view.copies])
+        then = known_after(state, setting, call, answer)
+        again = come_again(setting, state, then, call, answer.answer) & state.places.keys()
+    gone = there.certain - held.keys() - doubled
+    stayed = (there.places.keys() & held.keys()) - spared_on(setting, state, tier) - doubled
+    return ordered(setting, state, call, gone, stayed, there, again)
 
 
 def judged(setting: Setting) -> bool:
@@ -83,15 +72,14 @@ def ordered(
     call: ComponentCall,
     gone: AbstractSet[At],
     stayed: AbstractSet[At],
-    there: AbstractSet[At],
-    uses: Mapping[At, Uses],
+    there: Tier,
     again: AbstractSet[At] = frozenset(),
 ) -> Order:
     """What went by itself, and what could have gone all the time, of what was there and something is known of.
 
     ``again``: what may have gone, too, and has come again with the same call.
     """
-    inner = extended(setting, setting.layout, there)
+    inner, uses = extended(setting, setting.layout, there.places.keys()), there.uses
     busy = on_path_of(state, call).union(*[one.path.names for one in state.running.values()])
     left = {at for at in stayed if at not in inner and at[1] not in busy}
     order = setting.order
@@ -127,26 +115,14 @@ def by_itself(setting: Setting, call: ComponentCall, gone: AbstractSet[At], agai
 
 @fact(3, ports=("component_view",))
 def component_choice(component_choosing: Order) -> bool:
-    """Whether an eviction from the device had a choice that can be judged."""
+    """Whether an eviction had a choice that can be judged."""
     return any(True for _ in component_choosing.pairs())
 
 
 @fact(3, ports=("component_view",))
 def component_passed_over(setting: Setting, component_choosing: Order) -> Collection[At]:
-    """What is worth less for certain than an entry of its component that was evicted from the device."""
+    """What is worth less for certain than an entry of its component that was evicted from the same tier."""
     return passed_over(setting, component_choosing)
-
-
-@fact(3, ports=("component_view", "component_host_view"))
-def component_host_choice(component_host_choosing: Order) -> bool:
-    """Whether an eviction from the host had a choice that can be judged."""
-    return any(True for _ in component_host_choosing.pairs())
-
-
-@fact(3, ports=("component_view", "component_host_view"))
-def component_host_passed_over(setting: Setting, component_host_choosing: Order) -> Collection[At]:
-    """What is worth less for certain than an entry of its component that was evicted from the host."""
-    return passed_over(setting, component_host_choosing)
 
 
 def passed_over(setting: Setting, order: Order) -> frozenset[At]:

@@ -48,6 +48,7 @@ from kvlitmus.spec.components.state import (
     not_in,
     pool_places,
     refilled,
+    spared_on,
     tier_of,
 )
 from kvlitmus.spec.components.steps import ComponentStep
@@ -264,18 +265,11 @@ def _evict(
     hidden = UNFOLLOWED
     if any(many for name, many in call.wants.items() if name not in plain.components) or len(plain.components) > 1:
         hidden |= {"needless", "evicted_most"}
-    if any(at[0] in plain.components for at in may_be_spared(state, setting, plain.tier)):
+    may_stay = spared_on(setting, state, plain.tier).difference(*state.holds(plain.tier))
+    if any(at[0] in plain.components for at in may_stay & state.on(plain.tier).places.keys()):
         hidden |= {"unlocked_before", "evictable_pages"}
     asked, freed = plain.tokens(plain.pages(call.wants)), plain.tokens(plain.pages(answer))
     return PlainCall(calls.Evict(asked), freed, hidden)
-
-
-def may_be_spared(state: ComponentState, setting: Setting, tier: str) -> frozenset[At]:
-    """What nothing protects for certain, and an eviction from a tier may spare."""
-    if tier == DEVICE:
-        return (state.needed - state.covered) & state.places.keys()
-    spared = (state.host_needed - state.host_covered) & state.host.keys()
-    return spared | (state.host.keys() & state.places) if setting.profile.component_host_spares == "device" else spared
 
 
 def _taken(

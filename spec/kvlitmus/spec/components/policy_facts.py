@@ -25,10 +25,11 @@ from kvlitmus.spec.components.calls import (
     Copying,
     Reserved,
 )
-from kvlitmus.spec.components.copies import by_pool, counted, host_loose, plan_for, refusable
-from kvlitmus.spec.components.state import ComponentState, end_name, ends_at, lacking_at, needed_by, path_to
+from kvlitmus.spec.components.copies import by_pool, counted, plan_for, refusable
+from kvlitmus.spec.components.state import ComponentState, end_name, ends_at, lacking_at, loose_on, needed_by, path_to
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.listener import HOST
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.setting import Setting
@@ -135,7 +136,7 @@ def component_due_missed(
     if not needs - then.host.keys() - on_its_way:
         return []
     plan = plan_for(setting, then, call.path, boundary, load=False)
-    return [] if refusable(setting, plan, host_loose(setting, then), available, {}) else [boundary]
+    return [] if refusable(setting, plan, loose_on(setting, then, HOST), available, {}) else [boundary]
 
 
 def due(setting: Setting, state: ComponentState, known: ComponentState, path: Path) -> int:

@@ -1,12 +1,12 @@
 """Prefetches of several components: what a cache owes that fetches KV, and what goes with it, from storage.
 
 A prefetch starts at a boundary that is cached, its **anchor**, and fetches what storage has of the key behind it, in five steps: it
-reserves memory for all components at once or is refused (COMP-20 to COMP-25); it is told what storage has, and says up to
+reserves memory for all components at once or is refused (COMP-20 to COMP-24); it is told what storage has, and says up to
 which boundary it reads, what into which place (COMP-26, COMP-27); the I/O ends; what came is committed (COMP-28, COMP-29),
 or the prefetch is aborted (COMP-30).  I/O may go on after a commit or an abort; what it may write is given back when it has
-ended, and not before (COMP-25, COMP-30, COMP-31).
+ended, and not before (POOL-04, COMP-30, COMP-31).
 
-The anchor is protected as what a receipt covers is: COMP-12 to COMP-14 say it.  It is the KV that is protected, so that what is
+The anchor is protected as what a receipt covers is: COMP-12, COMP-13 and LOCK-01 say it.  It is the KV that is protected, so that what is
 committed goes on from it; a state or a window at the same prefix may be evicted meanwhile, unless the cache protects its paths.  What was committed is judged as all that
 is cached: where a window was lost the KV stays, and no hit may end there (COMP-02, COMP-16).
 
@@ -107,19 +107,6 @@ def a_prefetch_evicts_once(
 ) -> bool:
     """A prefetch MUST NOT evict below the threshold nor from pools that have room, and of each component no more than it needs, with what goes with that: there is no second eviction."""
     return all(many <= component_fetch_freed_most.get(name, 0) for name, many in component_fetch_freed.items())
-
-
-@rule(
-    "COMP-25",
-    on=(On.COMPONENT_ALLOC, On.COMPONENT_PREFETCH),
-    needs=PREFETCHES,
-    source="R-SC-05, R-SWA-05",
-    reference="components.prefetch.abort",
-    allowed="places that no prefetch has, and no I/O may write",
-)
-def what_a_prefetch_has_is_not_granted(component_fetching_granted: Collection[Place]) -> bool:
-    """A place that a prefetch has, or that its I/O may still write, MUST NOT be granted."""
-    return not component_fetching_granted
 
 
 @rule(

@@ -23,6 +23,11 @@ class Replayed(NamedTuple):
     odd: tuple[str, ...] = ()
     twice: tuple[str, ...] = ()
 
+    @property
+    def tiers(self) -> Mapping[str, Mapping[At, int]]:
+        """What is on each tier, and how often."""
+        return {DEVICE: self.device, HOST: self.host}
+
 
 def replayed(told: Replayed, setting: Setting, events: Iterable[Telling]) -> Replayed:
     """What is known after these events too."""

@@ -155,6 +155,8 @@ class Tier(NamedTuple):
     """What is cached there for certain."""
     available: Mapping[str, int] | None
     """The free places of each pool as they were last seen; ``None`` where nobody looked."""
+    uses: Mapping[At, Uses]
+    """What is known of the use of what is cached there, where evictions go by a policy."""
 
 
 @lean
@@ -207,8 +209,8 @@ class ComponentState(NamedTuple):
     def on(self, tier: str) -> Tier:
         """What is known of one tier."""
         if tier == HOST:
-            return Tier(self.host, self.host_certain, self.host_available)
-        return Tier(self.places, self.certain, self.available)
+            return Tier(self.host, self.host_certain, self.host_available, self.host_uses)
+        return Tier(self.places, self.certain, self.available, self.uses)
 
     def holds(self, tier: str) -> Sequence[frozenset[At]]:
         """What protects entries there, each with what it protects: receipts, anchors of prefetches, copies and writes."""
@@ -260,6 +262,18 @@ def tier_of(state: ComponentState, call: object) -> str:
     host = isinstance(call, ComponentBackUp | ComponentEvictHost)
     ended = isinstance(call, ComponentCopied) and not state.under_way[call.number].load
     return HOST if host or ended else DEVICE
+
+
+def spared_on(setting: Setting, state: ComponentState, tier: str) -> frozenset[At]:
+    """What an eviction from a tier may spare: what something may protect, and on the host by the profile what the device has too."""
+    if tier == DEVICE:
+        return state.needed
+    return state.host_needed.union(state.places if setting.profile.component_host_spares == "device" else ())
+
+
+def loose_on(setting: Setting, state: ComponentState, tier: str) -> frozenset[At]:
+    """What is certainly on a tier, and an eviction there must take before it frees less than it is asked for."""
+    return state.on(tier).certain - spared_on(setting, state, tier)
 
 
 def storage_at_first(config: Config) -> bool | None:

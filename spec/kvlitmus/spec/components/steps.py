@@ -20,9 +20,10 @@ from kvlitmus.spec.components.calls import (
     ComponentLoad,
     Copying,
 )
-from kvlitmus.spec.components.host_facts import host_available_after
 from kvlitmus.spec.components.state import ComponentState, Copy, copied_to, needed_by, spared_for
+from kvlitmus.spec.components.tree_facts import available_after
 from kvlitmus.spec.components.uses import with_uses
+from kvlitmus.spec.prefix.listener import HOST
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 
@@ -71,17 +72,11 @@ def step(state: ComponentState, setting: Setting, call: ComponentCall, after: Af
 def unseen(state: ComponentState, setting: Setting, call: ComponentCall, answer: object) -> ComponentStep:
     """A step after which nobody could look: the device is as it was, and the host counts what the answer says."""
     return step(
-        state, setting, call, After(answer, state.available, None, host_count(state, setting, call, answer), None)
+        state,
+        setting,
+        call,
+        After(answer, state.available, None, available_after(setting, state, call, answer, HOST), None),
     )
-
-
-def host_count(
-    state: ComponentState, setting: Setting, call: ComponentCall, answer: object
-) -> Mapping[str, int] | None:
-    """The free places of each pool of the host after a call, as they must be by the ones before it."""
-    if state.host_available is None:
-        return None
-    return host_available_after(setting.layout, state.host_available, state, call, answer)
 
 
 def before_eviction(
@@ -136,7 +131,7 @@ def with_backups_after(
     device = tuple([one for one in events if one.tier != "host"])
     host = tuple([one for one in events if one.tier == "host"])
     above = None if look.view is None else look.view._replace(host_free={}, host_held=None)
-    count = host_count(state, setting, call, look.answer)
+    count = available_after(setting, state, call, look.answer, HOST)
     one = step(state, setting, call, look._replace(view=above, host_available=count, events=device))
     yield one
     *others, (backup, given) = calls_of(look.begun)

@@ -3,7 +3,7 @@
 A **write** goes from the host to storage.  It is for the boundary of a hit, and takes what that needs of every component and
 storage lacks (COMP-57): KV without its window has saved nothing.  All of it is on the host when the write begins (COMP-58); a
 write that could begin isn't refused (COMP-59).  What its boundary needs stays on the host until the suite says that the write has
-ended, whatever becomes of storage meanwhile (COMP-60; COMP-38, COMP-39 and COMP-44 say it of evictions).
+ended, whatever becomes of storage meanwhile (LOCK-01; COMP-12 and COMP-13 say it of evictions).
 
 When storage goes away, every prefetch that isn't over is given up, as by an abort: what I/O may still write is given back
 when that has ended, and everything else at once (COMP-61).  Until storage is there again no prefetch begins (COMP-62).
@@ -17,7 +17,6 @@ from kvlitmus.spec.components import storing_facts as _facts  # noqa: F401 - wha
 from kvlitmus.spec.components.calls import At
 from kvlitmus.spec.components.prefetch import ASKED
 from kvlitmus.spec.components.state import Place
-from kvlitmus.spec.components.tree import CALLS
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 
@@ -70,20 +69,6 @@ def a_refused_write_has_nothing_to_take_or_to_read(component_write_refusable: bo
     that its boundary needs, or a running backup still brings it. How much there is to take is no reason.
     """
     return component_write_refusable
-
-
-@rule(
-    "COMP-60",
-    on=CALLS,
-    needs=LOOKED_AT,
-    source="R-LK-08, R-LIFE-04",
-    reference="components.storing.write",
-    allowed="{component_write_sources}",
-    premise="component_write_sources",
-)
-def what_a_write_reads_stays_on_the_host(component_write_lost: Collection[At]) -> bool:
-    """What the boundary of a write needs and the host had when it began MUST stay there until the write has ended, or until a reset: when storage goes away too."""
-    return not component_write_lost
 
 
 @rule(

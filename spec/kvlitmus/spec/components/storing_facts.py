@@ -8,10 +8,7 @@ from kvlitmus.spec.components import host_facts as _facts  # noqa: F401 - what t
 from kvlitmus.spec.components.calls import (
     After,
     At,
-    ComponentCall,
-    ComponentReset,
     ComponentWrite,
-    ComponentWritten,
     Reserved,
     Writing,
 )
@@ -72,23 +69,6 @@ def component_write_refusable(setting: Setting, state: ComponentState, call: Com
     """Whether a write may be refused: storage is away or lacks nothing, or the host may not have all that the boundary needs, or not yet."""
     whole = needed_by(setting, call.path, call.length) <= state.host_certain - landing_on_host(state.under_way.values())
     return state.attached is False or not whole or not due(setting, call)
-
-
-@fact(3, ports=LOOKED_AT)
-def component_write_sources(state: ComponentState, call: ComponentCall) -> Collection[At]:
-    """What the boundaries of the writes need that are under way after the call, and were before it."""
-    if isinstance(call, ComponentReset):
-        return []
-    ended = call.number if isinstance(call, ComponentWritten) else None
-    return frozenset[At]().union(*[one.host for number, one in state.writes.items() if number != ended])
-
-
-@fact(3, ports=LOOKED_AT)
-def component_write_lost(
-    component_write_sources: Collection[At], component_host_held: Mapping[At, int]
-) -> Collection[At]:
-    """What of that isn't on the host any more."""
-    return [at for at in component_write_sources if at not in component_host_held]
 
 
 @fact(0)

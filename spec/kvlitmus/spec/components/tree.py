@@ -5,13 +5,15 @@ read what nobody wrote; one that reports less computes again what it has.  So a 
 boundary that is valid for all components (COMP-01 to COMP-03), and names exactly the entries that this boundary needs
 (COMP-04).
 
-Memory is granted for all components at once or for none (COMP-05 to COMP-08).  An insert fills what is missing,
+Memory is granted for all components at once or for none (COMP-05, COMP-08, POOL-07).  An insert fills what is missing,
 **tombstones** (prefixes whose KV is cached while another component's entry is gone) included, and leaves the rest to the
 caller (COMP-09).  A receipt says of each component which entries it covers, and covers what its boundary needs
-(COMP-10, COMP-11).  Components are evicted one by one; what goes with what is a choice of the profile (COMP-12 to COMP-14).
+(COMP-10, COMP-11).  Components are evicted one by one; what goes with what is a choice of the profile (COMP-12, COMP-13).
 
-A cache of components has no tree that is looked at by the other parts, so the frame's laws are said here for it:
-COMP-15 to COMP-19, of snapshots.
+What each pool of each tier owes as a plain cache, the rules of plain caches say (:mod:`~kvlitmus.spec.components.plain`):
+that what is granted is nobody's, that a place has one home, that what is protected stays, that KV is closed towards the
+root.  What is left is what several components owe together, on the device as on the host: COMP-15, COMP-16 and COMP-19, of
+snapshots.
 """
 
 from __future__ import annotations
@@ -122,6 +124,7 @@ def a_hit_names_what_was_stored_for_its_end(
     )
 
 
+# POOL-01 counts a pool that several components share as one.
 @rule(
     "COMP-05",
     on=On.COMPONENT_ALLOC,
@@ -136,46 +139,23 @@ def a_grant_is_whole(component_wants: Mapping[str, int], component_granted: Mapp
     return all(len(component_granted.get(name, ())) == many for name, many in component_wants.items())
 
 
-@rule(
-    "COMP-06",
-    on=(On.COMPONENT_ALLOC, On.COMPONENT_PREFETCH),
-    source="R-SWA-05, R-MA-04; sglang#27586",
-    reference="components.tree.alloc",
-    allowed="places that are neither the caller's nor cached nor written by a copy, each once",
-)
-def a_grant_takes_nothing_that_is_in_use(component_in_use: Collection[tuple[str, int]]) -> bool:
-    """The places of a grant MUST be distinct within a pool, and neither owned by the caller nor cached, nor written by a copy that has not ended."""
-    return not component_in_use
-
-
-@rule(
-    "COMP-07",
-    on=On.REFUSED_COMPONENT_ALLOC,
-    needs=("component_counters",),
-    source="R-SC-02, R-DEV-09",
-    reference="components.tree.alloc",
-    allowed="a grant: every pool has enough for what is asked of it",
-)
-def a_refusal_has_a_pool_that_is_short(component_short: bool) -> bool:
-    """An allocation MUST be refused only if some pool has fewer free places than all components together ask of it."""
-    return component_short
-
-
+# After inserts and resets no law of plain caches says it without a snapshot.
 @rule(
     "COMP-08",
     on=CALLS,
     needs=("component_counters",),
-    source="R-SC-02, R-SWA-05, R-DEV-10",
+    source="R-SC-02, R-SWA-05, R-DEV-10, R-HT-02, R-HOST-10",
     reference="components.tree.perform",
     allowed="{component_available_due} free places",
 )
 def every_pool_counts_what_is_free(
-    component_available: Mapping[str, int], component_available_due: Mapping[str, int]
+    component_available: Mapping[str, Mapping[str, int]], component_available_due: Mapping[str, Mapping[str, int]]
 ) -> bool:
-    """After each call every pool MUST have as many free places as before it, less what was granted, plus what was given back or evicted; a refusal takes none."""
-    return component_available == component_available_due
+    """After each call every pool of a tier MUST have as many free places as before it, less what was granted there, plus what was given back or evicted; a refusal takes none."""
+    return all(component_available[tier] == due for tier, due in component_available_due.items())
 
 
+# TREE-08 and TREE-11 know no KV that moves to what an insert brings (``component_refill``).
 @rule(
     "COMP-09",
     on=On.COMPONENT_INSERT,
@@ -220,9 +200,10 @@ def a_receipt_covers_no_more(component_cover_beyond: Mapping[str, Collection[int
     return not component_cover_beyond
 
 
+# EVICT-01 and EVICT-21 count what may be spared, and pools that several components share, as untold.
 @rule(
     "COMP-12",
-    on=On.COMPONENT_EVICT,
+    on=(On.COMPONENT_EVICT, On.COMPONENT_EVICT_HOST),
     source="R-MA-03; design",
     reference="components.tree.evict",
     allowed="of each component what was asked for, as far as {component_evictable} are there unprotected",
@@ -232,16 +213,19 @@ def an_eviction_frees_what_is_asked_for(
     component_freed: Mapping[str, int],
     component_evictable: Mapping[str, int],
 ) -> bool:
-    """An eviction MUST free of each component as many entries as were asked for, or all that no receipt covers."""
+    """An eviction MUST free of each component as many entries as were asked for, or all that are on the tier and that no
+    receipt, prefetch, copy or write may protect. From the host it may spare, by the profile, what the device has too.
+    """
     return all(
         component_freed.get(name, 0) >= min(many, component_evictable.get(name, 0))
         for name, many in component_asked.items()
     )
 
 
+# EVICT-06 and EVICT-21 know nothing that goes with an entry of another component.
 @rule(
     "COMP-13",
-    on=On.COMPONENT_EVICT,
+    on=(On.COMPONENT_EVICT, On.COMPONENT_EVICT_HOST),
     source="R-MA-03, R-EV-08",
     reference="components.tree.evict",
     allowed="no more than {component_freed_most}, and than {component_most} unprotected entries",
@@ -261,45 +245,24 @@ def an_eviction_frees_no_more(
     )
 
 
-@rule(
-    "COMP-14",
-    on=(
-        On.COMPONENT_EVICT,
-        On.COMPONENT_PREFETCH,
-        On.REFUSED_COMPONENT_PREFETCH,
-        On.COMPONENT_LOAD,
-        On.REFUSED_COMPONENT_LOAD,
-        On.COMPONENT_START,
-        On.COMPONENT_GROW,
-    ),
-    needs=LOOKED_AT,
-    source="R-MA-03; design",
-    reference="components.tree.evict",
-    allowed="entries that no receipt covers and no request holds",
-)
-def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) -> bool:
-    """An eviction MUST NOT take an entry that a receipt covers, that a running request holds or that the boundary of a
-    running copy needs, or KV of a prefetch's anchor. One for a prefetch, a load back or a request is no exception.
-    """
-    return not component_unprotected
-
-
+# FRAME-01 has no call where KV moves to what an insert brings (``component_refill``).
 @rule(
     "COMP-15",
     on=EVERY,
     needs=LOOKED_AT,
-    source="R-SWA-04, R-MA-02, R-MA-06",
+    source="R-SWA-04, R-MA-02, R-MA-06, R-WB-05",
     reference="components.tree.insert",
-    allowed="only what an insert, a commit, a load back or a request brings, where it brings it",
+    allowed="only what an insert, a commit, a copy or a request brings, where it brings it",
 )
 def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) -> bool:
-    """An entry MUST come into the cache only by an insert, a commit or a load back that brings it for that very prefix,
-    or by a request that holds it for that. A load back has landed by then, or begun where the profile says that this
-    counts. An entry MUST NOT move.
+    """An entry MUST come to a tier only by an insert, a commit or a copy that brings it there for that very prefix, or by
+    a request that holds it for that. A copy has landed by then, or begun where the profile says that this counts. An
+    entry MUST NOT move.
     """
     return not component_appeared
 
 
+# FRAME-01 knows nothing that goes with an entry of another component.
 @rule(
     "COMP-16",
     on=EVERY,
@@ -309,49 +272,21 @@ def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) 
     allowed="entries leave by evictions that may take them, to requests that get their places, and by resets",
 )
 def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool:
-    """An entry MUST leave the cache only by an eviction of its component, by a request that gets its place, or by a
-    reset. An eviction for a prefetch or a load back is one, too. It takes along what goes by the profile with an entry
-    of the same prefix, and by node the rest of the node.
+    """An entry MUST leave a tier only by an eviction there of its component, by a request that gets its place, or by a
+    reset. An eviction for a prefetch or a copy is one, too. It takes along what goes by the profile with an entry of
+    the same prefix, and by node the rest of the node.
     """
     return not component_vanished
-
-
-@rule(
-    "COMP-17",
-    on=EVERY,
-    needs=LOOKED_AT,
-    source="R-SWA-05, R-MA-04, R-DEV-10; sglang#27586",
-    reference="components.tree.perform",
-    allowed="each place of a pool free, cached, the caller's, a prefetch's, a load's, or a request's: one of these",
-)
-def every_place_has_one_home(component_homes: Mapping[str, Sequence[int]]) -> bool:
-    """Each place of a pool MUST be free, cached for one prefix of one component, the caller's, a prefetch's, a running load's, or not cached and a request's: exactly one of these."""
-    return not component_homes
-
-
-@rule(
-    "COMP-18",
-    on=EVERY,
-    needs=LOOKED_AT,
-    source="R-SWA-01; design",
-    reference="components.tree.evict",
-    allowed="KV whose prefix is cached too",
-)
-def a_run_is_closed_towards_the_root(component_gaps: Collection[At]) -> bool:
-    """An entry of a run MUST be cached only while the entry before it is. What no boundary can use any more MUST NOT be
-    kept.
-    """
-    return not component_gaps
 
 
 @rule(
     "COMP-19",
     on=EVERY,
     needs=LOOKED_AT,
-    source="R-SWA-07, R-MA-03, R-DEV-10, R-EV-08",
+    source="R-SWA-07, R-MA-03, R-DEV-10, R-EV-08, R-HT-02",
     reference="components.tree.evict",
     allowed="entries of other components only beside KV",
 )
 def other_components_go_with_the_kv(component_orphans: Collection[At]) -> bool:
-    """Unless the profile says that components are evicted each alone, an entry MUST be cached only while the KV of its prefix is."""
+    """Unless the profile says that components are evicted each alone, an entry MUST be on a tier only while the KV of its prefix is there."""
     return not component_orphans

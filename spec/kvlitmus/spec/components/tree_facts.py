@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from kvlitmus.spec.components.advance import known_after, made_room
+from kvlitmus.spec.components.advance import known_after
 from kvlitmus.spec.components.calls import (
     After,
     At,
     Committed,
     ComponentAbort,
     ComponentAlloc,
+    ComponentBackUp,
     ComponentCall,
     ComponentCommit,
     ComponentCopied,
     ComponentDetach,
     ComponentEvict,
+    ComponentEvictHost,
     ComponentFinish,
     ComponentFree,
     ComponentGrow,
@@ -36,7 +38,7 @@ from kvlitmus.spec.components.calls import (
     Reading,
     Reserved,
 )
-from kvlitmus.spec.components.copies import copy_needs, copy_plans, copy_wants, copying_of
+from kvlitmus.spec.components.copies import copy_plans, copy_wants, copying_of
 from kvlitmus.spec.components.evictions import freed_most, rightly_gone, taken_for
 from kvlitmus.spec.components.fetch import asked
 from kvlitmus.spec.components.state import (
@@ -45,23 +47,24 @@ from kvlitmus.spec.components.state import (
     Stored,
     commit_brings,
     copied_to,
-    copying,
     ends_at,
     fresh_places,
     lacking_at,
+    loose_on,
     needed_at,
     origin_of,
     places_of,
     pool_places,
     refilled,
     stored_by,
+    tier_of,
     unfollowed_at,
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import Chunk, Need, Run, Window, admit, fits, largest, needed, step_of
-from kvlitmus.spec.words.units import Name
+from kvlitmus.spec.words.shapes import Chunk, Window, admit, largest, needed, step_of
 
 
 @fact(0)
@@ -182,24 +185,6 @@ def component_granted(answer: After) -> Mapping[str, Sequence[int]]:
     return given
 
 
-@fact(0)
-def component_in_use(
-    setting: Setting,
-    layout: Layout,
-    state: ComponentState,
-    call: object,
-    answer: After,
-    component_granted: Mapping[str, Sequence[int]],
-) -> Collection[tuple[str, int]]:
-    """Granted places that are the caller's or a running copy's already, are certainly cached, or were granted twice."""
-    if isinstance(call, ComponentPrefetch) and isinstance(answer.answer, Reserved):
-        state = made_room(state, setting, call, answer.answer)
-    pools = {one.name: one.pool for one in layout.components}
-    used = {(pools[at[0]], state.places[at]) for at in state.certain} | state.owned | copying(layout, state, load=True)
-    granted = [(pools[name], entry) for name, some in component_granted.items() for entry in some]
-    return [place for place, times in Counter(granted).items() if times > 1 or place in used]
-
-
 def pools_of(layout: Layout, counts: Mapping[str, int]) -> Counter[str]:
     """Counts of entries by component as counts of places by pool."""
     found: Counter[str] = Counter()
@@ -209,52 +194,63 @@ def pools_of(layout: Layout, counts: Mapping[str, int]) -> Counter[str]:
 
 
 def given_back(call: object, answer: object) -> Entries:
-    """The places that a prefetch gave back in this call, or several did when storage went away, by component."""
+    """The places that a prefetch or a copy gave back in this call, or several did when storage went away, by component."""
     if isinstance(answer, Reading | Committed):
         return answer.returned
-    return cast("Entries", answer) if isinstance(call, ComponentAbort | ComponentSettled | ComponentDetach) else {}
+    gives = isinstance(call, ComponentAbort | ComponentSettled | ComponentDetach | ComponentCopied)
+    return cast("Entries", answer) if gives else {}
 
 
 @fact(1, ports=("component_counters",))
-def component_available(answer: After) -> Mapping[str, int] | Unknown:
-    """The free places of each pool after the call."""
-    return UNKNOWN if answer.available is None else answer.available
+def component_available(answer: After) -> Mapping[str, Mapping[str, int]] | Unknown:
+    """The free places of each pool after the call, by tier."""
+    seen = {DEVICE: answer.available, HOST: answer.host_available}
+    found = {tier: some for tier, some in seen.items() if some is not None}
+    return found or UNKNOWN
 
 
 @fact(1, ports=("component_counters",))
 def component_available_due(
-    setting: Setting, layout: Layout, state: ComponentState, call: object, answer: After
-) -> Mapping[str, int] | Unknown:
-    """The free places that each pool must have after the call, as the ones before it and the answer say."""
-    before, given = state.available, answer.answer
-    if before is None or answer.available is None:
-        return UNKNOWN
+    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_available: object
+) -> Mapping[str, Mapping[str, int]] | Unknown:
+    """The free places that each pool must have after the call, by tier, as the ones before it and the answer say."""
+    assert isinstance(component_available, Mapping)
+    due = {tier: available_after(setting, state, call, answer.answer, tier) for tier in component_available}
+    return {tier: some for tier, some in due.items() if some is not None} or UNKNOWN
+
+
+def available_after(
+    setting: Setting, state: ComponentState, call: ComponentCall, given: object, tier: str
+) -> Mapping[str, int] | None:
+    """The free places that each pool of a tier must have after a call that was answered so; ``None`` where nobody knows."""
+    before = state.on(tier).available
+    if before is None or tier_of(state, call) != tier:
+        return before if before is None or not isinstance(call, ComponentReset) else dict(setting.layout.host)
     if isinstance(call, ComponentReset):
-        return dict(layout.places)
-    change: Counter[str] = Counter()
-    if isinstance(call, ComponentAlloc) and isinstance(given, Mapping):
-        change.subtract(pool for pool, _ in pool_places(layout, given))
-    elif isinstance(call, ComponentFree):
-        change.update(pool for pool, _ in pool_places(layout, call.given))
-    elif isinstance(call, ComponentEvict) and isinstance(given, Mapping):
-        change.update(pools_of(layout, given))
-    elif isinstance(call, ComponentInsert) and isinstance(given, Mapping):
-        freed_by_insert = _freed_by_insert(setting, state, call, given)
-        if freed_by_insert is None:
-            return UNKNOWN
-        change.update(pool for pool, _ in freed_by_insert)
-    elif isinstance(call, ComponentLoad) and isinstance(given, Copying):
+        return dict(setting.layout.places)
+    change = _more_available(setting, state, call, given)
+    return None if change is None else {pool: many + change[pool] for pool, many in before.items()}
+
+
+def _more_available(setting: Setting, state: ComponentState, call: ComponentCall, given: object) -> Counter[str] | None:
+    """How many places more of each pool are free by a call that was answered so; ``None``: that isn't known."""
+    layout, change = setting.layout, Counter[str]()
+    if isinstance(given, Copying | Reserved):
         change.update(pools_of(layout, given.freed))
-        change.subtract(layout.named(name).pool for name, some in (given.places or {}).items() for _ in some)
-    elif isinstance(call, ComponentCopied) and isinstance(given, Mapping):
-        if state.under_way[call.number].load:
-            change.update(pool for pool, _ in pool_places(layout, given))
-    elif isinstance(given, Reserved):
-        change.update(pools_of(layout, given.freed))
-        change.subtract(pool for pool, _ in pool_places(layout, given.places or {}))
+        change.subtract(pools_of(layout, {name: len(some) for name, some in (given.places or {}).items()}))
+    elif isinstance(call, ComponentEvict | ComponentEvictHost):
+        change.update(pools_of(layout, cast("Mapping[str, int]", given)))
+    elif isinstance(call, ComponentAlloc):
+        change.subtract(pool for pool, _ in pool_places(layout, cast("Entries", given or {})))
+    elif isinstance(call, ComponentInsert):
+        freed = _freed_by_insert(setting, state, call, cast("Entries", given))
+        if freed is None:
+            return None
+        change.update(pool for pool, _ in freed)
     else:
-        change.update(pool for pool, _ in pool_places(layout, given_back(call, given)))
-    return {pool: many + change[pool] for pool, many in before.items()}
+        back = call.given if isinstance(call, ComponentFree) else given_back(call, given)
+        change.update(pool for pool, _ in pool_places(layout, back))
+    return change
 
 
 def _freed_by_insert(
@@ -270,14 +266,6 @@ def _freed_by_insert(
         return None
     freed = left if setting.profile.duplicates == "cache_frees" else frozenset[Place]()
     return freed | {(pool, state.places[at]) for at in replaced}
-
-
-@fact(1, ports=("component_counters",))
-def component_short(layout: Layout, state: ComponentState, call: ComponentAlloc) -> bool | Unknown:
-    """Whether some pool had fewer free places than were asked of it, all components together."""
-    if state.available is None:
-        return UNKNOWN
-    return not fits([Need(layout.named(name), many) for name, many in call.wants.items()], state.available)
 
 
 # Inserts
@@ -357,7 +345,7 @@ def component_cover_beyond(
 
 
 @fact(0)
-def component_asked(call: ComponentEvict) -> Mapping[str, int]:
+def component_asked(call: ComponentEvict | ComponentEvictHost) -> Mapping[str, int]:
     """How many entries of each component are to be freed."""
     return call.wants
 
@@ -370,23 +358,27 @@ def component_freed(answer: After) -> Mapping[str, int]:
 
 
 @fact(0)
-def component_evictable(layout: Layout, state: ComponentState) -> Mapping[str, int]:
-    """How many entries of each component are certainly cached, and covered by no receipt."""
-    free = state.certain - state.needed
-    counts = Counter(name for name, _ in free)
+def component_evictable(
+    setting: Setting, layout: Layout, state: ComponentState, call: ComponentEvict | ComponentEvictHost
+) -> Mapping[str, int]:
+    """How many entries of each component are certainly on the tier, and may not be spared."""
+    counts = Counter(name for name, _ in loose_on(setting, state, tier_of(state, call)))
     return {one.name: counts[one.name] for one in layout.components}
 
 
 @fact(0)
-def component_most(layout: Layout, state: ComponentState) -> Mapping[str, int]:
-    """How many entries of each component may be cached, and are covered by no receipt."""
-    counts = Counter(name for name, _ in state.places.keys() - state.covered)
+def component_most(
+    layout: Layout, state: ComponentState, call: ComponentEvict | ComponentEvictHost
+) -> Mapping[str, int]:
+    """How many entries of each component may be on the tier, and nothing protects for certain."""
+    tier = tier_of(state, call)
+    counts = Counter(name for name, _ in frozenset(state.on(tier).places).difference(*state.holds(tier)))
     return {one.name: counts[one.name] for one in layout.components}
 
 
 @fact(0)
 def component_freed_most(
-    setting: Setting, layout: Layout, state: ComponentState, call: ComponentEvict
+    setting: Setting, layout: Layout, state: ComponentState, call: ComponentEvict | ComponentEvictHost
 ) -> Mapping[str, int]:
     """How many entries of each component the eviction may take, as the profile says what goes with what."""
     return freed_most(setting, layout, state, call.wants)
@@ -438,6 +430,20 @@ def component_held(answer: After) -> Mapping[At, int] | Unknown:
     return UNKNOWN if answer.view is None else answer.view.held
 
 
+def on_tiers(answer: After) -> Iterator[tuple[str, Mapping[At, int]]]:
+    """What is cached on each tier that was looked at."""
+    view = answer.view
+    if view is not None:
+        yield DEVICE, view.held
+    if view is not None and view.host_held is not None:
+        yield HOST, view.host_held
+
+
+def told_of(tier: str, entries: Iterable[At]) -> list[At]:
+    """Entries for a reader, who is told which of them are on the host."""
+    return [(f"{name} on the host", at) for name, at in entries] if tier == HOST else list(entries)
+
+
 @fact(3, ports=("component_view",))
 def component_appeared(
     setting: Setting,
@@ -446,27 +452,44 @@ def component_appeared(
     answer: After,
     component_held: Mapping[At, int],
 ) -> Collection[At] | Unknown:
-    """What came into the cache, or to another place in it, though the call did not bring it there."""
+    """What came to a tier, or to another place there, though the call did not bring it there."""
     if isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
         return [
             at for at, _ in cached_now(component_held, answer) - state.stored - of_request(setting, state, call, answer)
         ]
-    brought: Mapping[At, int] = {}
+    return [
+        one
+        for tier, held in on_tiers(answer)
+        for one in told_of(tier, _appeared(setting, state, call, answer, tier, held))
+    ]
+
+
+def _appeared(
+    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, tier: str, held: Mapping[At, int]
+) -> list[At]:
+    there = state.on(tier).places
+    brought: Mapping[At, int] = _brought(setting, state, call, answer) if tier_of(state, call) == tier else {}
     new = frozenset[At]()
     if isinstance(call, ComponentInsert):
-        brought = call.brought
-        new = refilled(state, setting, call, brought.keys() - state.places.keys())
-    elif isinstance(call, ComponentCommit):
-        brought = commit_brings(setting, state.fetches[call.number], call.came)
-    elif isinstance(call, ComponentCopied) and call.ok and state.under_way[call.number].load:
-        brought = state.under_way[call.number].places
-    elif isinstance(call, ComponentLoad) and setting.profile.component_landing == "begun":
-        brought = copied_to(call.path, copying_of(answer))
+        new = refilled(state, setting, call, brought.keys() - there.keys())
     return [
         at
-        for at, entry in component_held.items()
-        if state.places.get(at) != entry and (brought.get(at) != entry or (at in state.places and at not in new))
+        for at, entry in held.items()
+        if there.get(at) != entry and (brought.get(at) != entry or (at in there and at not in new))
     ]
+
+
+def _brought(setting: Setting, state: ComponentState, call: ComponentCall, answer: After) -> Mapping[At, int]:
+    """What a call brings to its tier, and where."""
+    if isinstance(call, ComponentInsert):
+        return call.brought
+    if isinstance(call, ComponentCommit):
+        return commit_brings(setting, state.fetches[call.number], call.came)
+    if isinstance(call, ComponentCopied) and call.ok:
+        return state.under_way[call.number].places
+    if isinstance(call, ComponentLoad | ComponentBackUp) and setting.profile.component_landing == "begun":
+        return copied_to(call.path, copying_of(answer))
+    return {}
 
 
 @fact(3, ports=("component_view",))
@@ -478,27 +501,37 @@ def component_vanished(
     answer: After,
     component_held: Mapping[At, int],
 ) -> Collection[At]:
-    """What left the cache though the call may not take it: anything but by an eviction that may take it, or a reset.
+    """What left a tier though the call may not take it: anything but by an eviction there that may take it, or a reset.
 
-    An eviction for a prefetch or a load back may take what it needs memory for.  A request that gets places may evict what was in
+    An eviction for a prefetch or a copy may take what it needs memory for.  A request that gets places may evict what was in
     them, and what goes with that, until it has them.
     """
     if isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
         lost = state.stored - cached_now(component_held, answer)
         fresh = frozenset(fresh_of(layout, state, call, answer))
         return [at for at, _ in lost - taken_for(setting, state, lost, fresh, _spare(setting, state, call, answer))]
-    gone = [at for at in state.certain if at not in component_held]
-    if isinstance(call, ComponentReset) or not gone:
+    if isinstance(call, ComponentReset):
         return []
-    wants: Mapping[str, int] = call.wants if isinstance(call, ComponentEvict) else {}
+    found = []
+    for tier, held in on_tiers(answer):
+        gone = [at for at in state.on(tier).certain if at not in held]
+        if gone:
+            wants = _evicted_for(setting, state, call, answer) if tier_of(state, call) == tier else {}
+            right = rightly_gone(setting, layout, state, wants, gone)
+            found += told_of(tier, [at for at in gone if at not in right])
+    return found
+
+
+def _evicted_for(setting: Setting, state: ComponentState, call: ComponentCall, answer: After) -> Mapping[str, int]:
+    """How many entries of each component a call may evict from its tier."""
+    if isinstance(call, ComponentEvict | ComponentEvictHost):
+        return call.wants
     if isinstance(call, ComponentPrefetch):
-        whole = fetch_whole(layout, call)
-        needs = asked(layout, origin_of(setting, call.start), whole)
-        wants = {need.component.name: need.entries for need in needs}
-    elif isinstance(call, ComponentLoad):
-        wants = copy_wants(copy_plans(setting, state, call, answer))
-    right = rightly_gone(setting, layout, state, wants, gone)
-    return [at for at in gone if at not in right]
+        needs = asked(setting.layout, origin_of(setting, call.start), fetch_whole(setting.layout, call))
+        return {need.component.name: need.entries for need in needs}
+    if isinstance(call, ComponentLoad | ComponentBackUp):
+        return copy_wants(copy_plans(setting, state, call, answer))
+    return {}
 
 
 def fetch_whole(layout: Layout, call: ComponentPrefetch) -> int:
@@ -508,76 +541,15 @@ def fetch_whole(layout: Layout, call: ComponentPrefetch) -> int:
 
 
 @fact(3, ports=("component_view",))
-def component_unprotected(
-    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_held: Mapping[At, int]
-) -> Collection[At]:
-    """What left the cache though a receipt covers it, or a request holds it."""
-    if isinstance(call, ComponentReset):
-        return []
-    if isinstance(call, ComponentStart | ComponentGrow):
-        then = known_after(state, setting, call, answer)
-        held = frozenset[Stored]().union(*[stored_by(one) for one in then.running.values()])
-        lost = (held & state.stored) - cached_now(component_held, answer)
-        # What a request got only now was nobody's, even if it was cached for the prefix that it is for again.
-        fresh = frozenset(fresh_of(setting.layout, state, call, answer))
-        return [at for at, place in lost if (setting.layout.named(at[0]).pool, place) not in fresh]
-    covered = state.covered
-    if isinstance(call, ComponentLoad):
-        covered |= copy_needs(setting, state, call, answer) & state.certain
-    return [at for at in covered if at not in component_held]
-
-
-@fact(3, ports=("component_view",))
-def component_gaps(setting: Setting, layout: Layout, component_held: Mapping[At, int]) -> Collection[At]:
-    """Entries of a run that are cached though the one before them is not."""
-    runs = {one.name: one.unit for one in layout.components if isinstance(one.shape, Run)}
-    names = setting.names
-
-    def before(component: str, name: Name) -> Name:
-        for _ in range(runs[component]):
-            name = names.parent(name)
-        return name
-
-    found = []
-    for component, name in component_held:
-        if component in runs:
-            above = before(component, name)
-            if names.prefix(above)[1] and (component, above) not in component_held:
-                found.append((component, name))
-    return found
-
-
-@fact(3, ports=("component_view",))
-def component_orphans(setting: Setting, layout: Layout, component_held: Mapping[At, int]) -> Collection[At]:
-    """Entries of other components at prefixes whose KV isn't cached, where the profile says that they go with it."""
+def component_orphans(setting: Setting, layout: Layout, answer: After) -> Collection[At] | Unknown:
+    """Entries of other components on a tier where the KV of their prefixes isn't, where the profile says that they go with it."""
+    if answer.view is None:
+        return UNKNOWN
     if setting.profile.component_cascade == "none":
         return []
     base = layout.base.name
-    return [(name, at) for name, at in component_held if name != base and (base, at) not in component_held]
-
-
-@fact(3, ports=("component_view",))
-def component_homes(
-    layout: Layout, component_known: ComponentState, answer: After
-) -> Mapping[str, Sequence[int]] | Unknown:
-    """For each pool the places that have not exactly one home: free, cached, the caller's, a prefetch's or a copy's; and places beyond its number."""
-    view = answer.view
-    if view is None:
-        return UNKNOWN
-    then = component_known
-    pools = {one.name: one.pool for one in layout.components}
-    homes: Counter[tuple[str, int]] = Counter(then.owned)
-    homes.update(then.fetching)
-    homes.update(copying(layout, then, load=True))
-    homes.update((pool, entry) for pool, free in view.free.items() for entry in free)
-    cached = [(pools[name], entry) for (name, _), entry in (*view.held.items(), *view.copies)]
-    homes.update(cached)
-    # What a request has computed is cached while the request holds it; what is not yet, or not, cached is its own.
-    homes.update(frozenset[Place]().union(*[places_of(layout, one.held) for one in then.running.values()]) - {*cached})
-    odd: dict[str, list[int]] = {}
-    for pool, places in layout.places.items():
-        mine = [entry for at, entry in homes if at == pool]
-        wrong = sorted(entry for entry in mine if homes[pool, entry] != 1)
-        if wrong or len(mine) != places:
-            odd[pool] = wrong or sorted(mine)
-    return odd
+    return [
+        one
+        for tier, held in on_tiers(answer)
+        for one in told_of(tier, [(name, at) for name, at in held if name != base and (base, at) not in held])
+    ]

@@ -467,7 +467,9 @@ FACETS: Mapping[On, tuple[On, ...]] = {
 _PURE = "it is worked out from its arguments, and no cache is there"
 _STORE = "it is a call on a page store of its own, and no cache is there"
 _SPARSE = "it is a call on a sparse host pool of its own, and no cache is there"
-_COMPONENTS = "it is a call on a cache of components, whose frame is COMP-15, COMP-16 and COMP-17"
+_COMPONENTS = (
+    "it is a call on a cache of components, whose frame is COMP-15, COMP-16 and, pool by pool, FRAME-01 and FRAME-02"
+)
 _RANKS = "it is a call on ranks, which are looked at by rules of their own, and no cache is there"
 _MISUSE = "the contract is broken, and nothing is expected but what the pack `misuse` says"
 _EVERY = "it is said of every call of a kind of cache or trace beside what the call is"

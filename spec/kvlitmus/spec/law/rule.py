@@ -145,6 +145,9 @@ NOT = "not "
 RULES: dict[str, Rule] = {}
 """The rules that have been registered, by id; all of them are :func:`kvlitmus.spec.parts.all_rules`."""
 
+_ON_BOTH = "one rule says it of device and host"
+_OF_POOLS = "each pool of each tier is judged as the plain cache that it is"
+
 RETIRED: dict[str, str] = {
     "RANKS-17": "each rank is a plain cache, and what one may read is said of that",
     "RANKS-20": "each rank is a plain cache, and what a load back brings is said of that",
@@ -164,6 +167,9 @@ RETIRED: dict[str, str] = {
     "TIER-26": "priorities are kept alike on every tier",
     "TIER-30": "what goes first is one law on every tier",
     "TIER-31": "how much may go is one law on every tier",
+    **dict.fromkeys(("COMP-06", "COMP-07", "COMP-14", "COMP-17", "COMP-18", "COMP-25", "COMP-35"), _OF_POOLS),
+    **dict.fromkeys(("COMP-44", "COMP-45", "COMP-46", "COMP-60"), _OF_POOLS),
+    **dict.fromkeys(("COMP-38", "COMP-39", "COMP-41", "COMP-42", "COMP-43", "COMP-47", "COMP-50", "COMP-64"), _ON_BOTH),
 }
 """Ids that are no longer in force, each with the reason; never used again."""
 
@@ -186,6 +192,19 @@ SUCCESSORS: dict[str, str] = {
     "TIER-26": "TREE-14",
     "TIER-30": "EVICT-05",
     "TIER-31": "EVICT-06",
+    **dict.fromkeys(("COMP-06", "COMP-25", "COMP-35"), "POOL-04"),
+    "COMP-07": "POOL-07",
+    **dict.fromkeys(("COMP-14", "COMP-44", "COMP-60"), "LOCK-01"),
+    **dict.fromkeys(("COMP-17", "COMP-45"), "POOL-12"),
+    **dict.fromkeys(("COMP-18", "COMP-46"), "TREE-05"),
+    "COMP-38": "COMP-12",
+    "COMP-39": "COMP-13",
+    "COMP-41": "COMP-08",
+    "COMP-42": "COMP-15",
+    "COMP-43": "COMP-16",
+    "COMP-47": "COMP-19",
+    "COMP-50": "COMP-49",
+    "COMP-64": "COMP-63",
 }
 """Retired ids, each with the id of the rule that says now what it said."""
 

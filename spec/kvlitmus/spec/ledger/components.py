@@ -8,21 +8,17 @@ from kvlitmus.spec.ledger.cells import Amount, Family, Line, Refusal, by, line, 
 
 COMPONENTS, REQUESTS = Family.COMPONENTS, Family.REQUESTS
 
-KEPT = "COMP-08 COMP-15 COMP-16 COMP-17 COMP-49"
-"""What stays on the device: entries, places, and what is free."""
+KEPT = "COMP-08 COMP-15 COMP-16 POOL-12 COMP-49"
+"""What stays on each tier: entries, places, and what is free."""
 
-HELD = "COMP-41 COMP-42 COMP-43 COMP-45 COMP-50"
-"""What stays on the host."""
+BESIDE = "COMP-53 COMP-54 LOCK-01"
+"""What stays beside them: backups that nobody asked for, and what is protected."""
 
-BESIDE = "COMP-53 COMP-54 COMP-60"
-"""What stays beside them: backups that nobody asked for, and what a write reads."""
-
-ALL = f"{KEPT} {HELD} {BESIDE}"
-BEHIND = "COMP-12 COMP-14 COMP-38 COMP-44 COMP-55 COMP-58 COMP-59 COMP-62 COMP-63 COMP-64"
+ALL = f"{KEPT} {BESIDE}"
+BEHIND = "COMP-12 LOCK-01 COMP-55 COMP-58 COMP-59 COMP-62 COMP-63"
 """By which rules shows later what can't be seen: protection, uses, whether storage is there."""
 
-ORDER = "COMP-14 COMP-63"
-HOST_ORDER = "COMP-44 COMP-64"
+ORDER = "LOCK-01 COMP-63"
 
 ROOM: Row = {what: because(Cause.NEED) for what in (What.EVICT, What.DEMOTE, What.RELEASE)}
 HOST_ROOM: Row = {what: because(Cause.NEED) for what in (What.DROP, What.HOST_RELEASE)}
@@ -49,8 +45,8 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_reset",
         On.COMPONENT_RESET,
-        least=by("COMP-08 COMP-16 COMP-17 COMP-41 COMP-45 COMP-49 COMP-50", later="COMP-02 COMP-03"),
-        most=by("COMP-17 COMP-45"),
+        least=by("COMP-08 COMP-16 POOL-12 COMP-49", later="COMP-02 COMP-03"),
+        most=by("POOL-12"),
         stays=no("nothing stays"),
         effects=joined(
             TOLD,
@@ -75,10 +71,14 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.REFUSED_COMPONENT_ALLOC,
         refusal=Refusal.NONE,
         amount=Amount.COUNTS,
-        refused=by("COMP-07"),
+        refused=by("POOL-07"),
         least=by("COMP-05"),
-        most=by("COMP-05 COMP-06 COMP-08 COMP-17 COMP-25", free="which place"),
+        most=by("COMP-05 POOL-04 COMP-08 POOL-12", free="which place"),
         stays=by(ALL, later=BEHIND),
+        plain=(
+            On.ALLOC,
+            On.REFUSED_ALLOC,
+        ),
         effects={What.TAKE: because(Cause.WANTED)},
     ),
     line(
@@ -86,8 +86,8 @@ COMPONENT_LINES: tuple[Line, ...] = (
         "component_free",
         On.COMPONENT_FREE,
         amount=Amount.COUNTS,
-        least=by("COMP-08 COMP-17"),
-        most=by("COMP-08 COMP-17"),
+        least=by("COMP-08 POOL-12"),
+        most=by("COMP-08 POOL-12"),
         stays=by(ALL, later=BEHIND),
         effects={What.RELEASE: because(Cause.GIVEN)},
     ),
@@ -97,7 +97,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_INSERT,
         amount=Amount.COUNTS,
         at=1,
-        least=by("COMP-09 COMP-55 COMP-17", later="COMP-03"),
+        least=by("COMP-09 COMP-55 POOL-12", later="COMP-03"),
         most=by("COMP-09 COMP-15 COMP-53"),
         stays=by(ALL, later=BEHIND),
         effects=joined(
@@ -125,7 +125,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         "component_unlock",
         On.COMPONENT_UNLOCK,
         least=by("", later="COMP-12"),
-        most=by("", later="COMP-14"),
+        most=by("", later="LOCK-01"),
         stays=by(ALL, later=BEHIND),
         effects={What.UNLOCK: because(Cause.GIVEN), What.USE: because(Cause.KEY)},
     ),
@@ -137,7 +137,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         least=by("COMP-12"),
         most=by("COMP-13 COMP-08"),
         which=by(ORDER, free="own order of components"),
-        stays=by(f"{ALL} COMP-14 COMP-18 COMP-19 COMP-56", later=BEHIND),
+        stays=by(f"{ALL} TREE-05 COMP-19 COMP-56", later=BEHIND),
         effects=joined(SPILLS, TOLD, {what: because(Cause.ASKED) for what in (What.EVICT, What.DEMOTE, What.RELEASE)}),
     ),
     line(
@@ -152,7 +152,11 @@ COMPONENT_LINES: tuple[Line, ...] = (
         least=by("COMP-21 COMP-22 COMP-23"),
         most=by("COMP-20 COMP-21 COMP-22 COMP-62", free="which place"),
         which=by(f"COMP-24 {ORDER}", free="own order of components"),
-        stays=by(f"{ALL} COMP-06 COMP-25 COMP-14 COMP-62", later=BEHIND),
+        stays=by(f"{ALL} POOL-04 COMP-62", later=BEHIND),
+        plain=(
+            On.EVICT,
+            On.ALLOC,
+        ),
         effects=joined(
             SPILLS,
             ROOM,
@@ -175,7 +179,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_prefetch_settled",
         On.COMPONENT_SETTLED,
-        least=by("COMP-30 COMP-17 COMP-08"),
+        least=by("COMP-30 POOL-12 COMP-08"),
         most=by("COMP-30"),
         stays=by(ALL, later=BEHIND),
         effects=RETURNS,
@@ -195,7 +199,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_prefetch_abort",
         On.COMPONENT_ABORT,
-        least=by("COMP-30 COMP-08 COMP-17"),
+        least=by("COMP-30 COMP-08 POOL-12"),
         most=by("COMP-31"),
         stays=by(f"{ALL} COMP-31", later=BEHIND),
         effects=RETURNS,
@@ -208,9 +212,13 @@ COMPONENT_LINES: tuple[Line, ...] = (
         refusal=Refusal.NOTHING_BEGUN,
         refused=by("COMP-36"),
         least=by("COMP-32"),
-        most=by("COMP-32 COMP-35 COMP-41", free="which place"),
-        which=by(f"COMP-37 {HOST_ORDER}", free="own order of components"),
-        stays=by(f"{ALL} COMP-44 COMP-46 COMP-47", later=BEHIND),
+        most=by("COMP-32 POOL-04 COMP-08", free="which place"),
+        which=by(f"COMP-37 {ORDER}", free="own order of components"),
+        stays=by(f"{ALL} TREE-05 COMP-19", later=BEHIND),
+        plain=(
+            On.EVICT,
+            On.ALLOC,
+        ),
         effects=joined(
             HOST_ROOM,
             TOLD,
@@ -233,9 +241,13 @@ COMPONENT_LINES: tuple[Line, ...] = (
         at=1,
         refused=by("COMP-36"),
         least=by("COMP-32 COMP-34"),
-        most=by("COMP-32 COMP-33 COMP-35 COMP-08", free="which place"),
+        most=by("COMP-32 COMP-33 POOL-04 COMP-08", free="which place"),
         which=by(f"COMP-37 {ORDER}", free="own order of components"),
-        stays=by(f"{ALL} COMP-14 COMP-56", later=BEHIND),
+        stays=by(f"{ALL} COMP-56", later=BEHIND),
+        plain=(
+            On.EVICT,
+            On.ALLOC,
+        ),
         effects=joined(
             SPILLS,
             ROOM,
@@ -253,8 +265,8 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_copied",
         On.COMPONENT_COPIED,
-        least=by("COMP-40 COMP-42 COMP-15 COMP-17 COMP-45", later="COMP-03"),
-        most=by("COMP-40 COMP-15 COMP-42"),
+        least=by("COMP-40 COMP-15 POOL-12", later="COMP-03"),
+        most=by("COMP-40 COMP-15"),
         stays=by(ALL, later=BEHIND),
         effects=joined(
             TOLD,
@@ -272,10 +284,10 @@ COMPONENT_LINES: tuple[Line, ...] = (
         "component_evict_host",
         On.COMPONENT_EVICT_HOST,
         amount=Amount.COUNTS,
-        least=by("COMP-38"),
-        most=by("COMP-39 COMP-41"),
-        which=by(HOST_ORDER, free="own order of components"),
-        stays=by(f"{ALL} COMP-44 COMP-46 COMP-47", later=BEHIND),
+        least=by("COMP-12"),
+        most=by("COMP-13 COMP-08"),
+        which=by(ORDER, free="own order of components"),
+        stays=by(f"{ALL} TREE-05 COMP-19", later=BEHIND),
         effects=joined(TOLD, {what: because(Cause.ASKED) for what in (What.DROP, What.HOST_RELEASE)}),
     ),
     line(
@@ -292,7 +304,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         "component_detach",
         On.COMPONENT_DETACH,
         least=by("COMP-61", later="COMP-58 COMP-62"),
-        most=by("COMP-61 COMP-60"),
+        most=by("COMP-61 LOCK-01"),
         stays=by(ALL, later=BEHIND),
         effects=RETURNS,
     ),
@@ -312,22 +324,22 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_written",
         On.COMPONENT_WRITTEN,
-        least=by("", later="COMP-38"),
-        most=by("COMP-60"),
+        least=by("", later="COMP-12"),
+        most=by("LOCK-01"),
         stays=by(ALL, later=BEHIND),
         effects={What.END_JOB: because(Cause.LANDED), What.UNPIN: because(Cause.LANDED)},
     ),
     look(COMPONENTS, "component_begun", "COMP-53 COMP-54 COMP-55", On.COMPONENT_INSERT),
     look(COMPONENTS, "component_available", "COMP-08", On.COMPONENT_ALLOC),
-    look(COMPONENTS, "component_available_host", "COMP-41", On.COMPONENT_BACK_UP),
-    look(COMPONENTS, "component_events", "COMP-48 COMP-49 COMP-50", On.COMPONENT_INSERT),
-    look(COMPONENTS, "component_free_places", "COMP-17", On.COMPONENT_ALLOC),
-    look(COMPONENTS, "component_entries", "COMP-15 COMP-16 COMP-18 COMP-19", On.COMPONENT_INSERT),
-    look(COMPONENTS, "component_free_host", "COMP-45", On.COMPONENT_BACK_UP),
-    look(COMPONENTS, "component_host_entries", "COMP-42 COMP-43 COMP-46 COMP-47", On.COMPONENT_COPIED),
+    look(COMPONENTS, "component_available_host", "COMP-08", On.COMPONENT_BACK_UP),
+    look(COMPONENTS, "component_events", "COMP-48 COMP-49", On.COMPONENT_INSERT),
+    look(COMPONENTS, "component_free_places", "POOL-12", On.COMPONENT_ALLOC),
+    look(COMPONENTS, "component_entries", "COMP-15 COMP-16 TREE-05 COMP-19", On.COMPONENT_INSERT),
+    look(COMPONENTS, "component_free_host", "POOL-12", On.COMPONENT_BACK_UP),
+    look(COMPONENTS, "component_host_entries", "COMP-15 COMP-16 TREE-05 COMP-19", On.COMPONENT_COPIED),
 )
 
-SERVED = "COMP-15 COMP-16 COMP-17 COMP-49"
+SERVED = "COMP-15 COMP-16 POOL-12 COMP-49"
 SERVES: Row = joined(
     ROOM,
     USES,
@@ -349,7 +361,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         amount=Amount.KEY,
         least=by("COMP-03 COMP-52"),
         most=by("COMP-01 COMP-02 COMP-04 COMP-51"),
-        stays=by(SERVED, later="COMP-14 COMP-63 CREQ-03"),
+        stays=by(SERVED, later="LOCK-01 COMP-63 CREQ-03"),
         effects=USES,
     ),
     line(
@@ -357,8 +369,8 @@ REQUEST_LINES: tuple[Line, ...] = (
         "component_reset",
         On.COMPONENT_RESET,
         how="of requests",
-        least=by("COMP-16 COMP-17 COMP-49", later="COMP-02 COMP-03 COMP-04 CREQ-04"),
-        most=by("COMP-17"),
+        least=by("COMP-16 POOL-12 COMP-49", later="COMP-02 COMP-03 COMP-04 CREQ-04"),
+        most=by("POOL-12"),
         stays=no("nothing stays"),
         effects=joined(TOLD, {what: because(Cause.RESET) for what in (What.EVICT, What.RELEASE, What.UNLOCK)}),
     ),
@@ -372,9 +384,9 @@ REQUEST_LINES: tuple[Line, ...] = (
         at=1,
         refused=by("CREQ-03"),
         least=by("CREQ-01 COMP-03 CREQ-06"),
-        most=by("CREQ-02 CREQ-04 COMP-02 COMP-04 COMP-17", free="which place"),
+        most=by("CREQ-02 CREQ-04 COMP-02 COMP-04 POOL-12", free="which place"),
         which=by(ORDER, free="own order of components"),
-        stays=by(f"{SERVED} COMP-14 COMP-18 COMP-19", later="COMP-14 COMP-63 CREQ-03"),
+        stays=by(f"{SERVED} LOCK-01 TREE-05 COMP-19", later="LOCK-01 COMP-63 CREQ-03"),
         effects=SERVES,
     ),
     line(
@@ -387,18 +399,18 @@ REQUEST_LINES: tuple[Line, ...] = (
         at=1,
         refused=by("CREQ-03"),
         least=by("CREQ-01 CREQ-06"),
-        most=by("CREQ-02 CREQ-04 COMP-17", free="which place"),
+        most=by("CREQ-02 CREQ-04 POOL-12", free="which place"),
         which=by(ORDER, free="own order of components"),
-        stays=by(f"{SERVED} CREQ-05 COMP-14 COMP-18 COMP-19", later="COMP-14 COMP-63 CREQ-03"),
+        stays=by(f"{SERVED} CREQ-05 LOCK-01 TREE-05 COMP-19", later="LOCK-01 COMP-63 CREQ-03"),
         effects=joined(SERVES, {What.RELEASE: because(Cause.NOBODY)}),
     ),
     line(
         REQUESTS,
         "component_finish",
         On.COMPONENT_FINISH,
-        least=by("COMP-17", later="CREQ-03"),
-        most=by("COMP-16 COMP-17"),
-        stays=by(SERVED, later="COMP-14 COMP-63 CREQ-03"),
+        least=by("POOL-12", later="CREQ-03"),
+        most=by("COMP-16 POOL-12"),
+        stays=by(SERVED, later="LOCK-01 COMP-63 CREQ-03"),
         effects=joined(
             TOLD, {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER), What.USE: because(Cause.KEY)}
         ),

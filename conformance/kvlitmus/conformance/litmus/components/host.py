@@ -58,7 +58,7 @@ def evict_host(checker: Checker, wants: Mapping[str, int] | None = None) -> None
 
 
 @litmus(
-    rules=("COMP-32", "COMP-33", "COMP-34", "COMP-35", "COMP-40", "COMP-41", "COMP-42", "COMP-45", "COMP-47"),
+    rules=("COMP-32", "COMP-33", "COMP-34", "POOL-04", "COMP-40", "COMP-08", "COMP-15", "POOL-12", "COMP-19"),
     needs=NEEDS,
 )
 def what_is_backed_up_comes_back_whole(checker: Checker) -> None:
@@ -133,7 +133,7 @@ def the_least_of_all_is_no_boundary(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-14", "COMP-38", "COMP-39", "COMP-44"), needs=NEEDS)
+@litmus(rules=("LOCK-01", "COMP-12", "COMP-13"), needs=NEEDS)
 def what_a_backup_reads_stays(checker: Checker) -> None:
     """While a key is backed up both tiers are emptied: what is read stays, and the copy lands whole."""
     key = prompt(checker, "abcd")
@@ -149,7 +149,7 @@ def what_a_backup_reads_stays(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-14", "COMP-38", "COMP-39", "COMP-44"), needs=NEEDS)
+@litmus(rules=("LOCK-01", "COMP-12", "COMP-13"), needs=NEEDS)
 def what_a_load_back_reads_stays(checker: Checker) -> None:
     """While a key is loaded back both tiers are emptied: neither its beginning nor what is read goes."""
     key = prompt(checker, "abcd")
@@ -166,7 +166,7 @@ def what_a_load_back_reads_stays(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-40", "COMP-41", "COMP-42", "COMP-43"), needs=NEEDS)
+@litmus(rules=("COMP-40", "COMP-08", "COMP-15", "COMP-16"), needs=NEEDS)
 def a_copy_that_fails_leaves_everything_as_it_was(checker: Checker) -> None:
     """A backup fails, and later a load back: nothing of them is found or lost, and both succeed the second time."""
     key = prompt(checker, "abc")
@@ -211,7 +211,7 @@ def a_receipt_does_not_cover_what_is_loaded_back(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-40", "COMP-42"), needs=NEEDS)
+@litmus(rules=("COMP-40", "COMP-15"), needs=NEEDS)
 def two_backups_land_once(checker: Checker) -> None:
     """A key is backed up twice at once, then a longer one: what lands second gives back what is there."""
     key = prompt(checker, "abcd")
@@ -223,7 +223,7 @@ def two_backups_land_once(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-37", "COMP-41"), needs=NEEDS)
+@litmus(rules=("COMP-37", "COMP-08"), needs=NEEDS)
 def a_full_host_evicts_once(checker: Checker) -> None:
     """Key after key is backed up until the host is full: what nothing protects makes room, and what is read doesn't."""
     for first in "abcdefgh":
@@ -234,7 +234,7 @@ def a_full_host_evicts_once(checker: Checker) -> None:
     end(checker)
 
 
-@litmus(rules=("COMP-08", "COMP-36", "COMP-41"), needs=NEEDS)
+@litmus(rules=("COMP-08", "COMP-36"), needs=NEEDS)
 def a_refusal_takes_nothing(checker: Checker) -> None:
     """A component has no place left on the device, and none to evict: the load back is refused, and takes nothing."""
     layout = checker.setting.layout
@@ -253,7 +253,7 @@ def a_refusal_takes_nothing(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-36", "COMP-37", "COMP-41"), needs=NEEDS)
+@litmus(rules=("COMP-36", "COMP-37", "COMP-08"), needs=NEEDS)
 def a_refused_backup_takes_nothing(checker: Checker) -> None:
     """So many backups are under way that the host is full: the next is refused whole, and goes when they failed."""
     keys = [prompt(checker, f"{first}bcd") for first in "aefg"]
@@ -267,7 +267,7 @@ def a_refused_backup_takes_nothing(checker: Checker) -> None:
     backed(checker, key)
 
 
-@litmus(rules=("COMP-36", "COMP-37", "COMP-41"), needs=NEEDS)
+@litmus(rules=("COMP-36", "COMP-37", "COMP-08"), needs=NEEDS)
 def a_refused_backup_says_what_it_has_evicted(checker: Checker) -> None:
     """Half of the host is evictable, and copies of one key take the rest: the last finds too little to evict."""
     layout = checker.setting.layout
@@ -305,7 +305,7 @@ def a_refused_load_back_says_what_it_has_evicted(checker: Checker) -> None:
     end(checker)
 
 
-@litmus(rules=("COMP-43", "COMP-46", "COMP-47"), needs=NEEDS)
+@litmus(rules=("COMP-16", "TREE-05", "COMP-19"), needs=NEEDS)
 def the_host_keeps_whole_prefixes(checker: Checker) -> None:
     """The host is emptied bit by bit, from the end: KV has what is before it, and everything else goes with its KV."""
     layout = checker.setting.layout
@@ -321,7 +321,7 @@ def the_host_keeps_whole_prefixes(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-41", "COMP-45"), needs=NEEDS)
+@litmus(rules=("COMP-08", "POOL-12"), needs=NEEDS)
 def a_reset_forgets_both_tiers(checker: Checker) -> None:
     """Both tiers hold something, and a copy is under way: after a reset both are empty and can be filled."""
     key = prompt(checker, "abcd")
@@ -337,7 +337,7 @@ def a_reset_forgets_both_tiers(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-38", "COMP-40", "COMP-44"), needs=NEEDS)
+@litmus(rules=("COMP-12", "COMP-40", "LOCK-01"), needs=NEEDS)
 def what_comes_during_a_copy_may_stay(checker: Checker) -> None:
     """A prefix is backed up twice at once; one copy ends, and what it brought is to go while the other is under way."""
     key = prompt(checker, "ab", tail=1)
@@ -351,7 +351,7 @@ def what_comes_during_a_copy_may_stay(checker: Checker) -> None:
 
 
 @litmus(
-    rules=("COMP-03", "COMP-17", "COMP-32", "COMP-40", "COMP-44"), needs=NEEDS, profile={"component_landing": "begun"}
+    rules=("COMP-03", "POOL-12", "COMP-32", "COMP-40", "LOCK-01"), needs=NEEDS, profile={"component_landing": "begun"}
 )
 def what_is_on_its_way_counts(checker: Checker) -> None:
     """A prefix and a longer one are backed up at once, and loaded back at once: the second takes the rest."""
@@ -369,7 +369,7 @@ def what_is_on_its_way_counts(checker: Checker) -> None:
         evict_all(checker)
 
 
-@litmus(rules=("COMP-32", "COMP-41", "COMP-42"), needs=NEEDS, profile={"component_extent": "path"})
+@litmus(rules=("COMP-32", "COMP-08", "COMP-15"), needs=NEEDS, profile={"component_extent": "path"})
 def a_backup_along_its_path_stops_where_the_host_is_full(checker: Checker) -> None:
     """Of prefixes of a key none is on the host: the longest is backed up while another fills the host, and after it."""
     layout = checker.setting.layout
@@ -391,7 +391,7 @@ def a_backup_along_its_path_stops_where_the_host_is_full(checker: Checker) -> No
     end(checker)
 
 
-@litmus(rules=("COMP-14", "COMP-32", "COMP-44"), needs=NEEDS, profile={"component_extent": "path"})
+@litmus(rules=("LOCK-01", "COMP-32"), needs=NEEDS, profile={"component_extent": "path"})
 def what_a_copy_along_its_path_reads_stays(checker: Checker) -> None:
     """All prefixes of a key are backed up, and the key is loaded back, each while both tiers are evicted."""
     key = prompt(checker, "abcd")
@@ -411,7 +411,7 @@ def what_a_copy_along_its_path_reads_stays(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-14", "COMP-32", "COMP-44"), needs=NEEDS, layouts=HYBRID, profile={"component_extent": "path"})
+@litmus(rules=("LOCK-01", "COMP-32"), needs=NEEDS, layouts=HYBRID, profile={"component_extent": "path"})
 def what_a_backup_takes_before_it_stops_stays(checker: Checker) -> None:
     """The host has place for one more state, and a backup goes by two: both tiers are evicted before it has ended."""
     layout = checker.setting.layout

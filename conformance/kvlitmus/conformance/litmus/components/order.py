@@ -98,7 +98,7 @@ def room_for_a_load_back_is_made_in_order(checker: Checker) -> None:
         components.match(checker, prompt(checker, ways))
 
 
-@litmus(rules=("COMP-64",), needs=("components", "component_host"), profile=BY_POLICY, writes=("asked",))
+@litmus(rules=("COMP-63",), needs=("components", "component_host"), profile=BY_POLICY, writes=("asked",))
 def the_host_evicts_in_order(checker: Checker) -> None:
     """Two keys are backed up, one after the other; an entry of each component goes from the host, and one more."""
     for ways in ("ab", "cd"):
@@ -108,7 +108,7 @@ def the_host_evicts_in_order(checker: Checker) -> None:
             copies.evict_host(checker, {one.name: 1})
 
 
-@litmus(rules=("COMP-64",), needs=("components", "component_host"), profile=BY_POLICY, writes=("asked",))
+@litmus(rules=("COMP-63",), needs=("components", "component_host"), profile=BY_POLICY, writes=("asked",))
 def room_for_a_backup_is_made_in_order(checker: Checker) -> None:
     """Keys are cached and backed up until the host is full: each of the last ones takes the room of another."""
     for number, way in enumerate("abcdefghijklmnop"):

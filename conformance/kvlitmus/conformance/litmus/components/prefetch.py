@@ -69,7 +69,7 @@ def without(came: Mapping[str, Collection[int]], name: str, number: int) -> dict
 
 
 @litmus(
-    rules=("COMP-20", "COMP-21", "COMP-25", "COMP-26", "COMP-27", "COMP-28", "COMP-29", "COMP-30", "COMP-31"),
+    rules=("COMP-20", "COMP-21", "POOL-04", "COMP-26", "COMP-27", "COMP-28", "COMP-29", "COMP-30", "COMP-31"),
     needs=NEEDS,
     profile=EACH,
 )
@@ -259,7 +259,7 @@ def what_shares_a_pool_is_summed_for_a_prefetch(checker: Checker) -> None:
         fetches.abort(checker, number)
 
 
-@litmus(rules=("COMP-12", "COMP-13", "COMP-14", "COMP-30"), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-12", "COMP-13", "LOCK-01", "COMP-30"), needs=NEEDS, profile=EACH)
 def the_anchor_stays_and_its_state_may_go(checker: Checker) -> None:
     """While something is fetched behind a hit its KV stays; what other components have there can be evicted."""
     anchor, key = prompt(checker, "abcd"), prompt(checker, "abcdefgh")
@@ -277,7 +277,7 @@ def the_anchor_stays_and_its_state_may_go(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-14", "COMP-22", "COMP-23"), needs=NEEDS, profile=EACH, layouts=("kv+swa", "kv+state", "kv+index"))
+@litmus(rules=("LOCK-01", "COMP-22", "COMP-23"), needs=NEEDS, profile=EACH, layouts=("kv+swa", "kv+state", "kv+index"))
 def a_prefetch_does_not_evict_its_own_anchor(checker: Checker) -> None:
     """The anchor alone is cached, and longest ago: the prefetch behind it is cut short and leaves it alone."""
     anchor = prompt(checker, "abcd")
@@ -409,7 +409,7 @@ def a_hole_in_the_kv_ends_it(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-25", "COMP-30", "COMP-31"), needs=NEEDS, profile=EACH)
+@litmus(rules=("POOL-04", "COMP-30", "COMP-31"), needs=NEEDS, profile=EACH)
 def nothing_is_reused_while_it_is_written(checker: Checker) -> None:
     """Committed and aborted while the I/O still runs: all that is free is granted, and none of what may be written."""
     key = prompt(checker, "abcd")
@@ -462,7 +462,7 @@ def a_key_parts_while_it_is_fetched(checker: Checker) -> None:
     components.match(checker, other)
 
 
-@litmus(rules=("COMP-25", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH)
+@litmus(rules=("POOL-04", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH)
 def a_key_is_fetched_twice(checker: Checker) -> None:
     """Two prefetches of one key: each has places of its own, and the second to be committed gives all of them back."""
     key = prompt(checker, "abcd")

@@ -151,7 +151,7 @@ def storage_goes_after_a_commit(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-44", "COMP-60"), needs=NEEDS)
+@litmus(rules=("LOCK-01",), needs=NEEDS)
 def what_a_write_reads_stays(checker: Checker) -> None:
     """The host is emptied while a key is written, and again when storage has gone; all goes after the write."""
     attach(checker)
@@ -167,7 +167,7 @@ def what_a_write_reads_stays(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-44", "COMP-60"), needs=NEEDS)
+@litmus(rules=("LOCK-01",), needs=NEEDS)
 def a_backup_spares_what_is_written(checker: Checker) -> None:
     """A key is written while one key after another is backed up: the host is full, and what is read stays."""
     attach(checker)
@@ -216,7 +216,7 @@ def nothing_is_written_that_the_host_lacks(checker: Checker) -> None:
     put(checker, key)
 
 
-@litmus(rules=("COMP-57", "COMP-60"), needs=NEEDS)
+@litmus(rules=("COMP-57", "LOCK-01"), needs=NEEDS)
 def a_write_that_fails_is_made_again(checker: Checker) -> None:
     """A write fails: what it read may go, is backed up again, and is written whole the second time."""
     attach(checker)
@@ -249,7 +249,7 @@ def a_reset_forgets_writes_and_not_storage(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-38", "COMP-60"), needs=NEEDS, layouts=HYBRID, profile=ANY_ENTRIES)
+@litmus(rules=("COMP-12", "LOCK-01"), needs=NEEDS, layouts=HYBRID, profile=ANY_ENTRIES)
 def what_comes_during_a_write_may_stay(checker: Checker) -> None:
     """Storage lacks the state alone, and the host the window: that is backed up during the write, then all is to go.
 

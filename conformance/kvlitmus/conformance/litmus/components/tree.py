@@ -102,7 +102,7 @@ def an_empty_cache_of_components_has_nothing(checker: Checker) -> None:
 
 
 @litmus(
-    rules=("COMP-02", "COMP-03", "COMP-04", "COMP-05", "COMP-06", "COMP-08", "COMP-09", "COMP-15", "COMP-17"),
+    rules=("COMP-02", "COMP-03", "COMP-04", "COMP-05", "POOL-04", "COMP-08", "COMP-09", "COMP-15", "POOL-12"),
     needs=NEEDS,
 )
 def what_was_stored_is_found_whole(checker: Checker) -> None:
@@ -217,7 +217,7 @@ def a_chunk_needs_nothing_before_it(checker: Checker) -> None:
         components.unlock(checker, many)
 
 
-@litmus(rules=("COMP-10", "COMP-11", "COMP-12", "COMP-13", "COMP-14"), needs=NEEDS)
+@litmus(rules=("COMP-10", "COMP-11", "COMP-12", "COMP-13", "LOCK-01"), needs=NEEDS)
 def a_lock_holds_what_its_boundary_needs(checker: Checker) -> None:
     """While a path is locked, all that can go is what it doesn't need; afterwards everything can."""
     key = prompt(checker, "abcd")
@@ -264,7 +264,7 @@ def a_receipt_gives_back_what_it_covers(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-05", "COMP-06", "COMP-07", "COMP-08"), needs=NEEDS)
+@litmus(rules=("COMP-05", "POOL-04", "POOL-07", "COMP-08"), needs=NEEDS)
 def a_grant_is_for_all_or_for_none(checker: Checker) -> None:
     """One component asks for more than there is: nothing is granted; then each pool is emptied to its last place."""
     layout = checker.setting.layout
@@ -280,7 +280,7 @@ def a_grant_is_for_all_or_for_none(checker: Checker) -> None:
         components.free(checker, granted)
 
 
-@litmus(rules=("COMP-05", "COMP-06"), needs=NEEDS, layouts=("groups",))
+@litmus(rules=("COMP-05", "POOL-04"), needs=NEEDS, layouts=("groups",))
 def what_shares_a_pool_is_summed(checker: Checker) -> None:
     """Each component alone would fit in the pool, all together don't."""
     pool = checker.setting.layout.places["blocks"]
@@ -291,7 +291,7 @@ def what_shares_a_pool_is_summed(checker: Checker) -> None:
         components.free(checker, granted)
 
 
-@litmus(rules=("COMP-12", "COMP-13", "COMP-14", "COMP-16", "COMP-18", "COMP-19"), needs=NEEDS)
+@litmus(rules=("COMP-12", "COMP-13", "LOCK-01", "COMP-16", "TREE-05", "COMP-19"), needs=NEEDS)
 def the_kv_goes_from_its_end(checker: Checker) -> None:
     """The first pages were used longest ago, but the KV behind them needs them; what goes with the KV goes."""
     base = checker.setting.layout.base.name
@@ -330,7 +330,7 @@ def what_is_brought_twice_is_left(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-05", "COMP-06"), needs=NEEDS)
+@litmus(rules=("COMP-05", "POOL-04"), needs=NEEDS)
 def after_a_reset_all_is_free(checker: Checker) -> None:
     """Entries, loans and receipts are forgotten: nothing is found, and each pool can be emptied."""
     layout = checker.setting.layout

@@ -64,7 +64,7 @@ def what_the_host_has_lost_is_due_again(checker: Checker) -> None:
         evict_host(checker)
 
 
-@litmus(rules=("COMP-36", "COMP-41", "COMP-55"), needs=NEEDS, writes=THROUGH)
+@litmus(rules=("COMP-36", "COMP-08", "COMP-55"), needs=NEEDS, writes=THROUGH)
 def a_full_host_makes_room_or_refuses(checker: Checker) -> None:
     """More is inserted than the host can hold, while the copies before are under way, and after they have ended."""
     for ways in ("abc", "defg", "hij"):
@@ -101,7 +101,7 @@ def what_was_evicted_is_used_for_the_first_time_again(checker: Checker) -> None:
         evict_host(checker)
 
 
-@litmus(rules=("COMP-32", "COMP-43", "COMP-53", "COMP-54", "COMP-56"), needs=NEEDS, writes=BACK)
+@litmus(rules=("COMP-32", "COMP-16", "COMP-53", "COMP-54", "COMP-56"), needs=NEEDS, writes=BACK)
 def what_leaves_the_device_is_on_the_host(checker: Checker) -> None:
     """Nothing is copied while there is room; two keys that share a beginning leave the device, and both come back."""
     for ways in ("ab", "ac"):
