@@ -309,7 +309,7 @@ PLANTED = {
 DRAFTED = {
     "a window is dropped from as it is": (NO_PROOF, {"COMP-02", "COMP-04", "CREQ-01"}),
     "nothing is dropped": (DROPS % {"kind": "FullAttentionManager", "drops": False}, {"COMP-02"}),
-    "every round drops": (DROPS % {"kind": "SlidingWindowManager", "drops": True}, {"COMP-03", "COMP-52"}),
+    "every round drops": (DROPS % {"kind": "SlidingWindowManager", "drops": True}, {"TREE-02", "COMP-52"}),
 }
 """The same with EAGLE (V05, V07)."""
 

@@ -66,7 +66,7 @@ class LandingIsTakenTwice(LandingCopier):
         return super().ended(copy, ok=ok)
 
 
-@mutant("component-landing-waits", kills=("COMP-03", "POOL-12"), configs=COMPONENT_HOST_CONFIGS, profile=BEGUN)
+@mutant("component-landing-waits", kills=("TREE-02", "POOL-12"), configs=COMPONENT_HOST_CONFIGS, profile=BEGUN)
 class LandingWaits(LandingCopier):
     """A load back that has begun is found only when it has ended: the batch that it is for computes all of it anew."""
 

@@ -202,7 +202,7 @@ class MovesItsTail(ComponentRequestTable):
     "request-counts-padding-as-cached",
     bugs=("V08",),
     links=(f"{_VLLM}pull/42547",),
-    kills=("CREQ-06", "COMP-03"),
+    kills=("CREQ-06", "TREE-02"),
     profile=CAPPED,
     configs=STATED,
 )

@@ -121,7 +121,7 @@ class DropsAfterTheWindow(ComponentTree):
     "component-drops-for-each",
     bugs=("V07",),
     links=(f"{_VLLM}pull/33270", f"{_VLLM}issues/32802"),
-    kills=("COMP-03",),
+    kills=("TREE-02",),
     profile=CAPPED,
     configs=at("kv+index"),
 )
@@ -379,7 +379,7 @@ class EvictionIgnoresLocks(ComponentTree):
     "component-leaf-under-a-lock",
     bugs=("S37", "S71"),
     links=(f"{_SGLANG}issues/21379", f"{_SGLANG}pull/21406", f"{_SGLANG}pull/28161"),
-    kills=("COMP-13", "LOCK-01", "COMP-03"),
+    kills=("COMP-13", "LOCK-01", "TREE-02"),
     profile=replace(PROFILE, component_cascade="leaf"),
     configs=at("kv+chunk"),
 )

@@ -2,7 +2,7 @@
 
 Such a cache has no call that evicts or inserts.  A request begins with the longest prefix that it can use, gets places for
 what it is about to compute, and goes on in chunks; whatever nobody holds makes room for it.  What it has computed can be
-found by others at once.  Hits are judged as those of a match (COMP-01 to COMP-04), what is cached by COMP-15 to
+found by others at once.  Hits are judged as those of a match (COMP-01, COMP-02, COMP-04, TREE-02), what is cached by COMP-15 to
 COMP-19; here stands what is owed to the request itself.
 """
 

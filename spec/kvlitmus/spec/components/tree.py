@@ -2,7 +2,7 @@
 
 A prefix is of use only as far as **every** component has what it needs there.  A cache that reports more lets a model
 read what nobody wrote; one that reports less computes again what it has.  So a hit ends at the largest admitted
-boundary that is valid for all components (COMP-01 to COMP-03), and names exactly the entries that this boundary needs
+boundary that is valid for all components (COMP-01, COMP-02, TREE-02), and names exactly the entries that this boundary needs
 (COMP-04).
 
 Memory is granted for all components at once or for none (COMP-05, COMP-08, POOL-07).  An insert fills what is missing,
@@ -62,6 +62,7 @@ EVERY = (*CALLS, *REQUEST_CALLS)
 """All of them."""
 
 
+# TREE-01 and TREE-10 know the alignment of the KV alone.
 @rule(
     "COMP-01",
     on=HITS,
@@ -74,6 +75,7 @@ def a_hit_ends_at_an_admitted_boundary(component_admitted: bool) -> bool:
     return component_admitted
 
 
+# Between what is certain and what is possible, TREE-02 asks of no boundary whether it is valid.
 @rule(
     "COMP-02",
     on=HITS,
@@ -84,19 +86,6 @@ def a_hit_ends_at_an_admitted_boundary(component_admitted: bool) -> bool:
 def a_hit_is_valid_for_every_component(component_lacking: Sequence[str]) -> bool:
     """Every component MUST have what the end of a hit needs: the run all of the prefix, a window its reach, a point its state at this very boundary."""
     return not component_lacking
-
-
-@rule(
-    "COMP-03",
-    on=HITS,
-    source="R-SWA-01, R-MA-01, R-L3-05",
-    reference="components.tree.match",
-    allowed="no less than {component_least}",
-    premise="component_least",
-)
-def a_hit_is_as_long_as_it_can_be(component_length: int, component_least: int) -> bool:
-    """A hit MUST NOT end before the largest admitted boundary that is valid for all components."""
-    return component_length >= component_least
 
 
 @rule(

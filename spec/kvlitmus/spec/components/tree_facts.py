@@ -47,7 +47,6 @@ from kvlitmus.spec.components.state import (
     Stored,
     commit_brings,
     copied_to,
-    ends_at,
     fresh_places,
     lacking_at,
     loose_on,
@@ -64,7 +63,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import Chunk, Window, admit, largest, needed, step_of
+from kvlitmus.spec.words.shapes import Chunk, Window, admit, needed, step_of
 
 
 @fact(0)
@@ -116,16 +115,6 @@ def component_lacking(
     """The components that certainly don't have what the end of the hit needs, or go on behind it where the last entries are dropped."""
     lacking = lacking_at(layout, call.path, component_length, state.places, window_root)
     return [*lacking, *unfollowed_at(setting, call.path, component_length, state.places)]
-
-
-@fact(0)
-def component_least(
-    setting: Setting, layout: Layout, window_root: str, state: ComponentState, call: ComponentMatch | ComponentStart
-) -> int:
-    """The largest admitted boundary of the key that is valid for all components for certain."""
-    ends = {one.name: ends_at(call.path, one.name, state.certain) for one in layout.components}
-    cap, drop = setting.profile.match_cap, setting.profile.component_drop
-    return largest(layout.components, len(call.path.names), ends.__getitem__, root=window_root, cap=cap, drop=drop)
 
 
 @fact(0)

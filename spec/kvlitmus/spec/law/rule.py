@@ -167,7 +167,9 @@ RETIRED: dict[str, str] = {
     "TIER-26": "priorities are kept alike on every tier",
     "TIER-30": "what goes first is one law on every tier",
     "TIER-31": "how much may go is one law on every tier",
-    **dict.fromkeys(("COMP-06", "COMP-07", "COMP-14", "COMP-17", "COMP-18", "COMP-25", "COMP-35"), _OF_POOLS),
+    **dict.fromkeys(
+        ("COMP-03", "COMP-06", "COMP-07", "COMP-14", "COMP-17", "COMP-18", "COMP-25", "COMP-35"), _OF_POOLS
+    ),
     **dict.fromkeys(("COMP-44", "COMP-45", "COMP-46", "COMP-60"), _OF_POOLS),
     **dict.fromkeys(("COMP-38", "COMP-39", "COMP-41", "COMP-42", "COMP-43", "COMP-47", "COMP-50", "COMP-64"), _ON_BOTH),
 }
@@ -193,6 +195,7 @@ SUCCESSORS: dict[str, str] = {
     "TIER-30": "EVICT-05",
     "TIER-31": "EVICT-06",
     **dict.fromkeys(("COMP-06", "COMP-25", "COMP-35"), "POOL-04"),
+    "COMP-03": "TREE-02",
     "COMP-07": "POOL-07",
     **dict.fromkeys(("COMP-14", "COMP-44", "COMP-60"), "LOCK-01"),
     **dict.fromkeys(("COMP-17", "COMP-45"), "POOL-12"),

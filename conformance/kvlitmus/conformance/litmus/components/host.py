@@ -351,7 +351,7 @@ def what_comes_during_a_copy_may_stay(checker: Checker) -> None:
 
 
 @litmus(
-    rules=("COMP-03", "POOL-12", "COMP-32", "COMP-40", "LOCK-01"), needs=NEEDS, profile={"component_landing": "begun"}
+    rules=("TREE-02", "POOL-12", "COMP-32", "COMP-40", "LOCK-01"), needs=NEEDS, profile={"component_landing": "begun"}
 )
 def what_is_on_its_way_counts(checker: Checker) -> None:
     """A prefix and a longer one are backed up at once, and loaded back at once: the second takes the rest."""

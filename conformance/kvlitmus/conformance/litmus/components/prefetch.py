@@ -192,7 +192,7 @@ def near_the_root_a_window_is_cut_with_the_kv(checker: Checker) -> None:
 
 
 @litmus(
-    rules=("COMP-21", "COMP-26", "COMP-27", "COMP-29", "COMP-03"),
+    rules=("COMP-21", "COMP-26", "COMP-27", "COMP-29", "TREE-02"),
     needs=NEEDS,
     profile={**EACH, "component_fetch_window": "anchor"},
     layouts=("kv+swa",),

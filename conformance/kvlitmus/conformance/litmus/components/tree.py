@@ -102,7 +102,7 @@ def an_empty_cache_of_components_has_nothing(checker: Checker) -> None:
 
 
 @litmus(
-    rules=("COMP-02", "COMP-03", "COMP-04", "COMP-05", "POOL-04", "COMP-08", "COMP-09", "COMP-15", "POOL-12"),
+    rules=("COMP-02", "TREE-02", "COMP-04", "COMP-05", "POOL-04", "COMP-08", "COMP-09", "COMP-15", "POOL-12"),
     needs=NEEDS,
 )
 def what_was_stored_is_found_whole(checker: Checker) -> None:
@@ -115,7 +115,7 @@ def what_was_stored_is_found_whole(checker: Checker) -> None:
     components.match(checker, prompt(checker, "abcd", namespace="other"))
 
 
-@litmus(rules=("COMP-02", "COMP-03", "COMP-09", "COMP-12"), needs=NEEDS, layouts=(*WINDOWS, "kv+chunk", "kv+index"))
+@litmus(rules=("COMP-02", "TREE-02", "COMP-09", "COMP-12"), needs=NEEDS, layouts=(*WINDOWS, "kv+chunk", "kv+index"))
 def an_insert_recovers_a_tombstone(checker: Checker) -> None:
     """Entries beside the KV go; the hit shrinks; the same key is computed again, and is found whole."""
     layout = checker.setting.layout
@@ -131,7 +131,7 @@ def an_insert_recovers_a_tombstone(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-02", "COMP-03", "COMP-04"), needs=NEEDS, layouts=WINDOWS, profile=ANY_ENTRIES)
+@litmus(rules=("COMP-02", "TREE-02", "COMP-04"), needs=NEEDS, layouts=WINDOWS, profile=ANY_ENTRIES)
 def a_window_must_fill_after_a_gap(checker: Checker) -> None:
     """The window is there from the root on, then not, then again: after the gap a whole window must have come."""
     names = [one.name for one in checker.setting.layout.components]
@@ -142,7 +142,7 @@ def a_window_must_fill_after_a_gap(checker: Checker) -> None:
         components.match(checker, prompt(checker, "abcdef"[:many]))
 
 
-@litmus(rules=("COMP-02", "COMP-03"), needs=NEEDS, layouts=("groups+chunk",))
+@litmus(rules=("COMP-02", "TREE-02"), needs=NEEDS, layouts=("groups+chunk",))
 def a_window_of_several_blocks_must_be_whole(checker: Checker) -> None:
     """Of a window that reaches back to the fourth page, the blocks after the sixth and the eighth are there.
 
@@ -156,7 +156,7 @@ def a_window_of_several_blocks_must_be_whole(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-01", "COMP-03"), needs=NEEDS, layouts=("kv+swa",), profile={"window_root": "shorter"})
+@litmus(rules=("COMP-01", "TREE-02"), needs=NEEDS, layouts=("kv+swa",), profile={"window_root": "shorter"})
 def near_the_root_a_window_may_be_short(checker: Checker) -> None:
     """A prefix that is shorter than the window is usable, since there is nothing before it."""
     store(checker, prompt(checker, "a"))
@@ -172,7 +172,7 @@ def near_the_root_a_window_must_be_full(checker: Checker) -> None:
     components.match(checker, prompt(checker, "abc"))
 
 
-@litmus(rules=("COMP-02", "COMP-03", "COMP-04"), needs=NEEDS, layouts=STATES)
+@litmus(rules=("COMP-02", "TREE-02", "COMP-04"), needs=NEEDS, layouts=STATES)
 def states_are_sparse(checker: Checker) -> None:
     """States after the second and the fourth page: a key of three pages, and one that parts there, hit two."""
     names = [one.name for one in checker.setting.layout.components]
@@ -208,7 +208,7 @@ def a_hit_is_an_intersection(checker: Checker) -> None:
     components.match(checker, prompt(checker, "abcdef"))
 
 
-@litmus(rules=("COMP-02", "COMP-03", "COMP-10"), needs=NEEDS, layouts=("kv+chunk",))
+@litmus(rules=("COMP-02", "TREE-02", "COMP-10"), needs=NEEDS, layouts=("kv+chunk",))
 def a_chunk_needs_nothing_before_it(checker: Checker) -> None:
     """At a multiple of the chunk nothing of it is needed; behind it all since then."""
     bring(checker, prompt(checker, "abcdefg"), {"kv": [1, 2, 3, 4, 5, 6, 7], "chunk": [1, 4, 5, 7]})
@@ -317,7 +317,7 @@ def components_go_one_by_one(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-02", "COMP-03"), needs=NEEDS, profile=ANY_ENTRIES)
+@litmus(rules=("COMP-02", "TREE-02"), needs=NEEDS, profile=ANY_ENTRIES)
 def what_is_brought_twice_is_left(checker: Checker) -> None:
     """Two callers compute the same: the second keeps what it brought for what is there, and may give it back."""
     layout = checker.setting.layout
