@@ -36,7 +36,7 @@ from kvlitmus.mutants.prefix.disturb import (
 from kvlitmus.mutants.prefix.disturbances import DISTURBANCES, LEFT_OUT, WRONG_SUBJECTS
 from kvlitmus.mutants.ranks import disturbances as rank_disturbances
 from kvlitmus.mutants.sparse import disturbances as sparse_disturbances
-from kvlitmus.spec.components.state import ComponentState
+from kvlitmus.spec.components.state import ComponentState, Tier
 from kvlitmus.spec.interface.ranks import RankView
 from kvlitmus.spec.law.actions import ACTIONS, ELSEWHERE, What
 from kvlitmus.spec.law.on import On
@@ -165,6 +165,14 @@ def test_each_part_of_a_state_is_disturbed_or_it_is_said_why_not(module: ModuleT
     assert not module.GROUPS.keys() & module.NOT_DISTURBED.keys()
     assert [start for start in module.GROUPS.values() if not any(how.startswith(start) for how in ways)] == []
     assert all(module.NOT_DISTURBED.values())
+
+
+@pytest.mark.parametrize("tier", ["device", "host"])
+def test_each_part_of_a_tier_is_disturbed(tier: str) -> None:
+    ways, parts = [way.how for way in component_disturbances.WAYS], component_disturbances.OF_A_TIER
+
+    assert set(Tier._fields) == parts.keys()
+    assert [part for part in parts.values() if not any(how.startswith(f"{tier}: {part}") for how in ways)] == []
 
 
 def test_components_of_every_shape_are_disturbed() -> None:

@@ -30,7 +30,7 @@ from kvlitmus.spec.components.calls import (
     Copying,
     View,
 )
-from kvlitmus.spec.components.state import ComponentState, Use, Uses, components_at_first, path_of_units
+from kvlitmus.spec.components.state import ComponentState, Tier, Use, Uses, components_at_first, path_of_units
 from kvlitmus.spec.components.uses import with_uses
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.words.config import Config
@@ -65,7 +65,7 @@ class Played:
             (name, at): first + number
             for name in ("kv", "swa")
             for number, at in enumerate(path.names)
-            if again or (name, at) not in self.state.places
+            if again or (name, at) not in self.state.device.places
         }
         left = {name: tuple(place for (one, _), place in brought.items() if one == name) for name in ("kv", "swa")}
         self.step(ComponentInsert(path, brought), left if again else {})
@@ -80,7 +80,7 @@ class Played:
 
     def use(self, name: str, units: str) -> Uses:
         """What is known of the use of an entry."""
-        return self.state.uses[name, self.path(units).names[-1]]
+        return self.state.device.uses[name, self.path(units).names[-1]]
 
 
 def test_what_is_certain_and_what_is_possible_of_a_use() -> None:
@@ -116,7 +116,7 @@ def test_what_replaces_an_entry_is_new() -> None:
     play.insert("a", again=True)
     at = ("kv", play.path("a").names[-1])
     play.step(ComponentInsert(play.path("a"), {at: 6}), {})
-    assert play.state.places[at] == 6
+    assert play.state.device.places[at] == 6
     assert play.use("kv", "a") == Uses(Use(1, 1, 0), Use(3, 3, 3))
 
 
@@ -141,11 +141,11 @@ def test_a_copy_takes_along_what_there_was_when_it_began(landing: str) -> None:
     play.match("a", 1)
     play.step(ComponentCopied(0, ok=True), {})
     assert play.use("kv", "a").least == Use(4, 1, 2)
-    host = play.state.host_uses["kv", path.names[-1]]
+    host = play.state.host.uses["kv", path.names[-1]]
     assert host.least == Use(2, 1, 0)
     assert host.most.touched == 5
     play.step(ComponentEvict({"kv": 1}), {"kv": 1})
-    play.state = play.state._replace(places={}, certain=frozenset(), uses={})
+    play.state = play.state._replace(device=Tier())
     play.step(ComponentLoad(path, 0, 1), Copying({"kv": {1: 3}, "swa": {1: 3}}, 1, {}))
     play.step(ComponentCopied(1, ok=True), {})
     assert play.use("kv", "a").least == Use(2, 1, 0), "as on the host when the load began"
@@ -168,7 +168,7 @@ def test_nothing_is_kept_where_nobody_asks() -> None:
 
 def evicted(play: Played, wants: dict[str, int], gone: set[At]) -> facts.Order | Any:
     """What an eviction chose between that took these."""
-    held = {at: place for at, place in play.state.places.items() if at not in gone}
+    held = {at: place for at, place in play.state.device.places.items() if at not in gone}
     view = View({}, held)
     return facts.component_choosing(play.setting, play.state, ComponentEvict(wants), After({}, view=view))
 

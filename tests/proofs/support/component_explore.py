@@ -34,7 +34,7 @@ from kvlitmus.spec.components.calls import (
     View,
 )
 from kvlitmus.spec.components.replay import Replayed
-from kvlitmus.spec.components.state import ComponentState, Use, Uses, end_name
+from kvlitmus.spec.components.state import ComponentState, Tier, Use, Uses, end_name
 from kvlitmus.spec.components.steps import component_steps
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Path, path_of
@@ -178,7 +178,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
     ) -> tuple[str, ...]:
         """The rules that a step breaks, with those that it has begun by itself."""
         available, view = self.shown(before)
-        self.look(state, After(None, available, view, state.host_available), report)
+        self.look(state, After(None, available, view, state.host.available), report)
         for one in component_steps(state, self.setting, call, self.seen(before, then, answer)):
             broken = self.broken_by(one, report)
             if broken:
@@ -200,22 +200,17 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         """What somebody knows who has seen this cache: everything."""
         available, view = self.shown(cache)
         host = view.host_held or {}
+        places = {pool: len(free) for pool, free in cache.host_free.items()}
         return ComponentState(
-            view.held,
-            frozenset(view.held),
+            Tier(view.held, frozenset(view.held), available, uses_of(cache.held)),
+            Tier(host, frozenset(host), places, uses_of(cache.host_held)),
             receipts=cache.receipts,
-            available=available,
             fetches=cache.fetches,
-            host=host,
-            host_certain=frozenset(host),
-            host_available={pool: len(free) for pool, free in cache.host_free.items()},
             under_way=cache.copies,
             attached=cache.attached,
             writes=cache.writes,
             told=Replayed(dict.fromkeys(cache.held, 1), dict.fromkeys(cache.host_held, 1)),
             ticks=cache.ticks,
-            uses=uses_of(cache.held),
-            host_uses=uses_of(cache.host_held),
         )
 
     def shown(self, cache: model.Cache) -> tuple[Mapping[str, int], View]:

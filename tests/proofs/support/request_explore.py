@@ -21,7 +21,7 @@ from kvlitmus.spec.components.calls import (
     View,
 )
 from kvlitmus.spec.components.replay import Replayed
-from kvlitmus.spec.components.state import ComponentRequest, ComponentState
+from kvlitmus.spec.components.state import ComponentRequest, ComponentState, Tier
 from kvlitmus.spec.components.steps import step
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Path, path_of
@@ -73,7 +73,7 @@ class Explorer(ComponentSearch[model.Server, object]):
         running = {number: ComponentRequest(one.path, one.units, one.held) for number, one in server.requests.items()}
         told = Replayed(dict.fromkeys(view.held, 1))
         uses = uses_of(server.cache.held)
-        state = ComponentState(view.held, frozenset(view.held), running=running, told=told, uses=uses)
+        state = ComponentState(Tier(view.held, frozenset(view.held), uses=uses), running=running, told=told)
         after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
         self.look(state, After(None, None, view), report)
         return then, self.broken_by(step(state, self.setting, cast("ComponentCall", call), after), report)

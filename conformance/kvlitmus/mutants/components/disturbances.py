@@ -326,21 +326,23 @@ HANDED = (
     "whoever asked for it has it, as a receipt; what it protects is disturbed on its tier: one need is lost, or all"
 )
 GROUPS: Mapping[str, str] = {
-    "places": "device: an entry of",
-    "certain": "device: an entry of",
-    "available": "device: a free place of",
-    "copies": "device: two entries swap places",
+    "device": "device: an entry of",
     "host": "host: an entry of",
-    "host_certain": "host: an entry of",
-    "host_available": "host: a free place of",
+    "copies": "device: two entries swap places",
     "told": "device: it is told that",
     "attached": "storage: it is away",
     "writes": "storage: a write",
     "used": "the write policy: how often",
-    "uses": "device: the order of use",
-    "host_uses": "host: the order of use",
 }
 """By which ways each part of what is known (:class:`~kvlitmus.spec.components.state.ComponentState`) is disturbed."""
+
+OF_A_TIER: Mapping[str, str] = {
+    "places": "an entry of",
+    "certain": "an entry of",
+    "available": "a free place of",
+    "uses": "the order of use",
+}
+"""The same of what is known of a tier (:class:`~kvlitmus.spec.components.state.Tier`); each is disturbed on both."""
 
 NOT_DISTURBED: Mapping[str, str] = {
     "fetches": "whoever asked for it has it, with its places: POOL-12 notices where one of these gets another home",

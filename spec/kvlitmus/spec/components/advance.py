@@ -52,6 +52,7 @@ from kvlitmus.spec.components.state import (
     Fetch,
     Place,
     Stored,
+    Tier,
     Write,
     anchor_of,
     asked_components,
@@ -72,10 +73,12 @@ from kvlitmus.spec.components.state import (
     spared_for,
     started,
     stored_by,
+    tier_of,
     written,
     written_from,
 )
 from kvlitmus.spec.components.uses import with_uses
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.words.policies import SELECTIVE
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
@@ -107,21 +110,21 @@ def looked_at(
     What is as it was expected is the same object: who works something out of it sees at once that it can be kept.
     """
     told = state.told if after.events is None else replayed(state.told, setting, after.events)
-    then = then._replace(available=after.available, host_available=after.host_available, told=told)
+    device = then.device._replace(available=after.available)
+    host = then.host._replace(available=after.host_available)
     if after.view is not None:
-        held, certain = shown(then.places, then.certain, after.view.held)
-        then = then._replace(places=held, certain=certain, copies=after.view.copies)
-        if after.view.host_held is not None:
-            host, host_certain = shown(then.host, then.host_certain, after.view.host_held)
-            then = then._replace(host=host, host_certain=host_certain)
+        device, host = shown(device, after.view.held), shown(host, after.view.host_held)
+        then = then._replace(copies=after.view.copies)
+    then = then._replace(device=device, host=host, told=told)
     return then._replace(used=used_after(then, setting, call))
 
 
-def shown(
-    places: Mapping[At, int], certain: frozenset[At], held: Mapping[At, int]
-) -> tuple[Mapping[At, int], frozenset[At]]:
-    """What is cached by a look, where so much was expected."""
-    return places if held == places else held, certain if certain == held.keys() else frozenset(held)
+def shown(known: Tier, held: Mapping[At, int] | None) -> Tier:
+    """What is known of a tier of which so much was expected, by a look if there was one."""
+    if held is None:
+        return known
+    places = known.places if held == known.places else held
+    return known._replace(places=places, certain=known.certain if known.certain == held.keys() else frozenset(held))
 
 
 def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> frozenset[Name]:
@@ -130,13 +133,13 @@ def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> f
         return frozenset()  # only there it is of use
     through = then.used.union(call.path.names) if isinstance(call, ComponentInsert) else then.used
     base = setting.layout.base.name
-    return frozenset(name for name in through if (base, name) in then.certain and whole(then, setting, name))
+    return frozenset(name for name in through if (base, name) in then.device.certain and whole(then, setting, name))
 
 
 def whole(state: ComponentState, setting: Setting, name: Name) -> bool:
     """Whether the device certainly has all that a prefix needs as a boundary."""
     path = path_to(setting, name)
-    return needed_by(setting, path, len(path.names)) <= state.certain
+    return needed_by(setting, path, len(path.names)) <= state.device.certain
 
 
 def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> ComponentState:
@@ -147,9 +150,8 @@ def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: E
 
 
 def _without(state: ComponentState, setting: Setting, taken: frozenset[Place]) -> ComponentState:
-    """What was granted is cached no more."""
-    places = not_in(setting.layout, state.places, taken)
-    return state._replace(places=places, certain=state.certain & places.keys())
+    """What was granted on the device is cached there no more."""
+    return state._replace(device=state.device.with_places(not_in(setting.layout, state.device.places, taken)))
 
 
 def _free(state: ComponentState, setting: Setting, call: ComponentFree, _: object) -> ComponentState:
@@ -159,7 +161,13 @@ def _free(state: ComponentState, setting: Setting, call: ComponentFree, _: objec
 def _match(state: ComponentState, setting: Setting, call: ComponentMatch, answer: ComponentHit) -> ComponentState:
     root = setting.profile.window_root
     found = {at for one in setting.layout.components for at in needed_at(call.path, one, answer.length, root)}
-    return state._replace(certain=state.certain | (found & state.places.keys()))
+    return _sure(state, DEVICE, found & state.device.places.keys())
+
+
+def _sure(state: ComponentState, tier: str, found: Collection[At]) -> ComponentState:
+    """This is cached on a tier for certain."""
+    there = state.on(tier)
+    return state.put(tier, there._replace(certain=there.certain.union(found)))
 
 
 def _insert(state: ComponentState, setting: Setting, call: ComponentInsert, answer: Entries) -> ComponentState:
@@ -175,9 +183,10 @@ def _with(state: ComponentState, setting: Setting, brought: Mapping[At, int], le
     """What was brought is cached, but for what was left, which was there."""
     pools = {one.name: one.pool for one in setting.layout.components}
     taken = {at: entry for at, entry in brought.items() if (pools[at[0]], entry) not in left}
-    certain = state.certain | {at for at in brought if at in state.places or at in taken}
+    certain = state.device.certain | {at for at in brought if at in state.device.places or at in taken}
     longest = max(state.longest, sum(at[0] == setting.layout.base.name for at in brought))
-    return state._replace(places={**state.places, **taken}, certain=certain, longest=longest)
+    there = state.device._replace(places={**state.device.places, **taken}, certain=certain)
+    return state._replace(device=there, longest=longest)
 
 
 def _lock(
@@ -189,8 +198,8 @@ def _lock(
     covered = {
         (name, end_name(call.path, end)) for name, ends in answer.items() for end in ends if end <= len(call.path.names)
     }
-    kept = frozenset(covered & state.places.keys())
-    return state._replace(receipts={**state.receipts, call.receipt: kept}, certain=state.certain | kept)
+    kept = frozenset(covered & state.device.places.keys())
+    return _sure(state._replace(receipts={**state.receipts, call.receipt: kept}), DEVICE, kept)
 
 
 def _unlock(state: ComponentState, _setting: Setting, call: ComponentUnlock, _: object) -> ComponentState:
@@ -200,17 +209,20 @@ def _unlock(state: ComponentState, _setting: Setting, call: ComponentUnlock, _: 
 def _evict(
     state: ComponentState,
     setting: Setting,
-    call: ComponentEvict,
+    call: ComponentEvict | ComponentEvictHost,
     answer: Mapping[str, int],
 ) -> ComponentState:
     touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade)
-    return _doubted(state, touched & {name for name, freed in answer.items() if freed})
+    return _doubted(state, tier_of(state, call), touched & {name for name, freed in answer.items() if freed})
 
 
-def _doubted(state: ComponentState, touched: Collection[str]) -> ComponentState:
-    """Of these components anything may have gone that nothing protects."""
-    covered = state.covered
-    return state._replace(certain=frozenset(at for at in state.certain if at[0] not in touched or at in covered))
+def _doubted(
+    state: ComponentState, tier: str, touched: Collection[str], spared: frozenset[At] = frozenset()
+) -> ComponentState:
+    """On a tier anything of these components may have gone that nothing protects."""
+    there, stays = state.on(tier), state.covered(tier) | spared
+    certain = frozenset(at for at in there.certain if at[0] not in touched or at in stays)
+    return state.put(tier, there._replace(certain=certain))
 
 
 def _reset(state: ComponentState, _setting: Setting, _: ComponentReset, _answer: object) -> ComponentState:
@@ -241,13 +253,13 @@ def made_room(
     if not touched:
         return state
     if isinstance(call, ComponentBackUp):
-        return _doubted_host(state, touched, needed_by(setting, call.path, call.length))
+        return _doubted(state, HOST, touched, needed_by(setting, call.path, call.length))
     guarded = state
     if isinstance(call, ComponentPrefetch):
         guarded = state._replace(fetches={**state.fetches, call.number: _begun(setting, call, {})})
     elif isinstance(answer, Copying) and answer.places is not None:
         guarded = state._replace(under_way={**state.under_way, call.number: _loading(state, setting, call, answer)})
-    return _doubted(guarded, touched)._replace(fetches=state.fetches, under_way=state.under_way)
+    return _doubted(guarded, DEVICE, touched)._replace(fetches=state.fetches, under_way=state.under_way)
 
 
 def _begun(setting: Setting, call: ComponentPrefetch, places: Entries) -> Fetch:
@@ -305,20 +317,20 @@ def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, ans
     then = made_room(state, setting, call, answer)
     if answer.places is None:
         return then
-    host = not_in(setting.layout, then.host, at_places(setting.layout, brought))
+    host = not_in(setting.layout, then.host.places, at_places(setting.layout, brought))
     by_path = setting.profile.component_extent == "path"
-    if not needs <= brought.keys() | (then.host_certain & host.keys() if by_path else host.keys()):
+    if not needs <= brought.keys() | (then.host.certain & host.keys() if by_path else host.keys()):
         needs = frozenset(brought)  # it may have stopped earlier, and is answerable for what it brings alone
     kept = (needs - brought.keys()) & host.keys()
-    read = (needs | brought.keys()) & state.places.keys()
+    read = (needs | brought.keys()) & state.device.places.keys()
     spared = spared_for(setting, call.path, call.length)
     one = Copy(load=False, places=brought, device=read, host=kept, needs=spared)
     if setting.profile.component_landing == "begun":
         host, kept = {**host, **brought}, kept | brought.keys()
         one = one._replace(places={}, host=kept, landing=frozenset(brought))
         then = _new_on_host(then, brought)
-    certain = (then.host_certain & host.keys()) | kept
-    return then._replace(host=host, host_certain=certain, under_way={**then.under_way, call.number: one})
+    there = then.host._replace(places=host, certain=(then.host.certain & host.keys()) | kept)
+    return then._replace(host=there, under_way={**then.under_way, call.number: one})
 
 
 def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> ComponentState:
@@ -328,19 +340,20 @@ def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: 
     one = _loading(state, setting, call, answer)
     kept, brought = one.device, one.places
     then = _without(then, setting, at_places(setting.layout, brought))
-    sources = frozenset(brought) & state.host.keys()
-    then = then._replace(certain=(then.certain | kept) & then.places.keys(), host_certain=then.host_certain | sources)
+    sources = frozenset(brought) & state.host.places.keys()
+    then = _sure(_sure(then, DEVICE, kept & then.device.places.keys()), HOST, sources)
     if setting.profile.component_landing == "begun":
         one = one._replace(places={}, device=kept | brought.keys())
-        then = then._replace(places={**then.places, **brought}, certain=then.certain | brought.keys())
+        then = then._replace(device=then.device._replace(places={**then.device.places, **brought}))
+        then = _sure(then, DEVICE, brought)
     return then._replace(under_way={**state.under_way, call.number: one})
 
 
 def _loading(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> Copy:
     """A load back that was granted."""
     needs, brought = needed_by(setting, call.path, answer.boundary), copied_to(call.path, answer)
-    kept = (needs - brought.keys()) & state.places.keys()
-    read = (needs | brought.keys()) & state.host.keys()
+    kept = (needs - brought.keys()) & state.device.places.keys()
+    read = (needs | brought.keys()) & state.host.places.keys()
     spared = spared_for(setting, call.path, answer.boundary)
     return Copy(load=True, places=brought, device=kept, host=read, needs=spared)
 
@@ -355,9 +368,9 @@ def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answ
     if one.load:
         return _with(state, setting, one.places, returned)
     landed = not_in(setting.layout, one.places, returned)
-    certain = state.host_certain | {at for at in one.places if at in state.host or at in landed}
+    certain = state.host.certain | {at for at in one.places if at in state.host.places or at in landed}
     state = _new_on_host(state, landed)
-    return state._replace(host={**state.host, **landed}, host_certain=certain)
+    return state._replace(host=state.host._replace(places={**state.host.places, **landed}, certain=certain))
 
 
 def _new_on_host(state: ComponentState, landed: Collection[At]) -> ComponentState:
@@ -365,20 +378,6 @@ def _new_on_host(state: ComponentState, landed: Collection[At]) -> ComponentStat
     copies = {number: one._replace(host=one.host - set(landed)) for number, one in state.under_way.items()}
     writes = {number: one._replace(host=one.host - set(landed)) for number, one in state.writes.items()}
     return state._replace(under_way=copies, writes=writes)
-
-
-def _evict_host(
-    state: ComponentState, setting: Setting, call: ComponentEvictHost, answer: Mapping[str, int]
-) -> ComponentState:
-    touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade)
-    return _doubted_host(state, touched & {name for name, freed in answer.items() if freed}, frozenset())
-
-
-def _doubted_host(state: ComponentState, touched: Collection[str], spared: frozenset[At]) -> ComponentState:
-    """On the host anything of these components may have gone that nothing protects."""
-    covered = state.host_covered | spared
-    certain = frozenset(at for at in state.host_certain if at[0] not in touched or at in covered)
-    return state._replace(host_certain=certain)
 
 
 # Storage behind the host
@@ -397,11 +396,11 @@ def _detach(state: ComponentState, setting: Setting, _: ComponentDetach, _answer
 def _write(state: ComponentState, setting: Setting, call: ComponentWrite, answer: Writing) -> ComponentState:
     if answer.ends is None:
         return state
-    takes = written_from(call.path, answer) & state.host.keys()
-    needs = needed_by(setting, call.path, call.length) & state.host.keys()
+    takes = written_from(call.path, answer) & state.host.places.keys()
+    needs = needed_by(setting, call.path, call.length) & state.host.places.keys()
     spared = spared_for(setting, call.path, call.length)
     writes = {**state.writes, call.number: Write(takes, needs | takes, spared)}
-    return state._replace(host_certain=state.host_certain | takes, writes=writes)
+    return _sure(state._replace(writes=writes), HOST, takes)
 
 
 def _written(state: ComponentState, _setting: Setting, call: ComponentWritten, _: object) -> ComponentState:
@@ -421,7 +420,9 @@ def _grow(state: ComponentState, setting: Setting, call: ComponentGrow, answer: 
     fresh = fresh_places(setting.layout, state.running[call.receipt].held, answer)
     then = _holds(state, setting, call.receipt, grown(state, call, answer), fresh)
     # Who is refused has computed nothing, and publishes nothing again.
-    return then if answer.granted else then._replace(certain=then.certain & state.certain)
+    if answer.granted:
+        return then
+    return then._replace(device=then.device._replace(certain=then.device.certain & state.device.certain))
 
 
 def _holds(
@@ -440,11 +441,11 @@ def _holds(
     kept_all = setting.profile.component_copies == "kept"
     sure = frozenset[At]().union(*[published(layout, each) for each in running.values()]) if kept_all else frozenset()
     loose |= {at for at, place in state.stored if (pools[at[0]], place) in taken and at not in sure}
-    kept = frozenset(at for at in state.certain if at not in loose) if taken else state.certain
+    kept = frozenset(at for at in state.device.certain if at not in loose) if taken else state.device.certain
     then = with_stored(state, frozenset(stored))
     longest = max(state.longest, one.units // layout.base.unit)
-    certain = (kept | published(layout, one)) & then.places.keys()
-    return then._replace(certain=certain, running=running, longest=longest)
+    certain = (kept | published(layout, one)) & then.device.places.keys()
+    return then._replace(device=then.device._replace(certain=certain), running=running, longest=longest)
 
 
 def with_stored(state: ComponentState, stored: frozenset[Stored]) -> ComponentState:
@@ -452,7 +453,7 @@ def with_stored(state: ComponentState, stored: frozenset[Stored]) -> ComponentSt
     places: dict[At, int] = {}
     for at, place in sorted(stored, key=lambda one: one[1]):
         places.setdefault(at, place)
-    return state._replace(places=places, copies=stored - places.items(), certain=state.certain & places.keys())
+    return state._replace(device=state.device.with_places(places), copies=stored - places.items())
 
 
 def _finish(state: ComponentState, _setting: Setting, call: ComponentFinish, _: object) -> ComponentState:
@@ -480,7 +481,7 @@ FOLLOW: Mapping[type, Follow] = cast(
         ComponentBackUp: _back_up,
         ComponentLoad: _load,
         ComponentCopied: _copied,
-        ComponentEvictHost: _evict_host,
+        ComponentEvictHost: _evict,
         ComponentAttach: _attach,
         ComponentDetach: _detach,
         ComponentWrite: _write,

@@ -44,10 +44,10 @@ def copying_of(answer: After) -> Copying:
 def plan_for(setting: Setting, state: ComponentState, path: Path, boundary: int, *, load: bool) -> CopyPlan:
     """The plan of a copy for this boundary."""
     needs = needed_by(setting, path, boundary)
-    there, certain = (state.places, state.certain) if load else (state.host, state.host_certain)
+    there, certain = (state.device.places, state.device.certain) if load else (state.host.places, state.host.certain)
     most, by_path = needs, setting.profile.component_extent == "path"
     if by_path:
-        most |= on_path(setting.layout, path, boundary) & (state.host if load else state.places).keys()
+        most |= on_path(setting.layout, path, boundary) & (state.host.places if load else state.device.places).keys()
     spared = spared_for(setting, path, boundary)
     return CopyPlan(boundary, needs - there.keys(), most - certain, needs, spared, by_path and not load)
 
@@ -73,13 +73,13 @@ def copy_plans(setting: Setting, state: ComponentState, call: CopyCall, answer: 
 
 def possible(state: ComponentState) -> frozenset[At]:
     """Everything that may be cached on one of both tiers."""
-    return frozenset(state.places) | state.host.keys()
+    return frozenset(state.device.places) | state.host.places.keys()
 
 
 def largest_together(setting: Setting, state: ComponentState, path: Path) -> int:
     """The largest admitted boundary of a key that is valid for all components over both tiers, for certain."""
     layout, profile = setting.layout, setting.profile
-    certain = state.certain | state.host_certain
+    certain = state.device.certain | state.host.certain
     ends = {one.name: ends_at(path, one.name, certain) for one in layout.components}
     units = len(path.names)
     return largest(layout.components, units, ends.__getitem__, root=profile.window_root, cap=profile.match_cap)

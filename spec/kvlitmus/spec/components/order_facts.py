@@ -55,7 +55,7 @@ def component_choosing(setting: Setting, state: ComponentState, call: ComponentC
     if tier == DEVICE and answer.view is not None:
         doubled = frozenset([at for at, _ in state.copies | answer.view.copies])
         then = known_after(state, setting, call, answer)
-        again = come_again(setting, state, then, call, answer.answer) & state.places.keys()
+        again = come_again(setting, state, then, call, answer.answer) & state.device.places.keys()
     gone = there.certain - held.keys() - doubled
     stayed = (there.places.keys() & held.keys()) - spared_on(setting, state, tier) - doubled
     return ordered(setting, state, call, gone, stayed, there, again)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from kvlitmus.spec.components.calls import At, Entries
-from kvlitmus.spec.components.state import ComponentState, Stored, copying
+from kvlitmus.spec.components.state import ComponentState, Stored, Tier, copying
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import Page, Tree
 from kvlitmus.spec.prefix.seen import Seen
@@ -177,12 +177,12 @@ def known(plain: Plain, state: ComponentState, setting: Setting, tree: Tree) -> 
     return State(tree, doubt, cast("Mapping[PageNo, int]", Counter(owned)), {}, receipts, {})
 
 
-def tree_of(plain: Plain, places: Mapping[At, int], locks: Mapping[At, int]) -> Tree:
-    """What is cached in a pool, and how often each entry is protected (:func:`covers`)."""
-    name, now = plain.name, Tick(0)
+def tree_of(plain: Plain, there: Tier, locks: Mapping[At, int]) -> Tree:
+    """What may be cached in a pool, and how often each entry is protected (:func:`covers`) that is there for certain."""
+    name, now, certain, places = plain.name, Tick(0), there.certain, there.places
     return Tree(
         {
-            name(at): Page(above(plain, at[1]), PageNo(place), now, now, 0, 0, locks.get(at, 0))
+            name(at): Page(above(plain, at[1]), PageNo(place), now, now, 0, 0, locks.get(at, 0) if at in certain else 0)
             for at, place in places.items()
             if at[0] in plain.components
         },

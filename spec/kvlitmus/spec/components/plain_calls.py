@@ -57,7 +57,7 @@ from kvlitmus.spec.interface import Hit, Stored
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.calls import Path
-from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import largest
@@ -152,7 +152,11 @@ def _alloc(plain: Plain, setting: Setting, state: ComponentState, call: Componen
             call=calls.Alloc(plain.tokens(asked)), hidden=frozenset()
         )
     wants = pools_of(setting.layout, call.wants)
-    others = any(state.available is None or state.available[pool] < wants[pool] for pool in wants if pool != plain.pool)
+    others = any(
+        state.device.available is None or state.device.available[pool] < wants[pool]
+        for pool in wants
+        if pool != plain.pool
+    )
     return PlainCall(calls.Alloc(plain.tokens(asked)), None, UNFOLLOWED | {"asked"} if others else UNFOLLOWED)
 
 
@@ -191,7 +195,7 @@ def within(setting: Setting, state: ComponentState, path: Path) -> tuple[Tokens,
             cap=profile.match_cap,
             drop=profile.component_drop,
         )
-        for held in (state.certain, state.places)
+        for held in (state.device.certain, state.device.places)
     ]
     return Tokens(certain), Tokens(possible)
 
@@ -308,9 +312,7 @@ def emptied(
         return made_room(one.before, setting, call, one.after.answer)
     then = one.then.on(plain.tier).places
     stayed = {at: place for at, place in one.before.on(plain.tier).places.items() if then.get(at) == place}
-    if plain.tier == HOST:
-        return one.before._replace(host=stayed, host_certain=frozenset(stayed))
-    return one.before._replace(places=stayed, certain=frozenset(stayed))
+    return one.before.put(plain.tier, one.before.on(plain.tier).with_places(stayed))
 
 
 def places_in(given: Sequence[int] | Mapping[int, int]) -> Sequence[int]:

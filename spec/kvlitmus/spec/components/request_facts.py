@@ -91,7 +91,9 @@ def in_use(setting: Setting, layout: Layout, state: ComponentState) -> frozenset
     if setting.profile.component_copies == "one":
         stored = frozenset[Stored]().union(*[stored_by(one) for one in state.running.values()])
         runs = {one.name: one.pool for one in layout.components if isinstance(one.shape, Run)}
-        used |= {(runs[at[0]], state.places[at]) for at, _ in stored if at[0] in runs and at in state.places}
+        used |= {
+            (runs[at[0]], state.device.places[at]) for at, _ in stored if at[0] in runs and at in state.device.places
+        }
     return used
 
 
@@ -107,7 +109,7 @@ def certain_hit(setting: Setting, layout: Layout, state: ComponentState, call: C
             cap=profile.match_cap,
             drop=profile.component_drop,
         )
-        for known in (state.places, state.certain)
+        for known in (state.device.places, state.device.certain)
     }
     return lengths.pop() if len(lengths) == 1 else UNKNOWN
 
@@ -125,7 +127,7 @@ def first_needs(layout: Layout, state: ComponentState, call: ComponentStart, len
         many = len(set(working(each, length, after)) - found)
         for end in found:
             at = (each.name, end_name(call.path, end))
-            many += (at, state.places.get(at)) not in used or any(one == at for one, _ in state.copies)
+            many += (at, state.device.places.get(at)) not in used or any(one == at for one, _ in state.copies)
         needs.append(Need(each, many))
     return needs
 

@@ -146,33 +146,36 @@ class ComponentRequest(NamedTuple):
     held: Mapping[str, Mapping[int, int]]
 
 
+@lean
 class Tier(NamedTuple):
-    """What is known of one tier."""
+    """What is known of one tier, device or host."""
 
-    places: Mapping[At, int]
+    places: Mapping[At, int] = {}
     """Everything that may be cached there, and where it is if it is."""
-    certain: frozenset[At]
+    certain: frozenset[At] = frozenset()
     """What is cached there for certain."""
-    available: Mapping[str, int] | None
+    available: Mapping[str, int] | None = None
     """The free places of each pool as they were last seen; ``None`` where nobody looked."""
-    uses: Mapping[At, Uses]
+    uses: Mapping[At, Uses] = {}
     """What is known of the use of what is cached there, where evictions go by a policy."""
+
+    def with_places(self, places: Mapping[At, int]) -> Tier:
+        """The same where this may be cached, and nothing else."""
+        return self._replace(places=places, certain=self.certain & places.keys())
 
 
 @lean
 class ComponentState(NamedTuple):
     """What is known."""
 
-    places: Mapping[At, int] = {}
-    """Everything that may be cached, and where it is if it is."""
-    certain: frozenset[At] = frozenset()
-    """What is cached for certain."""
+    device: Tier = Tier()
+    """What is known of the device."""
+    host: Tier = Tier()
+    """The same of the host."""
     owned: frozenset[Place] = frozenset()
     """What the caller has."""
     receipts: Mapping[int, frozenset[At]] = {}
     """By the suite's number what each receipt covers."""
-    available: Mapping[str, int] | None = None
-    """The free places of each pool as they were last seen; ``None`` where nobody looked."""
     longest: int = 0
     """The most KV that one insert or commit brought, in entries: no node is longer."""
     fetches: Mapping[int, Fetch] = {}
@@ -181,12 +184,6 @@ class ComponentState(NamedTuple):
     """The requests that are running, by the suite's number."""
     copies: frozenset[Stored] = frozenset()
     """Further places of what may be cached more than once."""
-    host: Mapping[At, int] = {}
-    """What may be cached on the host, and where."""
-    host_certain: frozenset[At] = frozenset()
-    """What is cached there for certain."""
-    host_available: Mapping[str, int] | None = None
-    """The free places of each pool of the host as they were last seen; ``None`` where nobody looked."""
     under_way: Mapping[int, Copy] = {}
     """By the suite's number the copies that are under way."""
     used: frozenset[Name] = frozenset()
@@ -201,16 +198,14 @@ class ComponentState(NamedTuple):
     """By the suite's number the writes to it that are under way."""
     ticks: int = 0
     """How many calls there were."""
-    uses: Mapping[At, Uses] = {}
-    """What is known of the use of what is cached on the device, where evictions go by a policy."""
-    host_uses: Mapping[At, Uses] = {}
-    """The same of the host."""
 
     def on(self, tier: str) -> Tier:
         """What is known of one tier."""
-        if tier == HOST:
-            return Tier(self.host, self.host_certain, self.host_available, self.host_uses)
-        return Tier(self.places, self.certain, self.available, self.uses)
+        return self.host if tier == HOST else self.device
+
+    def put(self, tier: str, known: Tier) -> ComponentState:
+        """The same where this is known of a tier."""
+        return self._replace(host=known) if tier == HOST else self._replace(device=known)
 
     def holds(self, tier: str) -> Sequence[frozenset[At]]:
         """What protects entries there, each with what it protects: receipts, anchors of prefetches, copies and writes."""
@@ -222,29 +217,17 @@ class ComponentState(NamedTuple):
     @property
     def stored(self) -> frozenset[Stored]:
         """Everything that may be cached, with its places."""
-        return frozenset(self.places.items()) | self.copies
+        return frozenset(self.device.places.items()) | self.copies
 
-    @property
-    def covered(self) -> frozenset[At]:
-        """Everything that some receipt covers, that is the anchor of a prefetch, or that the boundary of a copy needs."""
-        return frozenset[At]().union(*self.holds(DEVICE))
+    def covered(self, tier: str) -> frozenset[At]:
+        """Everything that something protects on a tier."""
+        return frozenset[At]().union(*self.holds(tier))
 
-    @property
-    def host_covered(self) -> frozenset[At]:
-        """Everything on the host that the boundary of a copy needs, or that of a write to storage."""
-        return frozenset[At]().union(*self.holds(HOST))
-
-    @property
-    def needed(self) -> frozenset[At]:
-        """What is covered, and what a copy needs that has come to the device since it began, or a prefetch holds besides: that may be spared too."""
-        anchors = [one.needs for one in self.fetches.values()]
-        return self.covered.union(*anchors, *[one.needs for one in self.under_way.values()])
-
-    @property
-    def host_needed(self) -> frozenset[At]:
-        """What is covered there, and what has come to the host since: that may be spared too."""
-        copies = [one.needs for one in self.under_way.values()]
-        return self.host_covered.union(*copies, *[one.needs for one in self.writes.values()])
+    def needed(self, tier: str) -> frozenset[At]:
+        """What is covered, and what a copy or a write needs that has come there since it began, or a prefetch holds besides: that may be spared too."""
+        others = self.writes if tier == HOST else self.fetches
+        more = [*[one.needs for one in self.under_way.values()], *[one.needs for one in others.values()]]
+        return self.covered(tier).union(*more)
 
     @property
     def fetching(self) -> frozenset[Place]:
@@ -266,9 +249,8 @@ def tier_of(state: ComponentState, call: object) -> str:
 
 def spared_on(setting: Setting, state: ComponentState, tier: str) -> frozenset[At]:
     """What an eviction from a tier may spare: what something may protect, and on the host by the profile what the device has too."""
-    if tier == DEVICE:
-        return state.needed
-    return state.host_needed.union(state.places if setting.profile.component_host_spares == "device" else ())
+    also = tier == HOST and setting.profile.component_host_spares == "device"
+    return state.needed(tier).union(state.device.places if also else ())
 
 
 def loose_on(setting: Setting, state: ComponentState, tier: str) -> frozenset[At]:
@@ -284,7 +266,7 @@ def storage_at_first(config: Config) -> bool | None:
 def components_at_first(setting: Setting) -> ComponentState:
     """What is known in the beginning: nothing is cached, and all places are free."""
     attached = storage_at_first(setting.config) if "component_storage" in setting.capabilities else None
-    return ComponentState(available=setting.layout.places, host_available=setting.layout.host, attached=attached)
+    return ComponentState(Tier(available=setting.layout.places), Tier(available=setting.layout.host), attached=attached)
 
 
 def end_name(path: Path, end: int) -> Name:
@@ -409,7 +391,7 @@ def refilled(
     """
     if setting.profile.component_refill == "fills":
         return frozenset()
-    protected = state.covered if protected is None else protected
+    protected = state.covered(DEVICE) if protected is None else protected
     base = setting.layout.base.name
     windows = [one.name for one in setting.layout.components if isinstance(one.shape, Window)]
     return frozenset(

@@ -75,7 +75,7 @@ def unseen(state: ComponentState, setting: Setting, call: ComponentCall, answer:
         state,
         setting,
         call,
-        After(answer, state.available, None, available_after(setting, state, call, answer, HOST), None),
+        After(answer, state.device.available, None, available_after(setting, state, call, answer, HOST), None),
     )
 
 
@@ -99,7 +99,7 @@ def found_no_room(state: ComponentState, setting: Setting, call: ComponentCall, 
         return False
     brought = copied_to(call.path, given).keys()
     stopped = setting.profile.component_extent == "path" and (
-        not needed_by(setting, call.path, call.length) <= brought | state.host.keys()
+        not needed_by(setting, call.path, call.length) <= brought | state.host.places.keys()
     )
     return given.places is None or stopped
 
@@ -110,7 +110,7 @@ def guard_of(state: ComponentState, setting: Setting, call: ComponentCall, answe
         return {}
     needs = needed_by(setting, call.path, answer.boundary) | copied_to(call.path, answer).keys()
     spared = spared_for(setting, call.path, answer.boundary)
-    return {call.number: Copy(True, {}, device=frozenset(), host=needs & state.host.keys(), needs=spared)}
+    return {call.number: Copy(True, {}, device=frozenset(), host=needs & state.host.places.keys(), needs=spared)}
 
 
 def calls_of(begun: Sequence[Begun]) -> Sequence[tuple[ComponentBackUp | ComponentCopied, object]]:

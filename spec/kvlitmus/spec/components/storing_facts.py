@@ -61,13 +61,15 @@ def component_detached(state: ComponentState) -> bool:
 def component_write_unread(state: ComponentState, call: ComponentWrite, answer: After) -> Collection[At]:
     """What a write takes though the host certainly doesn't have it, or a running backup still writes it there."""
     assert isinstance(answer.answer, Writing)
-    return written_from(call.path, answer.answer) - (state.host.keys() - landing_on_host(state.under_way.values()))
+    return written_from(call.path, answer.answer) - (
+        state.host.places.keys() - landing_on_host(state.under_way.values())
+    )
 
 
 @fact(0)
 def component_write_refusable(setting: Setting, state: ComponentState, call: ComponentWrite) -> bool:
     """Whether a write may be refused: storage is away or lacks nothing, or the host may not have all that the boundary needs, or not yet."""
-    whole = needed_by(setting, call.path, call.length) <= state.host_certain - landing_on_host(state.under_way.values())
+    whole = needed_by(setting, call.path, call.length) <= state.host.certain - landing_on_host(state.under_way.values())
     return state.attached is False or not whole or not due(setting, call)
 
 

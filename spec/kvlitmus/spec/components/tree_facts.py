@@ -113,8 +113,8 @@ def component_lacking(
     component_length: int,
 ) -> Sequence[str]:
     """The components that certainly don't have what the end of the hit needs, or go on behind it where the last entries are dropped."""
-    lacking = lacking_at(layout, call.path, component_length, state.places, window_root)
-    return [*lacking, *unfollowed_at(setting, call.path, component_length, state.places)]
+    lacking = lacking_at(layout, call.path, component_length, state.device.places, window_root)
+    return [*lacking, *unfollowed_at(setting, call.path, component_length, state.device.places)]
 
 
 @fact(0)
@@ -152,7 +152,7 @@ def component_hit_due(
 
 def places_at(state: ComponentState, at: At) -> Collection[int]:
     """The places in which an entry may be cached; mostly one."""
-    first = state.places.get(at)
+    first = state.device.places.get(at)
     more = [place for one, place in state.copies if one == at]
     return more if first is None else [first, *more]
 
@@ -250,11 +250,11 @@ def _freed_by_insert(
     left = pool_places(layout, given)
     pool = layout.base.pool
     new = refilled(state, setting, call, call.brought)
-    replaced = [at for at in new if (pool, call.brought[at]) not in left and at in state.places]
-    if any(at not in state.certain for at in replaced):
+    replaced = [at for at in new if (pool, call.brought[at]) not in left and at in state.device.places]
+    if any(at not in state.device.certain for at in replaced):
         return None
     freed = left if setting.profile.duplicates == "cache_frees" else frozenset[Place]()
-    return freed | {(pool, state.places[at]) for at in replaced}
+    return freed | {(pool, state.device.places[at]) for at in replaced}
 
 
 # Inserts
@@ -272,9 +272,11 @@ def component_duplicates(
     setting: Setting, layout: Layout, state: ComponentState, call: ComponentInsert
 ) -> Collection[tuple[str, int]]:
     """The places that were brought for what is certainly cached already, and stays where it is."""
-    new = refilled(state, setting, call, call.brought.keys() - state.certain)
+    new = refilled(state, setting, call, call.brought.keys() - state.device.certain)
     return {
-        (layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in state.certain and at not in new
+        (layout.named(at[0]).pool, entry)
+        for at, entry in call.brought.items()
+        if at in state.device.certain and at not in new
     }
 
 
@@ -283,9 +285,11 @@ def component_perhaps(
     setting: Setting, layout: Layout, state: ComponentState, call: ComponentInsert
 ) -> Collection[tuple[str, int]]:
     """The places that were brought for what may be cached already, and may stay where it is."""
-    new = refilled(state, setting, call, call.brought.keys() - state.places.keys(), state.needed)
+    new = refilled(state, setting, call, call.brought.keys() - state.device.places.keys(), state.needed(DEVICE))
     return {
-        (layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in state.places and at not in new
+        (layout.named(at[0]).pool, entry)
+        for at, entry in call.brought.items()
+        if at in state.device.places and at not in new
     }
 
 

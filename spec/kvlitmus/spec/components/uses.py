@@ -64,7 +64,7 @@ def with_uses(
     counts = setting.profile.hit_counts
     anew = come_again(setting, state, then, call, answer)
     changed = named | again | anew
-    device = kept(state.uses, then.places)
+    device = kept(state.device.uses, then.device.places)
     for at, (least, most) in device.items():
         if at[1] not in touched and at not in changed:
             continue
@@ -77,18 +77,22 @@ def with_uses(
         if at in anew:
             least, most = least._replace(hits=0), most._replace(created=tick)
         device[at] = Uses(least, most)
-    host = kept(state.host_uses, then.host)
+    host = kept(state.host.uses, then.host.places)
     for at, (least, most) in host.items():
         if at[1] in touched:
             host[at] = Uses(least, most._replace(touched=tick, hits=most.hits + 1))
     began = copied_from(state, then, call)
     brings = isinstance(call, BRINGING)
-    came = {at: new(state, at, tick, began, brought=brings) for at in then.places.keys() - device.keys()}
-    landed = {at: new(state, at, tick, began, brought=False) for at in then.host.keys() - host.keys()}
+    came = {at: new(state, at, tick, began, brought=brings) for at in then.device.places.keys() - device.keys()}
+    landed = {at: new(state, at, tick, began, brought=False) for at in then.host.places.keys() - host.keys()}
     if isinstance(call, ComponentBackUp | ComponentLoad) and call.number in then.under_way:
         copy = then.under_way[call.number]._replace(uses=began)
         then = then._replace(under_way={**then.under_way, call.number: copy})
-    return then._replace(ticks=tick, uses={**device, **came}, host_uses={**host, **landed})
+    return then._replace(
+        ticks=tick,
+        device=then.device._replace(uses={**device, **came}),
+        host=then.host._replace(uses={**host, **landed}),
+    )
 
 
 def kept(uses: Mapping[At, Uses], there: Mapping[At, int]) -> dict[At, Uses]:
@@ -103,7 +107,7 @@ def copied_from(state: ComponentState, then: ComponentState, call: ComponentCall
     if not isinstance(call, ComponentBackUp | ComponentLoad) or call.number not in then.under_way:
         return {}
     copy = then.under_way[call.number]
-    source = state.host_uses if copy.load else state.uses
+    source = state.host.uses if copy.load else state.device.uses
     return {at: source[at] for at in copy.places.keys() | copy.landing | copy.host if at in source}
 
 
@@ -112,7 +116,7 @@ def new(state: ComponentState, at: At, tick: int, began: Mapping[At, Uses], *, b
 
     ``began``: of what a copy reads, as it was when that began.
     """
-    beside = [one for uses in (state.uses, state.host_uses) for other, one in uses.items() if other[1] == at[1]]
+    beside = [one for uses in (state.device.uses, state.host.uses) for other, one in uses.items() if other[1] == at[1]]
     most = Use(tick, tick, max([one.most.hits for one in beside], default=0) + 1)
     if not brought:
         least = began[at].least if at in began else Use()
@@ -137,7 +141,9 @@ def brought_in_vain(setting: Setting, state: ComponentState, call: ComponentCall
     assert isinstance(answer, Mapping)
     layout, left = setting.layout, pool_places(setting.layout, answer)
     return frozenset(
-        at for at, place in call.brought.items() if at in state.places and (layout.named(at[0]).pool, place) in left
+        at
+        for at, place in call.brought.items()
+        if at in state.device.places and (layout.named(at[0]).pool, place) in left
     )
 
 
@@ -150,7 +156,9 @@ def come_again(
     """
     if isinstance(call, ComponentInsert):
         return frozenset(
-            at for at, place in call.brought.items() if then.places.get(at) == place != state.places.get(at)
+            at
+            for at, place in call.brought.items()
+            if then.device.places.get(at) == place != state.device.places.get(at)
         )
     if not isinstance(call, ComponentStart | ComponentGrow) or not isinstance(answer, Holding):
         return frozenset()

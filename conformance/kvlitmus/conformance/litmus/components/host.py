@@ -297,7 +297,7 @@ def a_refused_load_back_says_what_it_has_evicted(checker: Checker) -> None:
     use(checker, prompt(checker, "z" * pages), ENDS)
     if last.pool != base.pool:
         components.evict(checker, {last.name: layout.places[last.pool]})
-    free = (checker.component_state.available or layout.places)[last.pool]
+    free = (checker.component_state.device.available or layout.places)[last.pool]
     taken = components.alloc(checker, {last.name: free})
     load(checker, key)
     if taken is not None:

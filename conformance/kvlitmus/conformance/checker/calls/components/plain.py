@@ -44,7 +44,7 @@ class Pool:
     def __init__(self, plain: Plain, setting: Setting) -> None:
         self.plain, self.setting = plain, setting
         self.tree: Tree
-        self.treed: tuple[Mapping[At, int], Locks] | None = None
+        self.treed: tuple[Mapping[At, int], frozenset[At], Locks] | None = None
         self.looked: Mapping[At, int] | None = None
         self.after: ComponentState | None = None
         self.state: State | None = None
@@ -64,9 +64,10 @@ class Pool:
 
     def known(self, state: ComponentState, locks: Locks) -> State:
         """What is known of it."""
-        places = state.on(self.plain.tier).places
-        if self.treed is None or places is not self.treed[0] or locks is not self.treed[1]:
-            self.treed, self.tree = (places, locks), tree_of(self.plain, places, locks)
+        there, last = state.on(self.plain.tier), self.treed
+        made_of = there.places, there.certain, locks
+        if last is None or any(one is not other for one, other in zip(made_of, last, strict=True)):
+            self.treed, self.tree = made_of, tree_of(self.plain, there, locks)
         return known(self.plain, state, self.setting, self.tree)
 
     def lifted(self, one: ComponentStep, locks: Locks) -> Iterator[Lifted[State, Seen]]:
@@ -82,24 +83,25 @@ class Pool:
             then = self.known(before, covers(before, tier))
             if call.spared:
                 guarded = Counter(covers(one.before, tier)) + Counter(call.spared)
-                state = state._replace(tree=tree_of(self.plain, one.before.on(tier).places, guarded))
+                state = state._replace(tree=tree_of(self.plain, one.before.on(tier), guarded))
             yield self.step(state, then._replace(tree=state.tree), then, call, self.between(one.after, call))
             state = then
         expected, then = self.ends(one, before, locks)
         if self.plain.tree and isinstance(last.call, Match):
-            state = state._replace(contents=contents(self.plain, one.before.places.items()))
+            state = state._replace(contents=contents(self.plain, one.before.device.places.items()))
         yield self.step(state, expected, then, last, self.sight(one))
 
     def ends(self, one: ComponentStep, before: ComponentState, locks: Locks) -> tuple[State, State]:
         """What is expected after a step, and known then; ``before``: what was known before its last part."""
         tier = self.plain.tier
-        expected, then = one.expected.on(tier).places, one.then.on(tier).places
+        expected, then = one.expected.on(tier), one.then.on(tier)
         known = self.known(one.then, locks)
-        if expected is then:
+        if expected.places is then.places:
             return known, known
         gone = one.before.on(tier).places.keys() - before.on(tier).places.keys()
-        places = {at: place for at, place in expected.items() if at not in gone} if gone else expected
-        return known._replace(tree=tree_of(self.plain, places, locks)), known
+        if gone:
+            expected = expected.with_places({at: place for at, place in expected.places.items() if at not in gone})
+        return known._replace(tree=tree_of(self.plain, expected, locks)), known
 
     def between(self, after: After, call: PlainCall) -> Seen:
         """What could have been seen after a call that another one follows."""
