@@ -55,7 +55,7 @@ class DropLeavesNoWindow(ComponentTree):
     "component-drop-for-each",
     bugs=("V07",),
     links=(f"{_VLLM}pull/33270", f"{_VLLM}issues/32802"),
-    kills=("TREE-02",),
+    kills=("TREE-02", "COMP-52"),
     profile=DROPPING,
     configs=COMPONENT_CONFIGS,
 )
@@ -70,7 +70,7 @@ class DropForEach(ComponentTree):
         return best
 
 
-@mutant("component-drop-asks-for-states", kills=("TREE-02",), profile=DROPPING, configs=COMPONENT_CONFIGS)
+@mutant("component-drop-asks-for-states", kills=("TREE-02", "COMP-52"), profile=DROPPING, configs=COMPONENT_CONFIGS)
 class DropAsksForStates(ComponentTree):
     """A state is asked for behind the hit as well, though nothing is computed from there."""
 

@@ -121,7 +121,7 @@ class DropsAfterTheWindow(ComponentTree):
     "component-drops-for-each",
     bugs=("V07",),
     links=(f"{_VLLM}pull/33270", f"{_VLLM}issues/32802"),
-    kills=("TREE-02",),
+    kills=("TREE-02", "COMP-52"),
     profile=CAPPED,
     configs=at("kv+index"),
 )

@@ -110,21 +110,22 @@ def looked_at(
     What is as it was expected is the same object: who works something out of it sees at once that it can be kept.
     """
     told = state.told if after.events is None else replayed(state.told, setting, after.events)
-    device = then.device._replace(available=after.available)
-    host = then.host._replace(available=after.host_available)
+    held, host, copies = None, None, then.copies
     if after.view is not None:
-        device, host = shown(device, after.view.held), shown(host, after.view.host_held)
-        then = then._replace(copies=after.view.copies)
-    then = then._replace(device=device, host=host, told=told)
-    return then._replace(used=used_after(then, setting, call))
+        held, host, copies = after.view.held, after.view.host_held, after.view.copies
+    device, host_known = shown(then.device, after.available, held), shown(then.host, after.host_available, host)
+    then = then._replace(device=device, host=host_known, told=told, copies=copies)
+    used = used_after(then, setting, call)
+    return then if used == then.used else then._replace(used=used)
 
 
-def shown(known: Tier, held: Mapping[At, int] | None) -> Tier:
+def shown(known: Tier, available: Mapping[str, int] | None, held: Mapping[At, int] | None) -> Tier:
     """What is known of a tier of which so much was expected, by a look if there was one."""
     if held is None:
-        return known
+        return known if available == known.available else known._replace(available=available)
     places = known.places if held == known.places else held
-    return known._replace(places=places, certain=known.certain if known.certain == held.keys() else frozenset(held))
+    certain = known.certain if known.certain == held.keys() else frozenset(held)
+    return Tier(places, certain, available, known.uses)
 
 
 def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> frozenset[Name]:
@@ -167,7 +168,8 @@ def _match(state: ComponentState, setting: Setting, call: ComponentMatch, answer
 def _sure(state: ComponentState, tier: str, found: Collection[At]) -> ComponentState:
     """This is cached on a tier for certain."""
     there = state.on(tier)
-    return state.put(tier, there._replace(certain=there.certain.union(found)))
+    certain = there.certain.union(found)
+    return state if len(certain) == len(there.certain) else state.put(tier, there._replace(certain=certain))
 
 
 def _insert(state: ComponentState, setting: Setting, call: ComponentInsert, answer: Entries) -> ComponentState:

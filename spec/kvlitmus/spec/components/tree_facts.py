@@ -461,6 +461,8 @@ def _appeared(
     setting: Setting, state: ComponentState, call: ComponentCall, answer: After, tier: str, held: Mapping[At, int]
 ) -> list[At]:
     there = state.on(tier).places
+    if held == there:
+        return []
     brought: Mapping[At, int] = _brought(setting, state, call, answer) if tier_of(state, call) == tier else {}
     new = frozenset[At]()
     if isinstance(call, ComponentInsert):

@@ -49,4 +49,4 @@ class Lifted(NamedTuple, Generic[Known, Sight]):
     def unknown(self) -> frozenset[str]:
         """The inputs and facts that nobody knows here."""
         names = [name for name, value in zip(INPUTS, self.inputs, strict=True) if value is UNKNOWN]
-        return self.hidden.union(names)
+        return self.hidden.union(names) if names else self.hidden

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import cast
@@ -35,6 +36,12 @@ Locks = Mapping[At, int]
 """How often each entry of a tier is protected."""
 
 
+@functools.cache
+def both(hidden: frozenset[str], more: frozenset[str]) -> frozenset[str]:
+    """All of these names, as one object: by it a judge finds what it did in steps that are alike."""
+    return hidden | more
+
+
 class Pool:
     """One pool, with what was known and seen of it last: that is of use in the state that it was seen in (``after``).
 
@@ -44,7 +51,8 @@ class Pool:
     def __init__(self, plain: Plain, setting: Setting) -> None:
         self.plain, self.setting = plain, setting
         self.tree: Tree
-        self.treed: tuple[Mapping[At, int], frozenset[At], Locks] | None = None
+        self.made: State
+        self.made_of: tuple[object, ...] = ()
         self.looked: Mapping[At, int] | None = None
         self.after: ComponentState | None = None
         self.state: State | None = None
@@ -64,11 +72,15 @@ class Pool:
 
     def known(self, state: ComponentState, locks: Locks) -> State:
         """What is known of it."""
-        there, last = state.on(self.plain.tier), self.treed
-        made_of = there.places, there.certain, locks
-        if last is None or any(one is not other for one, other in zip(made_of, last, strict=True)):
-            self.treed, self.tree = made_of, tree_of(self.plain, there, locks)
-        return known(self.plain, state, self.setting, self.tree)
+        there = state.on(self.plain.tier)
+        certain = there.places if self.setting.seen else there.certain
+        made_of = there.places, certain, locks, state.owned, state.fetches, state.under_way, state.receipts
+        same = [one is other for one, other in zip(made_of, self.made_of, strict=False)]
+        if not same or not all(same):
+            if not same or not all(same[:3]):
+                self.tree = tree_of(self.plain, there, locks)
+            self.made_of, self.made = made_of, known(self.plain, state, self.setting, self.tree)
+        return self.made
 
     def lifted(self, one: ComponentStep, locks: Locks) -> Iterator[Lifted[State, Seen]]:
         """A step, as those of this pool that it is; ``locks``: what is protected after it."""
@@ -146,7 +158,7 @@ class Pool:
             then = then._replace(doubt=then.doubt._replace(odd=tuple(call.odd)))
         self.state, self.seen = then, after
         self.plain = plain = numbered(self.plain, after, then)
-        hidden = plain.hidden | call.hidden
+        hidden = both(plain.hidden, call.hidden)
         if not self.setting.seen and not (plain.tree and plain.setting.table):
             expected = UNKNOWN
         return Lifted(plain.where, plain.setting, state, expected, then, call.call, call.answer, before, after, hidden)
