@@ -128,8 +128,9 @@ def classification(folder: Path = FOLDER) -> list[Judged]:
         try:
             kind, reasoning = fields.pop("class"), fields.pop("reasoning").strip()
             lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-            lists["rules"] = tuple(dict.fromkeys(map(in_force, fields["rules"])))
-            entry = Judged(**(fields | lists), kind=kind, reasoning=reasoning)
+            said = lists["rules"]
+            lists["rules"] = tuple(dict.fromkeys(map(in_force, said)))
+            entry = Judged(**(fields | lists), kind=kind, reasoning=reasoning, said=said)
         except (KeyError, TypeError) as error:
             raise ValueError(f"classification.toml, violation {number}: {error}") from None
         for field, value, among in (("class", entry.kind, CLASSES), ("reach", entry.reach, REACHES)):
@@ -150,8 +151,10 @@ def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER
     waiting = found.stale.keys() | (set(TARGETS) - found.reports.keys())  # their next report says
     idle = sorted(pair for pair in set(said) - broken if pair[0] not in waiting)
     wrong += [f"{target}: {rule} is classified, but not broken" for target, rule in idle]
+    # Rules that are one now were several when they were classified, and had several causes.
+    once = [(target, rule) for entry in entries for target in entry.targets for rule in entry.said]
     wrong += [
-        f"{target}: {rule} is classified twice" for target, rule in sorted({p for p in said if said.count(p) > 1})
+        f"{target}: {rule} is classified twice" for target, rule in sorted({p for p in once if once.count(p) > 1})
     ]
     for target, data in found.reports.items():
         if data["partial"] or data["exit_code"] not in (0, 1):

@@ -61,7 +61,10 @@ def targets_of(ends: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One entry of the classification: rules broken by some targets in the same way, and what that is."""
+    """One entry of the classification: rules broken by some targets in the same way, and what that is.
+
+    ``said``: their ids as they are written, ``rules``: those that are in force.
+    """
 
     title: str
     rules: tuple[str, ...]
@@ -72,6 +75,7 @@ class Judged:
     reasoning: str
     links: tuple[str, ...]
     snippets: tuple[str, ...]
+    said: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> Iterable[Pair]:
