@@ -88,7 +88,7 @@ class LeavesTombstones(ComponentCache):
     [
         (OffByOne, "COMP-04", "what-was-stored-is-found-whole"),
         (ForgetsTheWindow, "COMP-10", "a-lock-holds-what-its-boundary-needs"),
-        (TakesWhatIsLocked, "COMP-14", "a-lock-holds-what-its-boundary-needs"),
+        (TakesWhatIsLocked, "COMP-13", "a-lock-holds-what-its-boundary-needs"),
         (GrantsInParts, "COMP-05", "a-grant-is-for-all-or-for-none"),
         (LeavesTombstones, "COMP-09", "an-insert-recovers-a-tombstone"),
     ],

@@ -108,7 +108,7 @@ def found(target: Buggy, depth: int = 3) -> Iterator[set[str]]:
     [
         (LeastOfAll, {"COMP-02"}),
         (RunsCount, {"COMP-02"}),
-        (FirstRoundOnly, {"TREE-02"}),
+        (FirstRoundOnly, {"TREE-02", "COMP-52"}),
         (HoldsTheFirst, {"COMP-10"}),
         (HeldBlocksWait, {"COMP-13", "LOCK-01"}),
         (HeadsFirst, {"TREE-05"}),
