@@ -22,6 +22,7 @@ from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.host_known import certain_run, more_available
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost
