@@ -200,7 +200,11 @@ def component_available(answer: After) -> Mapping[str, Mapping[str, int]] | Unkn
 
 @fact(1, ports=("component_counters",))
 def component_available_due(
-    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_available: object
+    setting: Setting,
+    state: ComponentState,
+    call: ComponentCall,
+    answer: After,
+    component_available: Mapping[str, Mapping[str, int]],
 ) -> Mapping[str, Mapping[str, int]] | Unknown:
     """The free places that each pool must have after the call, by tier, as the ones before it and the answer say."""
     assert isinstance(component_available, Mapping)

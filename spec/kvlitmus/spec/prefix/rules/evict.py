@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
@@ -107,9 +108,13 @@ def room_made(
 
 
 def went(setting: Setting, state: State, call: Any, before: Seen, after: Seen, vanished: AbstractSet[Name]) -> ByTier:
-    """What left each tier to make room, of those that anything left."""
+    """What left each tier to make room, of those that anything left; what a failed load was to bring goes for that."""
     if isinstance(call, Reset):
         return {}
+    if vanished and state.tiers is not None:
+        vanished = vanished - {
+            name for work in state.tiers.work.values() if work.failed and work.job.kind == LOAD for name in work.names
+        }
     device = {DEVICE: vanished} if vanished else {}
     host = dropped_for_room(setting, state, before, after) if isinstance(after, TierSeen) else ()
     return {**device, HOST: host} if host else device
