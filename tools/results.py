@@ -152,7 +152,7 @@ def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER
     idle = sorted(pair for pair in set(said) - broken if pair[0] not in waiting)
     wrong += [f"{target}: {rule} is classified, but not broken" for target, rule in idle]
     # Rules that are one now were several when they were classified, and had several causes.
-    once = [(target, rule) for entry in entries for target in entry.targets for rule in entry.said]
+    once = [(target, rule) for entry in entries for target in entry.targets for rule in entry.said or entry.rules]
     wrong += [
         f"{target}: {rule} is classified twice" for target, rule in sorted({p for p in once if once.count(p) > 1})
     ]

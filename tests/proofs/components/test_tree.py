@@ -243,7 +243,7 @@ def insert_leaves_tombstones(cache: model.Cache, setting: Setting, call: object)
 
 SLIPS: tuple[tuple[str, Callable[..., tuple[model.Cache, object]], set[str]], ...] = (
     ("ComponentMatch", match_of_the_kv, {"COMP-02", "COMP-04"}),
-    ("ComponentMatch", match_one_short, {"TREE-02"}),
+    ("ComponentMatch", match_one_short, {"TREE-02", "COMP-52"}),
     ("ComponentLock", lock_of_the_kv, {"COMP-10"}),
     ("ComponentEvict", evict_without_locks, {"COMP-13", "LOCK-01"}),
     ("ComponentAlloc", alloc_what_there_is, {"COMP-05"}),

@@ -70,8 +70,8 @@ def test_every_rule_is_evaluated_in_some_transition() -> None:
 IN_TRACES_ALONE = {On.EXTEND_BATCH, On.EXTEND_ONE}
 """What the suite never asks for: engines do (a batch, and each request of it), and their traces are judged."""
 
-OF_HIERARCHIES = {On.LOAD_BACK, On.REFUSED_LOAD_BACK}
-"""What a flat cache isn't asked for: random schedules of hierarchies load back, and judge what is evicted for it."""
+OF_HIERARCHIES = {On.LOAD_BACK, On.REFUSED_LOAD_BACK, On.EVICT_HOST, On.PREFETCH, On.REFUSED_PREFETCH, On.TICK}
+"""What a flat cache isn't asked for: test_tier_exhaustive.py does, and judges what is evicted for it."""
 
 NO_MEMORY = {On.OUT_OF_MEMORY}
 """A value can't be left half changed, so no memory fails here: it does in random schedules of hierarchies (LIFE-10)."""

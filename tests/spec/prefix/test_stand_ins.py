@@ -14,12 +14,17 @@ from kvlitmus.spec.words.setting import SNAPSHOT
 all_rules()
 
 
+DEEPER_ON_THE_HOST = {"TIER-08"}
+"""What a match shows of the device, and a snapshot alone of the host."""
+
+
 @pytest.mark.parametrize("one", SAID, ids=lambda one: f"{one.rule} for {'+'.join(one.of)}")
 def test_a_rule_that_stands_for_another_needs_less(one: Said) -> None:
     assert one.how
     assert {one.rule, *one.of} <= RULES.keys()
     assert RULES[one.rule].depth < SNAPSHOT
-    assert all(RULES[one.rule].depth < RULES[id].depth for id in one.of), [RULES[id].depth for id in one.of]
+    of = set(one.of) - DEEPER_ON_THE_HOST
+    assert all(RULES[one.rule].depth < RULES[id].depth for id in of), [RULES[id].depth for id in of]
 
 
 def test_no_pair_stands_in_the_table_twice() -> None:
