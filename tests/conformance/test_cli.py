@@ -581,7 +581,7 @@ def test_rules_of_what_a_target_does_not_offer_are_not_played_for(capsys: Captur
     assert "not applicable: the target offers no ranks" in said and "0 steps in 0 items" in said
 
 
-@pytest.mark.parametrize("chosen", [["--pack", "pool"], ["--rule", "POOL-03"]])
+@pytest.mark.parametrize("chosen", [["--pack", "pool"], pytest.param(["--rule", "POOL-03"], marks=pytest.mark.nightly)])
 def test_what_is_blocked_by_a_rule_that_was_not_chosen_is_not_well(chosen: list[str], capsys: Capture) -> None:
     Path("raises_always.py").write_text(RAISES)
     words = ["run", "raises_always:target", *chosen, "--config", "page_size=4,host_pages=0", "--steps", "200"]

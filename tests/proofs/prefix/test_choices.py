@@ -120,6 +120,7 @@ def test_the_judge_accepts_exactly_the_free_pages() -> None:
     assert tally[True] > 50 and tally[False] > 50
 
 
+@pytest.mark.nightly
 def test_the_judge_accepts_exactly_the_free_pages_for_a_request() -> None:
     search = explored("lru")
     checker, usable = search.checker, tuple(range(1, search.scope.pages + 1))

@@ -38,13 +38,13 @@ def target_of(name: str) -> str:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", by_turns(HOLDS, every=4))
+@pytest.mark.parametrize("name", by_turns(HOLDS, every=6))
 def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> None:
     confirmed(crosshair(target_of(name)))
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", by_turns(PLANTED, every=4))
+@pytest.mark.parametrize("name", by_turns(PLANTED, every=6))
 def test_the_planted_slip_is_found_and_real(crosshair: Ask, name: str) -> None:
     found_and_real(crosshair(target_of(name)), getattr(MODULES[name], name))
 

@@ -15,6 +15,7 @@ from tests.proofs.support.sparse_search import Perform, seen
 pytestmark = pytest.mark.proof
 
 
+@pytest.mark.nightly
 def test_every_rule_of_transfers_holds() -> None:
     counts: Counter[str] = Counter()
     for performed in (perform, breaking_off):
