@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
@@ -62,6 +64,7 @@ def test_a_broken_rule_without_the_hazard_is_no_find_and_its_steps_count() -> No
     assert hazards.ended(result) > 10
 
 
+@pytest.mark.nightly
 def test_shrinking_keeps_the_hazard() -> None:
     result = played(when_it_is_told, within=1, trials=200)
     (found,) = result.findings

@@ -92,6 +92,7 @@ def test_a_run_is_the_same_again_whatever_the_number_of_workers(capsys: Capture)
     assert found[0] == found[1]
 
 
+@pytest.mark.nightly
 def test_another_seed_draws_other_schedules() -> None:
     first, second = (report_of("--seed", seed, "--steps", "250", "--no-litmus")[1] for seed in ("0", "7"))
     assert first["stamps"]["items"] != second["stamps"]["items"]

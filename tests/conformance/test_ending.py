@@ -288,6 +288,7 @@ def test_a_mutant_whose_worker_dies_has_failed_and_the_others_go_on() -> None:
     assert "SIGKILL" in fates[1].error and not fates[1].well
 
 
+@pytest.mark.nightly
 def test_mutants_need_no_shared_memory(tmp_path: Path) -> None:
     """Where ``/dev/shm`` can't be written to, semaphores can't be made."""
     (tmp_path / "sitecustomize.py").write_text(

@@ -19,7 +19,7 @@ from tests.support.mutants import Look, aimed, assert_killed, litmus, noticed, q
 
 QUICK_SEEDS = (0, 1)
 QUICK_STEPS = 5_000
-NULL_STEPS = 200
+NULL_STEPS = 140
 EVERY = 48
 """By day a null mutant plays every forty-eighth litmus test: of 230 mutants four play each."""
 FULL_SEEDS = 5

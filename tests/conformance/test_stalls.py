@@ -227,11 +227,12 @@ def test_a_hang_that_does_not_occur_again_is_forgiven_once(tmp_path: Path, monke
 
 def test_the_second_hang_in_the_same_item_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result, kinds = run(hangs(tmp_path, 2), LONG, tmp_path / "state")
+    results, kinds = run_all(hangs(tmp_path, 2), [LONG], tmp_path / "state", limits=replace(LIMITS, call_seconds=1.5))
+    (result,) = results
     assert [kind for kind in kinds if kind in ("died", "doubted")] == ["died", "doubted", "died"]
     (finding,) = result.findings
     assert finding.rules == ["PORT-02"]
-    assert "did not come back within 0.5 s (hangs.py, line" in finding.detail
+    assert "did not come back within 1.5 s (hangs.py, line" in finding.detail
     assert "it did not when the same was played once more in a new process" in finding.detail
 
 

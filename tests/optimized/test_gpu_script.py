@@ -111,6 +111,7 @@ def test_what_an_interruption_leaves_is_a_whole_record(tmp_path: Path) -> None:
     assert "baselines" not in rest.split("stages:")[-1]
 
 
+@pytest.mark.nightly
 def test_no_such_stage() -> None:
     done = subprocess.run(
         [*SCRIPT, "--dry-run", "--only", "cielings"], cwd=ROOT, env=place(), capture_output=True, text=True, check=False
