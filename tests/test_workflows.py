@@ -18,7 +18,6 @@ import yaml
 
 from kvlitmus.conformance import cli
 from tests.support.actions import Runner, value_of
-from tests.support.night import by_turns
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -163,7 +162,8 @@ def test_a_printed_workflow_is_as_it_should_be(name: str) -> None:
 SHARDS = ".github/workflows/shards.yml"
 
 
-@pytest.mark.parametrize("name", by_turns(sorted(printed().keys() - {SHARDS})))
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", sorted(printed().keys() - {SHARDS}))
 def test_a_printed_workflow_runs(name: str, tmp_path: Path) -> None:
     """In a repository that has what it names and nothing else; budgets alone are smaller than printed."""
     command, less, files = PRINTED[name]

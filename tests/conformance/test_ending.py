@@ -162,7 +162,8 @@ def test_a_replay_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gone(mine)
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_a_signal_that_was_ignored_when_it_started_stays_ignored(number: signal.Signals) -> None:
     """As after ``nohup``, or in the background of a shell without job control."""
     ignoring = (

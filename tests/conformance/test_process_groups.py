@@ -144,6 +144,7 @@ class StuckTarget:
         return StuckSpecimen()
 
 
+@pytest.mark.nightly
 def test_a_rank_that_says_nothing_is_reported_when_its_time_is_up() -> None:
     with ProcessTarget(2, StuckTarget(), silent=1.0) as target:
         checker = Checker(target.make(plan.RANKS), plan.RANKS, specimen.profile)

@@ -308,6 +308,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(tmp_path: Path, monkeypatch
     assert len(notes.read_text().splitlines()) == 1
 
 
+@pytest.mark.nightly
 def test_an_item_that_nobody_survives_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = kill(monkeypatch, tmp_path)
     words = ["run", f"{KILLING}:always", *SOME, "--on", "processes", "--shards", "1", "--out", "shards"]

@@ -181,7 +181,7 @@ def test_every_optional_field_is_left_out_once_or_means_something() -> None:
     assert OPTIONAL.keys().isdisjoint(MEANS_SOMETHING)
 
 
-AT_NIGHT = {"TierNode.hits", "TierNode.locks", "TierNode.pins", "TierNode.priority", "Prefetched.anchor"}
+AT_NIGHT = {"Hit.host", "TierNode.hits", "TierNode.locks", "TierNode.pins", "TierNode.priority", "Prefetched.anchor"}
 """Fields of hierarchies; by day those are left out that a port or an answer lacks, and of flat caches all."""
 
 
