@@ -75,12 +75,19 @@ def evicted(places_before: Mapping[Name, PageNo], places_after: Mapping[Name, Pa
 
 @fact(3)
 def freed(
-    call: Any, before: Seen, after: Seen, free_before: frozenset[PageNo], free_after: frozenset[PageNo]
+    call: Any,
+    before: Seen,
+    after: Seen,
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    evicted: AbstractSet[Name],
+    places_before: Mapping[Name, PageNo],
 ) -> tuple[AbstractSet[PageNo], AbstractSet[PageNo]]:
-    """The pages that have come to the free list of that tier, and those that have left it."""
+    """The pages that came to the free list of that tier, evicted ones that were on it before among them; and those that left it."""
     if isinstance(call, EvictHost) and isinstance(before, TierSeen) and isinstance(after, TierSeen):
         free_before, free_after = frozenset(before.host_free), frozenset(after.host_free)
-    return free_after - free_before, free_before - free_after
+    already = free_before.difference([places_before[name] for name in evicted])
+    return free_after - already, free_before - free_after
 
 
 @fact(3)
