@@ -42,7 +42,7 @@ from hypothesis.database import (
     ReadOnlyDatabase,
 )
 
-from tests.support import processes
+from tests.support import night, processes
 from tests.support.record import DONE, Record, deselect
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for tests and what they start: there are no more processors than tests
@@ -90,6 +90,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="write down what came of each test; go on where a run was cut short",
     )
+    parser.addoption(
+        "--share",
+        type=night.share,
+        metavar="I/N",
+        help="run every Nth of the chosen tests, from the Ith on: all N shares together run each of them once",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -122,10 +128,19 @@ def _cuda_is_there() -> bool:
     return bool(torch.cuda.is_available())
 
 
+def _shared_by(test: str) -> str:
+    """What decides in which share a test is: what takes long to compute is computed in one of them."""
+    return TOGETHER.get(test.partition("::")[0], test)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs a GPU where there is none; torch is imported only if a test asks for it."""
     if items:
-        deselect(items[0].config, items, set(getattr(items[0].config, "workerinput", {}).get(DONE, ())))
+        config = items[0].config
+        share: night.Share | None = config.getoption("--share")
+        if share is not None:
+            deselect(config, items, {item.nodeid for item in items if not share.has(_shared_by(item.nodeid))})
+        deselect(config, items, set(getattr(config, "workerinput", {}).get(DONE, ())))
     wanting = [item for item in items if item.get_closest_marker("gpu")]
     if wanting and not _cuda_is_there():
         for item in wanting:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import pytest
 
 from tests import conftest
+from tests.support import night
 from tests.test_layout import ROOT
 
 xdist = pytest.importorskip("xdist.scheduler")
@@ -50,3 +52,16 @@ def test_a_file_is_one_piece_of_work_and_some_are_joined_or_split() -> None:
 def test_who_asks_for_another_spread_gets_it() -> None:
     """The tests marked ``gpu`` are spread one by one, wherever their files are (``benchmarks/gpu/programs.py``)."""
     assert conftest.pytest_xdist_make_scheduler(config(pytest.Config.ArgsSource.ARGS, "worksteal"), None) is None
+
+
+def test_all_shares_together_have_each_test_once() -> None:
+    names = [f"tests/test_one.py::test_{number}[{number}]" for number in range(300)]
+    shares = [night.share(f"{number}/7") for number in range(1, 8)]
+    assert all([share.has(name) for share in shares].count(True) == 1 for name in names)
+    assert all(sum(share.has(name) for name in names) > 300 / 7 / 2 for share in shares)
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "-1/3", "a/b", "1/3/5", ""])
+def test_a_share_that_is_none_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"from 1 to N, such as 3/12"):
+        night.share(text)
