@@ -325,12 +325,16 @@ class Recording:
         self._recorders.append((header_of(adapter, config, self._target.profile), recorder))
         return recorder
 
+    def plays(self) -> list[Recorded]:
+        """The header and the steps of each cache that was made, so far."""
+        return [(first, recorder.steps()) for first, recorder in self._recorders]
+
     def record(self, item: Item, **header: Json) -> bytes | None:
         """A tape of an item, with this in the headers beside it; nothing of a target that declined it."""
         if not self._recorders:
             return None
         lines: list[Mapping[str, object]] = []
-        for first, steps in longest([(first, recorder.steps()) for first, recorder in self._recorders]):
+        for first, steps in longest(self.plays()):
             if item.kind != "tape":
                 first = {**first, "item": item_as_json(item, config_from_json(first["config"]))}
             lines += [headed({**header, **first}), *steps]

@@ -4,6 +4,9 @@ An adversary is **named** when a rule of its cell notices it, or one that says t
 It is **noticed** when another rule does.  Where it is silent it is the cache's **own affair**, a **gap**, or
 **excused**, if the cell, or the table of disturbances that are legal, says so.  It was **hardly made** where plays came
 to it less than ten times.  Else it is **left**: a hole in the law.
+
+What is silent may not **show** at all at that depth, so that nobody could name it: the same schedules are played on the
+correct cache, and answers and looks are compared up to the first difference.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.mutants.adversaries.made import BESIDE, CONFIGS, Adversary, adversaries, base_of
 from kvlitmus.mutants.adversaries.meddler import MeddledTarget
 from kvlitmus.mutants.components import disturbances as of_components
@@ -69,6 +73,8 @@ class Outcome:
     broken: tuple[str, ...] = ()
     made: int = 0
     steps: int = 0
+    shows: bool = True
+    """Whether answers or looks were other ones than the correct cache's."""
 
 
 def items_of(one: Adversary, kills: Container[str], *, schedules: int, seed: int) -> Iterator[Item]:
@@ -97,7 +103,9 @@ def play(one: Adversary, depth: int, *, schedules: int = SCHEDULES, seed: int = 
         broken |= dict.fromkeys(found)
         if by := next((rule for rule in found if rule in kills), ""):
             break
-    fate = Fate.NAMED if by else fate_of(one, [rule for rule in broken if rule not in CRASHES], target.made[0])
+    noticed = [rule for rule in broken if rule not in CRASHES]
+    fate = Fate.NAMED if by else fate_of(one, noticed, target.made[0])
+    silent = not by and not noticed
     return Outcome(
         id=one.id,
         family=one.line.family,
@@ -107,6 +115,20 @@ def play(one: Adversary, depth: int, *, schedules: int = SCHEDULES, seed: int = 
         broken=tuple(broken),
         made=target.made[0],
         steps=steps,
+        shows=not silent or any(parts(one, item, depth) for item in items_of(one, (), schedules=schedules, seed=seed)),
+    )
+
+
+def parts(one: Adversary, item: Item, depth: int) -> bool:
+    """Whether an item's answers or looks part from those of the correct cache that is meddled with."""
+    options = Options(depth=depth, reruns=0, shrink_trials=0, taped=False)
+    right, wrong = (Recording(target) for target in (base_of(one), MeddledTarget(base_of(one), one.meddling)))
+    for target in (right, wrong):
+        engine.run_item(target, item, options)
+    return any(
+        mine != theirs
+        for (_, first), (_, second) in zip(right.plays(), wrong.plays(), strict=False)
+        for mine, theirs in zip(first, second, strict=False)
     )
 
 
@@ -159,12 +181,18 @@ def excused(one: Adversary) -> str:
 
 
 def table(outcomes: Iterable[Outcome]) -> Iterator[str]:
-    """The score: a line for each family and depth."""
+    """The score: a line for each family and depth; last, how many show, and which share of these is told from the correct
+    cache by a rule.
+    """
     counts: dict[tuple[int, Family], Counter[Fate]] = {}
+    shown: Counter[tuple[int, Family]] = Counter()
     for one in outcomes:
         counts.setdefault((one.depth, one.family), Counter())[one.fate] += 1
-    yield "depth  family                    " + "".join(f"{fate.value:>12}" for fate in Fate)
+        shown[one.depth, one.family] += one.shows
+    yield "depth  family                    " + "".join(f"{fate.value:>12}" for fate in Fate) + "       shows   told"
     for (depth, family), fates in sorted(
         counts.items(), key=lambda item: (-item[0][0], list(Family).index(item[0][1]))
     ):
-        yield f"{depth:<6} {family.value:<26}" + "".join(f"{fates[fate]:>12}" for fate in Fate)
+        show, told = shown[depth, family], fates[Fate.NAMED] + fates[Fate.NOTICED]
+        share = f"{told / show:>6.0%}" if show else "     –"
+        yield f"{depth:<6} {family.value:<26}" + "".join(f"{fates[fate]:>12}" for fate in Fate) + f"{show:>12} {share}"
