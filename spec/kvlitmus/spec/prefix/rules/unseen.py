@@ -22,6 +22,7 @@ from kvlitmus.spec.prefix.rules import tree as _tree  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_state import counted_tree
+from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, pages_of
 
@@ -38,11 +39,14 @@ def unexplained(setting: Setting, then: State) -> Sequence[Name] | Unknown:
 
 @fact(0, unseen=True)
 def evictable_pages(setting: Setting, state: State) -> tuple[int, int] | Unknown:
-    """How many cached pages nothing protects, before the call: certainly, and possibly."""
-    if setting.config.tiered:
+    """How many cached pages nothing protects, before the call: certainly, and possibly.
+
+    Under write-back a page without a host copy goes only if the host has room for one, so that none is certain to go.
+    """
+    if setting.config.tiered and state.tiers is None:
         return UNKNOWN
     (sure, possible), protected = cached_pages(state), protected_pages(state.tree)
-    return sure - protected, possible - protected
+    return 0 if setting.config.write == WRITE_BACK else sure - protected, possible - protected
 
 
 @fact(0)
