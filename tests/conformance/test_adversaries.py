@@ -8,8 +8,6 @@ from collections import Counter
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.run.engine import run_item
-from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.adversaries import made, score
 from kvlitmus.mutants.adversaries.acts import less, more, refusing
 from kvlitmus.mutants.adversaries.made import BESIDE, LATE, REFUSES, adversaries, answers_nothing, of_line, played
@@ -134,29 +132,3 @@ def test_at_depth_three_nothing_else_is_left() -> None:
     assert [one for one in outcomes if one.fate in BAD] == []
     assert Counter(one.fate for one in outcomes)[Fate.NAMED] > 100
     assert made.CONFIGS.keys() == set(Family)
-
-
-SELDOM = {
-    **dict.fromkeys(("BACKUP-12", "BACKUP-13"), "only where the profile lets backups wait for a tick"),
-    "LIFE-15": "a request has to ask after a reset",
-    "LOAD-09": "a load has to fail, and a tick that makes no room has to end it",
-    "LOAD-03": "its premise is a load that is declined",
-}
-"""Rules of cells that few plays come to, each with the reason."""
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("family", Family)
-def test_the_rules_of_cells_are_judged_in_what_is_drawn(family: Family) -> None:
-    cells = [cell for line in LEDGER if line.family is family for cell in line.cells.values()]
-    named = {id for cell in cells for id in (*cell.rules, *cell.later)}
-    one = next(one for one in adversaries().values() if one.line.family is family)
-    judged: Counter[str] = Counter()
-    for at, config in enumerate(made.CONFIGS[family] * 3):
-        item = Item(kind="random", config=config, seed=at, ops=score.OPS)
-        for depth in (3, 0, 1):
-            result = run_item(made.base_of(one), item, Options(depth=depth))
-            judged += result.evaluated
-            assert result.findings == []
-
-    assert sorted(id for id in named if not judged[id] and id not in SELDOM) == []

@@ -181,9 +181,7 @@ def excused(one: Adversary) -> str:
 
 
 def table(outcomes: Iterable[Outcome]) -> Iterator[str]:
-    """The score: a line for each family and depth; last, how many show, and which share of these is told from the correct
-    cache by a rule.
-    """
+    """The score: a line for each family and depth; last, how many show, and which share of these a rule tells."""
     counts: dict[tuple[int, Family], Counter[Fate]] = {}
     shown: Counter[tuple[int, Family]] = Counter()
     for one in outcomes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.prefix import fetch, memory, request, tree
 from kvlitmus.conformance.checker.calls.prefix import tier as tiers
+from kvlitmus.conformance.generate.actions.prefix.pool import reset
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action
 from kvlitmus.conformance.generate.schedule import evict_size
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
@@ -36,6 +37,9 @@ AGAIN = 208
 
 AT_ONCE = 56
 """Below this a request that need not wait any more is queued again at once."""
+
+LATE = 208
+"""Above this a request doesn't ask at once what was added, and one that was told to go on before asks now."""
 
 LIMITED = 192
 """Above this a load back has a quota."""
@@ -141,7 +145,8 @@ def call_back(caller: Caller, a: int, b: int, c: int) -> None:
     """What is in storage alone is wanted: all is delivered, both tiers are emptied, a request waits for it.
 
     Mostly storage says what it has, sometimes the fetch has begun.  By single operations a fetch hardly ever gets as
-    far as its second page.
+    far as its second page.  Sometimes the request is told to go on, and asks what was added after something else, a
+    reset for instance.
     """
     tiers.deliver(caller.checker)
     flush(caller, 0, b, c)
@@ -153,22 +158,33 @@ def call_back(caller: Caller, a: int, b: int, c: int) -> None:
         )
         if number is not None:
             tiers.advance(caller.checker, number, how)
+    rid = caller.begun
+    if b % 8 == 7 and rid in caller.waits and fetch.poll(caller.checker, rid, asks=False):
+        caller.waits.pop(rid)
+        if c & 1:
+            reset(caller, 0, 0, 0)
+        else:
+            flush(caller, 0, b, c)
+        fetch.loaded(caller.checker, rid)
 
 
 @action("poll")
 def poll(caller: Caller, a: int, b: int, c: int) -> None:
-    """A request asks whether it need not wait any more; then it is told what was added, sometimes more than once."""
+    """A request asks whether it need not wait any more; then it is told what was added: sometimes twice, or later."""
+    went_on = {rid: None for rid in caller.waited if rid not in caller.waits}
+    if b >= LATE and (earlier := caller.pick("waited", went_on, a)):
+        fetch.loaded(caller.checker, earlier)
     rid = caller.pick("wait", caller.waits, c)
     if rid is None:
         rid = caller.begun + 1000 if c < 32 else None
-    if rid is not None and fetch.poll(caller.checker, rid):
+    if rid is not None and fetch.poll(caller.checker, rid, asks=b < LATE):
         key = caller.waits.pop(rid, None)
         if key is not None and b < AT_ONCE and fetch.prefetch(caller.checker, rid, key):
             caller.waits[rid] = key  # retracted, and queued again
             return
         caller.waited.append(rid)
         del caller.waited[:-MAX_WAITING]
-        for _ in range(a & 1 and 1 + (a >> 1 & 1)):
+        for _ in range(b < LATE and a & 1 and 1 + (a >> 1 & 1)):
             fetch.loaded(caller.checker, rid)
 
 
