@@ -38,9 +38,6 @@ AGAIN = 208
 AT_ONCE = 56
 """Below this a request that need not wait any more is queued again at once."""
 
-LATE = 208
-"""Above this a request doesn't ask at once what was added, and one that was told to go on before asks now."""
-
 LIMITED = 192
 """Above this a load back has a quota."""
 
@@ -145,8 +142,7 @@ def call_back(caller: Caller, a: int, b: int, c: int) -> None:
     """What is in storage alone is wanted: all is delivered, both tiers are emptied, a request waits for it.
 
     Mostly storage says what it has, sometimes the fetch has begun.  By single operations a fetch hardly ever gets as
-    far as its second page.  Sometimes the request is told to go on, and asks what was added after something else, a
-    reset for instance.
+    far as its second page.
     """
     tiers.deliver(caller.checker)
     flush(caller, 0, b, c)
@@ -158,11 +154,19 @@ def call_back(caller: Caller, a: int, b: int, c: int) -> None:
         )
         if number is not None:
             tiers.advance(caller.checker, number, how)
+
+
+@action("ask_late")
+def ask_late(caller: Caller, a: int, b: int, c: int) -> None:
+    """What is in storage alone was fetched, and its request is told to go on.  It asks what was added after a reset, or
+    after both tiers were emptied.
+    """
+    call_back(caller, a, b | 3, c)
     rid = caller.begun
-    if b % 8 == 7 and rid in caller.waits and fetch.poll(caller.checker, rid, asks=False):
+    if rid in caller.waits and fetch.poll(caller.checker, rid, asks=False):
         caller.waits.pop(rid)
-        if c & 1:
-            reset(caller, 0, 0, 0)
+        if b & 4:
+            reset(caller, 0, b, c)
         else:
             flush(caller, 0, b, c)
         fetch.loaded(caller.checker, rid)
@@ -170,21 +174,18 @@ def call_back(caller: Caller, a: int, b: int, c: int) -> None:
 
 @action("poll")
 def poll(caller: Caller, a: int, b: int, c: int) -> None:
-    """A request asks whether it need not wait any more; then it is told what was added: sometimes twice, or later."""
-    went_on = {rid: None for rid in caller.waited if rid not in caller.waits}
-    if b >= LATE and (earlier := caller.pick("waited", went_on, a)):
-        fetch.loaded(caller.checker, earlier)
+    """A request asks whether it need not wait any more; then it is told what was added, sometimes more than once."""
     rid = caller.pick("wait", caller.waits, c)
     if rid is None:
         rid = caller.begun + 1000 if c < 32 else None
-    if rid is not None and fetch.poll(caller.checker, rid, asks=b < LATE):
+    if rid is not None and fetch.poll(caller.checker, rid):
         key = caller.waits.pop(rid, None)
         if key is not None and b < AT_ONCE and fetch.prefetch(caller.checker, rid, key):
             caller.waits[rid] = key  # retracted, and queued again
             return
         caller.waited.append(rid)
         del caller.waited[:-MAX_WAITING]
-        for _ in range(b < LATE and a & 1 and 1 + (a >> 1 & 1)):
+        for _ in range(a & 1 and 1 + (a >> 1 & 1)):
             fetch.loaded(caller.checker, rid)
 
 
