@@ -37,8 +37,9 @@ BY_PROGRAMS = {
 
 DECLARED = {
     **dict.fromkeys(("BACKUP-12", "BACKUP-13"), "only where the profile lets backups wait for a tick"),
+    "LIFE-15": "a request has to ask after a reset what was added before: by a litmus test",
 }
-"""Rules of cells that the default profile leaves without a step, each with the reason."""
+"""Rules of cells that drawn steps of the default profile don't come to, each with the reason."""
 
 
 class Came(NamedTuple):

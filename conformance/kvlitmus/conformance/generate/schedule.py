@@ -164,22 +164,20 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "plan_behind": (0, {"prefetch"}),
     "last_call": (0, {"pool"}),
     "take_back": (0, {"requests"}),
-    "ask_late": (0, {"tiers", "prefetching", "steps", "evict", "host"}),
 }
 """How often each kind of operation is drawn, among those that a target can do, and which capabilities it needs.
 
-Five are never drawn among the others: a schedule ends with ``misuse`` (of the first generations) or ``last_call``,
-``plan_behind`` takes the place of half of the plans, ``take_back`` of a quarter of the growth, ``ask_late`` of a third
-of the calls back (:func:`draw`)."""
+Four are never drawn among the others: a schedule ends with ``misuse`` (of the first generations) or ``last_call``,
+``plan_behind`` takes the place of half of the plans, ``take_back`` of a quarter of the growth (:func:`draw`)."""
 
 WEIGHTS = {kind: weight for kind, (weight, _) in OPERATIONS.items()}
 NEEDS = {kind: frozenset(needs) for kind, (_, needs) in OPERATIONS.items()}
 
 
-SINCE = {"exchange": 2, "deadline": 2, "call_back": 2, "plan_behind": 3, "last_call": 3, "take_back": 4, "ask_late": 5}
+SINCE = {"exchange": 2, "deadline": 2, "call_back": 2, "plan_behind": 3, "last_call": 3, "take_back": 4}
 """From which generation on an operation is drawn; all others are from the first."""
 
-GENERATION = 5
+GENERATION = 4
 """The generation of schedules that are drawn now.
 
 A new kind of operation begins a new one: what was recorded under a seed is drawn from the operations that there were.
@@ -209,8 +207,7 @@ _Random, _randbytes = random.Random, random.Random.randbytes
 def draw(seed: int, ops: int, kinds: Sequence[str], *, misuse: bool = False, generation: int = GENERATION) -> list[Op]:
     """The schedule of a seed; where the target says what ``misuse`` does, that is its last operation.
 
-    From the third generation on there are plans of what follows a prefix, from the fourth on tokens are taken back,
-    from the fifth on some requests ask late.
+    From the third generation on there are plans of what follows a prefix, from the fourth on tokens are taken back.
     These are drawn from sources of their own, so that all else is as it was.
     """
     source = _Random(seed)
@@ -222,11 +219,6 @@ def draw(seed: int, ops: int, kinds: Sequence[str], *, misuse: bool = False, gen
     if generation >= SINCE["take_back"]:
         back = _Random(f"tokens taken back of {seed}")
         drawn = [op._replace(kind="take_back") if op.kind == "grow" and back.random() < 0.25 else op for op in drawn]
-    if generation >= SINCE["ask_late"]:
-        late = _Random(f"questions asked late of {seed}")
-        drawn = [
-            op._replace(kind="ask_late") if op.kind == "call_back" and late.random() < 1 / 3 else op for op in drawn
-        ]
     return [*drawn, Op("last_call" if generation >= SINCE["last_call"] else "misuse", *last)] if misuse else drawn
 
 

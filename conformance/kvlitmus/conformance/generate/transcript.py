@@ -32,7 +32,7 @@ from kvlitmus.spec.prefix.calls import Begin, Compute
 from kvlitmus.spec.prefix.tier_state import COPIES
 from kvlitmus.spec.words.units import Key
 
-COMPOSITE = frozenset({"ask_late", "call_back", "deliver", "fail", "flush"})
+COMPOSITE = frozenset({"call_back", "deliver", "fail", "flush"})
 """Operations of a schedule that are worth writing down call by call."""
 
 WHOLE_KEY = 255

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.prefix import fetch, memory, request, tree
 from kvlitmus.conformance.checker.calls.prefix import tier as tiers
-from kvlitmus.conformance.generate.actions.prefix.pool import reset
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action
 from kvlitmus.conformance.generate.schedule import evict_size
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
@@ -154,22 +153,6 @@ def call_back(caller: Caller, a: int, b: int, c: int) -> None:
         )
         if number is not None:
             tiers.advance(caller.checker, number, how)
-
-
-@action("ask_late")
-def ask_late(caller: Caller, a: int, b: int, c: int) -> None:
-    """What is in storage alone was fetched, and its request is told to go on.  It asks what was added after a reset, or
-    after both tiers were emptied.
-    """
-    call_back(caller, a, b | 3, c)
-    rid = caller.begun
-    if rid in caller.waits and fetch.poll(caller.checker, rid, asks=False):
-        caller.waits.pop(rid)
-        if b & 4:
-            reset(caller, 0, b, c)
-        else:
-            flush(caller, 0, b, c)
-        fetch.loaded(caller.checker, rid)
 
 
 @action("poll")
