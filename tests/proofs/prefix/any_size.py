@@ -37,7 +37,8 @@ UNITS, EFFECTS = SPEC + "words.units", SPEC + "prefix.effects"
 PARTIAL, ADVANCE = SPEC + "prefix.partial", SPEC + "prefix.advance"
 ORDER = SPEC + "prefix.rules.order"
 CHOOSE, PERFORM = REFERENCE + "choose", REFERENCE + "perform"
-REWRITTEN = (UNITS, EFFECTS, PARTIAL, ADVANCE, *[REFERENCE + one for one in ("pool", "choose", "chosen", "perform")])
+OF_REFERENCE = ("pool", "choose", "chosen", "rows", "perform")
+REWRITTEN = (UNITS, EFFECTS, PARTIAL, ADVANCE, *[REFERENCE + one for one in OF_REFERENCE])
 
 RID = 0
 """The request that is called for, among any others."""

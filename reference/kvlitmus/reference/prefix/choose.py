@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import takewhile
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.prefix import effects
@@ -220,3 +220,28 @@ def in_order(tree: Tree, victims: Names, setting: Setting) -> Names:
     if passed:
         refuse(f"{sorted(passed)} would be passed over for {sorted(gone)}")
     return victims
+
+
+class Decision(NamedTuple):
+    """What a cache decides when it is called: its answer, and what it evicts for it."""
+
+    answer: Any
+    victims: Names = ()
+
+
+def room_for(pages: int, tree: Tree, free: Collection[PageNo], setting: Setting, choice: Choice) -> Names:
+    """What is evicted so that so many pages are free: what lacks, or what there is.
+
+    How much a cache evicts on its own account is its own affair, so a choice may be more or less.  A block table evicts
+    by handing out, and nothing before that.
+    """
+    if setting.table:
+        return ()
+    if choice.victims is None:
+        return least_valuable(tree, pages - len(free), setting)
+    return in_order(tree, choice.victims, setting)
+
+
+def freed_by(tree: Tree, victims: Names) -> frozenset[PageNo]:
+    """The pages that an eviction frees (EVICT-04)."""
+    return frozenset(tree.pages[name].page for name in victims)

@@ -13,22 +13,25 @@ come back, backups that are due, and the calls of the tiers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
-from kvlitmus.reference.prefix import backup, fetch, life, load, put, table, tier
+from kvlitmus.reference.prefix import backup, fetch, life, load, put, rows, table, tier
 from kvlitmus.reference.prefix.choose import (
     NO_CHOICE,
     Choice,
+    Decision,
     Names,
     available,
     ends_at_nodes,
     free_pages,
+    freed_by,
     hand_out,
     in_order,
     least_valuable,
     refuse,
+    room_for,
     sizes,
 )
 from kvlitmus.reference.prefix.chosen import MAKES_ROOM, choice_of, dropped, lets_go
@@ -42,7 +45,6 @@ from kvlitmus.spec.prefix import calls, effects, tier_calls
 from kvlitmus.spec.prefix.advance import (
     brought_in_vain,
     computed_pages,
-    dropped_by,
     expect,
     offered_by_request,
     opened_needed_by,
@@ -73,13 +75,6 @@ __all__ = [
 Slots = tuple[Slot, ...]
 
 
-class Decision(NamedTuple):
-    """What a cache decides when it is called: its answer, and what it evicts for it."""
-
-    answer: Any
-    victims: Names = ()
-
-
 def perform(state: State, setting: Setting, call: Any, choice: Choice | None = None) -> Step[State]:
     """The step that a correct cache makes in this state when it is called.
 
@@ -108,27 +103,6 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
     if victims:
         after = after._replace(tree=effects.remove(after.tree, frozenset(victims)))
     return Step(call, answer, state, after)
-
-
-# Making room
-
-
-def room_for(pages: int, tree: Tree, free: Collection[PageNo], setting: Setting, choice: Choice) -> Names:
-    """What is evicted so that so many pages are free: what lacks, or what there is.
-
-    How much a cache evicts on its own account is its own affair, so a choice may be more or less.  A block table evicts
-    by handing out, and nothing before that.
-    """
-    if setting.table:
-        return ()
-    if choice.victims is None:
-        return least_valuable(tree, pages - len(free), setting)
-    return in_order(tree, choice.victims, setting)
-
-
-def freed_by(tree: Tree, victims: Names) -> frozenset[PageNo]:
-    """The pages that an eviction frees (EVICT-04)."""
-    return frozenset(tree.pages[name].page for name in victims)
 
 
 # The pool
@@ -322,17 +296,6 @@ def grow(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> De
     return Decision(None if own is None else lengthened(row, len(call.tokens), own, setting.size), victims)
 
 
-def take_back(state: State, setting: Setting, call: calls.TakeBack, _: Choice) -> Decision:
-    """The slots of the pages behind what is left come free (REQ-16, REQ-17).
-
-    Raises ``ValueError`` when what is shared would be taken back.
-    """
-    running = state.requests[call.rid]
-    if len(call.path.names) < running.cached:
-        raise ValueError(f"{running.cached} units are shared (got {len(call.path.names)} that are left)", call.rid)
-    return Decision(len(dropped_by(state, setting, call)) * setting.size)
-
-
 def opened_by(state: State, setting: Setting, call: calls.Grow) -> int:
     """How many pages further tokens of a request need beyond its last page."""
     return opened_needed_by(calls.Extend(state.requests[call.rid].row, Tokens(len(call.tokens))), setting)
@@ -394,7 +357,7 @@ DECIDE: dict[type, Callable[..., Decision]] = {
     calls.Evict: evict,
     calls.Begin: begin,
     calls.Grow: grow,
-    calls.TakeBack: take_back,
+    calls.TakeBack: rows.take_back,
     calls.Compute: nothing,
     calls.Publish: publish,
     calls.End: end,

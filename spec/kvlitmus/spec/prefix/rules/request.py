@@ -439,7 +439,7 @@ def what_fits_the_empty_cache_is_admitted(fits_alone: bool, admitted: bool) -> b
     "REQ-16",
     on=(On.TAKE_BACK,),
     source="transformers#47433, transformers#48509, mlx-lm#1494",
-    reference="prefix.perform.take_back",
+    reference="prefix.rows.take_back",
     allowed="{dropped_pages} free, or waiting where the profile has a release_delay",
     premise="dropped_pages",
 )
@@ -454,7 +454,7 @@ def what_is_taken_back_comes_free(
     "REQ-17",
     on=(On.TAKE_BACK,),
     source="transformers#47433, transformers#48509, mlx-lm#1494",
-    reference="prefix.perform.take_back",
+    reference="prefix.rows.take_back",
     allowed="the slots of {dropped_pages}",
 )
 def taking_back_tells_what_came_free(told_free: Tokens, dropped_pages: frozenset[PageNo], page_size: int) -> bool:
