@@ -248,6 +248,9 @@ class DifferentialAdapter:
         self.rows[rid] = tuple(row[: len(row) - n] for row in self.rows[rid])  # type: ignore[assignment]
         return freed
 
+    def _fork(self, rid: int, of: int) -> Begun | None:
+        return self.begun("fork", rid, *self.both("fork", (rid, of), (rid, of)))
+
     def _end(self, rid: int, *, keep: bool) -> None:
         self.both("end", (rid,), (rid,), {"keep": keep})
         self.rows.pop(rid, None)

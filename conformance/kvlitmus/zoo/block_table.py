@@ -204,6 +204,18 @@ class BlockTable:
         self.enter_full(request)
         return self.slots(request.blocks)[before:after]
 
+    def fork(self, rid: int, of: int) -> Begun | None:
+        """One more holds the blocks that are entered; the last one, in which both would write, is copied."""
+        request = self.running[of]
+        shared = request.blocks[: request.entered]
+        own = self.pop(len(request.blocks) - request.entered)
+        if own is None:
+            return None
+        for block in shared:
+            self.acquire(block)
+        self.running[rid] = BlockRequest(request.key, shared + own, request.entered)
+        return Begun(self.slots(shared + own)[: len(request.key.tokens)], request.entered * self.size)
+
     def enter_full(self, request: BlockRequest) -> None:
         """Enter the blocks that are full and not entered yet, whether somebody else has the same or not."""
         keys = self.keys(request.key, request.key.length)

@@ -111,6 +111,16 @@ class Desk:
         self.empty += given
         return len(given) * self.size
 
+    def fork(self, rid: int, of: int) -> Begun | None:
+        """Another guest on the same shared pages, with empty ones for the rest; nobody knows what is in them here."""
+        guest = self.guests[of]
+        own = self.room(len(guest.pages) - guest.shared)
+        if own is None:
+            return None
+        self.stand(guest.pages[: guest.shared], 1)
+        self.guests[rid] = guest = Guest(guest.key, guest.pages[: guest.shared] + own, guest.shared)
+        return Begun(self.slots(guest), guest.shared * self.size)
+
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """All of it."""
         return self.publish_upto(rid, self.guests[rid].key.length, chunked=chunked)

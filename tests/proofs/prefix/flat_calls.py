@@ -13,6 +13,7 @@ from tests.proofs.prefix.any_size import RECEIPT, RID, Cache, Case, Situation
 from tests.proofs.support.unknown import is_in, whole
 
 PAGES = tuple("abc")
+FORKED = 1
 
 
 def alloc(pages: int) -> Callable[[Cache], Situation]:
@@ -171,6 +172,17 @@ def take_back(pages: int, cached: int, left: int) -> Callable[[Cache], Situation
     return make
 
 
+def fork(pages: int, cached: int, victims: int = 0) -> Callable[[Cache], Situation]:
+    """A second request over a row."""
+
+    def make(cache: Cache) -> Situation:
+        state, _ = cache.running(pages, cached)
+        choice = {"victims": chosen(cache, victims), "pages": cache.run.elements(*PAGES[: pages - cached])}
+        return Situation(state, calls.Fork(FORKED, RID), choice, request=FORKED)
+
+    return make
+
+
 SHARES = [(pages, cached) for pages in (1, 2) for cached in range(pages + 1)]
 
 CASES = [
@@ -204,6 +216,8 @@ CASES = [
         for pages, cached in SHARES
         for left in range(cached, pages)
     ],
+    *[Case(f"fork of {pages} pages, {cached} cached", fork(pages, cached)) for pages, cached in SHARES],
+    Case("fork of 1 page that evicts 1", fork(1, 0, 1)),
     *[Case(f"compute of {pages} pages, {cached} cached", compute(pages, cached)) for pages, cached in SHARES],
     *[
         Case(

@@ -129,7 +129,7 @@ def insert_moves(search: Explorer, state: State) -> Iterator[Move]:
 
 
 def request_moves(search: Explorer, state: State) -> Iterator[Move]:
-    """Begin, grow, take back, publish, finish, abort; publish and finish also up to each unit that is not cached."""
+    """Begin, fork, grow, take back, publish, finish, abort; these two also up to each unit that is not cached."""
     checker, scope = search.checker, search.scope
     longest = scope.units + scope.bigram
     running = dict(zip(state.known.requests, state.keys, strict=True))
@@ -146,6 +146,10 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
         request.take_back(checker, rid, many)
         return state.loan
 
+    def fork(of: int) -> Loan:
+        request.fork(checker, len(running) + 1, of)
+        return state.loan
+
     def publish(rid: int, chunked: bool, upto: int | None = None) -> Loan:
         request.publish(checker, rid, chunked=chunked, upto=upto)
         return state.loan
@@ -157,6 +161,8 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
     if len(running) < scope.requests:
         for key in search.keys:
             yield f"begin {key.tokens}", lambda key=key: begin(key)  # type: ignore[misc]
+        for rid, key in running.items() if "fork" in checker.capabilities else ():
+            yield f"fork {key.tokens}", lambda r=rid: fork(r)  # type: ignore[misc]
     for rid, key in running.items():
         room = longest - len(key.tokens)
         for token in scope.alphabet:

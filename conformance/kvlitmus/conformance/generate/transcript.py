@@ -290,6 +290,10 @@ class Scribe:
         for at in range(0, n, HIGHEST + 1):
             self.write(Op("take_back", min(n - at, HIGHEST + 1) - 1, ALONE, self.running(rid)))
 
+    def note_fork(self, rid: int, of: int) -> None:
+        """``fork``, of what is published already."""
+        self.write(Op("fork", 0, 0, self.running(of)))
+
     def note_publish(self, rid: int, *, chunked: bool) -> None:
         """``publish``."""
         if self.starving is not None:

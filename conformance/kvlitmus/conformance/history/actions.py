@@ -245,6 +245,14 @@ def take_back(trace: TraceState, call: Call) -> None:
     request.take_back(trace.checker, call.args["rid"], call.args["n"])
 
 
+def fork(trace: TraceState, call: Call) -> None:
+    """``fork(rid, of)``."""
+    contract.beginning(trace.checker, call.args["rid"])
+    contract.running(trace.checker, call.args["of"])
+    request.fork(trace.checker, call.args["rid"], call.args["of"])
+    evicted(trace, call)
+
+
 def publish(trace: TraceState, call: Call, *, grouped: bool = False) -> None:
     """``publish(rid, chunked=…)`` and ``publish_upto(rid, upto, chunked=…)``."""
     checker, upto = trace.checker, call.args.get("upto")
@@ -293,6 +301,7 @@ ACTIONS: dict[str, Act] = {
     "begin": one(begin),
     "grow": one(grow),
     "take_back": one(take_back),
+    "fork": one(fork),
     "publish": one(publish),
     "end": one(end),
     "publish_upto": one(publish),

@@ -67,6 +67,7 @@ class Arguments(TypedDict, total=False):
     handle: Any
     receipt: Any
     rid: Any
+    of: Any
     tokens: tuple[int, ...]
     keep: bool
     upto: int
@@ -128,7 +129,7 @@ def value_of(method: str, name: str, told: Json, read: Any, operands: Operands) 
         return conversation(told, operands)
     if type(told) is dict and "lent" in told:
         return None
-    if name == "rid" or name in CALLS[method].takes:
+    if name in ("rid", "of") or name in CALLS[method].takes:
         named = type(told) is dict and ("@" in told or told.get("$") == "object")  # the latter is told by a look
         value = operands.meant(cast("dict[str, Json]", told)) if named else told
         if type(value) not in (str, int, Thing) and not (value is None and name == "handle" and method != "lock"):

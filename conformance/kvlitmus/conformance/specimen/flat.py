@@ -145,6 +145,11 @@ class Specimen(PlainArrays):
         """See :class:`~kvlitmus.conformance.ports.TakeBack`."""
         return self.requests.take_back(rid, n) * self.pool.page_size
 
+    def fork(self, rid: int, of: int) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Fork`."""
+        running = self.requests.fork(rid, of)
+        return None if running is None else Begun(tuple(running.row), running.cached)
+
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         running = self.requests.publish(rid, chunked)

@@ -106,7 +106,7 @@ class Holders(Follows):
         self.requests[told(call.given.get("rid"))] = Request(numbers(answer.get("row")), number(answer.get("cached")))
 
     _publish = _publish_upto = _now
-    _raw_begin = _begin
+    _raw_begin = _fork = _begin
 
     def _grow(self, call: Call) -> None:
         rid = told(call.given.get("rid"))

@@ -439,3 +439,71 @@ class SlotsToldThatAreLeft(RequestTable):
     def take_back(self, rid: int, n: int) -> int:
         super().take_back(rid, n)
         return -(-n // self.pool.page_size)
+
+
+BEAMS = (
+    "https://github.com/NVIDIA/TensorRT-LLM/pull/14945",
+    "https://github.com/huggingface/transformers/pull/42921",
+    "https://github.com/ggml-org/llama.cpp/issues/3802",
+)
+
+
+@mutant("beams-write-into-one-page", links=BEAMS, kills=("REQ-18", "POOL-15", "POOL-12"), configs=(PAGED,))
+class BeamsWriteIntoOnePage(RequestTable):
+    """Two beams write into the same slots: the page that isn't full is shared like those that are."""
+
+    def fork(self, rid: int, of: int) -> SpecimenRequest | None:
+        request = self.running[of]
+        self.tree.lock(request.node)
+        self.running[rid] = SpecimenRequest(request.key, list(request.row), request.cached, request.node)
+        return self.running[rid]
+
+
+@mutant("fork-without-a-lock", links=BEAMS, kills=("LOCK-02", "LOCK-04", "LOCK-06"))
+class ForkWithoutALock(RequestTable):
+    """The prompt of all beams may be evicted when the first beam ends: a fork doesn't count."""
+
+    def fork(self, rid: int, of: int) -> SpecimenRequest | None:
+        running = super().fork(rid, of)
+        if running is not None:
+            self.tree.unlock(running.node)
+            running.node = self.tree.root(running.key.namespace)
+        return running
+
+
+@mutant("refused-fork-keeps-its-lock", links=BEAMS, kills=("LOCK-02", "LOCK-04", "LOCK-06"), configs=CROWDED)
+class RefusedForkKeepsItsLock(RequestTable):
+    """A prompt stays protected for good: a fork locks it, finds no page for its own tokens, and forgets the lock."""
+
+    def fork(self, rid: int, of: int) -> SpecimenRequest | None:
+        running = super().fork(rid, of)
+        if running is None:
+            self.tree.lock(self.running[of].node)
+        return running
+
+
+@mutant("fork-copies-what-is-shared", links=BEAMS, kills=("REQ-18", "REQ-03"))
+class ForkCopiesWhatIsShared(RequestTable):
+    """So many beams take so many times the memory of their prompt: each gets a copy of all of it."""
+
+    def fork(self, rid: int, of: int) -> SpecimenRequest | None:
+        request, size = self.running[of], self.pool.page_size
+        wanted = -(-len(request.row) // size)
+        own = self.pool.take(wanted) if self.make_room(wanted) else None
+        if own is None:
+            return None
+        self.copy([slot // size for slot in request.row[::size]], own)
+        root = self.tree.root(request.key.namespace)
+        self.running[rid] = SpecimenRequest(request.key, self.pool.slots(own)[: len(request.row)], 0, root)
+        return self.running[rid]
+
+
+@mutant("forks-admitted-by-the-prompt", kills=("REQ-14",), links=BEAMS)
+class ForksAdmittedByThePrompt(RequestTable):
+    """Beams are refused though all they need is a page each: what they share is counted as if they needed it anew."""
+
+    def fork(self, rid: int, of: int) -> SpecimenRequest | None:
+        size = self.pool.page_size
+        if -(-len(self.running[of].row) // size) > len(self.pool.free_list):
+            return None
+        return super().fork(rid, of)

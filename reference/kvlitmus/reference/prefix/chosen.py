@@ -20,7 +20,7 @@ from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_in_order
 
-MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow})
+MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow, calls.Fork})
 """The calls that may evict; the profile says whether an allocation does."""
 
 LEAVES_DEVICE = MAKES_ROOM | {tier_calls.LoadBack}
@@ -56,7 +56,7 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     granted: Sequence[Slot] | None = None
     if answer is not None and isinstance(call, calls.Alloc):
         granted = answer
-    elif answer is not None and isinstance(call, calls.Begin):
+    elif answer is not None and isinstance(call, calls.Begin | calls.Fork):
         granted = answer.row[answer.cached :]
     elif answer is not None and isinstance(call, calls.Extend | calls.Grow):
         row = call.row if isinstance(call, calls.Extend) else state.requests[call.rid].row

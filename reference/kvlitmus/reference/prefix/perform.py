@@ -45,6 +45,7 @@ from kvlitmus.spec.prefix import calls, effects, tier_calls
 from kvlitmus.spec.prefix.advance import (
     brought_in_vain,
     computed_pages,
+    copied_pages,
     expect,
     offered_by_request,
     opened_needed_by,
@@ -358,6 +359,7 @@ DECIDE: dict[type, Callable[..., Decision]] = {
     calls.Begin: begin,
     calls.Grow: grow,
     calls.TakeBack: rows.take_back,
+    calls.Fork: rows.fork,
     calls.Compute: nothing,
     calls.Publish: publish,
     calls.End: end,
@@ -431,8 +433,14 @@ def grow_tiers(state: State, setting: Setting, call: calls.Grow, choice: Choice)
     return in_room(state, load.room(state, setting, opened_by(state, setting, call), choice), setting, call, choice)
 
 
+def fork_tiers(state: State, setting: Setting, call: calls.Fork, choice: Choice) -> tuple[State, Begun | None]:
+    """A second request over the row of a running one."""
+    roomy = load.room(state, setting, copied_pages(state, setting, call), choice)
+    return in_room(state, roomy, setting, call, choice)
+
+
 def in_room(
-    state: State, roomy: State, setting: Setting, call: calls.Begin | calls.Grow, choice: Choice
+    state: State, roomy: State, setting: Setting, call: calls.Begin | calls.Grow | calls.Fork, choice: Choice
 ) -> tuple[State, Any]:
     """Make a flat call that needs no more room: below the device it is as in ``roomy``, which lacks the victims."""
     victims = state.tree.pages.keys() - roomy.tree.pages.keys()
@@ -533,6 +541,7 @@ BELOW: dict[type, Callable[..., tuple[State, Any]]] = {
     calls.Evict: evict_tiers,
     calls.Begin: begin_tiers,
     calls.Grow: grow_tiers,
+    calls.Fork: fork_tiers,
     calls.Insert: insert_tiers,
     calls.Publish: insert_tiers,
     calls.End: insert_tiers,

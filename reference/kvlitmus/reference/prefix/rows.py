@@ -1,10 +1,12 @@
-"""What is done with the row of a running request, but for publishing it: its last tokens are taken back."""
+"""What is done with the row of a running request, but for publishing it: tokens are taken back, it is forked."""
 
 from __future__ import annotations
 
-from kvlitmus.reference.prefix.choose import Choice, Decision
+from kvlitmus.reference.prefix.choose import Choice, Decision, free_pages, freed_by, hand_out, room_for
+from kvlitmus.reference.prefix.pool import slots_of
+from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.prefix import calls
-from kvlitmus.spec.prefix.advance import dropped_by
+from kvlitmus.spec.prefix.advance import copied_from, copied_pages, dropped_by
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 
@@ -18,3 +20,20 @@ def take_back(state: State, setting: Setting, call: calls.TakeBack, _: Choice) -
     if len(call.path.names) < running.cached:
         raise ValueError(f"{running.cached} units are shared (got {len(call.path.names)} that are left)", call.rid)
     return Decision(len(dropped_by(state, setting, call)) * setting.size)
+
+
+def fork(state: State, setting: Setting, call: calls.Fork, choice: Choice) -> Decision:
+    """What the other request shares, and own pages for the rest of its row (REQ-18); without memory nothing (REQ-10).
+
+    What it shares is locked by it, so that making room can't take it.
+    """
+    if call.rid in state.requests:
+        raise ValueError(f"request {call.rid} is running already", call.rid)
+    one, unused = copied_from(state, call), free_pages(state, setting)
+    wanted = copied_pages(state, setting, call)
+    victims = room_for(wanted, state.tree, unused, setting, choice)
+    own = hand_out(unused | freed_by(state.tree, victims), wanted, choice.pages)
+    if own is None:
+        return Decision(None, victims)
+    row = one.row[: one.cached] + slots_of(own, setting.size)
+    return Decision(Begun(row[: len(one.row)], one.cached), victims)

@@ -190,6 +190,18 @@ class TakeBack(Protocol):
         """
 
 
+class Fork(Protocol):
+    """A second request over the row of a running one: beams, several samples of one prompt.
+
+    A cache that would compute the last page anew doesn't fork: its caller begins another request with the same tokens.
+    """
+
+    def fork(self, rid: int, of: int) -> Begun | None:
+        """Begin ``rid`` with all that the running request ``of`` has: it shares what that shares, in the same slots, and
+        gets copies of its other slots in pages of its own; ``None`` without memory, and then only evictions stay.
+        """
+
+
 FORMS = ("own", "narrow", "floats", "flags", "rows", "single")
 """The forms of an array (:meth:`Raw.raw_array`); those from the third on are no sequence of integers."""
 
@@ -272,6 +284,7 @@ CACHE_PORTS: dict[str, tuple[str, ...]] = {
     "requests": ("begin", "grow", "publish", "end"),
     "partial": ("publish_upto", "end_upto"),
     "take_back": ("take_back",),
+    "fork": ("fork",),
     "raw": ("raw_array", "raw_match", "raw_insert", "raw_free"),
     "raw_requests": ("raw_begin",),
     "counters": ("sizes",),

@@ -34,6 +34,8 @@ class On(enum.StrEnum):
     GROW = "grow"
     REFUSED_GROW = "refused_grow"
     TAKE_BACK = "take_back"
+    FORK = "fork"
+    REFUSED_FORK = "refused_fork"
     PUBLISH = "publish"
     PUBLISH_ALL = "publish_all"
     PUBLISH_UPTO = "publish_upto"

@@ -175,6 +175,18 @@ FLAT_LINES: tuple[Line, ...] = (
     ),
     line(
         FLAT,
+        "fork",
+        On.FORK,
+        On.REFUSED_FORK,
+        refusal=Refusal.NONE,
+        refused=by("REQ-14"),
+        least=by("REQ-01 REQ-02 REQ-18"),
+        most=by("REQ-01 REQ-06 REQ-18 POOL-12 POOL-14 POOL-15", free="which page"),
+        which=by(f"{ORDER} EVICT-23", free="ahead"),
+        stays=by(f"REQ-06 REQ-10 TREE-23 {KEPT}"),
+    ),
+    line(
+        FLAT,
         "grow",
         On.GROW,
         On.REFUSED_GROW,

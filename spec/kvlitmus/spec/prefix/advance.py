@@ -353,6 +353,39 @@ def take_back(state: State, setting: Setting, call: calls.TakeBack, answer: int)
     )
 
 
+def copied_from(state: State, call: calls.Fork) -> RequestState:
+    """The request whose row a call copies."""
+    return state.requests[call.of]
+
+
+def copied_pages(state: State, setting: Setting, call: calls.Fork) -> int:
+    """How many pages a copy of a request needs: those that it doesn't share."""
+    one = copied_from(state, call)
+    return pages_needed(len(one.row), setting.size) - one.cached // setting.size
+
+
+def fork(state: State, setting: Setting, call: calls.Fork, answer: Begun | None) -> State:
+    """The path that the other request shares is protected once more; the rest of its row is copied into own pages."""
+    one = copied_from(state, call)
+    if answer is None:
+        return state if setting.table else partial.tried(state, setting, copied_pages(state, setting, call))
+    row, cached = cast("Slots", tuple(answer.row)), answer.cached
+    end = min(one.computed, len(row), len(one.path.tokens))
+    tree = effects.lock(state.tree, one.locked)
+    if setting.profile.lock_touches:
+        tree = effects.touch(tree, effects.path(tree, one.locked))
+    state = state._replace(
+        tree=tree,
+        owners=effects.take(state.owners, owned_by(row[cached:], setting)),
+        requests={**state.requests, call.rid: one._replace(row=row, cached=cached)},
+        contents=effects.write(state.contents, row[cached:end], one.path.tokens[cached:end]),
+    )
+    opened = pages_of(row[cached:], setting.size)
+    if setting.table:
+        return tables.enter(tables.hand_out(state, opened), setting, call.rid, 0)
+    return partial.taken(partial.made_room(state, setting, len(opened)), setting, opened)
+
+
 def compute(state: State, setting: Setting, call: calls.Compute, answer: None) -> State:
     """More of the row holds what it should."""
     running = state.requests[call.rid]
@@ -453,6 +486,7 @@ EXPECT: dict[type, Callable[..., State]] = {
     calls.Begin: begin,
     calls.Grow: grow,
     calls.TakeBack: take_back,
+    calls.Fork: fork,
     calls.Compute: compute,
     calls.Publish: publish,
     calls.End: end,

@@ -197,6 +197,14 @@ class TakeBack(NamedTuple):
     path: Path
 
 
+@refusable(On.FORK, On.REFUSED_FORK)
+class Fork(NamedTuple):
+    """Begin a request with all that the running request ``of`` has; answers :class:`Begun`, or ``None`` when refused."""
+
+    rid: int
+    of: int
+
+
 class Compute(NamedTuple):
     """The caller computes the next units of a request that took its slots ahead; the cache isn't told."""
 
@@ -226,7 +234,7 @@ class End(NamedTuple):
 EXTENSIONS = (Extend, ExtendBatch)
 """The calls for further tokens of requests that the cache knows nothing of."""
 
-TAKING = (Alloc, *EXTENSIONS, Begin, Grow)
+TAKING = (Alloc, *EXTENSIONS, Begin, Grow, Fork)
 """The calls that take memory of the device."""
 
 LOOKUPS = (Match, Begin)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.advance import opened_needed_by
-from kvlitmus.spec.prefix.calls import EXTENSIONS, Alloc, Begin, Extend, Grow
+from kvlitmus.spec.prefix.advance import copied_pages, opened_needed_by
+from kvlitmus.spec.prefix.calls import EXTENSIONS, Alloc, Begin, Extend, Fork, Grow
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import LoadBack
@@ -34,6 +34,8 @@ def wanted_pages(state: State, setting: Setting, call: Any, answer: Any, before:
         return pages_needed(len(call.path.key.tokens), size) - len(found)
     if isinstance(call, Grow):
         return opened_needed_by(Extend(state.requests[call.rid].row, Tokens(len(call.tokens))), setting)
+    if isinstance(call, Fork):
+        return copied_pages(state, setting, call)
     if isinstance(call, LoadBack):
         assert isinstance(before, TierSeen)
         there = effects.cached_prefix(state.tree, call.path.pages)

@@ -45,6 +45,7 @@ from kvlitmus.spec.prefix.calls import (
     EndGroup,
     Evict,
     Extend,
+    Fork,
     Free,
     FreeInGroup,
     Grow,
@@ -219,6 +220,11 @@ class ReferencePorts(PlainArrays):
         left = self.path(key._replace(tokens=key.tokens[: len(key.tokens) - n]), row=True)
         freed: int = self.perform(TakeBack(rid, Tokens(n), left))
         return freed
+
+    def fork(self, rid: int, of: int) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Fork`."""
+        begun: Begun | None = self.perform(Fork(rid, of))
+        return begun
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""

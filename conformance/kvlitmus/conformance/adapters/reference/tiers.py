@@ -11,12 +11,13 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.adapters.reference.contents import Contents, failed, fetched, queried, written
 from kvlitmus.conformance.adapters.reference.flat import ReferencePorts
-from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.ports import Begun, Config, Profile
 from kvlitmus.conformance.ports.arrays import key_of_array
 from kvlitmus.conformance.ports.memory import ShortMemory
 from kvlitmus.reference.prefix import event, load
 from kvlitmus.reference.prefix.hashing import chain_start, page_hash
 from kvlitmus.reference.prefix.hierarchy import (
+    DEVICE,
     Listed,
     alone_of,
     empty_hierarchy,
@@ -103,6 +104,14 @@ class TieredReference(ShortMemory, ReferencePorts):
         namespace, units = self.units_of(told.name)
         parent = self.hash_of(told.parent) if self.names.prefix(told.parent)[1] else None
         return Event(told.what, told.tier, page, parent, units, namespace)
+
+    def fork(self, rid: int, of: int) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Fork`."""
+        begun = super().fork(rid, of)
+        if begun is not None:
+            copied = self.peek(DEVICE, self.state.requests[of].row[begun.cached :])
+            self.contents.poke(begun.row[begun.cached :], copied)
+        return begun
 
     # -- the host --------------------------------------------------------------------------------
 

@@ -273,3 +273,59 @@ def what_is_taken_back_is_not_cached(checker: Checker) -> None:
         begin(checker, 2, prompt(checker, "a", tail=1))
         grow(checker, 2, tokens)
         end(checker, 2, keep=True)
+
+
+def fork(checker: Checker, rid: int, of: int) -> None:
+    """Fork a request, if it runs."""
+    if of in checker.requests:
+        request.fork(checker, rid, of)
+
+
+@litmus(rules=("REQ-01", "REQ-02", "REQ-03", "REQ-06", "REQ-18", "POOL-15"), needs=(*SEEN, "fork"))
+def beams_share_their_prompt(checker: Checker) -> None:
+    """Beams share the whole pages of a prompt, and each goes on in a copy of its last one; one after the other ends."""
+    size = checker.size
+    begin(checker, 1, prompt(checker, "ab", tail=1))
+    fork(checker, 2, 1)
+    publish(checker, 1, chunked=True)
+    for rid, of in ((3, 1), (4, 3)):
+        fork(checker, rid, of)
+        grow(checker, rid, [rid] * size)
+    grow(checker, 1, [1])
+    end(checker, 1, keep=True)
+    publish(checker, 3, chunked=True)
+    fork(checker, 5, 3)
+    for rid, keep in ((3, False), (5, True), (2, True), (4, True)):
+        end(checker, rid, keep=keep)
+
+
+@litmus(rules=("LOCK-02", "LOCK-04", "LOCK-06"), needs=(*SEEN, "fork", "evict", "tree"))
+def what_beams_share_goes_after_the_last_of_them(checker: Checker) -> None:
+    """A prompt stays cached as long as one of its beams runs, whichever that is, and may go then."""
+    key = prompt(checker, "ab", tail=1)
+    for rid, last in ((1, 2), (3, 3)):
+        begin(checker, rid, key)
+        publish(checker, rid, chunked=True)
+        fork(checker, rid + 1, rid)
+        for one in (rid, rid + 1):
+            if one != last:
+                end(checker, one, keep=False)
+        tree.evict(checker, checker.capacity)
+        tree.match(checker, key)
+        end(checker, last, keep=False)
+        tree.evict(checker, checker.capacity)
+        tree.match(checker, key)
+
+
+@litmus(rules=("REQ-10", "REQ-14"), needs=(*SEEN, "fork", "pool"))
+def a_fork_without_room_leaves_nothing_behind(checker: Checker) -> None:
+    """A request is forked until its copies find no page any more; then the others end, and it is forked again."""
+    begin(checker, 1, prompt(checker, "a", tail=1))
+    publish(checker, 1, chunked=True)
+    for rid in range(2, len(checker.usable) + 3):
+        fork(checker, rid, 1)
+    for rid in sorted(checker.requests)[1:]:
+        end(checker, rid, keep=False)
+    fork(checker, 2, 1)
+    end(checker, 1, keep=True)
+    end(checker, 2, keep=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kvlitmus.conformance.specimen.prefix.pool import PagedPool
@@ -28,13 +28,14 @@ class RequestTable:
     """All running requests of one pool and one tree.
 
     Upkeep: ``row[:cached]`` are the tree's slots, whole pages, protected by one lock on ``node``;
-    ``row[cached:]`` are the request's own.
+    ``row[cached:]`` are the request's own.  ``copy``: moves the contents of pages, where there are any to move.
     """
 
     def __init__(self, pool: PagedPool, tree: RadixTree) -> None:
         self.pool = pool
         self.tree = tree
         self.running: dict[int, SpecimenRequest] = {}
+        self.copy: Callable[[Sequence[int], Sequence[int]], None] = lambda _, __: None
 
     def make_room(self, pages: int) -> bool:
         """Evict what is missing for ``pages`` free pages; whether there are that many now."""
@@ -87,6 +88,22 @@ class RequestTable:
         request.key = request.key._replace(tokens=request.key.tokens[:left])
         self.pool.give_back(behind)
         return len(behind)
+
+    def fork(self, rid: int, of: int) -> SpecimenRequest | None:
+        """A second request over a row: what the tree has of it is shared and locked once more, the rest is copied."""
+        request, size = self.running[of], self.pool.page_size
+        if rid in self.running:
+            raise ValueError(f"request {rid} is running already")
+        wanted = -(-len(request.row) // size) - request.cached // size
+        if not self.make_room(wanted):
+            return None
+        own = self.pool.take(wanted)
+        assert own is not None
+        self.tree.lock(request.node)
+        self.copy([slot // size for slot in request.row[request.cached :: size]], own)
+        row = (request.row[: request.cached] + self.pool.slots(own))[: len(request.row)]
+        self.running[rid] = SpecimenRequest(request.key, row, request.cached, request.node)
+        return self.running[rid]
 
     def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
         """Cache the whole pages computed so far and go on with the tree's slots."""

@@ -29,6 +29,7 @@ from kvlitmus.spec.prefix.calls import (
     Extend,
     ExtendBatch,
     ExtendOne,
+    Fork,
     Free,
     Grow,
     Publish,
@@ -89,12 +90,12 @@ def last_slot(row_before: Sequence[Slot]) -> Slot:
 
 @fact(0)
 def granted_pages(
-    state: State, setting: Setting, call: Alloc | Extend | ExtendBatch | Begin | Grow, answer: Any
+    state: State, setting: Setting, call: Alloc | Extend | ExtendBatch | Begin | Grow | Fork, answer: Any
 ) -> frozenset[PageNo]:
     """The pages that the granted slots lie in."""
     if isinstance(call, Alloc):
         return pages_of(answer, setting.size)
-    if isinstance(call, Begin):
+    if isinstance(call, Begin | Fork):
         return pages_of(answer.row[answer.cached :], setting.size)
     if isinstance(call, EXTENSIONS):
         return extended_by(call, answer, setting)

@@ -1,7 +1,8 @@
 """The life of a request: who owns which slots while it runs, and who frees them.
 
 A request **begins** with a prompt: the cached prefix is locked and shared, and slots for the
-rest are its own.  It **grows** by the tokens it generates, and its last tokens may be **taken back**.  It may **publish** what it has
+rest are its own.  It **grows** by the tokens it generates, and its last tokens may be **taken back**.  It may be **forked**: a
+second request shares what it shares, and goes on with copies of the rest.  It may **publish** what it has
 computed so far (between chunks of a long prompt): its whole pages become the tree's, stay
 locked, and where another request was faster the request goes on with *that* request's slots.
 Slots are there before anything is computed into them.  A caller that has not computed all of its
@@ -22,8 +23,8 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import partial
-from kvlitmus.spec.prefix.advance import computed_pages, dropped_by, opened_needed_by
-from kvlitmus.spec.prefix.calls import Begin, End, Extend, Grow, Publish, TakeBack
+from kvlitmus.spec.prefix.advance import computed_pages, copied_from, copied_pages, dropped_by, opened_needed_by
+from kvlitmus.spec.prefix.calls import Begin, End, Extend, Fork, Grow, Publish, TakeBack
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
@@ -33,7 +34,7 @@ from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, continues_pages, pages_needed, pages_of, same
 
-ROWS = (On.BEGIN, On.GROW, On.PUBLISH)
+ROWS = (On.BEGIN, On.GROW, On.FORK, On.PUBLISH)
 
 
 @fact(0)
@@ -43,7 +44,7 @@ def request_before(state: State, call: Grow | Publish | End) -> RequestState:
 
 
 @fact(0)
-def request_after(expected: State, call: Begin | Grow | Publish) -> RequestState:
+def request_after(expected: State, call: Begin | Grow | Fork | Publish) -> RequestState:
     """The request, after the call."""
     return expected.requests[call.rid]
 
@@ -61,10 +62,12 @@ def row_cached(request_after: RequestState) -> Tokens:
 
 
 @fact(0)
-def computed_slots(state: State, call: Begin | Grow | Publish, request_after: RequestState) -> int | None:
+def computed_slots(state: State, call: Begin | Grow | Fork | Publish, request_after: RequestState) -> int | None:
     """How many slots of the row are computed, where that is not all of them."""
     if isinstance(call, Begin):
         return request_after.computed if call.ahead else None
+    if isinstance(call, Fork):
+        return copied_from(state, call).upto
     return call.upto if isinstance(call, Publish) else state.requests[call.rid].upto
 
 
@@ -121,9 +124,11 @@ def told_free(answer: int) -> Tokens:
 
 
 @fact(0)
-def request_wanted(state: State, setting: Setting, call: Begin | Grow) -> Tokens:
-    """Slots of the pages that the request needs at most beyond what it has or is certain to find cached, and of those that a beginning must leave."""
+def request_wanted(state: State, setting: Setting, call: Begin | Grow | Fork) -> Tokens:
+    """Slots of the pages that the request needs at most beyond what it has, shares or is certain to find cached, and of those that a beginning must leave."""
     size = setting.size
+    if isinstance(call, Fork):
+        return Tokens(copied_pages(state, setting, call) * size)
     if isinstance(call, Grow):
         row = state.requests[call.rid].row
         return Tokens(opened_needed_by(Extend(row, Tokens(len(call.tokens))), setting) * size)
@@ -160,6 +165,19 @@ def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
 
 
 @fact(0)
+def forked_row(state: State, call: Fork) -> Sequence[Slot]:
+    """The slots of the request that is forked."""
+    return copied_from(state, call).row
+
+
+@fact(0)
+def shared_slots(state: State, call: Fork) -> Sequence[Slot]:
+    """Those of them that it shares."""
+    one = copied_from(state, call)
+    return one.row[: one.cached]
+
+
+@fact(0)
 def admitted(answer: Begun | None) -> bool:
     """Whether the request has begun."""
     return answer is not None
@@ -167,7 +185,7 @@ def admitted(answer: Begun | None) -> bool:
 
 @fact(3)
 def unreachable_names(
-    request_after: RequestState, setting: Setting, call: Begin | Publish, after: Seen
+    request_after: RequestState, setting: Setting, call: Begin | Fork | Publish, after: Seen
 ) -> Sequence[Name]:
     """Names of the request's cached part that are not cached, or elsewhere, after the call."""
     size, row = setting.size, request_after.row
@@ -197,7 +215,7 @@ def unreachable_names(
     allowed="one slot for each of {request_names}",
 )
 def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Sequence[Name]) -> bool:
-    """After beginning, growing or publishing, a request MUST have exactly one slot for each of its tokens, none twice."""
+    """After beginning, growing, being forked or publishing, a request MUST have exactly one slot for each of its tokens, none twice."""
     return len(row) == len(request_names) and len(set(row)) == len(row)
 
 
@@ -209,13 +227,13 @@ def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Se
     allowed="slots that hold {computed_names}",
 )
 def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequence[Name]) -> bool:
-    """When a request begins, grows or is published, every computed slot of it MUST hold the KV of its own token at that position."""
+    """When a request begins, grows, is forked or published, every computed slot of it MUST hold the KV of its own token at that position."""
     return same(row_names, computed_names)
 
 
 @rule(
     "REQ-03",
-    on=(On.BEGIN, On.PUBLISH),
+    on=(On.BEGIN, On.FORK, On.PUBLISH),
     source="R-TR-10; mini-sglang#142",
     reference="prefix.perform.publish",
     allowed="the tree's own slots for the first {row_cached} tokens",
@@ -266,7 +284,7 @@ def growth_fills_the_last_page_first(
 
 @rule(
     "REQ-06",
-    on=(On.BEGIN, On.GROW),
+    on=(On.BEGIN, On.GROW, On.FORK),
     source="R-DEV-01, R-DEV-05; sglang#27731",
     reference="prefix.perform.grow",
     allowed="new pages from the free list {free_before}, beside the request's own last page",
@@ -335,7 +353,7 @@ def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: 
 
 @rule(
     "REQ-10",
-    on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
+    on=(On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK),
     source="R-DEV-03; vllm#11565, sglang#16067",
     reference="prefix.perform.begin",
     allowed="{available_before} available, evictions aside, and nobody's pages touched",
@@ -347,7 +365,7 @@ def a_refused_request_leaves_nothing_behind(
     cached_after: Mapping[Name, PageNo],
     vanished: frozenset[Name],
 ) -> bool:
-    """A request that can't begin or grow for want of memory MUST leave everything as it was, except for what was evicted in the attempt."""
+    """A request that can't begin, grow or be forked for want of memory MUST leave everything as it was, except for what was evicted in the attempt."""
     victims = {cached_before[name] for name in vanished}
     kept = {name: page for name, page in cached_before.items() if name not in vanished}
     return free_after == free_before | victims and cached_after == kept
@@ -411,14 +429,14 @@ def nothing_is_cached_that_was_not_computed(
 
 @rule(
     "REQ-14",
-    on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
+    on=(On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK),
     needs=("pool",),
     source="R-DEV-01, R-DEV-03; vllm#11565",
     reference="prefix.perform.begin",
     allowed="{request_wanted} slots granted or left, by the profile's watermark, since {available_before} were available",
 )
 def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, available_before: Tokens) -> bool:
-    """A request MUST NOT be refused while the pool says that as much is available as it needs to grow, or to begin and leave the profile's watermark."""
+    """A request MUST NOT be refused while the pool says that as much is available as it needs to grow or be forked, or to begin and leave the profile's watermark."""
     return request_wanted > available_before
 
 
@@ -460,3 +478,17 @@ def what_is_taken_back_comes_free(
 def taking_back_tells_what_came_free(told_free: Tokens, dropped_pages: frozenset[PageNo], page_size: int) -> bool:
     """Taking tokens back MUST return the number of slots in the pages that lie wholly behind what is left, and of no other."""
     return told_free == len(dropped_pages) * page_size
+
+
+@rule(
+    "REQ-18",
+    on=(On.FORK,),
+    source="TensorRT-LLM#14945, transformers#42921, llama.cpp#3802",
+    reference="prefix.rows.fork",
+    allowed="{shared_slots}, and no other of {forked_row}",
+)
+def a_fork_shares_what_is_shared(
+    forked_row: Sequence[Slot], shared_slots: Sequence[Slot], row: Sequence[Slot], row_cached: Tokens
+) -> bool:
+    """A forked request MUST share the slots that the request which it is forked of shares, and no other slot of it."""
+    return same(row[:row_cached], shared_slots) and set(row[row_cached:]).isdisjoint(forked_row)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.interface import Begun
-from kvlitmus.spec.prefix.calls import Begin, Compute, End, Grow, Publish, TakeBack
+from kvlitmus.spec.prefix.calls import Begin, Compute, End, Fork, Grow, Publish, TakeBack
 from kvlitmus.spec.prefix.state import RequestState
 from kvlitmus.spec.words.units import Key, Tokens
 
@@ -56,6 +56,16 @@ def take_back(checker: Checker, rid: int, n: int) -> None:
     checker.history[-1] += f" → {freed}"
     left = checker.path(key._replace(tokens=key.tokens[: len(key.tokens) - n]), row=True)
     checker.step(TakeBack(rid, Tokens(n), left), freed)
+
+
+def fork(checker: Checker, rid: int, of: int) -> bool:
+    """Begin a second request over the row of a running one; ``False`` when refused."""
+    answer = checker.call(f"fork({rid}, {of})", "fork", rid, of)
+    if answer is None:
+        checker.history[-1] += " → None"
+    begins = None if answer is None else _begun(checker, answer)
+    checker.step(Fork(rid, of), begins)
+    return begins is not None
 
 
 def compute(checker: Checker, rid: int, units: int) -> None:

@@ -68,6 +68,23 @@ def take_back(caller: Caller, a: int, b: int, c: int) -> None:
         request.take_back(caller.checker, rid, 1 + a % most if alone else min(most, many))
 
 
+@action("fork")
+def fork(caller: Caller, a: int, b: int, c: int) -> None:
+    """Begin a second request over the row of one of the requests, which publishes what it has now and then before.
+
+    In a cache that forks nothing, or where none runs, a request begins.
+    """
+    running = caller.checker.requests if "fork" in caller.checker.capabilities else {}
+    of = caller.pick("request", running, c)
+    if of is None:
+        begin(caller, a, b, c)
+    elif len(running) < MAX_REQUESTS:
+        if b & 1:
+            publish(caller, a, ALONE, list(running).index(of))
+        caller.begun += 1
+        request.fork(caller.checker, caller.begun, of)
+
+
 @action("publish")
 def publish(caller: Caller, a: int, b: int, c: int) -> None:
     """Publish one of the requests."""
