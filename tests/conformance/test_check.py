@@ -131,7 +131,7 @@ FLAT = frozenset(
 
 def recordable(*, null: bool) -> list[Mutant]:
     """The mutants of flat caches; without misuse nothing is called with raw arrays."""
-    judged = FLAT | {"counters", "inspect", "events", "lookup", "raw", "raw_requests", "take_back", "fork"}
+    judged = FLAT | {"counters", "inspect", "events", "lookup", "raw", "raw_requests", "take_back", "fork", "retract"}
     return [
         mutant
         for mutant in all_mutants().values()

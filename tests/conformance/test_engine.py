@@ -95,7 +95,7 @@ def test_a_seed_draws_the_same_schedule_every_time() -> None:
     kinds = table(frozenset({"reattach"}).union(*map(capabilities_of, caches)))
 
     assert draw(7, 50, kinds) == draw(7, 50, kinds) != draw(8, 50, kinds)
-    assert set(kinds) == set(ALL) - {"misuse", "last_call", "plan_behind", "take_back", "fork"}
+    assert set(kinds) == set(ALL) - {"misuse", "last_call", "plan_behind", "take_back", "fork", "save", "bring_back"}
     assert draw(7, 50, kinds, misuse=True)[:-1] == draw(7, 50, kinds)
     assert draw(7, 50, kinds, misuse=True)[-1].kind == "last_call"
 

@@ -251,6 +251,15 @@ class DifferentialAdapter:
     def _fork(self, rid: int, of: int) -> Begun | None:
         return self.begun("fork", rid, *self.both("fork", (rid, of), (rid, of)))
 
+    def _retract(self, rid: int) -> Any:
+        return self.equal("retract", *self.both("retract", (rid,), (rid,)))
+
+    def _resume(self, rid: int) -> Begun | None:
+        return self.begun("resume", rid, *self.both("resume", (rid,), (rid,)))
+
+    def _discard(self, rid: int) -> None:
+        self.both("discard", (rid,), (rid,))
+
     def _end(self, rid: int, *, keep: bool) -> None:
         self.both("end", (rid,), (rid,), {"keep": keep})
         self.rows.pop(rid, None)

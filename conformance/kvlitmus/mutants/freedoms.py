@@ -15,6 +15,8 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
     "which page": ("last-freed-first", "lowest-first", "any-order"),
     "which of equals": ("ties-the-other-way",),
     "room at begin": ("begins-without-evicting",),
+    "room on the host": ("host-of-six-pages",),
+    "shares what is cached": ("resumed-shares-what-is-cached",),
     "ahead": ("evicts-ahead",),
     "own filter": ("backups-pass-a-filter",),
     "worth a load": ("loads-long-prefixes-only",),

@@ -8,7 +8,8 @@ from typing import Any
 import z3
 
 from kvlitmus.spec.prefix import calls
-from kvlitmus.spec.words.units import Tokens
+from kvlitmus.spec.prefix.state import RequestState, Retracted, State
+from kvlitmus.spec.words.units import Slot, Tokens
 from tests.proofs.prefix.any_size import RECEIPT, RID, Cache, Case, Situation
 from tests.proofs.support.unknown import is_in, whole
 
@@ -183,6 +184,24 @@ def fork(pages: int, cached: int, victims: int = 0) -> Callable[[Cache], Situati
     return make
 
 
+def on_the_host(cache: Cache, pages: int) -> State:
+    """The state with a request on the host."""
+    path = cache.path(pages)
+    one = RequestState(path, tuple(map(Slot, range(len(path.tokens)))), 0, len(path.tokens), path.root)
+    return cache.state._replace(retracted=Retracted({RID: one}, pages))
+
+
+def resume(pages: int, victims: int = 0) -> Callable[[Cache], Situation]:
+    """A request comes back from the host."""
+
+    def make(cache: Cache) -> Situation:
+        state = on_the_host(cache, pages)
+        choice = {"victims": chosen(cache, victims), "pages": cache.run.elements(*PAGES[:pages])}
+        return Situation(state, calls.Resume(RID, state.retracted.requests[RID].path), choice, request=RID)
+
+    return make
+
+
 SHARES = [(pages, cached) for pages in (1, 2) for cached in range(pages + 1)]
 
 CASES = [
@@ -218,13 +237,16 @@ CASES = [
     ],
     *[Case(f"fork of {pages} pages, {cached} cached", fork(pages, cached)) for pages, cached in SHARES],
     Case("fork of 1 page that evicts 1", fork(1, 0, 1)),
+    *[Case(f"resume of {pages} pages", resume(pages)) for pages in (1, 2)],
+    Case("resume of 1 page that evicts 1", resume(1, 1)),
+    Case("discard", lambda cache: Situation(on_the_host(cache, 1), calls.Discard(RID))),
     *[Case(f"compute of {pages} pages, {cached} cached", compute(pages, cached)) for pages, cached in SHARES],
     *[
         Case(
             f"{call.__class__.__name__}{tuple(call)[1:]} of {pages} pages, {cached} cached",
             of_request(call, pages, cached),
         )
-        for call in (calls.Publish(RID), calls.End(RID, True), calls.End(RID, False))
+        for call in (calls.Publish(RID), calls.End(RID, True), calls.End(RID, False), calls.Retract(RID))
         for pages, cached in SHARES
     ],
     *[

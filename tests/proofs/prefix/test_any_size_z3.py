@@ -59,6 +59,10 @@ BY_DAY = {
     "evict of 1 page, tiered",
     "evict of 1 page of the host, tiered",
     "take back of 2 pages, 1 cached, up to 1",
+    "fork of 2 pages, 1 cached",
+    "Retract() of 2 pages, 1 cached",
+    "resume of 1 pages",
+    "discard",
     "End(False, None) of 2 pages, 1 cached",
 }
 """Of each call one case; the others are for the night."""

@@ -72,10 +72,19 @@ def test_every_kind_of_step_is_taken() -> None:
     }
     elsewhere = {"insert", "publish", "commit", "flat_call"}
     allocations = {"alloc", "refused_alloc", "alloc_extend", "alloc_decode", "refused_extend", "grow", "refused_grow"}
-    shortened = {"take_back", "fork", "refused_fork"}
+    shortened = {
+        "take_back",
+        "fork",
+        "refused_fork",
+        "retract",
+        "refused_retract",
+        "resume",
+        "refused_resume",
+        "discard",
+    }
     by_requests = {"lock", "unlock", "free", "group_open", "group_closed"}
     # Requests insert, lock and free here, polls commit, nothing is flat; the frame is about every call that there is.
-    # Only requests that begin allocate, none grows, shrinks or is forked; a batch is of traces alone.
+    # Only requests that begin allocate, none grows, shrinks, is forked or retracted; a batch is of traces alone.
     # No memory fails (LIFE-10).
     assert wanted - taken == elsewhere | allocations | shortened | by_requests | {"extend_batch", "out_of_memory"}
 

@@ -87,6 +87,7 @@ class Caller:
             "receipt": checker.receipts,
             "loan": checker.loans,
             "retracted": self.waiting,
+            "saved": checker.state.retracted.requests,
             "wait": self.waits,
             "waited": self.waited,
             "past": self.past,

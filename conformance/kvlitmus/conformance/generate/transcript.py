@@ -294,6 +294,18 @@ class Scribe:
         """``fork``, of what is published already."""
         self.write(Op("fork", 0, 0, self.running(of)))
 
+    def note_retract(self, rid: int) -> None:
+        """``save``."""
+        self.write(Op("save", 0, 0, self.running(rid)))
+
+    def note_resume(self, rid: int) -> None:
+        """``bring_back``."""
+        self.write(Op("bring_back", 0, 0, list(self.checker.state.retracted.requests).index(rid)))
+
+    def note_discard(self, rid: int) -> None:
+        """``bring_back`` of one that is aborted instead."""
+        self.write(Op("bring_back", 0, ALONE, list(self.checker.state.retracted.requests).index(rid)))
+
     def note_publish(self, rid: int, *, chunked: bool) -> None:
         """``publish``."""
         if self.starving is not None:

@@ -253,6 +253,25 @@ def fork(trace: TraceState, call: Call) -> None:
     evicted(trace, call)
 
 
+def retract(trace: TraceState, call: Call) -> None:
+    """``retract(rid)``."""
+    contract.running(trace.checker, call.args["rid"])
+    request.retract(trace.checker, call.args["rid"])
+
+
+def resume(trace: TraceState, call: Call) -> None:
+    """``resume(rid)``."""
+    contract.retracted(trace.checker, call.args["rid"])
+    request.resume(trace.checker, call.args["rid"])
+    evicted(trace, call)
+
+
+def discard(trace: TraceState, call: Call) -> None:
+    """``discard(rid)``."""
+    contract.retracted(trace.checker, call.args["rid"])
+    request.discard(trace.checker, call.args["rid"])
+
+
 def publish(trace: TraceState, call: Call, *, grouped: bool = False) -> None:
     """``publish(rid, chunked=…)`` and ``publish_upto(rid, upto, chunked=…)``."""
     checker, upto = trace.checker, call.args.get("upto")
@@ -302,6 +321,9 @@ ACTIONS: dict[str, Act] = {
     "grow": one(grow),
     "take_back": one(take_back),
     "fork": one(fork),
+    "retract": one(retract),
+    "resume": one(resume),
+    "discard": one(discard),
     "publish": one(publish),
     "end": one(end),
     "publish_upto": one(publish),

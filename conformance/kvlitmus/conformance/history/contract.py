@@ -146,6 +146,15 @@ def own_tokens(checker: RecordedChecker, rid: int, n: int) -> None:
 
 @where_known
 def beginning(checker: RecordedChecker, rid: int) -> None:
-    """A request that runs can't begin."""
+    """A request that runs, or is on the host, can't begin."""
     if rid in checker.requests:
         raise Breach("request twice", f"request {rid!r} is running already")
+    if rid in checker.state.retracted.requests:
+        raise Breach("request twice", f"request {rid!r} is retracted")
+
+
+@where_known
+def retracted(checker: RecordedChecker, rid: int) -> None:
+    """Only a request that was retracted can resume, or be discarded."""
+    if rid not in checker.state.retracted.requests:
+        raise Breach("no such request", f"request {rid!r} isn't retracted")

@@ -21,7 +21,7 @@ from kvlitmus.spec.words.units import Key, page_floor
 PARTS = frozenset({"pool", "tree", "locks", "evict"})
 """What it takes to compose requests."""
 
-PAST_THEM = frozenset({"raw_begin", "take_back", "fork"})
+PAST_THEM = frozenset({"raw_begin", "take_back", "fork", "retract", "resume", "discard"})
 """Calls on requests of the cache's own, which the composed ones would know nothing of."""
 
 

@@ -49,6 +49,7 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("requests",): ("begin", "grow", "publish", "publish_all", "end", "finish", "abort"),
     ("requests", "take_back"): ("take_back",),
     ("requests", "fork"): ("fork", "refused_fork"),
+    ("requests", "retract"): ("retract", "resume", "refused_resume", "discard"),
     ("requests", "partial"): ("publish_upto", "end_upto"),
     ("hashes",): ("page_hashes", "hash_pair", "hash_pieces", "hash_namespaces", "hash_refusal", "hashed"),
     ("prefetch",): ("plan_prefetch",),

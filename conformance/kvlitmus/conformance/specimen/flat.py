@@ -150,6 +150,19 @@ class Specimen(PlainArrays):
         running = self.requests.fork(rid, of)
         return None if running is None else Begun(tuple(running.row), running.cached)
 
+    def retract(self, rid: int) -> bool:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        return self.requests.retract(rid)
+
+    def resume(self, rid: int) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        running = self.requests.resume(rid)
+        return None if running is None else Begun(tuple(running.row), running.cached)
+
+    def discard(self, rid: int) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        self.requests.discard(rid)
+
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         running = self.requests.publish(rid, chunked)

@@ -56,7 +56,7 @@ class TieredSpecimen(ShortMemory, Specimen):
         self.tree.inserted = self.inserted
         self.tree.spill = self.spill
         self.backups.backed = self.backed
-        self.requests.copy = self.copier.on_device
+        self.requests.device = self.copier.device
 
     def settings(self) -> FetchSettings:
         """What configuration and profile say of prefetches."""

@@ -106,7 +106,7 @@ class Holders(Follows):
         self.requests[told(call.given.get("rid"))] = Request(numbers(answer.get("row")), number(answer.get("cached")))
 
     _publish = _publish_upto = _now
-    _raw_begin = _fork = _begin
+    _raw_begin = _fork = _resume = _begin
 
     def _grow(self, call: Call) -> None:
         rid = told(call.given.get("rid"))
@@ -124,6 +124,10 @@ class Holders(Follows):
         self.requests.pop(told(call.given.get("rid")), None)
 
     _end_upto = _end
+
+    def _retract(self, call: Call) -> None:
+        if call.answer is True:
+            self._end(call)
 
     def _reset(self, call: Call) -> None:
         self.forget()

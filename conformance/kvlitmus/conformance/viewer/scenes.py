@@ -165,7 +165,7 @@ class Follows:
             does(call)
 
 
-REQUEST = re.compile(r"(?:begin|grow|take_back|fork|publish|publish_upto|end|end_upto)\((\d+)\b")
+REQUEST = re.compile(r"(?:begin|grow|take_back|fork|retract|resume|publish|publish_upto|end|end_upto)\((\d+)\b")
 """A call that is about a request, as findings print it, with the number of the request."""
 
 

@@ -8,7 +8,8 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.prefix.pool import PagedPool
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
-from kvlitmus.mutants.registry import PAGED, mutant
+from kvlitmus.mutants.hosted import HOSTED
+from kvlitmus.mutants.registry import PAGED, mutant, null_mutant
 from kvlitmus.spec.words.units import Key
 
 CROWDED = (Config(page_size=4, pages=8), Config(page_size=1, pages=8))
@@ -492,9 +493,9 @@ class ForkCopiesWhatIsShared(RequestTable):
         own = self.pool.take(wanted) if self.make_room(wanted) else None
         if own is None:
             return None
-        self.copy([slot // size for slot in request.row[::size]], own)
-        root = self.tree.root(request.key.namespace)
-        self.running[rid] = SpecimenRequest(request.key, self.pool.slots(own)[: len(request.row)], 0, root)
+        row = self.pool.slots(own)[: len(request.row)]
+        self.write(row, self.read(request.row))
+        self.running[rid] = SpecimenRequest(request.key, row, 0, self.tree.root(request.key.namespace))
         return self.running[rid]
 
 
@@ -507,3 +508,132 @@ class ForksAdmittedByThePrompt(RequestTable):
         if -(-len(self.running[of].row) // size) > len(self.pool.free_list):
             return None
         return super().fork(rid, of)
+
+
+SWAPPED = (
+    "https://github.com/sgl-project/sglang/pull/40729",
+    "https://github.com/vllm-project/vllm/issues/51637",
+    "https://github.com/vllm-project/vllm/issues/52360",
+)
+
+
+class HostOfSixPages(RequestTable):
+    """The host has six pages for retracted requests."""
+
+    most = 6
+
+    def fits(self, rid: int) -> bool:
+        """Whether there is room for one more."""
+        rows = [request.row for request, _ in self.saved.values()] + [self.running[rid].row]
+        return sum(-(-len(row) // self.pool.page_size) for row in rows) <= self.most
+
+    def retract(self, rid: int) -> bool:
+        return self.fits(rid) and super().retract(rid)
+
+
+@null_mutant("host-of-six-pages")
+class HasSixPages(HostOfSixPages):
+    """How much memory of the host there is for retracted requests is a cache's own affair."""
+
+
+@null_mutant("resumed-shares-what-is-cached")
+class ResumedSharesWhatIsCached(RequestTable):
+    """A request that comes back is looked up like a new one, and what is cached of it needn't be brought back."""
+
+    def resume(self, rid: int) -> SpecimenRequest | None:
+        request, contents = self.saved[rid]
+        if not self.room(request):
+            return super().resume(rid)
+        running = self.begin(rid, request.key)
+        assert running is not None
+        self.write(running.row[running.cached :], contents[running.cached :])
+        self.discard(rid)
+        return running
+
+    def room(self, request: SpecimenRequest) -> bool:
+        """Whether there is room for all of it, so that it can't be refused."""
+        return -(-len(request.row) // self.pool.page_size) <= len(self.pool.free_list)
+
+
+@mutant("copied-after-the-pages-are-gone", links=SWAPPED, kills=("REQ-02",), configs=HOSTED)
+class CopiedAfterThePagesAreGone(RequestTable):
+    """A request resumes with the KV of another one: its pages are given back, and copied when it is wanted again."""
+
+    def resume(self, rid: int) -> SpecimenRequest | None:
+        request, _ = self.saved[rid]
+        self.saved[rid] = request, self.read(request.row)
+        return super().resume(rid)
+
+
+@mutant("retracted-keeps-its-lock", links=SWAPPED, kills=("LOCK-02", "LOCK-04", "LOCK-06"))
+class RetractedKeepsItsLock(RequestTable):
+    """Memory stays short whoever is retracted: what the request shared is protected on."""
+
+    def retract(self, rid: int) -> bool:
+        self.tree.lock(self.running[rid].node)
+        return super().retract(rid)
+
+
+@mutant("refused-retraction-has-ended", links=SWAPPED, kills=("POOL-12", "FRAME-02", "LOCK-02", "LOCK-04"))
+class RefusedRetractionHasEnded(HostOfSixPages):
+    """A request goes on in slots that others get: its pages are freed before it is known that the host has room."""
+
+    def retract(self, rid: int) -> bool:
+        if self.fits(rid):
+            return super().retract(rid)
+        self.free_tail(self.running[rid], self.running[rid].cached)
+        return False
+
+
+@mutant("host-pages-kept-of-the-resumed", links=SWAPPED, kills=("REQ-19",))
+class HostPagesKeptOfTheResumed(HostOfSixPages):
+    """Nobody can be retracted any more some hours later: what came back has its pages of the host still."""
+
+    lost = 0
+
+    def fits(self, rid: int) -> bool:
+        rows = [request.row for request, _ in self.saved.values()] + [self.running[rid].row]
+        return sum(-(-len(row) // self.pool.page_size) for row in rows) + self.lost <= self.most
+
+    def resume(self, rid: int) -> SpecimenRequest | None:
+        running = super().resume(rid)
+        if running is not None:
+            self.lost += -(-len(running.row) // self.pool.page_size)
+        return running
+
+
+@mutant("host-pages-kept-of-the-aborted", links=SWAPPED, kills=("REQ-19",))
+class HostPagesKeptOfTheAborted(HostPagesKeptOfTheResumed):
+    """The same of requests whose clients have gone while they were retracted."""
+
+    def resume(self, rid: int) -> SpecimenRequest | None:
+        return HostOfSixPages.resume(self, rid)
+
+    def discard(self, rid: int) -> None:
+        if rid not in self.running:
+            self.lost += -(-len(self.saved[rid][0].row) // self.pool.page_size)
+        super().discard(rid)
+
+
+@mutant("resumed-without-its-last-page", links=SWAPPED, kills=("REQ-01", "REQ-02"))
+class ResumedWithoutItsLastPage(RequestTable):
+    """The last tokens are lost: whole pages are brought back, and the tail that fills none is not."""
+
+    def resume(self, rid: int) -> SpecimenRequest | None:
+        running = super().resume(rid)
+        if running is not None and len(running.row) >= self.pool.page_size:
+            end = len(running.row) - len(running.row) % self.pool.page_size
+            self.pool.give_back([slot // self.pool.page_size for slot in running.row[end :: self.pool.page_size]])
+            del running.row[end:]
+        return running
+
+
+@mutant("resume-counts-what-waits-on-the-host", links=SWAPPED, kills=("REQ-14",))
+class ResumeCountsWhatWaitsOnTheHost(RequestTable):
+    """The device is empty and nobody resumes: a request is let back when there is room for all that wait."""
+
+    def resume(self, rid: int) -> SpecimenRequest | None:
+        rows = [request.row for request, _ in self.saved.values()]
+        if sum(-(-len(row) // self.pool.page_size) for row in rows) > len(self.pool.free_list):
+            return None
+        return super().resume(rid)

@@ -20,7 +20,7 @@ from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_in_order
 
-MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow, calls.Fork})
+MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow, calls.Fork, calls.Resume})
 """The calls that may evict; the profile says whether an allocation does."""
 
 LEAVES_DEVICE = MAKES_ROOM | {tier_calls.LoadBack}
@@ -56,7 +56,7 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     granted: Sequence[Slot] | None = None
     if answer is not None and isinstance(call, calls.Alloc):
         granted = answer
-    elif answer is not None and isinstance(call, calls.Begin | calls.Fork):
+    elif answer is not None and isinstance(call, calls.Begin | calls.Fork | calls.Resume):
         granted = answer.row[answer.cached :]
     elif answer is not None and isinstance(call, calls.Extend | calls.Grow):
         row = call.row if isinstance(call, calls.Extend) else state.requests[call.rid].row
@@ -65,7 +65,8 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
         granted = answer.slots
     kept = kept_of(call, answer, state, after, setting) if setting.filters else None
     pages = None if granted is None else pages_in_order(granted, size)
-    declined = answer is None and isinstance(call, calls.Begin)
+    refusal = {calls.Begin: None, calls.Retract: False}
+    declined = type(call) in refusal and answer is refusal[type(call)]
     waiting = setting.usable - after.free if setting.profile.release_delay or setting.reclaims else frozenset[PageNo]()
     if not isinstance(after, TierSeen):
         found = found_by(call, answer, state, setting) if setting.table or ends_at_nodes(setting) else None

@@ -359,7 +359,10 @@ DECIDE: dict[type, Callable[..., Decision]] = {
     calls.Begin: begin,
     calls.Grow: grow,
     calls.TakeBack: rows.take_back,
-    calls.Fork: rows.fork,
+    calls.Fork: rows.copied,
+    calls.Retract: rows.retract,
+    calls.Resume: rows.copied,
+    calls.Discard: rows.discard,
     calls.Compute: nothing,
     calls.Publish: publish,
     calls.End: end,
@@ -433,14 +436,20 @@ def grow_tiers(state: State, setting: Setting, call: calls.Grow, choice: Choice)
     return in_room(state, load.room(state, setting, opened_by(state, setting, call), choice), setting, call, choice)
 
 
-def fork_tiers(state: State, setting: Setting, call: calls.Fork, choice: Choice) -> tuple[State, Begun | None]:
-    """A second request over the row of a running one."""
+def copied_tiers(
+    state: State, setting: Setting, call: calls.Fork | calls.Resume, choice: Choice
+) -> tuple[State, Begun | None]:
+    """A request over the row of another one, or over its own when it comes back."""
     roomy = load.room(state, setting, copied_pages(state, setting, call), choice)
     return in_room(state, roomy, setting, call, choice)
 
 
 def in_room(
-    state: State, roomy: State, setting: Setting, call: calls.Begin | calls.Grow | calls.Fork, choice: Choice
+    state: State,
+    roomy: State,
+    setting: Setting,
+    call: calls.Begin | calls.Grow | calls.Fork | calls.Resume,
+    choice: Choice,
 ) -> tuple[State, Any]:
     """Make a flat call that needs no more room: below the device it is as in ``roomy``, which lacks the victims."""
     victims = state.tree.pages.keys() - roomy.tree.pages.keys()
@@ -541,7 +550,8 @@ BELOW: dict[type, Callable[..., tuple[State, Any]]] = {
     calls.Evict: evict_tiers,
     calls.Begin: begin_tiers,
     calls.Grow: grow_tiers,
-    calls.Fork: fork_tiers,
+    calls.Fork: copied_tiers,
+    calls.Resume: copied_tiers,
     calls.Insert: insert_tiers,
     calls.Publish: insert_tiers,
     calls.End: insert_tiers,

@@ -1,4 +1,6 @@
-"""What is done with the row of a running request, but for publishing it: tokens are taken back, it is forked."""
+"""What is done with the row of a running request, but for publishing it: tokens are taken back, it is forked, or
+copied to the host and back.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ def take_back(state: State, setting: Setting, call: calls.TakeBack, _: Choice) -
     return Decision(len(dropped_by(state, setting, call)) * setting.size)
 
 
-def fork(state: State, setting: Setting, call: calls.Fork, choice: Choice) -> Decision:
-    """What the other request shares, and own pages for the rest of its row (REQ-18); without memory nothing (REQ-10).
+def copied(state: State, setting: Setting, call: calls.Fork | calls.Resume, choice: Choice) -> Decision:
+    """What a forked request shares, and own pages for the rest of its row (REQ-18); without memory nothing (REQ-10).
 
-    What it shares is locked by it, so that making room can't take it.
+    What it shares is locked already, so that making room can't take it.  A resumed request shares nothing.
     """
     if call.rid in state.requests:
         raise ValueError(f"request {call.rid} is running already", call.rid)
@@ -37,3 +39,15 @@ def fork(state: State, setting: Setting, call: calls.Fork, choice: Choice) -> De
         return Decision(None, victims)
     row = one.row[: one.cached] + slots_of(own, setting.size)
     return Decision(Begun(row[: len(one.row)], one.cached), victims)
+
+
+def retract(_: State, __: Setting, ___: calls.Retract, choice: Choice) -> Decision:
+    """The host has room for every row, unless another cache was seen to have none (REQ-19)."""
+    return Decision(not choice.declined)
+
+
+def discard(state: State, _: Setting, call: calls.Discard, __: Choice) -> Decision:
+    """A request that is on the host, and no other."""
+    if call.rid not in state.retracted.requests:
+        raise ValueError(f"request {call.rid} is not on the host", call.rid)
+    return Decision(None)

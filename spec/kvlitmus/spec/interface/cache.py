@@ -202,6 +202,25 @@ class Fork(Protocol):
         """
 
 
+class Retract(Protocol):
+    """Requests that give up the device for a while: their KV is copied to the host, and comes back with them."""
+
+    def retract(self, rid: int) -> bool:
+        """Copy the KV of a running request to memory of the host, all of its row, and end it on the device as an abort does.
+
+        When this returns the copy is made, or read from pages that stay as they are until it is.  ``False`` where the
+        host has no room for it; then nothing has changed, and the request runs on.
+        """
+
+    def resume(self, rid: int) -> Begun | None:
+        """Let a retracted request run again: it has a slot for each of its tokens, with the KV that it had, and what is
+        cached by now it may share; ``None`` without memory, and then it stays on the host, and only evictions stay.
+        """
+
+    def discard(self, rid: int) -> None:
+        """Abort a retracted request: its memory of the host is free."""
+
+
 FORMS = ("own", "narrow", "floats", "flags", "rows", "single")
 """The forms of an array (:meth:`Raw.raw_array`); those from the third on are no sequence of integers."""
 
@@ -285,6 +304,7 @@ CACHE_PORTS: dict[str, tuple[str, ...]] = {
     "partial": ("publish_upto", "end_upto"),
     "take_back": ("take_back",),
     "fork": ("fork",),
+    "retract": ("retract", "resume", "discard"),
     "raw": ("raw_array", "raw_match", "raw_insert", "raw_free"),
     "raw_requests": ("raw_begin",),
     "counters": ("sizes",),

@@ -24,6 +24,8 @@ FREEDOMS: Mapping[str, Freedom] = {
         Freedom("which page", "any free page may be handed out"),
         Freedom("which of equals", "of what is worth the same anything may go first"),
         Freedom("room at begin", "room is made by the call, or left to its caller, who evicts and asks again"),
+        Freedom("room on the host", "how many retracted requests the host has room for"),
+        Freedom("shares what is cached", "a resumed request may share what is cached, or bring all of its row back"),
         Freedom("ahead", "more room is made than is lacking", "evict_slack"),
         Freedom("own filter", "a page that is due may be declined", "backup_filter", "own"),
         Freedom("worth a load", "what is shorter than the threshold is not loaded back", "load_threshold"),

@@ -16,7 +16,7 @@ from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.prefix import calls, effects, partial, tables
 from kvlitmus.spec.prefix.release import queued, without
 from kvlitmus.spec.prefix.seen import Seen
-from kvlitmus.spec.prefix.state import Page, RequestState, State, Tree, empty_state
+from kvlitmus.spec.prefix.state import Page, RequestState, Retracted, State, Tree, empty_state
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, page_slots, pages_in_order, pages_needed, pages_of
@@ -353,15 +353,15 @@ def take_back(state: State, setting: Setting, call: calls.TakeBack, answer: int)
     )
 
 
-def copied_from(state: State, call: calls.Fork) -> RequestState:
+def copied_from(state: State, call: calls.Fork | calls.Resume) -> RequestState:
     """The request whose row a call copies."""
-    return state.requests[call.of]
+    return state.requests[call.of] if isinstance(call, calls.Fork) else state.retracted.requests[call.rid]
 
 
-def copied_pages(state: State, setting: Setting, call: calls.Fork) -> int:
+def copied_pages(state: State, setting: Setting, call: calls.Fork | calls.Resume, answer: Begun | None = None) -> int:
     """How many pages a copy of a request needs: those that it doesn't share."""
     one = copied_from(state, call)
-    return pages_needed(len(one.row), setting.size) - one.cached // setting.size
+    return pages_needed(len(one.row), setting.size) - (one if answer is None else answer).cached // setting.size
 
 
 def fork(state: State, setting: Setting, call: calls.Fork, answer: Begun | None) -> State:
@@ -369,21 +369,59 @@ def fork(state: State, setting: Setting, call: calls.Fork, answer: Begun | None)
     one = copied_from(state, call)
     if answer is None:
         return state if setting.table else partial.tried(state, setting, copied_pages(state, setting, call))
-    row, cached = cast("Slots", tuple(answer.row)), answer.cached
-    end = min(one.computed, len(row), len(one.path.tokens))
     tree = effects.lock(state.tree, one.locked)
     if setting.profile.lock_touches:
         tree = effects.touch(tree, effects.path(tree, one.locked))
+    return row_copied(state._replace(tree=tree), setting, call.rid, one, answer)
+
+
+def row_copied(state: State, setting: Setting, rid: int, one: RequestState, answer: Begun) -> State:
+    """A request runs in these slots; its own hold what another row of the same tokens has held."""
+    row, cached = cast("Slots", tuple(answer.row)), answer.cached
+    end = min(one.computed, len(row), len(one.path.tokens))
     state = state._replace(
-        tree=tree,
         owners=effects.take(state.owners, owned_by(row[cached:], setting)),
-        requests={**state.requests, call.rid: one._replace(row=row, cached=cached)},
+        requests={**state.requests, rid: one._replace(row=row, cached=cached)},
         contents=effects.write(state.contents, row[cached:end], one.path.tokens[cached:end]),
     )
     opened = pages_of(row[cached:], setting.size)
     if setting.table:
-        return tables.enter(tables.hand_out(state, opened), setting, call.rid, 0)
+        return tables.enter(tables.hand_out(state, opened), setting, rid, 0)
     return partial.taken(partial.made_room(state, setting, len(opened)), setting, opened)
+
+
+def retract(state: State, setting: Setting, call: calls.Retract, answer: object) -> State:
+    """The request is on the host, with all of its row, and owns and protects nothing on the device."""
+    if not answer:
+        return state
+    one, parked = state.requests[call.rid], state.retracted
+    parked = parked._replace(requests={**parked.requests, call.rid: one._replace(cached=0, locked=one.path.root)})
+    parked = parked._replace(most=max(parked.most, parked.pages(setting.size)))
+    return end(state, setting, calls.End(call.rid, keep=False), None)._replace(retracted=parked)
+
+
+def resume(state: State, setting: Setting, call: calls.Resume, answer: Begun | None) -> State:
+    """The request runs again: what it was answered to share is used and locked, the rest of its row was brought back."""
+    one, paged = copied_from(state, call), call.path.pages
+    _, possible = partial.cached_range(state, paged)
+    if answer is None:
+        return (
+            state
+            if setting.table
+            else partial.tried(state, setting, copied_pages(state, setting, call), paged[:possible])
+        )
+    covered = paged[: min(answer.cached // setting.size, possible)]
+    state = partial.known(state, setting, covered, pages_in_order(tuple(answer.row), setting.size))
+    at = covered[-1] if covered else call.path.root
+    state = discard(state, setting, calls.Discard(call.rid), None)
+    state = state._replace(tree=effects.lock(matched(state.tree, setting, covered) if covered else state.tree, at))
+    return row_copied(state, setting, call.rid, one._replace(locked=at), answer)
+
+
+def discard(state: State, setting: Setting, call: calls.Discard, answer: object) -> State:
+    """The request is not on the host any more."""
+    others = {rid: one for rid, one in state.retracted.requests.items() if rid != call.rid}
+    return state._replace(retracted=Retracted(others, state.retracted.most))
 
 
 def compute(state: State, setting: Setting, call: calls.Compute, answer: None) -> State:
@@ -487,6 +525,9 @@ EXPECT: dict[type, Callable[..., State]] = {
     calls.Grow: grow,
     calls.TakeBack: take_back,
     calls.Fork: fork,
+    calls.Retract: retract,
+    calls.Resume: resume,
+    calls.Discard: discard,
     calls.Compute: compute,
     calls.Publish: publish,
     calls.End: end,

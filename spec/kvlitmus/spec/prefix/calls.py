@@ -205,6 +205,27 @@ class Fork(NamedTuple):
     of: int
 
 
+class Retract(NamedTuple):
+    """Copy a request to the host, and end it on the device; answers whether that was done."""
+
+    rid: int
+
+
+@refusable(On.RESUME, On.REFUSED_RESUME)
+class Resume(NamedTuple):
+    """Let a retracted request run again, whose ``path`` this is; answers :class:`Begun`, or ``None`` when refused."""
+
+    rid: int
+    path: Path
+
+
+@occasion(On.DISCARD)
+class Discard(NamedTuple):
+    """Abort a retracted request."""
+
+    rid: int
+
+
 class Compute(NamedTuple):
     """The caller computes the next units of a request that took its slots ahead; the cache isn't told."""
 
@@ -234,7 +255,7 @@ class End(NamedTuple):
 EXTENSIONS = (Extend, ExtendBatch)
 """The calls for further tokens of requests that the cache knows nothing of."""
 
-TAKING = (Alloc, *EXTENSIONS, Begin, Grow, Fork)
+TAKING = (Alloc, *EXTENSIONS, Begin, Grow, Fork, Resume)
 """The calls that take memory of the device."""
 
 LOOKUPS = (Match, Begin)
@@ -276,6 +297,12 @@ def extend_occasions(call: Extend, answer: object) -> tuple[On, ...]:
     if answer is None:
         return (On.REFUSED_EXTEND,)
     return (On.ALLOC_DECODE,) if call.decode else (On.ALLOC_EXTEND,)
+
+
+@occasions_by_answer(Retract)
+def retract_occasions(_: Retract, answer: object) -> tuple[On, ...]:
+    """A request is on the host, or runs on."""
+    return (On.RETRACT,) if answer else (On.REFUSED_RETRACT,)
 
 
 @occasions_by_answer(Publish)

@@ -11,7 +11,7 @@ from typing import Any
 
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.advance import copied_pages, opened_needed_by
-from kvlitmus.spec.prefix.calls import EXTENSIONS, Alloc, Begin, Extend, Fork, Grow
+from kvlitmus.spec.prefix.calls import EXTENSIONS, Alloc, Begin, Extend, Fork, Grow, Resume
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import LoadBack
@@ -34,8 +34,8 @@ def wanted_pages(state: State, setting: Setting, call: Any, answer: Any, before:
         return pages_needed(len(call.path.key.tokens), size) - len(found)
     if isinstance(call, Grow):
         return opened_needed_by(Extend(state.requests[call.rid].row, Tokens(len(call.tokens))), setting)
-    if isinstance(call, Fork):
-        return copied_pages(state, setting, call)
+    if isinstance(call, Fork | Resume):
+        return copied_pages(state, setting, call, answer)
     if isinstance(call, LoadBack):
         assert isinstance(before, TierSeen)
         there = effects.cached_prefix(state.tree, call.path.pages)
@@ -45,7 +45,7 @@ def wanted_pages(state: State, setting: Setting, call: Any, answer: Any, before:
     return None
 
 
-def found_for(state: State, setting: Setting, call: Begin, answer: Any) -> Sequence[Name]:
+def found_for(state: State, setting: Setting, call: Begin | Resume, answer: Any) -> Sequence[Name]:
     """The cached pages that a request begins with, or was refused with."""
     paged = call.path.pages
     if answer is not None:

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kvlitmus.spec.law.facts import fact
-from kvlitmus.spec.prefix.calls import TAKING, End, EndGroup, Free, FreeInGroup, Reset, TakeBack
+from kvlitmus.spec.prefix.calls import TAKING, End, EndGroup, Free, FreeInGroup, Reset, Retract, TakeBack
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
@@ -57,7 +57,9 @@ def at_hand(free: frozenset[PageNo], state: State, call: Any) -> frozenset[PageN
 
 def gives_back(call: Any) -> bool:
     """Whether all that a call releases is given back, whatever is cached."""
-    return isinstance(call, Free | FreeInGroup | EndGroup | TakeBack) or (isinstance(call, End) and not call.keep)
+    return isinstance(call, Free | FreeInGroup | EndGroup | TakeBack | Retract) or (
+        isinstance(call, End) and not call.keep
+    )
 
 
 def without(state: State, pages: AbstractSet[PageNo]) -> State:

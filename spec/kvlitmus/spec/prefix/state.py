@@ -20,7 +20,7 @@ from kvlitmus.spec.prefix.page import Block, Page, Tree, empty_tree
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.prefix.windows import NO_DOUBT, Doubt
 from kvlitmus.spec.words.quick_replace import lean
-from kvlitmus.spec.words.units import Name, PageNo, Slot
+from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_needed
 
 __all__ = ["Block", "EventMirror", "Page", "RequestState", "State", "Tree", "empty_state", "empty_tree"]
 
@@ -43,6 +43,18 @@ class RequestState(NamedTuple):
     def upto(self) -> int | None:
         """How many slots are computed, where that is not all of them."""
         return self.computed if self.computed < len(self.row) else None
+
+
+@lean
+class Retracted(NamedTuple):
+    """The requests that are on the host, by id; and how many pages of it they have had at most, all at once."""
+
+    requests: Mapping[int, RequestState] = {}
+    most: int = 0
+
+    def pages(self, size: int) -> int:
+        """How many pages of the host they have."""
+        return sum([pages_needed(len(one.row), size) for one in self.requests.values()])
 
 
 @lean
@@ -88,7 +100,8 @@ class State(NamedTuple):
     own, as the reference's is.  ``table``: of a block table (:mod:`kvlitmus.spec.prefix.tables`) the entered pages; the ``page``
     of a name in the tree is then one of its places.
     ``late``: what is remembered of the calls before, where events may lag.  ``leaving``: the pages that may wait in a release
-    queue (:mod:`kvlitmus.spec.prefix.release`), by the call that gave them back, the oldest first.
+    queue (:mod:`kvlitmus.spec.prefix.release`), by the call that gave them back, the oldest first.  ``retracted``: the
+    requests whose KV is on the host meanwhile.
     """
 
     tree: Tree
@@ -103,6 +116,7 @@ class State(NamedTuple):
     table: Mapping[PageNo, Block] = {}
     late: Late = Late()
     leaving: tuple[frozenset[PageNo], ...] = ()
+    retracted: Retracted = Retracted()
 
 
 def empty_state() -> State:

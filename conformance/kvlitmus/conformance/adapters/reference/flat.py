@@ -41,6 +41,7 @@ from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.calls import (
     Alloc,
     Begin,
+    Discard,
     End,
     EndGroup,
     Evict,
@@ -54,6 +55,8 @@ from kvlitmus.spec.prefix.calls import (
     Match,
     Path,
     Publish,
+    Resume,
+    Retract,
     TakeBack,
     Unlock,
     path_of,
@@ -225,6 +228,20 @@ class ReferencePorts(PlainArrays):
         """See :class:`~kvlitmus.conformance.ports.Fork`."""
         begun: Begun | None = self.perform(Fork(rid, of))
         return begun
+
+    def retract(self, rid: int) -> bool:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        retracted: bool = self.perform(Retract(rid))
+        return retracted
+
+    def resume(self, rid: int) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        begun: Begun | None = self.perform(Resume(rid, self.state.retracted.requests[rid].path))
+        return begun
+
+    def discard(self, rid: int) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        self.perform(Discard(rid))
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""

@@ -81,6 +81,7 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def reset(self) -> None:
         """See :class:`~kvlitmus.conformance.ports.Resettable`."""
+        self.saved: dict[int, Sequence[int]] = {}
         self.contents = Contents(self.config.pages + self.profile.reserved, self.config.host_pages, self.size)
         self.forget()
         if self.fresh:
@@ -111,6 +112,21 @@ class TieredReference(ShortMemory, ReferencePorts):
         if begun is not None:
             copied = self.peek(DEVICE, self.state.requests[of].row[begun.cached :])
             self.contents.poke(begun.row[begun.cached :], copied)
+        return begun
+
+    def retract(self, rid: int) -> bool:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        held = self.peek(DEVICE, self.state.requests[rid].row)
+        retracted = super().retract(rid)
+        if retracted:
+            self.saved[rid] = held
+        return retracted
+
+    def resume(self, rid: int) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        begun = super().resume(rid)
+        if begun is not None:
+            self.contents.poke(begun.row, self.saved.pop(rid))
         return begun
 
     # -- the host --------------------------------------------------------------------------------

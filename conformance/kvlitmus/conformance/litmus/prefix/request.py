@@ -329,3 +329,65 @@ def a_fork_without_room_leaves_nothing_behind(checker: Checker) -> None:
     fork(checker, 2, 1)
     end(checker, 1, keep=True)
     end(checker, 2, keep=True)
+
+
+def retract(checker: Checker, rid: int) -> None:
+    """Retract a request with a copy, if it runs."""
+    if rid in checker.requests:
+        request.retract(checker, rid)
+
+
+def resume(checker: Checker, rid: int) -> None:
+    """Let a request run again, if it is on the host."""
+    if rid in checker.state.retracted.requests:
+        request.resume(checker, rid)
+
+
+@litmus(rules=("REQ-01", "REQ-02", "REQ-06", "REQ-07", "REQ-09"), needs=(*SEEN, "retract"))
+def a_retracted_request_resumes_with_its_kv(checker: Checker) -> None:
+    """A request is retracted, others fill its pages, and it resumes with what it had, grows and finishes."""
+    size = checker.size
+    begin(checker, 1, prompt(checker, "ab", tail=1))
+    publish(checker, 1, chunked=True)
+    grow(checker, 1, [5] * size)
+    retract(checker, 1)
+    for rid in (2, 3):
+        begin(checker, rid, prompt(checker, "cde"[rid - 2 :], tail=1))
+    end(checker, 2, keep=False)
+    resume(checker, 1)
+    grow(checker, 1, [6] * (size + 1))
+    publish(checker, 1, chunked=True)
+    end(checker, 3, keep=False)
+    retract(checker, 1)
+    resume(checker, 1)
+    end(checker, 1, keep=True)
+    begin(checker, 4, prompt(checker, "ab", tail=1))
+    end(checker, 4, keep=False)
+
+
+@litmus(rules=("REQ-19",), needs=(*SEEN, "retract"))
+def the_host_is_free_after_those_that_were_retracted(checker: Checker) -> None:
+    """Requests are retracted, resume or are aborted there, again and again: as many fit on the host as before."""
+    for rid in range(8):
+        begin(checker, rid, prompt(checker, "ab", tail=1))
+        retract(checker, rid)
+        if rid % 2:
+            resume(checker, rid)
+        elif rid in checker.state.retracted.requests:
+            request.discard(checker, rid)
+        end(checker, rid, keep=False)
+
+
+@litmus(rules=("REQ-10", "REQ-14"), needs=(*SEEN, "retract", "pool"))
+def who_finds_no_room_stays_on_the_host(checker: Checker) -> None:
+    """A retracted request finds the device full, stays on the host, and resumes when the others have ended."""
+    begin(checker, 1, prompt(checker, "ab", tail=1))
+    retract(checker, 1)
+    for rid in range(2, len(checker.usable) + 2):
+        begin(checker, rid, prompt(checker, chr(97 + rid % 26)))
+    resume(checker, 1)
+    for rid in sorted(checker.requests):
+        if rid != 1:
+            end(checker, rid, keep=False)
+    resume(checker, 1)
+    end(checker, 1, keep=True)

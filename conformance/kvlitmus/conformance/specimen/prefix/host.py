@@ -89,10 +89,6 @@ class Copier:
         """Copy host pages to device pages."""
         self.copy(self.host, sources, self.device, targets)
 
-    def on_device(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """Copy device pages to others."""
-        self.copy(self.device, sources, self.device, targets)
-
     def copy(self, here: list[int], sources: Sequence[int], there: list[int], targets: Sequence[int]) -> None:
         """Copy pages of one pool to pages of the other."""
         size = self.page_size

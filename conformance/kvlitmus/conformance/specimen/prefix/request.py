@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvlitmus.conformance.specimen.prefix.pool import PagedPool
@@ -28,14 +28,16 @@ class RequestTable:
     """All running requests of one pool and one tree.
 
     Upkeep: ``row[:cached]`` are the tree's slots, whole pages, protected by one lock on ``node``;
-    ``row[cached:]`` are the request's own.  ``copy``: moves the contents of pages, where there are any to move.
+    ``row[cached:]`` are the request's own.  ``device``: the contents of slots, where there are any;
+    ``saved``: the requests that are on the host, with the contents of their rows.
     """
 
     def __init__(self, pool: PagedPool, tree: RadixTree) -> None:
         self.pool = pool
         self.tree = tree
         self.running: dict[int, SpecimenRequest] = {}
-        self.copy: Callable[[Sequence[int], Sequence[int]], None] = lambda _, __: None
+        self.device: list[int] | None = None
+        self.saved: dict[int, tuple[SpecimenRequest, list[int]]] = {}
 
     def make_room(self, pages: int) -> bool:
         """Evict what is missing for ``pages`` free pages; whether there are that many now."""
@@ -100,10 +102,46 @@ class RequestTable:
         own = self.pool.take(wanted)
         assert own is not None
         self.tree.lock(request.node)
-        self.copy([slot // size for slot in request.row[request.cached :: size]], own)
         row = (request.row[: request.cached] + self.pool.slots(own))[: len(request.row)]
+        self.write(row, self.read(request.row))
         self.running[rid] = SpecimenRequest(request.key, row, request.cached, request.node)
         return self.running[rid]
+
+    def read(self, slots: Sequence[int]) -> list[int]:
+        """What is in these slots."""
+        return [] if self.device is None else [self.device[slot] for slot in slots]
+
+    def write(self, slots: Sequence[int], values: Sequence[int]) -> None:
+        """Write into these slots; nothing where there are no contents."""
+        for slot, value in zip(slots, values, strict=False):
+            assert self.device is not None
+            self.device[slot] = value
+
+    def retract(self, rid: int) -> bool:
+        """Copy a request's row to the host, and let it go on the device."""
+        request = self.running[rid]
+        self.saved[rid] = request, self.read(request.row)
+        self.end(rid, keep=False)
+        return True
+
+    def resume(self, rid: int) -> SpecimenRequest | None:
+        """Bring a request's row back into pages of its own."""
+        request, contents = self.saved[rid]
+        wanted = -(-len(request.row) // self.pool.page_size)
+        own = self.pool.take(wanted) if self.make_room(wanted) else None
+        if own is None:
+            return None
+        self.discard(rid)
+        row = self.pool.slots(own)[: len(request.row)]
+        self.write(row, contents)
+        root = self.tree.root(request.key.namespace)
+        self.tree.lock(root)
+        self.running[rid] = SpecimenRequest(request.key, row, 0, root)
+        return self.running[rid]
+
+    def discard(self, rid: int) -> None:
+        """Forget what the host has of a request."""
+        del self.saved[rid]
 
     def publish(self, rid: int, chunked: bool) -> SpecimenRequest:
         """Cache the whole pages computed so far and go on with the tree's slots."""

@@ -306,7 +306,7 @@ def places_handed_out(look: Look) -> Collection[Any]:
 
 def pages_handed_out(look: Look) -> Collection[PageNo]:
     """The device pages that somebody owns now, and those of what was brought to the device."""
-    if look.setting.table and isinstance(look.call, calls.Begin | calls.Grow | calls.Fork):
+    if look.setting.table and isinstance(look.call, calls.Begin | calls.Grow | calls.Fork | calls.Resume):
         return pages_of(look.expected.requests[look.call.rid].row, look.setting.size)
     was, now = look.before.cached, look.after.cached
     owned = look.expected.owners.keys() - look.state.owners.keys()

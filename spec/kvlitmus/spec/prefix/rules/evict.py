@@ -17,7 +17,7 @@ from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
-from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, PlayedAgain, Reset
+from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, PlayedAgain, Reset, Resume
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
@@ -194,7 +194,7 @@ def on_the_device(
 ) -> Choosing:
     """What the device could choose from."""
     held: set[Name] = set()
-    if answer is None and isinstance(call, Begin):  # used and locked in the attempt, or not
+    if answer is None and isinstance(call, Begin | Resume):  # used and locked in the attempt, or not
         held.update(found_for(state, setting, call, answer))
     if isinstance(call, LOADS):
         held.update(call.path.pages)

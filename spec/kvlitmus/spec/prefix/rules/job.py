@@ -39,7 +39,7 @@ INSERTS = (On.INSERT, On.PUBLISH, On.PUBLISH_UPTO, On.END, On.END_UPTO)
 """The calls that insert."""
 
 LOADS = ("load_back", "load_back_within")
-SPILLS = ("evict", "begin", "grow", "fork", *LOADS)
+SPILLS = ("evict", "begin", "grow", "fork", "resume", *LOADS)
 """The calls that make room on the device."""
 
 STORING = (QUERY, FETCH, PUT)

@@ -33,6 +33,7 @@ from kvlitmus.spec.prefix.calls import (
     Free,
     Grow,
     Publish,
+    Resume,
 )
 from kvlitmus.spec.prefix.release import NONE, released
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
@@ -90,12 +91,12 @@ def last_slot(row_before: Sequence[Slot]) -> Slot:
 
 @fact(0)
 def granted_pages(
-    state: State, setting: Setting, call: Alloc | Extend | ExtendBatch | Begin | Grow | Fork, answer: Any
+    state: State, setting: Setting, call: Alloc | Extend | ExtendBatch | Begin | Grow | Fork | Resume, answer: Any
 ) -> frozenset[PageNo]:
     """The pages that the granted slots lie in."""
     if isinstance(call, Alloc):
         return pages_of(answer, setting.size)
-    if isinstance(call, Begin | Fork):
+    if isinstance(call, Begin | Fork | Resume):
         return pages_of(answer.row[answer.cached :], setting.size)
     if isinstance(call, EXTENSIONS):
         return extended_by(call, answer, setting)

@@ -2,7 +2,8 @@
 
 A request **begins** with a prompt: the cached prefix is locked and shared, and slots for the
 rest are its own.  It **grows** by the tokens it generates, and its last tokens may be **taken back**.  It may be **forked**: a
-second request shares what it shares, and goes on with copies of the rest.  It may **publish** what it has
+second request shares what it shares, and goes on with copies of the rest.  It may be retracted **with a copy** on the host, and
+be **resumed** with the KV that it had.  It may **publish** what it has
 computed so far (between chunks of a long prompt): its whole pages become the tree's, stay
 locked, and where another request was faster the request goes on with *that* request's slots.
 Slots are there before anything is computed into them.  A caller that has not computed all of its
@@ -24,7 +25,7 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import partial
 from kvlitmus.spec.prefix.advance import computed_pages, copied_from, copied_pages, dropped_by, opened_needed_by
-from kvlitmus.spec.prefix.calls import Begin, End, Extend, Fork, Grow, Publish, TakeBack
+from kvlitmus.spec.prefix.calls import Begin, End, Extend, Fork, Grow, Publish, Resume, Retract, TakeBack
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
@@ -34,17 +35,18 @@ from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, continues_pages, pages_needed, pages_of, same
 
-ROWS = (On.BEGIN, On.GROW, On.FORK, On.PUBLISH)
+ROWS = (On.BEGIN, On.GROW, On.FORK, On.RESUME, On.PUBLISH)
+REFUSED = (On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK, On.REFUSED_RESUME)
 
 
 @fact(0)
-def request_before(state: State, call: Grow | Publish | End) -> RequestState:
+def request_before(state: State, call: Grow | Publish | End | Retract) -> RequestState:
     """The request, before the call."""
     return state.requests[call.rid]
 
 
 @fact(0)
-def request_after(expected: State, call: Begin | Grow | Fork | Publish) -> RequestState:
+def request_after(expected: State, call: Begin | Grow | Fork | Resume | Publish) -> RequestState:
     """The request, after the call."""
     return expected.requests[call.rid]
 
@@ -62,11 +64,13 @@ def row_cached(request_after: RequestState) -> Tokens:
 
 
 @fact(0)
-def computed_slots(state: State, call: Begin | Grow | Fork | Publish, request_after: RequestState) -> int | None:
+def computed_slots(
+    state: State, call: Begin | Grow | Fork | Resume | Publish, request_after: RequestState
+) -> int | None:
     """How many slots of the row are computed, where that is not all of them."""
     if isinstance(call, Begin):
         return request_after.computed if call.ahead else None
-    if isinstance(call, Fork):
+    if isinstance(call, Fork | Resume):
         return copied_from(state, call).upto
     return call.upto if isinstance(call, Publish) else state.requests[call.rid].upto
 
@@ -124,10 +128,10 @@ def told_free(answer: int) -> Tokens:
 
 
 @fact(0)
-def request_wanted(state: State, setting: Setting, call: Begin | Grow | Fork) -> Tokens:
+def request_wanted(state: State, setting: Setting, call: Begin | Grow | Fork | Resume) -> Tokens:
     """Slots of the pages that the request needs at most beyond what it has, shares or is certain to find cached, and of those that a beginning must leave."""
     size = setting.size
-    if isinstance(call, Fork):
+    if isinstance(call, Fork | Resume):
         return Tokens(copied_pages(state, setting, call) * size)
     if isinstance(call, Grow):
         row = state.requests[call.rid].row
@@ -178,6 +182,24 @@ def shared_slots(state: State, call: Fork) -> Sequence[Slot]:
 
 
 @fact(0)
+def host_memory_known(state: State, setting: Setting, call: Retract) -> bool | Unknown:
+    """Whether the pages that the host would have for retracted requests are no more than it has had for them before.
+
+    In a hierarchy other work may be in their place, so there it isn't known.
+    """
+    if setting.config.tiered:
+        return UNKNOWN
+    parked, row = state.retracted, state.requests[call.rid].row
+    return parked.pages(setting.size) + pages_needed(len(row), setting.size) <= parked.most
+
+
+@fact(0)
+def copied_to_host(answer: object) -> bool:
+    """Whether the request was retracted."""
+    return bool(answer)
+
+
+@fact(0)
 def admitted(answer: Begun | None) -> bool:
     """Whether the request has begun."""
     return answer is not None
@@ -185,7 +207,7 @@ def admitted(answer: Begun | None) -> bool:
 
 @fact(3)
 def unreachable_names(
-    request_after: RequestState, setting: Setting, call: Begin | Fork | Publish, after: Seen
+    request_after: RequestState, setting: Setting, call: Begin | Fork | Resume | Publish, after: Seen
 ) -> Sequence[Name]:
     """Names of the request's cached part that are not cached, or elsewhere, after the call."""
     size, row = setting.size, request_after.row
@@ -215,7 +237,7 @@ def unreachable_names(
     allowed="one slot for each of {request_names}",
 )
 def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Sequence[Name]) -> bool:
-    """After beginning, growing, being forked or publishing, a request MUST have exactly one slot for each of its tokens, none twice."""
+    """After beginning, growing, being forked or resumed, or publishing, a request MUST have exactly one slot for each of its tokens, none twice."""
     return len(row) == len(request_names) and len(set(row)) == len(row)
 
 
@@ -227,13 +249,13 @@ def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Se
     allowed="slots that hold {computed_names}",
 )
 def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequence[Name]) -> bool:
-    """When a request begins, grows, is forked or published, every computed slot of it MUST hold the KV of its own token at that position."""
+    """When a request begins, grows, is forked, resumed or published, every computed slot of it MUST hold the KV of its own token at that position."""
     return same(row_names, computed_names)
 
 
 @rule(
     "REQ-03",
-    on=(On.BEGIN, On.FORK, On.PUBLISH),
+    on=(On.BEGIN, On.FORK, On.RESUME, On.PUBLISH),
     source="R-TR-10; mini-sglang#142",
     reference="prefix.perform.publish",
     allowed="the tree's own slots for the first {row_cached} tokens",
@@ -284,7 +306,7 @@ def growth_fills_the_last_page_first(
 
 @rule(
     "REQ-06",
-    on=(On.BEGIN, On.GROW, On.FORK),
+    on=(On.BEGIN, On.GROW, On.FORK, On.RESUME),
     source="R-DEV-01, R-DEV-05; sglang#27731",
     reference="prefix.perform.grow",
     allowed="new pages from the free list {free_before}, beside the request's own last page",
@@ -302,7 +324,7 @@ def a_request_gets_free_pages(
 
 @rule(
     "REQ-07",
-    on=(On.END,),
+    on=(On.END, On.RETRACT),
     source="R-TR-10; sglang#19518, sglang#12224, TensorRT-LLM#15018",
     reference="prefix.perform.end",
     allowed="each of {request_pages} free or cached, or waiting where the profile has a release_delay",
@@ -314,7 +336,7 @@ def an_ended_request_owns_nothing(
     cached_listed: Sequence[PageNo],
     waiting_after: frozenset[PageNo],
 ) -> bool:
-    """Every page that an ended request owned alone MUST be free or cached afterwards, and not both; where the profile has a release queue, it may wait there to be free."""
+    """Every page that an ended or retracted request owned alone MUST be free or cached afterwards, and not both; where the profile has a release queue, it may wait there to be free."""
     cached = request_pages.intersection(cached_listed)
     free = request_pages & (free_after | waiting_after)
     return cached.isdisjoint(free) and cached | free == request_pages
@@ -340,7 +362,7 @@ def finishing_caches_every_whole_page(
 
 @rule(
     "REQ-09",
-    on=(On.ABORT,),
+    on=(On.ABORT, On.RETRACT),
     source="R-TR-10; vllm#43569, vllm#45498",
     reference="prefix.perform.end",
     allowed="what was cached before, unchanged",
@@ -353,7 +375,7 @@ def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: 
 
 @rule(
     "REQ-10",
-    on=(On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK),
+    on=REFUSED,
     source="R-DEV-03; vllm#11565, sglang#16067",
     reference="prefix.perform.begin",
     allowed="{available_before} available, evictions aside, and nobody's pages touched",
@@ -365,7 +387,7 @@ def a_refused_request_leaves_nothing_behind(
     cached_after: Mapping[Name, PageNo],
     vanished: frozenset[Name],
 ) -> bool:
-    """A request that can't begin, grow or be forked for want of memory MUST leave everything as it was, except for what was evicted in the attempt."""
+    """A request that can't begin, grow, be forked or resumed for want of memory MUST leave everything as it was, except for what was evicted in the attempt."""
     victims = {cached_before[name] for name in vanished}
     kept = {name: page for name, page in cached_before.items() if name not in vanished}
     return free_after == free_before | victims and cached_after == kept
@@ -429,14 +451,14 @@ def nothing_is_cached_that_was_not_computed(
 
 @rule(
     "REQ-14",
-    on=(On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK),
+    on=REFUSED,
     needs=("pool",),
     source="R-DEV-01, R-DEV-03; vllm#11565",
     reference="prefix.perform.begin",
     allowed="{request_wanted} slots granted or left, by the profile's watermark, since {available_before} were available",
 )
 def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, available_before: Tokens) -> bool:
-    """A request MUST NOT be refused while the pool says that as much is available as it needs to grow or be forked, or to begin and leave the profile's watermark."""
+    """A request MUST NOT be refused while the pool says that as much is available as it needs to grow, be forked or resumed, or to begin and leave the profile's watermark."""
     return request_wanted > available_before
 
 
@@ -484,7 +506,7 @@ def taking_back_tells_what_came_free(told_free: Tokens, dropped_pages: frozenset
     "REQ-18",
     on=(On.FORK,),
     source="TensorRT-LLM#14945, transformers#42921, llama.cpp#3802",
-    reference="prefix.rows.fork",
+    reference="prefix.rows.copied",
     allowed="{shared_slots}, and no other of {forked_row}",
 )
 def a_fork_shares_what_is_shared(
@@ -492,3 +514,16 @@ def a_fork_shares_what_is_shared(
 ) -> bool:
     """A forked request MUST share the slots that the request which it is forked of shares, and no other slot of it."""
     return same(row[:row_cached], shared_slots) and set(row[row_cached:]).isdisjoint(forked_row)
+
+
+@rule(
+    "REQ-19",
+    on=(On.RETRACT, On.REFUSED_RETRACT),
+    source="vllm#588, vllm#787; sglang#40729",
+    reference="prefix.rows.retract",
+    allowed="a retraction, since the host has had as many pages for retracted requests before",
+    premise="host_memory_known",
+)
+def what_the_host_had_room_for_it_has_room_for(host_memory_known: bool, copied_to_host: bool) -> bool:
+    """A request MUST be retracted where the host has had as many pages for retracted requests before: what was resumed or discarded is free there. In a hierarchy other work may be in their place."""
+    return copied_to_host or not host_memory_known

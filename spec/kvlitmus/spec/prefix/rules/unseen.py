@@ -13,7 +13,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.prefix.advance import opened_by
-from kvlitmus.spec.prefix.calls import Begin, Evict, Fork, Grow, Match
+from kvlitmus.spec.prefix.calls import Begin, Evict, Fork, Grow, Match, Resume
 from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.prefix.partial import beyond, cached_count, cached_pages, most_evicted
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
@@ -26,8 +26,17 @@ from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, pages_of
 
-FOUND = (On.MATCH, On.BEGIN, On.INSERT, On.LOCK, On.PUBLISH)
-TOLD = (On.EVICT, On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK, On.REFUSED_ALLOC, On.REFUSED_EXTEND)
+FOUND = (On.MATCH, On.BEGIN, On.RESUME, On.INSERT, On.LOCK, On.PUBLISH)
+TOLD = (
+    On.EVICT,
+    On.REFUSED_BEGIN,
+    On.REFUSED_GROW,
+    On.REFUSED_FORK,
+    On.REFUSED_RESUME,
+    On.REFUSED_ALLOC,
+    On.REFUSED_EXTEND,
+)
+REFUSED = (On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK, On.REFUSED_RESUME)
 HANDED_OUT = (On.GROW, On.FORK, On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH)
 
 
@@ -112,7 +121,7 @@ def made_available(setting: Setting, available_before: Tokens, available_after: 
 
 @fact(1, ports=("pool",), unseen=True)
 def evicted_unseen(
-    setting: Setting, state: State, then: State, call: Begin | Grow | Fork, before: Seen, after: Seen
+    setting: Setting, state: State, then: State, call: Begin | Grow | Fork | Resume, before: Seen, after: Seen
 ) -> int | Unknown:
     """How many pages fewer are cached after the call than before it, by what is available and owned; not where some may have expired."""
     if setting.expires and isinstance(call, Begin):
@@ -125,7 +134,7 @@ def evicted_unseen(
 
 
 @fact(1, ports=("pool",), unseen=True)
-def room_most(setting: Setting, state: State, call: Begin | Grow | Fork, answer: object, before: Seen) -> int:
+def room_most(setting: Setting, state: State, call: Begin | Grow | Fork | Resume, answer: object, before: Seen) -> int:
     """How many pages may be evicted at most for the pages that the request opens."""
     assert before.available is not None
     needed = opened_for(setting, state, call, answer)
@@ -145,9 +154,9 @@ def protected_pages(tree: Tree) -> int:
     return sum([1 for page in tree.pages.values() if page.locks])
 
 
-def opened_for(setting: Setting, state: State, call: Begin | Grow | Fork, answer: object) -> int:
+def opened_for(setting: Setting, state: State, call: Begin | Grow | Fork | Resume, answer: object) -> int:
     """How many pages a request opened."""
-    if isinstance(call, Begin | Fork):
+    if isinstance(call, Begin | Fork | Resume):
         row, cached = answer.row, answer.cached  # type: ignore[attr-defined]
         return len(pages_of(row[cached:], setting.size))
     return len(opened_by(state.requests[call.rid].row, answer, setting))  # type: ignore[arg-type]
@@ -196,13 +205,13 @@ def an_eviction_reports_what_became_available(reported_evicted: Tokens, made_ava
 
 @rule(
     "EVICT-23",
-    on=(On.BEGIN, On.GROW, On.FORK),
+    on=(On.BEGIN, On.GROW, On.FORK, On.RESUME),
     source="R-EV-04; sglang#4989",
     reference="prefix.perform.begin",
     allowed="at most {room_most} pages evicted",
 )
 def a_request_evicts_no_more_than_it_lacks(evicted_unseen: int, room_most: int) -> bool:
-    """A request that begins, grows or is forked MUST NOT evict more pages than it lacks, beyond what the profile says is taken ahead."""
+    """A request that begins, grows, is forked or resumed MUST NOT evict more pages than it lacks, beyond what the profile says is taken ahead."""
     return 0 <= evicted_unseen <= room_most
 
 
@@ -259,13 +268,13 @@ def looking_and_locking_leave_the_pool_alone(made_available: Tokens, may_expire:
 
 @rule(
     "TREE-23",
-    on=(On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK),
+    on=REFUSED,
     source="R-DEV-03; vllm#11565",
     reference="prefix.perform.begin",
     allowed="at least as much available as before",
 )
 def a_refused_request_keeps_nothing(made_available: Tokens) -> bool:
-    """A request that can't begin, grow or be forked for want of memory MUST leave at least as much available as before."""
+    """A request that can't begin, grow, be forked or resumed for want of memory MUST leave at least as much available as before."""
     return made_available >= 0
 
 

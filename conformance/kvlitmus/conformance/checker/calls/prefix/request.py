@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.interface import Begun
-from kvlitmus.spec.prefix.calls import Begin, Compute, End, Fork, Grow, Publish, TakeBack
+from kvlitmus.spec.prefix.calls import Begin, Compute, Discard, End, Fork, Grow, Publish, Resume, Retract, TakeBack
 from kvlitmus.spec.prefix.state import RequestState
 from kvlitmus.spec.words.units import Key, Tokens
 
@@ -66,6 +66,30 @@ def fork(checker: Checker, rid: int, of: int) -> bool:
     begins = None if answer is None else _begun(checker, answer)
     checker.step(Fork(rid, of), begins)
     return begins is not None
+
+
+def retract(checker: Checker, rid: int) -> bool:
+    """Retract a request with a copy on the host; ``False`` when refused."""
+    retracted = checker.flag(checker.call(f"retract({rid})", "retract", rid), "whether the request was retracted")
+    checker.history[-1] += f" → {retracted}"
+    checker.step(Retract(rid), retracted)
+    return retracted
+
+
+def resume(checker: Checker, rid: int) -> bool:
+    """Let a retracted request run again; ``False`` when refused."""
+    answer = checker.call(f"resume({rid})", "resume", rid)
+    if answer is None:
+        checker.history[-1] += " → None"
+    begins = None if answer is None else _begun(checker, answer)
+    checker.step(Resume(rid, checker.state.retracted.requests[rid].path), begins)
+    return begins is not None
+
+
+def discard(checker: Checker, rid: int) -> None:
+    """Abort a retracted request."""
+    checker.call(f"discard({rid})", "discard", rid)
+    checker.step(Discard(rid), None)
 
 
 def compute(checker: Checker, rid: int, units: int) -> None:

@@ -129,3 +129,26 @@ def resume(caller: Caller, a: int, b: int, c: int) -> None:
     rid = caller.pick("retracted", caller.waiting, c)
     if rid is not None and len(caller.checker.requests) < MAX_REQUESTS:
         request.begin(caller.checker, rid, caller.waiting.pop(rid))
+
+
+@action("save")
+def save(caller: Caller, a: int, b: int, c: int) -> None:
+    """Retract one of the requests with a copy on the host; without one, where a cache makes none."""
+    if "retract" not in caller.checker.capabilities:
+        retract(caller, a, b, c)
+        return
+    rid = caller.pick("request", caller.checker.requests, c)
+    if rid is not None:
+        request.retract(caller.checker, rid)
+
+
+@action("bring_back")
+def bring_back(caller: Caller, a: int, b: int, c: int) -> None:
+    """Let one of the requests run again that are on the host, or now and then abort it; else one without a copy."""
+    rid = caller.pick("saved", caller.checker.state.retracted.requests, c)
+    if rid is None:
+        resume(caller, a, b, c)
+    elif b >= ALONE:
+        request.discard(caller.checker, rid)
+    elif len(caller.checker.requests) < MAX_REQUESTS:
+        request.resume(caller.checker, rid)
