@@ -86,10 +86,10 @@ class LeavesTombstones(ComponentCache):
 @pytest.mark.parametrize(
     ("kind", "rule", "litmus"),
     [
-        (OffByOne, "COMP-04", "what-was-stored-is-found-whole"),
+        (OffByOne, "TREE-03", "what-was-stored-is-found-whole"),
         (ForgetsTheWindow, "COMP-10", "a-lock-holds-what-its-boundary-needs"),
         (TakesWhatIsLocked, "COMP-13", "a-lock-holds-what-its-boundary-needs"),
-        (GrantsInParts, "COMP-05", "a-grant-is-for-all-or-for-none"),
+        (GrantsInParts, "POOL-01", "a-grant-is-for-all-or-for-none"),
         (LeavesTombstones, "COMP-09", "an-insert-recovers-a-tombstone"),
     ],
 )

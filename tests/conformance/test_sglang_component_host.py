@@ -114,7 +114,7 @@ def test_on_the_device_it_keeps_the_rules_with_host_memory_behind_it(name: str, 
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("slip", "rules"), [("everywhere", {"COMP-02"}), ("left", {"COMP-12", "COMP-16"})])
+@pytest.mark.parametrize(("slip", "rules"), [("everywhere", {"TREE-02"}), ("left", {"COMP-12", "COMP-16"})])
 def test_a_slip_behind_the_device_is_accused(slip: str, rules: set[str]) -> None:
     assert rules <= played("sglang_hosted_judged", "swa", "write_through", "600", slip).keys()
 

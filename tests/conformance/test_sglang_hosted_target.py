@@ -74,7 +74,7 @@ SEEN = {
     "loose": ("swa_hosted", {"LOCK-01"}),
     "half": ("swa_hosted", {"COMP-32"}),
     "unlocked": ("swa_hosted", {"LOCK-01"}),
-    "everywhere": ("swa_hosted", {"COMP-02"}),
+    "everywhere": ("swa_hosted", {"TREE-02"}),
     "left": ("swa_hosted", {"COMP-12", "COMP-16"}),
     "unmapped": ("swa_hosted", {"POOL-12"}),
     "shared": ("mamba_hosted", {"COMP-15", "POOL-12"}),

@@ -47,7 +47,7 @@ def test_nothing_of_torch_or_sglang_is_imported_with_the_scenes() -> None:
 
 @pytest.mark.nightly
 def test_kv_is_cut_to_whole_pages_and_one_state_is_taken_or_nothing() -> None:
-    """COMP-20 to COMP-22, COMP-05: what is taken, what is accounted for, and what is left in the pools."""
+    """COMP-20 to COMP-22, POOL-01: what is taken, what is accounted for, and what is left in the pools."""
     wanted = []
     for length, room in TRUNCATIONS:
         for states in (0, 1, 2):

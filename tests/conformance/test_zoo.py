@@ -226,7 +226,7 @@ def test_a_block_table_may_leave_gaps_if_it_says_so_and_may_not_find_what_is_beh
 def test_components_tell_as_their_listeners_read() -> None:
     """Of equal blocks each is told to listeners who go by names, or one of them twice to listeners who count."""
     counted, named = BlockRequestsTarget(), zoo.target_of("block_names")
-    assert {"COMP-49", "COMP-51"} & found(Buggy(counted.make, named.profile), configs=counted.configs)
+    assert {"EVENT-02", "EVENT-08"} & found(Buggy(counted.make, named.profile), configs=counted.configs)
 
     class ToldTwice(BlockRequests):
         def tell(self, event: ComponentEvent, others: int) -> None:
@@ -235,7 +235,7 @@ def test_components_tell_as_their_listeners_read() -> None:
     class Twice(BlockRequestsTarget):
         kind = ToldTwice
 
-    assert "COMP-48" in found(Buggy(Twice().make, counted.profile), configs=counted.configs)
+    assert "EVENT-04" in found(Buggy(Twice().make, counted.profile), configs=counted.configs)
 
 
 @pytest.mark.parametrize(

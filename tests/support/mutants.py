@@ -121,7 +121,7 @@ QUICKLY = {
     "rank-polls-while-there-is-room": (0, 0),
     "revoked-keeps-its-anchor": (0, 0),
     "a-filter-forgets-the-parent": (0, 0),
-    "request-hits-are-held-late": (0, 3),
+    "request-hits-are-held-late": (0, 30),
     "failed-backup-leaves-its-host-pages": (3, 0),
     "component-writes-wait-for-a-free-host": (0, 1),
     "prefetch-behind-a-gap": (1, 0),

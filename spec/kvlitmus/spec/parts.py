@@ -41,7 +41,6 @@ PARTS = (
     "components.tree",
     "components.prefetch",
     "components.host",
-    "components.events",
     "components.policies",
     "components.storing",
     "components.order",

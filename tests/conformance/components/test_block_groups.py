@@ -106,13 +106,13 @@ def found(target: Buggy, depth: int = 3) -> Iterator[set[str]]:
 @pytest.mark.parametrize(
     ("kind", "rules"),
     [
-        (LeastOfAll, {"COMP-02"}),
-        (RunsCount, {"COMP-02"}),
-        (FirstRoundOnly, {"TREE-02", "COMP-52"}),
+        (LeastOfAll, {"TREE-02"}),
+        (RunsCount, {"TREE-02"}),
+        (FirstRoundOnly, {"TREE-02", "EVENT-09"}),
         (HoldsTheFirst, {"COMP-10"}),
         (HeldBlocksWait, {"COMP-13", "LOCK-01"}),
         (HeadsFirst, {"TREE-05"}),
-        (EachAlone, {"COMP-05"}),
+        (EachAlone, {"POOL-01"}),
     ],
 )
 def test_a_bug_of_block_groups_is_found(kind: type[BlockGroups], rules: set[str]) -> None:

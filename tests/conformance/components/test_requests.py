@@ -119,9 +119,9 @@ def broken(tried: BuggyTarget, depth: int, most: int = 100) -> set[str]:
 @pytest.mark.parametrize(
     ("buggy", "rules"),
     [
-        (HoldsItsHitLate, {"CREQ-04", "LOCK-01", "POOL-12"}),
-        (WindowsAreShort, {"COMP-02", "COMP-04", "CREQ-01"}),
-        (KeepsStaleKeys, {"COMP-04", "COMP-15", "POOL-12", "PORT-03"}),
+        (HoldsItsHitLate, {"POOL-04", "LOCK-01", "POOL-12"}),
+        (WindowsAreShort, {"TREE-02", "TREE-03", "CREQ-01"}),
+        (KeepsStaleKeys, {"TREE-03", "COMP-15", "POOL-12", "PORT-03"}),
         (HeadsFirst, {"TREE-05"}),
     ],
     ids=lambda one: getattr(one, "__name__", None),
@@ -295,21 +295,21 @@ managers.%(kind)s.find_longest_cache_hit = classmethod(always)
 """
 
 PLANTED = {
-    "a hit is not held": (NOT_HELD, {"CREQ-03", "CREQ-04", "LOCK-01", "PORT-01"}),
-    "a window is a block short": (SHORT, {"COMP-02", "COMP-04", "CREQ-01"}),
+    "a hit is not held": (NOT_HELD, {"CREQ-03", "POOL-04", "LOCK-01", "PORT-01"}),
+    "a window is a block short": (SHORT, {"TREE-02", "TREE-03", "CREQ-01"}),
     "heads go first": (HEADS, {"TREE-05"}),
-    "the first round is the hit": (ONE_ROUND, {"COMP-02", "COMP-04"}),
-    "an evicted block is still found": (STALE, {"COMP-04", "COMP-15", "POOL-12", "CREQ-04"}),
-    "an evicted block is not told": (UNTOLD, {"COMP-49"}),
-    "every block is told of the first group": (FIRST_GROUP, {"COMP-48", "COMP-49"}),
+    "the first round is the hit": (ONE_ROUND, {"TREE-02", "TREE-03"}),
+    "an evicted block is still found": (STALE, {"TREE-03", "COMP-15", "POOL-12", "POOL-04"}),
+    "an evicted block is not told": (UNTOLD, {"EVENT-02"}),
+    "every block is told of the first group": (FIRST_GROUP, {"EVENT-01", "EVENT-04", "EVENT-02"}),
 }
 """Slips in vLLM's own functions, planted in the process that is judged, and the rules of which one must be broken."""
 
 
 DRAFTED = {
-    "a window is dropped from as it is": (NO_PROOF, {"COMP-02", "COMP-04", "CREQ-01"}),
-    "nothing is dropped": (DROPS % {"kind": "FullAttentionManager", "drops": False}, {"COMP-02"}),
-    "every round drops": (DROPS % {"kind": "SlidingWindowManager", "drops": True}, {"TREE-02", "COMP-52"}),
+    "a window is dropped from as it is": (NO_PROOF, {"TREE-02", "TREE-03", "CREQ-01"}),
+    "nothing is dropped": (DROPS % {"kind": "FullAttentionManager", "drops": False}, {"TREE-02"}),
+    "every round drops": (DROPS % {"kind": "SlidingWindowManager", "drops": True}, {"TREE-02", "EVENT-09"}),
 }
 """The same with EAGLE (V05, V07)."""
 

@@ -54,7 +54,7 @@ def odd(**answers: Any) -> Checker:
     return Checker(one, CONFIG, PROFILE)
 
 
-@pytest.mark.parametrize(("length", "rule"), [(40, "COMP-01"), (10**13, "PORT-03")])
+@pytest.mark.parametrize(("length", "rule"), [(40, "TREE-02"), (10**13, "PORT-03")])
 def test_a_hit_beyond_its_key_is_no_boundary_however_long_it_is(length: int, rule: str) -> None:
     checker = odd(length=length)
     with pytest.raises(Violation) as found:
@@ -193,7 +193,7 @@ def test_an_event_that_there_is_not_makes_no_sense(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Odd, "component_events", lambda _: [event])
     with pytest.raises(Violation) as found:
         store(odd(), Key(None, tuple(range(8))))
-    assert "COMP-48" in found.value.rules
+    assert "EVENT-01" in found.value.rules
 
 
 def hits_between_changes(checker: Checker) -> None:
@@ -207,12 +207,12 @@ def hits_between_changes(checker: Checker) -> None:
 
 @pytest.mark.parametrize(
     ("journal", "rule"),
-    [(EventsForgetTombstones, "COMP-52"), (EventsOfTheKvAlone, "COMP-51"), (EventsForgetAReset, "COMP-52")],
+    [(EventsForgetTombstones, "EVENT-09"), (EventsOfTheKvAlone, "EVENT-08"), (EventsForgetAReset, "EVENT-09")],
 )
 def test_events_are_judged_by_hits_where_nobody_looks(journal: type[ComponentJournal], rule: str) -> None:
     """Nothing is known for certain of what an eviction left, but hits say it."""
     cache = ComponentSpecimen(CONFIG, Parts(component_journal=journal), PROFILE)
-    checker = Checker(cache, CONFIG, PROFILE, depth=2, muted=frozenset({"COMP-48", "COMP-49"}))
+    checker = Checker(cache, CONFIG, PROFILE, depth=2, muted=frozenset({"EVENT-01", "EVENT-04", "EVENT-02"}))
     with pytest.raises(Violation) as found:
         hits_between_changes(checker)
     assert found.value.rules == (rule,)

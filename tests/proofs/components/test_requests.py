@@ -52,7 +52,7 @@ def test_every_state_keeps_the_rules(name: str) -> None:
 
     assert not report.broken, (report.broken, report.call)
     assert report.states > 30, "and it is no small thing"
-    rules = {f"CREQ-{number:02}" for number in range(1, 7)}
+    rules = {f"CREQ-{number:02}" for number in (1, 2, 3, 5, 6)}
     assert rules <= report.evaluated.keys(), "every rule about requests is judged"
 
 
@@ -74,7 +74,7 @@ def leaking(server: model.Server, setting: Setting, call: object) -> tuple[model
 
 
 @pytest.mark.parametrize(
-    ("slip", "rules"), [(unprotected, {"LOCK-01", "CREQ-03", "CREQ-04"}), (leaking, {"POOL-12"})], ids=["held", "leak"]
+    ("slip", "rules"), [(unprotected, {"LOCK-01", "CREQ-03", "POOL-04"}), (leaking, {"POOL-12"})], ids=["held", "leak"]
 )
 def test_a_planted_slip_is_found(slip: object, rules: set[str]) -> None:
     report = Explorer(QUICK["windows"], slip).run()  # type: ignore[arg-type]

@@ -242,11 +242,11 @@ def insert_leaves_tombstones(cache: model.Cache, setting: Setting, call: object)
 
 
 SLIPS: tuple[tuple[str, Callable[..., tuple[model.Cache, object]], set[str]], ...] = (
-    ("ComponentMatch", match_of_the_kv, {"COMP-02", "COMP-04"}),
-    ("ComponentMatch", match_one_short, {"TREE-02", "COMP-52"}),
+    ("ComponentMatch", match_of_the_kv, {"TREE-02", "TREE-03"}),
+    ("ComponentMatch", match_one_short, {"TREE-02", "EVENT-09"}),
     ("ComponentLock", lock_of_the_kv, {"COMP-10"}),
     ("ComponentEvict", evict_without_locks, {"COMP-13", "LOCK-01"}),
-    ("ComponentAlloc", alloc_what_there_is, {"COMP-05"}),
+    ("ComponentAlloc", alloc_what_there_is, {"POOL-01"}),
     ("ComponentInsert", insert_leaves_tombstones, {"COMP-09"}),
 )
 

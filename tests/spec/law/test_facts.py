@@ -50,10 +50,6 @@ ELSEWHERE: dict[str, tuple[set[str] | None, str]] = {
         {"below", "freed", "host_free", "row", "told"},
         "parts of answers and of looks, no facts",
     ),
-    "conformance/kvlitmus/conformance/history/streams/judge.py": (
-        {"component_odd_events"},
-        "by the spec's listener, of a stream, which has no state of components that the fact asks for",
-    ),
     "conformance/kvlitmus/conformance/litmus/components/tree.py": (
         {"window_root"},
         "a field of the profile, no fact",

@@ -19,7 +19,7 @@ from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.law.facts import FACTS, UNKNOWN
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.calls import Begin, Evict, Insert, Match, Publish, Raised, Reset, path_of
+from kvlitmus.spec.prefix.calls import Begin, Evict, Insert, Match, Publish, Raised, Reset, Within, path_of
 from kvlitmus.spec.prefix.late_events import Contents, Late
 from kvlitmus.spec.prefix.page import Block, Page, Tree
 from kvlitmus.spec.prefix.prefetch_plan import HostCall, Planned, PlanPrefetch
@@ -695,7 +695,7 @@ CHOICES = (
             state=CACHED,
             then=CACHED,
             setting=setting(),
-            call=call(within=(Tokens(4), Tokens(8))),
+            call=call(within=Within(Tokens(4), Tokens(8))),
         )
         for call in (functools.partial(Match, LONG), functools.partial(Begin, 0, LONG))
     ],

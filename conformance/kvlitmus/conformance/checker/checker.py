@@ -402,8 +402,11 @@ class Checker(Guard):
             self.go_on(judged.broken, inputs)
 
     def lifted(self, one: Lifted[State, Seen]) -> None:
-        """Judge the last step by the rules of plain caches too, where it kept its own: these say the same first."""
-        if self.own_judge.broken:
+        """Judge the last step by the rules of plain caches too, where it kept its own: these say the same first.
+
+        What an answer alone tells is judged all the same.
+        """
+        if self.own_judge.broken and one.then is not UNKNOWN:
             return
         judge = self.lifts.get(one.where)
         if judge is None:

@@ -25,7 +25,7 @@ class DropsOfAllButOne(ComponentTree):
     """The same where a whole key is no hit anyway: its last entry is cached, and proves the one before."""
 
 
-@mutant("component-drop-is-forgotten", kills=("COMP-02",), profile=DROPPING, configs=COMPONENT_CONFIGS)
+@mutant("component-drop-is-forgotten", kills=("TREE-02",), profile=DROPPING, configs=COMPONENT_CONFIGS)
 class DropIsForgotten(ComponentTree):
     """A hit goes to the last boundary: the draft model has nothing to go on from."""
 
@@ -37,7 +37,7 @@ class DropIsForgotten(ComponentTree):
     "component-drop-leaves-no-window",
     bugs=("V05",),
     links=(f"{_VLLM}pull/17398",),
-    kills=("COMP-02",),
+    kills=("TREE-02",),
     profile=DROPPING,
     configs=COMPONENT_CONFIGS,
 )
@@ -55,7 +55,7 @@ class DropLeavesNoWindow(ComponentTree):
     "component-drop-for-each",
     bugs=("V07",),
     links=(f"{_VLLM}pull/33270", f"{_VLLM}issues/32802"),
-    kills=("TREE-02", "COMP-52"),
+    kills=("TREE-02", "EVENT-09"),
     profile=DROPPING,
     configs=COMPONENT_CONFIGS,
 )
@@ -70,7 +70,7 @@ class DropForEach(ComponentTree):
         return best
 
 
-@mutant("component-drop-asks-for-states", kills=("TREE-02", "COMP-52"), profile=DROPPING, configs=COMPONENT_CONFIGS)
+@mutant("component-drop-asks-for-states", kills=("TREE-02", "EVENT-09"), profile=DROPPING, configs=COMPONENT_CONFIGS)
 class DropAsksForStates(ComponentTree):
     """A state is asked for behind the hit as well, though nothing is computed from there."""
 

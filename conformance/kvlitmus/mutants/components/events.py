@@ -32,7 +32,7 @@ class Filtered(ComponentJournal, ABC):
             super().tell(what, tier, name, namespace, node)
 
 
-@mutant("component-events-of-the-kv-alone", kills=("COMP-49", "COMP-51"), configs=WINDOWED)
+@mutant("component-events-of-the-kv-alone", kills=("EVENT-02", "EVENT-08"), configs=WINDOWED)
 class EventsOfTheKvAlone(Filtered):
     """Only the KV is told, as before there were other components: nobody knows where a window or a state is."""
 
@@ -40,7 +40,7 @@ class EventsOfTheKvAlone(Filtered):
         return name == "kv"
 
 
-@mutant("component-events-forget-tombstones", kills=("COMP-49", "COMP-52"), configs=WINDOWED)
+@mutant("component-events-forget-tombstones", kills=("EVENT-02", "EVENT-09"), configs=WINDOWED)
 class EventsForgetTombstones(Filtered):
     """Of a window's entry that leaves its KV behind nothing is told: requests are sent where no hit ends any more."""
 
@@ -48,7 +48,7 @@ class EventsForgetTombstones(Filtered):
         return (what, name) != ("removed", "swa")
 
 
-@mutant("component-events-forget-evictions", kills=("COMP-49", "COMP-48"), configs=WINDOWED)
+@mutant("component-events-forget-evictions", kills=("EVENT-02", "EVENT-01", "EVENT-04"), configs=WINDOWED)
 class EventsForgetEvictions(Filtered):
     """What comes is told, and what goes is not."""
 
@@ -56,7 +56,7 @@ class EventsForgetEvictions(Filtered):
         return what != "removed" or tier == "host"
 
 
-@mutant("component-events-forget-the-host", kills=("COMP-49",), configs=HOSTS)
+@mutant("component-events-forget-the-host", kills=("EVENT-02",), configs=HOSTS)
 class EventsForgetTheHost(Filtered):
     """What is backed up is not told: after its eviction from the device nobody comes back for it."""
 
@@ -64,7 +64,7 @@ class EventsForgetTheHost(Filtered):
         return tier == "device"
 
 
-@mutant("component-events-forget-evictions-from-the-host", kills=("COMP-49", "COMP-48"), configs=HOSTS)
+@mutant("component-events-forget-evictions-from-the-host", kills=("EVENT-02", "EVENT-01", "EVENT-04"), configs=HOSTS)
 class EventsForgetEvictionsFromTheHost(Filtered):
     """What leaves the host is not told: requests are sent to a copy that is gone."""
 
@@ -72,7 +72,7 @@ class EventsForgetEvictionsFromTheHost(Filtered):
         return (what, tier) != ("removed", "host")
 
 
-@mutant("component-events-name-one-tier", kills=("COMP-48", "COMP-49"), configs=HOSTS)
+@mutant("component-events-name-one-tier", kills=("EVENT-01", "EVENT-04", "EVENT-02"), configs=HOSTS)
 class EventsNameOneTier(ComponentJournal):
     """Each event names the device: who loads back stores again, and an eviction from the host empties the device."""
 
@@ -80,7 +80,7 @@ class EventsNameOneTier(ComponentJournal):
         super().tell(what, "device", name, namespace, node)
 
 
-@mutant("component-events-forget-the-namespace", kills=("COMP-49", "COMP-48"), configs=WINDOWED)
+@mutant("component-events-forget-the-namespace", kills=("EVENT-02", "EVENT-01", "EVENT-04"), configs=WINDOWED)
 class EventsForgetTheNamespace(ComponentJournal):
     """Events are without a namespace: a tenant's requests are sent where another's prefix is."""
 
@@ -88,7 +88,7 @@ class EventsForgetTheNamespace(ComponentJournal):
         super().tell(what, tier, name, None, node)
 
 
-@mutant("component-events-name-the-page-alone", kills=("COMP-49",), configs=WINDOWED)
+@mutant("component-events-name-the-page-alone", kills=("EVENT-02",), configs=WINDOWED)
 class EventsNameThePageAlone(ComponentJournal):
     """An event has the units of the last page, as if it began a key."""
 
@@ -96,7 +96,14 @@ class EventsNameThePageAlone(ComponentJournal):
         super().tell(what, tier, name, namespace, replace(node, above=None))
 
 
-@mutant("component-events-are-told-twice", kills=("COMP-48",), configs=WINDOWED)
+@mutant(
+    "component-events-are-told-twice",
+    kills=(
+        "EVENT-01",
+        "EVENT-04",
+    ),
+    configs=WINDOWED,
+)
 class EventsAreToldTwice(ComponentJournal):
     """What was told is told once more with the next call: who counts has it twice, and keeps it when it goes."""
 
@@ -115,7 +122,7 @@ BY_NAME = replace(PROFILE, event_copies="one")
 
 
 @mutant(
-    "component-events-take-back-what-is-told-again", profile=BY_NAME, kills=("COMP-49", "COMP-52"), configs=WINDOWED
+    "component-events-take-back-what-is-told-again", profile=BY_NAME, kills=("EVENT-02", "EVENT-09"), configs=WINDOWED
 )
 class EventsTakeBackWhatIsToldAgain(ComponentJournal):
     """An entry that is told again is taken back as often as it was told, by a cache whose listeners don't count.
@@ -133,7 +140,7 @@ class EventsTakeBackWhatIsToldAgain(ComponentJournal):
         return [*back, *told]
 
 
-@mutant("component-events-forget-a-reset", kills=("COMP-49",), configs=WINDOWED)
+@mutant("component-events-forget-a-reset", kills=("EVENT-02",), configs=WINDOWED)
 class EventsForgetAReset(ComponentJournal):
     """A reset tells nothing."""
 
@@ -141,7 +148,7 @@ class EventsForgetAReset(ComponentJournal):
         pass
 
 
-@mutant("component-events-wait-for-the-next-call", kills=("COMP-49",), configs=WINDOWED)
+@mutant("component-events-wait-for-the-next-call", kills=("EVENT-02",), configs=WINDOWED)
 class EventsWaitForTheNextCall(ComponentJournal):
     """What a call has changed is told when the next one returns."""
 
@@ -154,7 +161,7 @@ class EventsWaitForTheNextCall(ComponentJournal):
         return told
 
 
-@mutant("component-events-swap-components", kills=("COMP-49", "COMP-48"), configs=WINDOWED[1:])
+@mutant("component-events-swap-components", kills=("EVENT-02", "EVENT-01", "EVENT-04"), configs=WINDOWED[1:])
 class EventsSwapComponents(ComponentJournal):
     """A state is told as a window's entry, and the other way round."""
 

@@ -124,7 +124,7 @@ class LoadOfNoStateAlone(ComponentCopier):
     "component-hit-counts-what-is-to-be-loaded",
     bugs=("S51",),
     links=(f"{_SGLANG}pull/25088", f"{_SGLANG}issues/24869"),
-    kills=("COMP-02",),
+    kills=("TREE-02",),
     configs=HOSTS,
 )
 class HitCountsWhatIsToBeLoaded(ComponentTree):
@@ -148,7 +148,7 @@ class HitCountsWhatIsToBeLoaded(ComponentTree):
     "component-refused-load-publishes-its-state",
     bugs=("S78",),
     links=(f"{_SGLANG}pull/30986",),
-    kills=("COMP-15", "COMP-02", "COMP-08"),
+    kills=("COMP-15", "TREE-02", "COMP-08"),
     configs=ALL_HOSTS,
 )
 class RefusedLoadPublishesItsState(ComponentCopier):
@@ -251,7 +251,7 @@ class BackupSourceEvicted(ComponentCopier):
             copy.device = []
 
 
-@mutant("component-copy-seen-too-early", kills=("COMP-02", "COMP-15"), configs=HOSTS)
+@mutant("component-copy-seen-too-early", kills=("TREE-02", "COMP-15"), configs=HOSTS)
 class CopySeenTooEarly(ComponentCopier):
     """What is being copied is cached at once: a request reads it before it is there."""
 
@@ -272,7 +272,7 @@ class CopySeenTooEarly(ComponentCopier):
     "component-state-is-used-before-it-is-loaded",
     bugs=("S90",),
     links=(f"{_SGLANG}pull/36743",),
-    kills=("COMP-02", "COMP-15"),
+    kills=("TREE-02", "COMP-15"),
     configs=HOSTS,
 )
 class StateIsUsedBeforeItIsLoaded(CopySeenTooEarly):
@@ -415,7 +415,7 @@ class UnlockAfterALoadBack(ComponentTree):
                     node.locks[name] = node.locks.get(name, 0) - 1
 
 
-@mutant("component-load-keeps-old-pairs", kills=("COMP-04", "COMP-15", "POOL-12"), configs=WINDOWED)
+@mutant("component-load-keeps-old-pairs", kills=("TREE-03", "COMP-15", "POOL-12"), configs=WINDOWED)
 class LoadKeepsOldPairs(ComponentCopier):
     """A load back leaves the map from KV to the window as it was: the window is read where others had it before."""
 

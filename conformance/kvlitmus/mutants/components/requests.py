@@ -51,7 +51,7 @@ class TouchesBeforeItAsks(ComponentRequestTable):
             super().finish(request)
 
 
-@mutant("request-hits-are-held-late", kills=("CREQ-04", "COMP-04", "LOCK-01"), profile=CAPPED, configs=GROUPS)
+@mutant("request-hits-are-held-late", kills=("POOL-04", "TREE-03", "LOCK-01"), profile=CAPPED, configs=GROUPS)
 class HitsAreHeldLate(ComponentRequestTable):
     """A request's hit is protected only after room was made for the rest: it may be evicted for the request itself."""
 
@@ -140,7 +140,7 @@ class StateIsGoneOnFromInPlace(ComponentRequestTable):
         return found[-1:] if isinstance(component.shape, Point) else found
 
 
-@mutant("request-writes-into-its-cached-state", kills=("CREQ-04", "POOL-12", "COMP-15"), profile=CAPPED, configs=STATED)
+@mutant("request-writes-into-its-cached-state", kills=("POOL-04", "POOL-12", "COMP-15"), profile=CAPPED, configs=STATED)
 class WritesIntoItsCachedState(ComponentRequestTable):
     """A request goes on from a cached state in its own place: whoever hits that prefix next finds a later state."""
 

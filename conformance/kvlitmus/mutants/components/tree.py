@@ -36,7 +36,7 @@ BIGRAMS = (Config(page_size=4, pages=16, components="kv+swa", bigram=True),)
     "component-hit-of-the-main-pool",
     bugs=("S101",),
     links=(f"{_SGLANG}issues/39147", f"{_SGLANG}pull/39267"),
-    kills=("COMP-02",),
+    kills=("TREE-02",),
     configs=HYBRID,
 )
 class HitOfTheMainPool(ComponentTree):
@@ -52,7 +52,7 @@ class HitOfTheMainPool(ComponentTree):
         return best
 
 
-@mutant("component-hit-is-the-least", bugs=("H-17",), kills=("COMP-02",), configs=HYBRID)
+@mutant("component-hit-is-the-least", bugs=("H-17",), kills=("TREE-02",), configs=HYBRID)
 class HitIsTheLeast(ComponentTree):
     """Each component says how far it reaches, and the least of that is the hit: it may be good for none."""
 
@@ -70,7 +70,7 @@ class HitIsTheLeast(ComponentTree):
     "component-hit-is-raised",
     bugs=("V09",),
     links=(f"{_VLLM}pull/45614", f"{_VLLM}pull/46281"),
-    kills=("COMP-01", "COMP-02"),
+    kills=("TREE-02",),
     configs=SHARED,
 )
 class HitIsRaised(ComponentTree):
@@ -84,7 +84,7 @@ class HitIsRaised(ComponentTree):
         return best
 
 
-@mutant("component-clipped-window-counts", bugs=("H-18",), kills=("COMP-02",), configs=WINDOWED)
+@mutant("component-clipped-window-counts", bugs=("H-18",), kills=("TREE-02",), configs=WINDOWED)
 class ClippedWindowCounts(ComponentTree):
     """Of a window of two pages the last one is enough: what is left of it is taken for all of it."""
 
@@ -98,7 +98,7 @@ class ClippedWindowCounts(ComponentTree):
     "component-drops-after-the-window",
     bugs=("V05",),
     links=(f"{_VLLM}pull/17398",),
-    kills=("COMP-02",),
+    kills=("TREE-02",),
     profile=CAPPED,
     configs=WINDOWED,
 )
@@ -121,7 +121,7 @@ class DropsAfterTheWindow(ComponentTree):
     "component-drops-for-each",
     bugs=("V07",),
     links=(f"{_VLLM}pull/33270", f"{_VLLM}issues/32802"),
-    kills=("TREE-02", "COMP-52"),
+    kills=("TREE-02", "EVENT-09"),
     profile=CAPPED,
     configs=at("kv+index"),
 )
@@ -136,7 +136,7 @@ class DropsForEach(ComponentTree):
         return best if best is not None and best.above is not None else None
 
 
-@mutant("component-cap-is-ignored", kills=("COMP-01",), profile=CAPPED, configs=(*STATED, *WINDOWED))
+@mutant("component-cap-is-ignored", kills=("TREE-02",), profile=CAPPED, configs=(*STATED, *WINDOWED))
 class CapIsIgnored(ComponentTree):
     """A hit may be the whole key, though the profile leaves a unit: nothing is left to run the model on."""
 
@@ -144,7 +144,7 @@ class CapIsIgnored(ComponentTree):
         return super().match(Key(key.namespace, (*key.tokens, -1), key.bigram))
 
 
-@mutant("component-state-of-what-follows", kills=("COMP-02",), configs=STATED)
+@mutant("component-state-of-what-follows", kills=("TREE-02",), configs=STATED)
 class StateOfWhatFollows(ComponentTree):
     """Where a prefix was split off, the state of the longer key counts for it: it is tokens ahead."""
 
@@ -156,7 +156,7 @@ class StateOfWhatFollows(ComponentTree):
         return best
 
 
-@mutant("component-entries-from-the-end", kills=("COMP-04",), configs=WINDOWED)
+@mutant("component-entries-from-the-end", kills=("TREE-03",), configs=WINDOWED)
 class EntriesFromTheEnd(ComponentTree):
     """The entries of a hit are collected from its end towards the root and handed out like that."""
 
@@ -187,7 +187,7 @@ class RefusalKeepsAPart(ComponentPools):
         return granted
 
 
-@mutant("component-grant-is-cut-short", kills=("COMP-05",), configs=SHARED)
+@mutant("component-grant-is-cut-short", kills=("POOL-01",), configs=SHARED)
 class GrantIsCutShort(ComponentPools):
     """Each component alone fits in the pool that they share; the last one gets what is left."""
 
@@ -286,7 +286,7 @@ class RecoveryFreesTwice(ComponentTree):
     "component-state-ahead-of-its-node",
     bugs=("S83",),
     links=(f"{_SGLANG}pull/34760",),
-    kills=("COMP-15", "COMP-04"),
+    kills=("COMP-15", "TREE-03"),
     configs=STATED,
 )
 class StateAheadOfItsNode(ComponentTree):

@@ -158,7 +158,7 @@ class WritesForgetTheWindow(ComponentCopier):
 
 
 @mutant(
-    "component-writes-untold", kills=("COMP-08", "COMP-15", "COMP-16", "POOL-12", "COMP-49"), configs=THROUGH + BACK
+    "component-writes-untold", kills=("COMP-08", "COMP-15", "COMP-16", "POOL-12", "EVENT-02"), configs=THROUGH + BACK
 )
 class WritesUntold(ComponentPolicy):
     """Nobody is told of backups: the host fills, and copies never end."""

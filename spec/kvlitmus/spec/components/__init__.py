@@ -25,7 +25,6 @@
 - :mod:`~kvlitmus.spec.components.storing_facts`: their facts.
 - :mod:`~kvlitmus.spec.components.order`: rules of the order of evictions.
 - :mod:`~kvlitmus.spec.components.order_facts`: their facts.
-- :mod:`~kvlitmus.spec.components.events`: rules of events, with their facts.
 - :mod:`~kvlitmus.spec.components.requests`: rules of caches that serve requests by themselves.
 - :mod:`~kvlitmus.spec.components.request_facts`: their facts.
 """

@@ -12,26 +12,34 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
-from kvlitmus.spec.components.calls import At, Entries
+from kvlitmus.spec.components.calls import At, Entries, Telling
+from kvlitmus.spec.components.replay import Replayed
 from kvlitmus.spec.components.state import ComponentState, Stored, Tier, copying
+from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import Page, Tree
 from kvlitmus.spec.prefix.seen import Seen
-from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.state import EventMirror, State
 from kvlitmus.spec.prefix.windows import LEAST, MOST, NO_DOUBT, Doubt, Rank, Window
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import NO_NAME
-from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.setting import EVENTS, Setting
 from kvlitmus.spec.words.shapes import Component
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, Tokens, Unit, page_slots
 
-ALWAYS = frozenset({"node_counts", "broken_nodes", "broken_pages", "choosing", "protected_length", "usable"})
+NAMED = frozenset({"found_lately", "told_orphans", "told_renamed", "told_strays"})
+"""Facts of events that name a page by an id, below another one: of an entry they name the whole prefix."""
+
+ALWAYS = NAMED | {"node_counts", "broken_nodes", "broken_pages", "choosing", "protected_length", "usable"}
 """What is told of no component: of entries nobody says how nodes group them, and each use is known in bounds.  How much of
 a key is protected says no more than where a hit may end.  By which numbers the places of a pool go is the cache's own
 affair (:func:`numbered`).
 """
 
-LOOKING_UP = frozenset({"match_length", "match_slots", "parents"})
+UNTOLD = frozenset({"told", "told_length"})
+"""Facts of what was told, where nobody has listened yet."""
+
+LOOKING_UP = frozenset({"parents"})
 """Facts of a prefix that is found from the root on."""
 
 SEVERAL = frozenset({"unlocked_before", "evictable_pages"})
@@ -60,11 +68,13 @@ PORTS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "component_requests": frozenset({"requests"}),
         "component_counters": frozenset({"pool"}),
         "component_view": frozenset({"inspect"}),
+        "component_events": frozenset({"events"}),
     },
     HOST: {
         "component_host": frozenset({"lookup", "tree", "evict"}),
         "component_host_counters": frozenset({"pool"}),
         "component_host_view": frozenset({"inspect"}),
+        "component_events": frozenset({"events"}),
     },
 }
 """What each tier of a cache with the ports of components has of those of plain caches."""
@@ -219,12 +229,35 @@ def doubt_of(plain: Plain, state: ComponentState) -> Doubt:
     return Doubt(unsure, (Window(0, len(unsure), ranks),), made=1)
 
 
+def listens(setting: Setting) -> bool:
+    """Whether somebody listens to what is told of components."""
+    return setting.depth >= EVENTS and "component_events" in setting.capabilities
+
+
+def mirror(plain: Plain, told: Replayed) -> EventMirror:
+    """What all events tell of a pool.  What is amiss with those that are of no entry is so for all pools."""
+    mine = plain.components.keys()
+    device = {plain.name(at): many for at, many in told.on(plain.tier).items() if at[0] in mine}
+    odd, twice = [
+        tuple([one.text for one in some if one.at is None or (one.tier == plain.tier and one.at[0] in mine)])
+        for some in (told.odd, told.twice)
+    ]
+    return EventMirror(device, odd=odd, twice=twice)
+
+
+def heard(plain: Plain, told: Collection[Telling]) -> tuple[Event, ...]:
+    """The events of a call that are of a pool."""
+    mine = [one for one in told if one.at is None or (one.tier == plain.tier and one.at[0] in plain.components)]
+    return tuple([Event(one.what, one.tier) for one in mine])
+
+
 def contents(plain: Plain, entries: Iterable[Stored]) -> dict[Slot, Name]:
-    """Of the KV alone what each slot of these entries holds: the prefix that ends there."""
+    """What each slot of these entries holds: of the KV alone the prefix that ends there."""
     names, size = plain.setting.names, plain.setting.size
     found: dict[Slot, Name] = {}
-    for (component, name), place in entries:
-        if component in plain.components:
+    for at, place in entries:
+        if at[0] in plain.components:
+            name = plain.name(at)
             for slot in reversed(page_slots(PageNo(place), size)):
                 found[slot] = name
                 name = names.parent(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from kvlitmus.spec.components.advance import made_room
+from kvlitmus.spec.components.advance import expect_components, made_room
 from kvlitmus.spec.components.calls import (
     At,
     Committed,
@@ -35,7 +35,7 @@ from kvlitmus.spec.components.calls import (
     Reserved,
 )
 from kvlitmus.spec.components.copies import copy_needs
-from kvlitmus.spec.components.plain import Plain
+from kvlitmus.spec.components.plain import Plain, contents, listens
 from kvlitmus.spec.components.state import (
     ComponentState,
     Copy,
@@ -44,8 +44,10 @@ from kvlitmus.spec.components.state import (
     commit_brings,
     copied_to,
     end_name,
-    ends_at,
+    longest_hit,
+    needed_at,
     not_in,
+    places_at,
     pool_places,
     refilled,
     spared_on,
@@ -56,12 +58,11 @@ from kvlitmus.spec.components.tree_facts import given_back, pools_of
 from kvlitmus.spec.interface import Hit, Stored
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix import calls
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Path, Within
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import largest
-from kvlitmus.spec.words.units import Key, Name, Tokens
+from kvlitmus.spec.words.units import Key, Name, Slot, Tokens
 
 UNFOLLOWED = frozenset({"unexplained"})
 """Where evictions are not seen, in which order they go isn't followed: of what is handed out alone it is said what can't be."""
@@ -70,11 +71,16 @@ OF_AMOUNTS = UNFOLLOWED | {"asked", "needless", "evicted_most"}
 """How much an eviction had to free, and might, where it was made for something else: other rules say that."""
 
 
+UNMEASURED = UNFOLLOWED | {"certain_length", "match_cap", "told_length"}
+"""Facts of how long a hit is, on what isn't found from the root on."""
+
+
 class PlainCall(NamedTuple):
     """A call on a plain cache, what it answered, and the facts of it that can't be told.
 
     ``then``: where another one follows, what is known between them; ``later``: the places that this one takes.  ``spared``:
-    what the call protects itself.  ``odd``: what certainly was in what is handed out.
+    what the call protects itself.  ``odd``: what certainly was in what is handed out.  ``contents``: what the slots hold that
+    belong into a hit.
     """
 
     call: object
@@ -84,6 +90,7 @@ class PlainCall(NamedTuple):
     later: Sequence[int] = ()
     spared: frozenset[At] = frozenset()
     odd: Sequence[Name] = ()
+    contents: Mapping[Slot, Name] | None = None
 
 
 NOTHING = PlainCall(calls.Free(()), None)
@@ -102,6 +109,9 @@ def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[
     if tier_of(state, call) != plain.tier and not isinstance(call, ComponentReset):
         return [NOTHING]
     match call:
+        case ComponentAlloc() if answer is not None:
+            assert isinstance(answer, Mapping)
+            return _allocated(plain, setting, state, call, answer)
         case ComponentCommit():
             assert isinstance(answer, Committed)
             brought = commit_brings(setting, state.fetches[call.number], call.came)
@@ -120,7 +130,7 @@ def plain_call(plain: Plain, setting: Setting, state: ComponentState, call: Comp
     """What a call is that does one thing; ``state``: what was known before it."""
     match call:
         case ComponentAlloc():
-            return _alloc(plain, setting, state, call, answer)
+            return _alloc(plain, setting, state, call)
         case ComponentFree():
             return _free(plain, call.given)
         case ComponentMatch():
@@ -141,16 +151,11 @@ def plain_call(plain: Plain, setting: Setting, state: ComponentState, call: Comp
             return _free(plain, given_back(call, answer))
 
 
-def _alloc(plain: Plain, setting: Setting, state: ComponentState, call: ComponentAlloc, answer: object) -> PlainCall:
-    """It is asked for so much of this pool; where it is refused, another pool may have been the one that is short."""
+def _alloc(plain: Plain, setting: Setting, state: ComponentState, call: ComponentAlloc) -> PlainCall:
+    """It is asked for so much of this pool, and refused; another pool may have been the one that is short."""
     asked = plain.pages(call.wants)
     if not asked:
         return NOTHING
-    if answer is not None:
-        assert isinstance(answer, Mapping)
-        return _granted(plain, state, plain.places(answer))._replace(
-            call=calls.Alloc(plain.tokens(asked)), hidden=frozenset()
-        )
     wants = pools_of(setting.layout, call.wants)
     others = any(
         state.device.available is None or state.device.available[pool] < wants[pool]
@@ -158,6 +163,21 @@ def _alloc(plain: Plain, setting: Setting, state: ComponentState, call: Componen
         if pool != plain.pool
     )
     return PlainCall(calls.Alloc(plain.tokens(asked)), None, UNFOLLOWED | {"asked"} if others else UNFOLLOWED)
+
+
+def _allocated(
+    plain: Plain, setting: Setting, state: ComponentState, call: ComponentAlloc, answer: Entries
+) -> Sequence[PlainCall]:
+    """Of each component of this pool so much is asked for, and granted one after the other."""
+    mine = [name for name in plain.components if call.wants.get(name) or answer.get(name)]
+    found, later = list[PlainCall](), plain.places(answer)
+    for name in mine:
+        got = answer.get(name, ())
+        one, later = _granted(plain, state, got), later[len(got) :]
+        asked = calls.Alloc(plain.tokens(call.wants.get(name, 0)))
+        state = expect_components(state, setting, call, {name: got})
+        found.append(one._replace(call=asked, hidden=frozenset(), then=state, later=later))
+    return found or [NOTHING]
 
 
 def _granted(plain: Plain, state: ComponentState, places: Collection[int]) -> PlainCall:
@@ -177,27 +197,42 @@ def _free(plain: Plain, given: Entries) -> PlainCall:
 def _match(plain: Plain, setting: Setting, state: ComponentState, call: ComponentMatch, answer: object) -> PlainCall:
     """A hit ends where all components have what it needs; of the KV it has the whole prefix."""
     assert isinstance(answer, ComponentHit)
+    hit = hit_of(plain, setting, state, call.path, answer.length, plain.places(answer.entries))
+    if not plain.tree:
+        return hit
     path = call.path._replace(pages=call.path.names[plain.setting.size - 1 :: plain.setting.size])
+    bounds = within(setting, state, path, answer.length)
     slots = plain.slots(plain.places(answer.entries))
-    bounds = within(setting, state, path) if plain.tree else None
-    return PlainCall(calls.Match(path, bounds), Hit(answer.length, slots, None))
+    return hit._replace(call=calls.Match(path, bounds), answer=Hit(answer.length, slots, None), hidden=UNFOLLOWED)
 
 
-def within(setting: Setting, state: ComponentState, path: Path) -> tuple[Tokens, Tokens]:
-    """The largest boundary of a key that is valid for all components: certainly, and possibly."""
-    layout, profile = setting.layout, setting.profile
-    certain, possible = [
-        largest(
-            layout.components,
-            len(path.names),
-            {one.name: ends_at(path, one.name, held) for one in layout.components}.__getitem__,
-            root=profile.window_root,
-            cap=profile.match_cap,
-            drop=profile.component_drop,
-        )
-        for held in (state.device.certain, state.device.places)
-    ]
-    return Tokens(certain), Tokens(possible)
+def hit_of(
+    plain: Plain, setting: Setting, state: ComponentState, path: Path, length: int, places: Sequence[int]
+) -> PlainCall:
+    """A hit on what its end needs of a pool, component by component in the order of the prefix, and is named in these places.
+
+    Where something may not be there at all, TREE-02 says so of all components together, and not what is named for it.
+    """
+    root = setting.profile.window_root
+    needs = [at for one in plain.components.values() for at in needed_at(path, one, length, root)]
+    names = tuple([plain.name(at) for at in needs])
+    own = path._replace(names=names, pages=names, tokens=names)
+    stored = {at: places_at(state, at) for at in needs}
+    hidden = UNMEASURED if all(stored.values()) else UNMEASURED | {"match_slots"}
+    held = contents(plain, [(at, place) for at, there in stored.items() for place in there])
+    return PlainCall(calls.Match(own), Hit(Tokens(len(names)), plain.slots(places), None), hidden, contents=held)
+
+
+def within(setting: Setting, state: ComponentState, path: Path, length: int | None) -> Within:
+    """How long a hit may be that answers this ``length``: its end has to be a boundary that is valid for all components.
+
+    Shorter boundaries that are possible need not be: so possible is no more than the largest one that doesn't end behind it.
+    """
+    device = state.device
+    certain = longest_hit(setting, path, device.certain)
+    possible = certain if length == certain else longest_hit(setting, path, device.places, length)
+    told = Tokens(longest_hit(setting, path, state.told.device)) if listens(setting) else None
+    return Within(Tokens(certain), Tokens(possible), told)
 
 
 def _insert(

@@ -8,22 +8,23 @@ cached and not held counts as free.  The KV of a request is its row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import cast
 
 from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding, View
 from kvlitmus.spec.components.plain import Plain, above, contents, doubt_of, parents_of
-from kvlitmus.spec.components.plain_calls import NO_CALL, UNFOLLOWED, PlainCall, plain_call, within
+from kvlitmus.spec.components.plain_calls import NO_CALL, UNFOLLOWED, PlainCall, hit_of, plain_call, within
 from kvlitmus.spec.components.state import ComponentRequest, ComponentState, Stored, fresh_places, stored_by
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.page import Block, Page, Tree
 from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
-from kvlitmus.spec.prefix.state import RequestState, State
+from kvlitmus.spec.prefix.state import RequestState, State, empty_state
 from kvlitmus.spec.prefix.windows import NO_DOUBT
 from kvlitmus.spec.words.names import NO_NAME, page_names
 from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import needed
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, pages_in_order
 
 HELD = UNFOLLOWED | {"fits_alone", "held_before"}
@@ -31,7 +32,7 @@ HELD = UNFOLLOWED | {"fits_alone", "held_before"}
 found no more though nobody gets its place (``odd_on_device``).
 """
 
-ROWS = frozenset({"request_names", "row_before"})
+ROWS = frozenset({"match_length", "match_slots", "request_names", "row_before"})
 """Facts of a row in the order of its tokens: that is the KV's."""
 
 
@@ -144,6 +145,31 @@ def table_seen(plain: Plain, view: View, then: ComponentState) -> Seen:
     return Seen(None, None, True, listed, frozenset(listed), cached, pages, parents, nodes)
 
 
+def serving(plain: Plain, setting: Setting, one: ComponentStep) -> Iterator[tuple[State, PlainCall]]:
+    """What is done for a request first, each with what is known of it: what it has found is named, and it gets places."""
+    call, answer = one.call, one.after.answer
+    if not isinstance(call, ComponentStart | ComponentGrow) or not isinstance(answer, Holding) or not answer.granted:
+        return
+    if isinstance(call, ComponentStart) and not plain.tree:
+        root = setting.profile.window_root
+        places = [
+            answer.held[name][end]
+            for name, each in plain.components.items()
+            for end in needed(each, answer.length, root) or ()
+            if end in answer.held.get(name, {})
+        ]
+        hit = hit_of(plain, setting, one.before, call.path, answer.length, places)
+        yield empty_state()._replace(contents=hit.contents or {}), hit
+    had = one.before.running[call.receipt].held if isinstance(call, ComponentGrow) else {}
+    fresh = [PageNo(place) for pool, place in fresh_places(setting.layout, had, answer) if pool == plain.pool]
+    kept = Counter(place for name in plain.components for place in answer.held.get(name, {}).values())
+    others = [places_of(plain, each) for number, each in one.before.running.items() if number != call.receipt]
+    owners = dict.fromkeys(kept - Counter(fresh), 1) | dict.fromkeys(frozenset[PageNo]().union(*others), 1)
+    asked = calls.Alloc(plain.tokens(len(fresh)))
+    got = PlainCall(asked, plain.slots(fresh), frozenset({"asked"}))
+    yield empty_state()._replace(owners=cast("Mapping[PageNo, int]", owners)), got
+
+
 def served(plain: Plain, setting: Setting, one: ComponentStep, state: State, expected: State) -> PlainCall:
     """What a call is to one pool, as to a block table; ``state``, ``expected``: what is known of that."""
     call, answer = one.call, one.after.answer
@@ -153,7 +179,8 @@ def served(plain: Plain, setting: Setting, one: ComponentStep, state: State, exp
         hidden |= ROWS
     match call:
         case ComponentStart():
-            begin = calls.Begin(call.receipt, call.path, within=within(setting, one.before, call.path))
+            length = answer.length if isinstance(answer, Holding) else None
+            begin = calls.Begin(call.receipt, call.path, within=within(setting, one.before, call.path, length))
             if not isinstance(answer, Holding):
                 return PlainCall(begin, None, hidden)
             row = expected.requests[call.receipt]

@@ -8,7 +8,7 @@ ended, and not before (POOL-04, COMP-30, COMP-31).
 
 The anchor is protected as what a receipt covers is: COMP-12, COMP-13 and LOCK-01 say it.  It is the KV that is protected, so that what is
 committed goes on from it; a state or a window at the same prefix may be evicted meanwhile, unless the cache protects its paths.  What was committed is judged as all that
-is cached: where a window was lost the KV stays, and no hit may end there (COMP-02, COMP-16).
+is cached: where a window was lost the KV stays, and no hit may end there (TREE-02, COMP-16).
 
 The arithmetic is in :mod:`kvlitmus.spec.components.fetch`.
 """

@@ -14,38 +14,47 @@ from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.setting import Setting
 
 
+class Amiss(NamedTuple):
+    """What is wrong with an event, in words: of an entry on a tier, or of none."""
+
+    tier: str
+    at: At | None
+    text: str
+
+
 @lean
 class Replayed(NamedTuple):
-    """What is on each tier by all events so far, and how often; ``odd``, ``twice``: what is wrong with the last call's, in words."""
+    """What is on each tier by all events so far, and how often; ``odd``, ``twice``: what is wrong with the last call's."""
 
     device: Mapping[At, int] = {}
     host: Mapping[At, int] = {}
-    odd: tuple[str, ...] = ()
-    twice: tuple[str, ...] = ()
+    odd: tuple[Amiss, ...] = ()
+    twice: tuple[Amiss, ...] = ()
 
-    @property
-    def tiers(self) -> Mapping[str, Mapping[At, int]]:
-        """What is on each tier, and how often."""
-        return {DEVICE: self.device, HOST: self.host}
+    def on(self, tier: str) -> Mapping[At, int]:
+        """What is on a tier, and how often."""
+        return self.host if tier == HOST else self.device
 
 
 def replayed(told: Replayed, setting: Setting, events: Iterable[Telling]) -> Replayed:
     """What is known after these events too."""
     events = tuple(events)
     if not events:
-        return told._replace(odd=(), twice=())
+        return told._replace(odd=(), twice=()) if told.odd or told.twice else told
     heard = Listener[At](setting.profile, {DEVICE: told.device} | ({HOST: told.host} if setting.layout.host else {}))
-    odd, twice = list[str](), list[str]()
+    odd, twice = list[Amiss](), list[Amiss]()
     for one in events:
         if one.what == "cleared":
             heard.cleared()
         elif one.tier not in heard.tiers or one.what not in ("stored", "removed") or one.at is None:
-            odd.append("an event of another kind, or of a tier that there is not")
+            odd.append(Amiss("", None, "an event of another kind, or of a tier that there is not"))
         elif one.what == "stored":
             if heard.stored(one.tier, one.at):
-                twice.append(f"stored on the {one.tier}, where it is already: {text_of(setting, one.at)}")
+                text = f"stored on the {one.tier}, where it is already: {text_of(setting, one.at)}"
+                twice.append(Amiss(one.tier, one.at, text))
         elif not heard.removed(one.tier, one.at):
-            odd.append(f"removed from the {one.tier} without being there: {text_of(setting, one.at)}")
+            text = f"removed from the {one.tier} without being there: {text_of(setting, one.at)}"
+            odd.append(Amiss(one.tier, one.at, text))
     return Replayed(heard.tiers[DEVICE], heard.tiers.get(HOST, {}), tuple(odd), tuple(twice))
 
 

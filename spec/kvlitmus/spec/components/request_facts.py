@@ -11,9 +11,8 @@ from kvlitmus.spec.components.state import (
     Place,
     Stored,
     end_name,
-    ends_at,
-    fresh_places,
     grown,
+    longest_hit,
     places_of,
     published,
     started,
@@ -23,7 +22,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import Need, Run, fits, largest, needed, working
+from kvlitmus.spec.words.shapes import Need, Run, fits, needed, working
 
 GRANTED = (On.COMPONENT_START, On.COMPONENT_GROW)
 """A request gets what it asks for."""
@@ -63,7 +62,7 @@ def request_fits(
     if setting.profile.component_copies == "one" and state.copies:
         return UNKNOWN
     if isinstance(call, ComponentStart):
-        length = certain_hit(setting, layout, state, call)
+        length = certain_hit(setting, state, call)
         if isinstance(length, Unknown):
             return UNKNOWN
         more = first_needs(layout, state, call, length)
@@ -97,20 +96,9 @@ def in_use(setting: Setting, layout: Layout, state: ComponentState) -> frozenset
     return used
 
 
-def certain_hit(setting: Setting, layout: Layout, state: ComponentState, call: ComponentStart) -> int | Unknown:
+def certain_hit(setting: Setting, state: ComponentState, call: ComponentStart) -> int | Unknown:
     """The length of the hit that a refused request would have had; unknown where evictions weren't seen."""
-    profile, units = setting.profile, len(call.path.names)
-    lengths = {
-        largest(
-            layout.components,
-            units,
-            {one.name: ends_at(call.path, one.name, known) for one in layout.components}.__getitem__,
-            root=profile.window_root,
-            cap=profile.match_cap,
-            drop=profile.component_drop,
-        )
-        for known in (state.device.places, state.device.certain)
-    }
+    lengths = {longest_hit(setting, call.path, held) for held in (state.device.places, state.device.certain)}
     return lengths.pop() if len(lengths) == 1 else UNKNOWN
 
 
@@ -130,21 +118,6 @@ def first_needs(layout: Layout, state: ComponentState, call: ComponentStart, len
             many += (at, state.device.places.get(at)) not in used or any(one == at for one, _ in state.copies)
         needs.append(Need(each, many))
     return needs
-
-
-@fact(0)
-def request_taken(
-    layout: Layout, state: ComponentState, call: ComponentStart | ComponentGrow, answer: After
-) -> Collection[Place]:
-    """Places that the request got though it had them already, or somebody else holds them."""
-    assert isinstance(answer.answer, Holding)
-    before = state.running[call.receipt].held if isinstance(call, ComponentGrow) else {}
-    pools = {one.name: one.pool for one in layout.components}
-    held = Counter((pools[name], place) for name, some in answer.answer.held.items() for place in some.values())
-    others = [places_of(layout, one.held) for number, one in state.running.items() if number != call.receipt]
-    used = frozenset[Place]().union(*others)
-    fresh = fresh_places(layout, before, answer.answer)
-    return [one for one in fresh if held[one] > 1 or one in used]
 
 
 @fact(0)

@@ -2,7 +2,7 @@
 
 Such a cache has no call that evicts or inserts.  A request begins with the longest prefix that it can use, gets places for
 what it is about to compute, and goes on in chunks; whatever nobody holds makes room for it.  What it has computed can be
-found by others at once.  Hits are judged as those of a match (COMP-01, COMP-02, COMP-04, TREE-02), what is cached by COMP-15 to
+found by others at once.  Hits are judged as those of a match (TREE-02, TREE-03), what is cached by COMP-15 to
 COMP-19; here stands what is owed to the request itself.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping
 from kvlitmus.spec.components import tree_facts as _facts  # noqa: F401 - what the rules speak of
 from kvlitmus.spec.components.calls import At
 from kvlitmus.spec.components.request_facts import GRANTED, REFUSED
-from kvlitmus.spec.components.state import Place
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 
@@ -56,20 +55,6 @@ def a_request_holds_no_more(
 def a_refusal_means_that_requests_hold_the_rest(request_fits: bool) -> bool:
     """A request MUST be refused only if some pool has fewer places that no running request holds, cached ones among them, than it needs more."""
     return not request_fits
-
-
-@rule(
-    "CREQ-04",
-    on=GRANTED,
-    source="R-SWA-05, R-MA-04; vllm#33775; design",
-    reference="components.requests.start",
-    allowed="places that nobody holds, each once",
-)
-def a_request_gets_places_that_nobody_holds(request_taken: Collection[Place]) -> bool:
-    """The places that a request gets MUST be distinct within a pool. They MUST NOT be held by a running request, nor be
-    of its own hit.
-    """
-    return not request_taken
 
 
 @rule(

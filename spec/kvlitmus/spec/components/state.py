@@ -32,7 +32,7 @@ from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.policies import Order, Worth
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Component, Window, followed, needed, step_of, valid
+from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Component, Window, largest, needed, step_of, valid
 from kvlitmus.spec.words.units import Key, Name, Unit
 
 Place = tuple[str, int]
@@ -302,6 +302,13 @@ def needed_at(path: Path, component: Component, boundary: int, root: str) -> tup
     return tuple((component.name, end_name(path, end)) for end in within)
 
 
+def places_at(state: ComponentState, at: At) -> list[int]:
+    """The places in which an entry may be cached on the device; mostly one."""
+    first = state.device.places.get(at)
+    more = [place for one, place in state.copies if one == at] if state.copies else []
+    return more if first is None else [first, *more]
+
+
 def lacking_at(
     layout: Layout, path: Path, boundary: int, places: Mapping[At, object] | frozenset[At], root: str
 ) -> list[str]:
@@ -309,15 +316,14 @@ def lacking_at(
     return [one.name for one in layout.components if not valid(one, boundary, ends_at(path, one.name, places), root)]
 
 
-def unfollowed_at(
-    setting: Setting, path: Path, boundary: int, places: Mapping[At, object] | frozenset[At]
-) -> list[str]:
-    """The components that by these entries don't go on behind a hit, where the profile drops its last entries."""
-    if setting.profile.component_drop == "none":
-        return []
-    return [
-        one.name for one in setting.layout.components if not followed(one, boundary, ends_at(path, one.name, places))
-    ]
+def longest_hit(
+    setting: Setting, path: Path, places: Mapping[At, object] | frozenset[At], most: int | None = None
+) -> int:
+    """The largest admitted boundary of a key that is valid for all components by these entries; the largest up to ``most``."""
+    components, profile = setting.layout.components, setting.profile
+    ends = {one.name: ends_at(path, one.name, places) for one in components}
+    root, cap, drop = profile.window_root, profile.match_cap, profile.component_drop
+    return largest(components, len(path.names), ends.__getitem__, root=root, cap=cap, drop=drop, most=most)
 
 
 def pool_places(layout: Layout, entries: Entries) -> frozenset[Place]:

@@ -2,10 +2,10 @@
 
 A prefix is of use only as far as **every** component has what it needs there.  A cache that reports more lets a model
 read what nobody wrote; one that reports less computes again what it has.  So a hit ends at the largest admitted
-boundary that is valid for all components (COMP-01, COMP-02, TREE-02), and names exactly the entries that this boundary needs
-(COMP-04).
+boundary that is valid for all components (TREE-02), and names exactly the entries that this boundary needs
+(TREE-03).
 
-Memory is granted for all components at once or for none (COMP-05, COMP-08, POOL-07).  An insert fills what is missing,
+Memory is granted for all components at once or for none (POOL-01, COMP-08, POOL-07).  An insert fills what is missing,
 **tombstones** (prefixes whose KV is cached while another component's entry is gone) included, and leaves the rest to the
 caller (COMP-09).  A receipt says of each component which entries it covers, and covers what its boundary needs
 (COMP-10, COMP-11).  Components are evicted one by one; what goes with what is a choice of the profile (COMP-12, COMP-13).
@@ -18,7 +18,7 @@ snapshots.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.components import tree_facts as _facts  # noqa: F401 - what the rules speak of
 from kvlitmus.spec.components.calls import At
@@ -60,72 +60,6 @@ CALLS = (
 """All calls on a cache of components but those of requests."""
 EVERY = (*CALLS, *REQUEST_CALLS)
 """All of them."""
-
-
-# TREE-01 and TREE-10 know the alignment of the KV alone.
-@rule(
-    "COMP-01",
-    on=HITS,
-    source="R-SWA-01, R-MA-01; vllm#46281",
-    reference="components.tree.match",
-    allowed="a multiple of the common alignment, within the key and the cap of the profile",
-)
-def a_hit_ends_at_an_admitted_boundary(component_admitted: bool) -> bool:
-    """A hit MUST end at a common multiple of what the components are aligned to, within the key and below the profile's cap."""
-    return component_admitted
-
-
-# Between what is certain and what is possible, TREE-02 asks of no boundary whether it is valid.
-@rule(
-    "COMP-02",
-    on=HITS,
-    source="R-SWA-01, R-MA-01, R-L3-05, R-L3-06",
-    reference="components.tree.match",
-    allowed="a boundary that may be valid for every component; at this one {component_lacking} lack what it needs",
-)
-def a_hit_is_valid_for_every_component(component_lacking: Sequence[str]) -> bool:
-    """Every component MUST have what the end of a hit needs: the run all of the prefix, a window its reach, a point its state at this very boundary."""
-    return not component_lacking
-
-
-@rule(
-    "COMP-04",
-    on=HITS,
-    source="R-MA-01, R-MA-06; sglang#34760",
-    reference="components.tree.match",
-    allowed="{component_hit_due}",
-    premise="component_hit_due",
-)
-def a_hit_names_what_was_stored_for_its_end(
-    component_hit_entries: Mapping[str, Sequence[int]],
-    component_hit_due: Mapping[str, Sequence[Collection[int]]],
-) -> bool:
-    """A hit MUST name, for each component, exactly the entries that its end needs, each the one stored for that very prefix."""
-    if component_hit_entries.keys() - component_hit_due.keys():
-        return False
-    return all(
-        len(component_hit_entries.get(name, ())) == len(due)
-        and all(
-            not places or entry in places
-            for entry, places in zip(component_hit_entries.get(name, ()), due, strict=True)
-        )
-        for name, due in component_hit_due.items()
-    )
-
-
-# POOL-01 counts a pool that several components share as one.
-@rule(
-    "COMP-05",
-    on=On.COMPONENT_ALLOC,
-    source="R-SC-02, R-MA-05, R-DEV-09",
-    reference="components.tree.alloc",
-    allowed="{component_wants}",
-)
-def a_grant_is_whole(component_wants: Mapping[str, int], component_granted: Mapping[str, Sequence[int]]) -> bool:
-    """An allocation MUST grant of every component as many entries as were asked for, or be refused as a whole."""
-    if component_granted.keys() - component_wants.keys():
-        return False
-    return all(len(component_granted.get(name, ())) == many for name, many in component_wants.items())
 
 
 # After inserts and resets no law of plain caches says it without a snapshot.

@@ -23,11 +23,9 @@ from kvlitmus.spec.components.calls import (
     ComponentFinish,
     ComponentFree,
     ComponentGrow,
-    ComponentHit,
     ComponentInsert,
     ComponentLoad,
     ComponentLock,
-    ComponentMatch,
     ComponentPrefetch,
     ComponentReset,
     ComponentSettled,
@@ -48,7 +46,6 @@ from kvlitmus.spec.components.state import (
     commit_brings,
     copied_to,
     fresh_places,
-    lacking_at,
     loose_on,
     needed_at,
     origin_of,
@@ -57,13 +54,12 @@ from kvlitmus.spec.components.state import (
     refilled,
     stored_by,
     tier_of,
-    unfollowed_at,
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import Chunk, Window, admit, needed, step_of
+from kvlitmus.spec.words.shapes import Chunk, Window, step_of
 
 
 @fact(0)
@@ -84,94 +80,7 @@ def component_known(setting: Setting, state: ComponentState, call: ComponentCall
     return known_after(state, setting, call, answer)
 
 
-# Hits
-
-
-@fact(0)
-def component_length(answer: After) -> int:
-    """The length of the hit."""
-    assert isinstance(answer.answer, ComponentHit | Holding)
-    return answer.answer.length
-
-
-@fact(0)
-def component_admitted(
-    setting: Setting, layout: Layout, call: ComponentMatch | ComponentStart, component_length: int
-) -> bool:
-    """Whether the hit ends at a common multiple of what the components are aligned to, within the key and the profile's cap."""
-    step = step_of(layout.components)
-    return admit(component_length, len(call.path.names), step, setting.profile.match_cap)
-
-
-@fact(0)
-def component_lacking(
-    setting: Setting,
-    layout: Layout,
-    window_root: str,
-    state: ComponentState,
-    call: ComponentMatch | ComponentStart,
-    component_length: int,
-) -> Sequence[str]:
-    """The components that certainly don't have what the end of the hit needs, or go on behind it where the last entries are dropped."""
-    lacking = lacking_at(layout, call.path, component_length, state.device.places, window_root)
-    return [*lacking, *unfollowed_at(setting, call.path, component_length, state.device.places)]
-
-
-@fact(0)
-def component_hit_entries(
-    layout: Layout, window_root: str, component_length: int, answer: After
-) -> Mapping[str, Sequence[int]]:
-    """The entries of the hit, by component; of a request what it holds of them."""
-    if isinstance(answer.answer, ComponentHit):
-        return answer.answer.entries
-    assert isinstance(answer.answer, Holding)
-    return {
-        one.name: [
-            answer.answer.held[one.name][end]
-            for end in needed(one, component_length, window_root) or ()
-            if end in answer.answer.held.get(one.name, {})
-        ]
-        for one in layout.components
-    }
-
-
-@fact(0)
-def component_hit_due(
-    layout: Layout,
-    window_root: str,
-    state: ComponentState,
-    call: ComponentMatch | ComponentStart,
-    component_length: int,
-) -> Mapping[str, Sequence[Collection[int]]]:
-    """For what the end of the hit needs, by component, the entries that may be stored there (none: nothing was)."""
-    return {
-        one.name: tuple(places_at(state, at) for at in needed_at(call.path, one, component_length, window_root))
-        for one in layout.components
-    }
-
-
-def places_at(state: ComponentState, at: At) -> Collection[int]:
-    """The places in which an entry may be cached; mostly one."""
-    first = state.device.places.get(at)
-    more = [place for one, place in state.copies if one == at]
-    return more if first is None else [first, *more]
-
-
 # Pools
-
-
-@fact(0)
-def component_wants(call: ComponentAlloc) -> Mapping[str, int]:
-    """How many entries of each component are asked for."""
-    return call.wants
-
-
-@fact(0)
-def component_granted(answer: After) -> Mapping[str, Sequence[int]]:
-    """The entries that were granted, by component, to the caller or for a prefetch."""
-    given = answer.answer.places if isinstance(answer.answer, Reserved) else answer.answer
-    assert isinstance(given, Mapping)
-    return given
 
 
 def pools_of(layout: Layout, counts: Mapping[str, int]) -> Counter[str]:

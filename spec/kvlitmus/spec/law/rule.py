@@ -168,9 +168,23 @@ RETIRED: dict[str, str] = {
     "TIER-30": "what goes first is one law on every tier",
     "TIER-31": "how much may go is one law on every tier",
     **dict.fromkeys(
-        ("COMP-03", "COMP-06", "COMP-07", "COMP-14", "COMP-17", "COMP-18", "COMP-25", "COMP-35"), _OF_POOLS
+        (
+            "COMP-01",
+            "COMP-02",
+            "COMP-03",
+            "COMP-04",
+            "COMP-05",
+            "COMP-06",
+            "COMP-07",
+            "COMP-14",
+            "COMP-17",
+            "COMP-18",
+            "COMP-25",
+        ),
+        _OF_POOLS,
     ),
-    **dict.fromkeys(("COMP-44", "COMP-45", "COMP-46", "COMP-60"), _OF_POOLS),
+    **dict.fromkeys(("COMP-35", "COMP-44", "COMP-45", "COMP-46", "COMP-60"), _OF_POOLS),
+    **dict.fromkeys(("COMP-48", "COMP-49", "COMP-51", "COMP-52", "CREQ-04"), _OF_POOLS),
     **dict.fromkeys(("COMP-38", "COMP-39", "COMP-41", "COMP-42", "COMP-43", "COMP-47", "COMP-50", "COMP-64"), _ON_BOTH),
 }
 """Ids that are no longer in force, each with the reason; never used again."""
@@ -194,8 +208,10 @@ SUCCESSORS: dict[str, str] = {
     "TIER-26": "TREE-14",
     "TIER-30": "EVICT-05",
     "TIER-31": "EVICT-06",
-    **dict.fromkeys(("COMP-06", "COMP-25", "COMP-35"), "POOL-04"),
-    "COMP-03": "TREE-02",
+    **dict.fromkeys(("COMP-06", "COMP-25", "COMP-35", "CREQ-04"), "POOL-04"),
+    **dict.fromkeys(("COMP-01", "COMP-02", "COMP-03"), "TREE-02"),
+    "COMP-04": "TREE-03",
+    "COMP-05": "POOL-01",
     "COMP-07": "POOL-07",
     **dict.fromkeys(("COMP-14", "COMP-44", "COMP-60"), "LOCK-01"),
     **dict.fromkeys(("COMP-17", "COMP-45"), "POOL-12"),
@@ -206,7 +222,11 @@ SUCCESSORS: dict[str, str] = {
     "COMP-42": "COMP-15",
     "COMP-43": "COMP-16",
     "COMP-47": "COMP-19",
+    "COMP-48": "EVENT-01",
+    "COMP-49": "EVENT-02",
     "COMP-50": "COMP-49",
+    "COMP-51": "EVENT-08",
+    "COMP-52": "EVENT-09",
     "COMP-64": "COMP-63",
 }
 """Retired ids, each with the id of the rule that says now what it said."""

@@ -8,7 +8,7 @@ from kvlitmus.spec.ledger.cells import Amount, Family, Line, Refusal, by, line, 
 
 COMPONENTS, REQUESTS = Family.COMPONENTS, Family.REQUESTS
 
-KEPT = "COMP-08 COMP-15 COMP-16 POOL-12 COMP-49"
+KEPT = "COMP-08 COMP-15 COMP-16 POOL-12 EVENT-02"
 """What stays on each tier: entries, places, and what is free."""
 
 BESIDE = "COMP-53 COMP-54 LOCK-01"
@@ -37,8 +37,8 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_MATCH,
         amount=Amount.KEY,
         plain=(On.MATCH,),
-        least=by("TREE-02 COMP-52"),
-        most=by("COMP-01 COMP-02 COMP-04 COMP-51"),
+        least=by("TREE-02 EVENT-09"),
+        most=by("TREE-02 TREE-03 EVENT-08"),
         stays=by(ALL, later=BEHIND),
         effects=joined(USES, BACKS),
     ),
@@ -46,7 +46,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_reset",
         On.COMPONENT_RESET,
-        least=by("COMP-08 COMP-16 POOL-12 COMP-49", later="COMP-02 TREE-02"),
+        least=by("COMP-08 COMP-16 POOL-12 EVENT-02", later="TREE-02"),
         most=by("POOL-12"),
         stays=no("nothing stays"),
         effects=joined(
@@ -73,8 +73,8 @@ COMPONENT_LINES: tuple[Line, ...] = (
         refusal=Refusal.NONE,
         amount=Amount.COUNTS,
         refused=by("POOL-07"),
-        least=by("COMP-05"),
-        most=by("COMP-05 POOL-04 COMP-08 POOL-12", free="which place"),
+        least=by("POOL-01"),
+        most=by("POOL-01 POOL-04 COMP-08 POOL-12", free="which place"),
         stays=by(ALL, later=BEHIND),
         plain=(
             On.ALLOC,
@@ -333,14 +333,14 @@ COMPONENT_LINES: tuple[Line, ...] = (
     look(COMPONENTS, "component_begun", "COMP-53 COMP-54 COMP-55", On.COMPONENT_INSERT),
     look(COMPONENTS, "component_available", "COMP-08", On.COMPONENT_ALLOC),
     look(COMPONENTS, "component_available_host", "COMP-08", On.COMPONENT_BACK_UP),
-    look(COMPONENTS, "component_events", "COMP-48 COMP-49", On.COMPONENT_INSERT),
+    look(COMPONENTS, "component_events", "EVENT-01 EVENT-04 EVENT-02", On.COMPONENT_INSERT),
     look(COMPONENTS, "component_free_places", "POOL-12", On.COMPONENT_ALLOC),
     look(COMPONENTS, "component_entries", "COMP-15 COMP-16 TREE-05 COMP-19", On.COMPONENT_INSERT),
     look(COMPONENTS, "component_free_host", "POOL-12", On.COMPONENT_BACK_UP),
     look(COMPONENTS, "component_host_entries", "COMP-15 COMP-16 TREE-05 COMP-19", On.COMPONENT_COPIED),
 )
 
-SERVED = "COMP-15 COMP-16 POOL-12 COMP-49"
+SERVED = "COMP-15 COMP-16 POOL-12 EVENT-02"
 SERVES: Row = joined(
     ROOM,
     USES,
@@ -361,8 +361,8 @@ REQUEST_LINES: tuple[Line, ...] = (
         how="of requests",
         amount=Amount.KEY,
         plain=(On.MATCH,),
-        least=by("TREE-02 COMP-52"),
-        most=by("COMP-01 COMP-02 COMP-04 COMP-51"),
+        least=by("TREE-02 EVENT-09"),
+        most=by("TREE-02 TREE-03 EVENT-08"),
         stays=by(SERVED, later="LOCK-01 COMP-63 CREQ-03"),
         effects=USES,
     ),
@@ -371,7 +371,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         "component_reset",
         On.COMPONENT_RESET,
         how="of requests",
-        least=by("COMP-16 POOL-12 COMP-49", later="COMP-02 TREE-02 COMP-04 CREQ-04"),
+        least=by("COMP-16 POOL-12 EVENT-02", later="TREE-02 TREE-03 POOL-04"),
         most=by("POOL-12"),
         stays=no("nothing stays"),
         effects=joined(TOLD, {what: because(Cause.RESET) for what in (What.EVICT, What.RELEASE, What.UNLOCK)}),
@@ -385,9 +385,9 @@ REQUEST_LINES: tuple[Line, ...] = (
         amount=Amount.COUNT,
         at=1,
         refused=by("CREQ-03"),
-        plain=(On.BEGIN,),
+        plain=(On.MATCH, On.ALLOC, On.BEGIN),
         least=by("CREQ-01 TREE-02 CREQ-06"),
-        most=by("CREQ-02 CREQ-04 COMP-02 COMP-04 POOL-12", free="which place"),
+        most=by("CREQ-02 POOL-04 TREE-02 TREE-03 POOL-12", free="which place"),
         which=by(ORDER, free="own order of components"),
         stays=by(f"{SERVED} LOCK-01 TREE-05 COMP-19", later="LOCK-01 COMP-63 CREQ-03"),
         effects=SERVES,
@@ -401,8 +401,9 @@ REQUEST_LINES: tuple[Line, ...] = (
         amount=Amount.COUNT,
         at=1,
         refused=by("CREQ-03"),
+        plain=(On.ALLOC, On.GROW),
         least=by("CREQ-01 CREQ-06"),
-        most=by("CREQ-02 CREQ-04 POOL-12", free="which place"),
+        most=by("CREQ-02 POOL-04 POOL-12", free="which place"),
         which=by(ORDER, free="own order of components"),
         stays=by(f"{SERVED} CREQ-05 LOCK-01 TREE-05 COMP-19", later="LOCK-01 COMP-63 CREQ-03"),
         effects=joined(SERVES, {What.RELEASE: because(Cause.NOBODY)}),

@@ -12,7 +12,7 @@ from kvlitmus.spec.interface.ports import PORTS
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Rule
 from kvlitmus.spec.ledger import components, pools, prefix, ranks
-from kvlitmus.spec.ledger.cells import Cell, Column, Freedom, Line
+from kvlitmus.spec.ledger.cells import Cell, Column, Family, Freedom, Line
 from kvlitmus.spec.prefix.stand_ins import standing_for
 
 LEDGER: tuple[Line, ...] = (*prefix.LINES, *pools.LINES, *components.LINES, *ranks.LINES)
@@ -62,6 +62,10 @@ NO_CALLS: Mapping[On, str] = {
 """Occasions of no row, each with the reason."""
 
 
+OF_POOLS = (Family.COMPONENTS, Family.REQUESTS)
+"""The families of caches each of whose pools is a flat cache."""
+
+
 def depths(rule: Rule, rules: Mapping[str, Rule]) -> tuple[int, ...]:
     """The depths at which what a rule says is judged, by itself or by one that says it from less, the least first."""
     said = [rule, *(rules[one.rule] for one in standing_for(rule.id))]
@@ -80,7 +84,8 @@ def saying(cell: Cell, rules: Mapping[str, Rule], depth: int) -> tuple[str, ...]
 
 def judged_on(rule: Rule, line: Line) -> bool:
     """Whether a rule is judged behind a step of a row: after each call, by the call itself, or on one of its occasions."""
-    return not rule.on or rule.kind is Kind.PROCEDURE or not set(rule.on).isdisjoint((*line.occasions, *line.plain))
+    occasions = (*line.occasions, *line.plain, *[On.FLAT_CALL] * (line.family in OF_POOLS))
+    return not rule.on or rule.kind is Kind.PROCEDURE or not set(rule.on).isdisjoint(occasions)
 
 
 def also(line: Line, rules: Mapping[str, Rule]) -> tuple[str, ...]:

@@ -120,16 +120,23 @@ class Reset(NamedTuple):
     stored: int | None = None
 
 
-@occasion(On.MATCH)
-class Match(NamedTuple):
-    """Ask for the longest cached prefix of a key; answers a :class:`Hit`.
+class Within(NamedTuple):
+    """Where other components of the cache have a say, how long the longest prefix is that all of them have what they need for.
 
-    ``within``: where other components of the cache have a say, how long the longest prefix is that all of them have what
-    they need for: certainly, and possibly.
+    That is ``certain``, and ``possible``.  ``told``: how long it is by the events before, where somebody listens.
     """
 
+    certain: Tokens
+    possible: Tokens
+    told: Tokens | None = None
+
+
+@occasion(On.MATCH)
+class Match(NamedTuple):
+    """Ask for the longest cached prefix of a key; answers a :class:`Hit`."""
+
     path: Path
-    within: tuple[Tokens, Tokens] | None = None
+    within: Within | None = None
 
 
 @occasion(On.INSERT)
@@ -176,7 +183,7 @@ class Begin(NamedTuple):
     rid: int
     path: Path
     ahead: bool = False
-    within: tuple[Tokens, Tokens] | None = None
+    within: Within | None = None
 
 
 @refusable(On.GROW, On.REFUSED_GROW)

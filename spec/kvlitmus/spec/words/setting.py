@@ -11,6 +11,9 @@ from kvlitmus.spec.words.policies import Order, worth
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.units import PageNo, Tokens
 
+EVENTS = 2
+"""The depth of events."""
+
 SNAPSHOT = 3
 """The depth of a full snapshot."""
 

@@ -156,14 +156,15 @@ def largest(
     root: str = "shorter",
     cap: str = "full",
     drop: str = "none",
+    most: int | None = None,
 ) -> int:
-    """The largest admitted boundary of a key of this length that is valid for all components.
+    """The largest admitted boundary of a key of this length that is valid for all components; the largest up to ``most``.
 
     ``held``: where the entries of a component end that are there.  The root is always valid.  ``drop``: with ``last`` each
     must hold the entry behind it as well (:func:`followed`).
     """
-    step = step_of(components)
-    for boundary in range(length - length % step, 0, -step):
+    step, end = step_of(components), length if most is None else min(length, most)
+    for boundary in range(end - end % step, 0, -step):
         if (
             admit(boundary, length, step, cap)
             and all(valid(one, boundary, held(one.name), root) for one in components)

@@ -22,12 +22,12 @@ from kvlitmus.spec.prefix.state import EventMirror
 from kvlitmus.spec.words.setting import Setting
 
 CAPABILITIES = frozenset({"events", "batches"})
-"""What a stream offers; and with groups of another kind entries of components."""
+"""What a stream offers; of groups of whole prefixes, and of others."""
 
 WHOLE = ("EVENT-01", "EVENT-05", "EVENT-06", "EVENT-07", "EVENT-12")
 """Rules of prefixes that need nothing but the events."""
 
-ENTRIES = "COMP-48"
+ENTRIES = WHOLE[:1]
 """The one of blocks that are of use without those before them."""
 
 ORDER = "EVENT-11"
@@ -116,8 +116,8 @@ class StreamJudge:
         self.wholes |= wholes
         amiss = map(tuple, (odd.odd, (), odd.renamed, odd.strays, odd.orphans, odd.aliases))
         then = Heard(EventMirror({}, {}, {}, {}, *amiss))
-        known: Facts = {"component_odd_events": odd.entries}
-        wanted = (*(WHOLE if wholes else ()), ORDER, *[ENTRIES] * entries)
+        known: Facts = {}
+        wanted = (*(WHOLE if wholes else ENTRIES if entries else ()), ORDER)
         broken = self.judged(wanted, received, then, known, tells(batch))
         if not broken:
             return True

@@ -180,14 +180,13 @@ class Group(Replica):
 
 
 class Odd(NamedTuple):
-    """What was wrong with the events of a batch, in words: of groups of prefixes, and (``entries``) of all others."""
+    """What was wrong with the events of a batch, in words."""
 
     odd: list[str]
     renamed: list[str]
     strays: list[str]
     orphans: list[str]
     aliases: list[str]
-    entries: list[str]
 
 
 class Gap(NamedTuple):
@@ -264,13 +263,10 @@ class Publisher:
                 self.group(event.group).hear_stored(event)
             else:
                 self.group(event.group).hear_removed(event)
-        wrong = Odd([], [], [], [], [], [])
+        wrong = Odd([], [], [], [], [])
         for number, one in self.groups.items():
             where = f"group {number}: " if len(self.groups) > 1 else ""
-            odd, *others = one.odd_ones()
-            for into, texts in zip(
-                (wrong.odd if one.whole else wrong.entries, *wrong[1:5]), (odd, *others), strict=True
-            ):
+            for into, texts in zip(wrong, one.odd_ones(), strict=True):
                 into += [f"{where}{text}" for text in texts]
         return wrong
 

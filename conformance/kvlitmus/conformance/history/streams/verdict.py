@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kvlitmus.conformance.history.streams.judge import CAPABILITIES, ENTRIES, EVENTS, ORDER, WHOLE, StreamJudge
+from kvlitmus.conformance.history.streams.judge import CAPABILITIES, EVENTS, ORDER, WHOLE, StreamJudge
 from kvlitmus.conformance.history.verdict import OPTIONS, groups_of, places_of
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.run.results import ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Scope, conclude, exit_code
 from kvlitmus.spec.law.rule import Rule
 
-JUDGED = {*WHOLE, ORDER, ENTRIES}
+JUDGED = {*WHOLE, ORDER}
 """What can be judged from a stream."""
 
 BESIDE = "a stream tells what is cached, and not what was asked and answered"
 UNCOUNTED = "a stream doesn't say how many copies there are"
 UNNUMBERED = "the batches have no numbers"
-ALL_WHOLE = "no group of windows, chunks or states is told"
 NO_WHOLE = "no group of whole prefixes is told"
 NEVER_LED = "no event led there"
 
@@ -29,7 +28,7 @@ EMPTY_WORDS = "the stream has no event that could be judged"
 
 def of_events(rule: Rule) -> bool:
     """Whether a rule is about events, so that a report on a stream says something of it."""
-    return rule.pack == "event" or rule.id == ENTRIES
+    return rule.pack == "event"
 
 
 def report(
@@ -80,8 +79,6 @@ def accounted(one: RuleVerdict, judge: StreamJudge) -> RuleVerdict:
         one.verdict, one.reason = Verdict.NOT_APPLICABLE, UNCOUNTED
     elif one.rule not in JUDGED:
         one.verdict, one.reason = Verdict.NOT_APPLICABLE, BESIDE
-    elif one.rule == ENTRIES:
-        one.verdict, one.reason = Verdict.NOT_APPLICABLE, ALL_WHOLE
     elif one.rule == ORDER and not any(one.known for one in judge.publishers.values()):
         one.verdict, one.reason = Verdict.NOT_APPLICABLE, UNNUMBERED
     elif one.rule in WHOLE and judge.publishers and not judge.wholes:

@@ -14,7 +14,7 @@ from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 
 NEEDS = ("components", "component_events")
-TOLD = ("COMP-48", "COMP-49", "COMP-51", "COMP-52")
+TOLD = ("EVENT-01", "EVENT-04", "EVENT-02", "EVENT-08", "EVENT-09")
 
 
 @litmus(rules=TOLD, needs=NEEDS)
@@ -45,7 +45,7 @@ def who_listens_knows_of_tombstones(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-49", "COMP-51", "COMP-52"), needs=NEEDS)
+@litmus(rules=("EVENT-02", "EVENT-08", "EVENT-09"), needs=NEEDS)
 def a_reset_is_told(checker: Checker) -> None:
     """A key is cached, and everything is forgotten; nobody is to expect it, until it is cached again."""
     key = prompt(checker, "abc")
@@ -56,7 +56,7 @@ def a_reset_is_told(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-49", "COMP-51", "COMP-52"), needs=(*NEEDS, "component_prefetch"), profile=EACH)
+@litmus(rules=("EVENT-02", "EVENT-08", "EVENT-09"), needs=(*NEEDS, "component_prefetch"), profile=EACH)
 def what_was_fetched_is_told(checker: Checker) -> None:
     """A key is fetched from storage; who listens knows of it as of one that was computed."""
     key = prompt(checker, "abcd")
@@ -66,7 +66,7 @@ def what_was_fetched_is_told(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-48", "COMP-49"), needs=(*NEEDS, "component_host"))
+@litmus(rules=("EVENT-01", "EVENT-04", "EVENT-02"), needs=(*NEEDS, "component_host"))
 def who_listens_knows_what_the_host_has(checker: Checker) -> None:
     """A key is backed up, leaves the device, is loaded back, and leaves the host; a backup that fails tells nothing."""
     key = prompt(checker, "abcd")

@@ -348,7 +348,7 @@ def what_is_read_ends_where_storage_ends(checker: Checker) -> None:
     components.match(checker, half)
 
 
-@litmus(rules=("COMP-02", "COMP-26", "COMP-27", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH, layouts=STATES)
+@litmus(rules=("TREE-02", "COMP-26", "COMP-27", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH, layouts=STATES)
 def a_state_stays_with_its_position(checker: Checker) -> None:
     """The state of the sixth page was read and three pages of KV came: it is given back, no hit ends at the third."""
     key = prompt(checker, "abcdef")
@@ -361,7 +361,7 @@ def a_state_stays_with_its_position(checker: Checker) -> None:
     components.match(checker, prompt(checker, "abc"))
 
 
-@litmus(rules=("COMP-02", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH, layouts=WINDOWS)
+@litmus(rules=("TREE-02", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH, layouts=WINDOWS)
 def a_part_of_a_window_is_given_back(checker: Checker) -> None:
     """One page of a window is lost: the KV is cached, the window given back whole, and no hit ends there.
 

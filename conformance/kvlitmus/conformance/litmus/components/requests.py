@@ -31,7 +31,7 @@ def pages(checker: Checker, ways: str) -> Key:
     return prompt(checker, ways, tail=1 if checker.size > 1 else 0)
 
 
-@litmus(rules=("COMP-01", "TREE-02", "CREQ-01", "CREQ-02", "CREQ-04", "CREQ-06"), needs=NEEDS)
+@litmus(rules=("TREE-02", "CREQ-01", "CREQ-02", "POOL-04", "CREQ-06"), needs=NEEDS)
 def what_a_request_computed_is_found(checker: Checker) -> None:
     """A request runs to its end; a second one for the same key, and one that parts from it, go on from there."""
     serve(checker, pages(checker, "abcdef"), WHOLE)
@@ -52,7 +52,7 @@ def a_request_leaves_its_window_behind(checker: Checker) -> None:
     serve(checker, key, 1)
 
 
-@litmus(rules=("TREE-02", "CREQ-01", "CREQ-04"), needs=NEEDS)
+@litmus(rules=("TREE-02", "CREQ-01", "POOL-04"), needs=NEEDS)
 def a_running_request_is_gone_on_from(checker: Checker) -> None:
     """While a request runs, another begins with what it has computed so far, and outlives it."""
     key = pages(checker, "abcdef")
@@ -64,7 +64,7 @@ def a_running_request_is_gone_on_from(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-02", "COMP-04", "CREQ-04"), needs=NEEDS)
+@litmus(rules=("TREE-02", "TREE-03", "POOL-04"), needs=NEEDS)
 def the_same_is_computed_twice(checker: Checker) -> None:
     """Two requests for one key of whole pages: each computes the last page, and takes nothing along when it ends."""
     key = prompt(checker, "abcdef")
@@ -77,7 +77,7 @@ def the_same_is_computed_twice(checker: Checker) -> None:
     serve(checker, pages(checker, "abcdefgh"), WHOLE)
 
 
-@litmus(rules=("COMP-02", "CREQ-01", "CREQ-03", "CREQ-04"), needs=NEEDS)
+@litmus(rules=("TREE-02", "CREQ-01", "CREQ-03", "POOL-04"), needs=NEEDS)
 def requests_are_refused_only_when_they_hold_everything(checker: Checker) -> None:
     """Requests take all that there is; one is refused. One ends, and what it held makes room for the next."""
     receipts = filled(checker, "a")
@@ -88,7 +88,7 @@ def requests_are_refused_only_when_they_hold_everything(checker: Checker) -> Non
             component_requests.finish(checker, again)
 
 
-@litmus(rules=("COMP-02", "TREE-02", "CREQ-03", "CREQ-04"), needs=NEEDS)
+@litmus(rules=("TREE-02", "CREQ-03", "POOL-04"), needs=NEEDS)
 def a_hit_is_protected_before_room_is_made(checker: Checker) -> None:
     """Everything is full of what nobody holds; a request hits the oldest of it, and needs room for much more."""
     old = prompt(checker, "abcd")
@@ -100,7 +100,7 @@ def a_hit_is_protected_before_room_is_made(checker: Checker) -> None:
     components.match(checker, old)
 
 
-@litmus(rules=("COMP-02", "TREE-02"), needs=NEEDS)
+@litmus(rules=("TREE-02",), needs=NEEDS)
 def what_runs_is_not_evicted(checker: Checker) -> None:
     """A request waits while others need all the room that there is; what it has computed is still found."""
     key = pages(checker, "abcd")
@@ -126,7 +126,7 @@ def who_cannot_go_on_keeps_what_it_has(checker: Checker) -> None:
         component_requests.finish(checker, receipt)
 
 
-@litmus(rules=("CREQ-01", "CREQ-04"), needs=NEEDS)
+@litmus(rules=("CREQ-01", "POOL-04"), needs=NEEDS)
 def after_a_reset_no_request_runs(checker: Checker) -> None:
     """Requests are forgotten with all they held: nothing is found, and there is room for everything."""
     begin(checker, prompt(checker, "abcdef"), 1)

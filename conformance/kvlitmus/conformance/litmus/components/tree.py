@@ -91,7 +91,7 @@ def evict_all(checker: Checker) -> None:
         components.evict(checker, {one.name: layout.places[one.pool]})
 
 
-@litmus(rules=("COMP-01", "COMP-02", "COMP-04", "COMP-12", "COMP-13"), needs=NEEDS)
+@litmus(rules=("TREE-02", "TREE-03", "COMP-12", "COMP-13"), needs=NEEDS)
 def an_empty_cache_of_components_has_nothing(checker: Checker) -> None:
     """Nothing is found, nothing can be evicted, and a receipt for the root covers nothing."""
     components.match(checker, prompt(checker, ""))
@@ -102,7 +102,7 @@ def an_empty_cache_of_components_has_nothing(checker: Checker) -> None:
 
 
 @litmus(
-    rules=("COMP-02", "TREE-02", "COMP-04", "COMP-05", "POOL-04", "COMP-08", "COMP-09", "COMP-15", "POOL-12"),
+    rules=("TREE-02", "TREE-03", "POOL-01", "POOL-04", "COMP-08", "COMP-09", "COMP-15", "POOL-12"),
     needs=NEEDS,
 )
 def what_was_stored_is_found_whole(checker: Checker) -> None:
@@ -115,7 +115,7 @@ def what_was_stored_is_found_whole(checker: Checker) -> None:
     components.match(checker, prompt(checker, "abcd", namespace="other"))
 
 
-@litmus(rules=("COMP-02", "TREE-02", "COMP-09", "COMP-12"), needs=NEEDS, layouts=(*WINDOWS, "kv+chunk", "kv+index"))
+@litmus(rules=("TREE-02", "COMP-09", "COMP-12"), needs=NEEDS, layouts=(*WINDOWS, "kv+chunk", "kv+index"))
 def an_insert_recovers_a_tombstone(checker: Checker) -> None:
     """Entries beside the KV go; the hit shrinks; the same key is computed again, and is found whole."""
     layout = checker.setting.layout
@@ -131,7 +131,7 @@ def an_insert_recovers_a_tombstone(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-02", "TREE-02", "COMP-04"), needs=NEEDS, layouts=WINDOWS, profile=ANY_ENTRIES)
+@litmus(rules=("TREE-02", "TREE-03"), needs=NEEDS, layouts=WINDOWS, profile=ANY_ENTRIES)
 def a_window_must_fill_after_a_gap(checker: Checker) -> None:
     """The window is there from the root on, then not, then again: after the gap a whole window must have come."""
     names = [one.name for one in checker.setting.layout.components]
@@ -142,7 +142,7 @@ def a_window_must_fill_after_a_gap(checker: Checker) -> None:
         components.match(checker, prompt(checker, "abcdef"[:many]))
 
 
-@litmus(rules=("COMP-02", "TREE-02"), needs=NEEDS, layouts=("groups+chunk",))
+@litmus(rules=("TREE-02",), needs=NEEDS, layouts=("groups+chunk",))
 def a_window_of_several_blocks_must_be_whole(checker: Checker) -> None:
     """Of a window that reaches back to the fourth page, the blocks after the sixth and the eighth are there.
 
@@ -156,14 +156,14 @@ def a_window_of_several_blocks_must_be_whole(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-01", "TREE-02"), needs=NEEDS, layouts=("kv+swa",), profile={"window_root": "shorter"})
+@litmus(rules=("TREE-02",), needs=NEEDS, layouts=("kv+swa",), profile={"window_root": "shorter"})
 def near_the_root_a_window_may_be_short(checker: Checker) -> None:
     """A prefix that is shorter than the window is usable, since there is nothing before it."""
     store(checker, prompt(checker, "a"))
     components.match(checker, prompt(checker, "ab"))
 
 
-@litmus(rules=("COMP-02",), needs=NEEDS, layouts=("kv+swa",), profile={"window_root": "full"})
+@litmus(rules=("TREE-02",), needs=NEEDS, layouts=("kv+swa",), profile={"window_root": "full"})
 def near_the_root_a_window_must_be_full(checker: Checker) -> None:
     """A prefix that is shorter than the window is of no use, as the profile says; one that is longer is."""
     store(checker, prompt(checker, "a"))
@@ -172,7 +172,7 @@ def near_the_root_a_window_must_be_full(checker: Checker) -> None:
     components.match(checker, prompt(checker, "abc"))
 
 
-@litmus(rules=("COMP-02", "TREE-02", "COMP-04"), needs=NEEDS, layouts=STATES)
+@litmus(rules=("TREE-02", "TREE-03"), needs=NEEDS, layouts=STATES)
 def states_are_sparse(checker: Checker) -> None:
     """States after the second and the fourth page: a key of three pages, and one that parts there, hit two."""
     names = [one.name for one in checker.setting.layout.components]
@@ -183,7 +183,7 @@ def states_are_sparse(checker: Checker) -> None:
         components.match(checker, prompt(checker, ways))
 
 
-@litmus(rules=("COMP-02", "COMP-04"), needs=NEEDS, layouts=STATES)
+@litmus(rules=("TREE-02", "TREE-03"), needs=NEEDS, layouts=STATES)
 def a_split_leaves_the_state_behind(checker: Checker) -> None:
     """A key parts from a longer one: the state of the longer is not that of what both have."""
     names = [one.name for one in checker.setting.layout.components]
@@ -195,7 +195,7 @@ def a_split_leaves_the_state_behind(checker: Checker) -> None:
         components.match(checker, prompt(checker, ways))
 
 
-@litmus(rules=("COMP-02",), needs=NEEDS, layouts=("kv+swa+state",), profile={**ANY_ENTRIES, "component_grants": "each"})
+@litmus(rules=("TREE-02",), needs=NEEDS, layouts=("kv+swa+state",), profile={**ANY_ENTRIES, "component_grants": "each"})
 def a_hit_is_an_intersection(checker: Checker) -> None:
     """The window can go on at the fourth page, the state at the third and the sixth: no boundary is good for both.
 
@@ -208,7 +208,7 @@ def a_hit_is_an_intersection(checker: Checker) -> None:
     components.match(checker, prompt(checker, "abcdef"))
 
 
-@litmus(rules=("COMP-02", "TREE-02", "COMP-10"), needs=NEEDS, layouts=("kv+chunk",))
+@litmus(rules=("TREE-02", "COMP-10"), needs=NEEDS, layouts=("kv+chunk",))
 def a_chunk_needs_nothing_before_it(checker: Checker) -> None:
     """At a multiple of the chunk nothing of it is needed; behind it all since then."""
     bring(checker, prompt(checker, "abcdefg"), {"kv": [1, 2, 3, 4, 5, 6, 7], "chunk": [1, 4, 5, 7]})
@@ -264,7 +264,7 @@ def a_receipt_gives_back_what_it_covers(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-05", "POOL-04", "POOL-07", "COMP-08"), needs=NEEDS)
+@litmus(rules=("POOL-01", "POOL-04", "POOL-07", "COMP-08"), needs=NEEDS)
 def a_grant_is_for_all_or_for_none(checker: Checker) -> None:
     """One component asks for more than there is: nothing is granted; then each pool is emptied to its last place."""
     layout = checker.setting.layout
@@ -280,7 +280,7 @@ def a_grant_is_for_all_or_for_none(checker: Checker) -> None:
         components.free(checker, granted)
 
 
-@litmus(rules=("COMP-05", "POOL-04"), needs=NEEDS, layouts=("groups",))
+@litmus(rules=("POOL-01", "POOL-04"), needs=NEEDS, layouts=("groups",))
 def what_shares_a_pool_is_summed(checker: Checker) -> None:
     """Each component alone would fit in the pool, all together don't."""
     pool = checker.setting.layout.places["blocks"]
@@ -317,7 +317,7 @@ def components_go_one_by_one(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-02", "TREE-02"), needs=NEEDS, profile=ANY_ENTRIES)
+@litmus(rules=("TREE-02",), needs=NEEDS, profile=ANY_ENTRIES)
 def what_is_brought_twice_is_left(checker: Checker) -> None:
     """Two callers compute the same: the second keeps what it brought for what is there, and may give it back."""
     layout = checker.setting.layout
@@ -330,7 +330,7 @@ def what_is_brought_twice_is_left(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-05", "POOL-04"), needs=NEEDS)
+@litmus(rules=("POOL-01", "POOL-04"), needs=NEEDS)
 def after_a_reset_all_is_free(checker: Checker) -> None:
     """Entries, loans and receipts are forgotten: nothing is found, and each pool can be emptied."""
     layout = checker.setting.layout

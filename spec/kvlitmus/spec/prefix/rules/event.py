@@ -7,7 +7,7 @@ replays every event from the beginning must know exactly what is cached, and on 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from typing import cast
 
@@ -27,7 +27,7 @@ from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Tokens
+from kvlitmus.spec.words.units import Name, Tokens
 
 STREAM = ("events", "batches")
 """What has a stream: events as they were published, in batches."""
@@ -111,6 +111,8 @@ def told_length(state: State, setting: Setting, call: Match | Begin, match_cap: 
     """Units of the key, as far as a match may cover it, that are cached by the events before the call; of a flat cache."""
     if setting.config.tiered or setting.profile.event_delay:
         return UNKNOWN
+    if call.within is not None:
+        return UNKNOWN if call.within.told is None else call.within.told
     assert state.told is not None
     length = 0
     for name in call.path.pages[: match_cap // setting.size]:
@@ -132,14 +134,18 @@ def told_host(told: EventMirror) -> AbstractSet[Name]:
     return told.host.keys()
 
 
-@fact(3)
+@fact(2)
 def device_lately(
-    then: State, setting: Setting, cached_after: Mapping[Name, PageNo]
-) -> Sequence[frozenset[Name]] | Unknown:
-    """What was on the device after the call, and after those before it as far as events may lag."""
-    if not setting.profile.event_delay:
-        return (frozenset(cached_after),)
-    return UNKNOWN if lagging(then.late) else [one.device for one in then.late.contents]
+    then: State, setting: Setting, after: Seen, told_device: AbstractSet[Name]
+) -> Sequence[AbstractSet[Name]] | Unknown:
+    """What was on the device after the call, and after those before it as far as events may lag; without a snapshot as it is told, where that can be."""
+    if setting.profile.event_delay:
+        return UNKNOWN if lagging(then.late) or not setting.seen else [one.device for one in then.late.contents]
+    if setting.seen:
+        return (after.cached.keys(),)
+    perhaps = then.tree.pages.keys() - then.doubt.fallen
+    surely = perhaps - then.doubt.open
+    return (told_device if surely <= told_device <= perhaps else surely,)
 
 
 @fact(2, ports=("tiers",))
@@ -223,7 +229,7 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
     allowed="exactly what is on the device, as listeners read it by the profile's event_copies",
     premise="told_device",
 )
-def events_tell_what_the_device_has(told_device: AbstractSet[Name], device_lately: Sequence[frozenset[Name]]) -> bool:
+def events_tell_what_the_device_has(told_device: AbstractSet[Name], device_lately: Sequence[AbstractSet[Name]]) -> bool:
     """When nothing is under way, in a flat cache after every call, the events so far MUST tell exactly the pages that
     are on the device. As far as the profile lets events lag, they may tell the pages that were there after one of the
     last calls.

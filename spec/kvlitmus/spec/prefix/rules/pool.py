@@ -200,7 +200,7 @@ def odd_homes(
 @rule(
     "POOL-01",
     on=(On.ALLOC,),
-    source="R-DEV-01, R-HOST-02, R-HOST-03",
+    source="R-DEV-01, R-DEV-09, R-HOST-02, R-HOST-03",
     reference="prefix.perform.alloc",
     allowed="{due_slots} slots, by the profile's align",
 )
@@ -239,7 +239,7 @@ def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
 @rule(
     "POOL-04",
     on=(On.ALLOC,),
-    source="R-DEV-01, R-HOST-03, R-LK-01",
+    source="R-DEV-01, R-HOST-03, R-LK-01, R-MA-04",
     reference="prefix.perform.alloc",
     allowed="pages other than {held_before}",
     premise="held_before",

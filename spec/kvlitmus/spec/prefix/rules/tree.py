@@ -100,7 +100,7 @@ def cached_pages_before(
         paged = computed_pages(state.requests[call.rid], setting, call.upto)
         return partial.cached_range(state, paged)[0] if setting.filters else len(paged), len(paged)
     if isinstance(call, Match | Begin) and call.within is not None:
-        return call.within[0] // setting.size, call.within[1] // setting.size
+        return call.within.certain // setting.size, call.within.possible // setting.size
     sure, possible = partial.cached_range(state, call.path.pages)
     if setting.expires and isinstance(call, calls.LOOKUPS):
         pages = state.tree.pages
@@ -232,7 +232,7 @@ def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int) -> boo
     allowed="{certain_length} to {possible_length} units, by the profile's match_cap and match_ends",
 )
 def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: Tokens, possible_length: Tokens) -> bool:
-    """A match MUST cover the longest cached prefix of the key that the profile's cap allows: no less, no more."""
+    """A match MUST cover the longest cached prefix of the key that the profile's cap allows and at whose end every component has what it needs: no less, no more."""
     return certain_length <= match_length <= possible_length
 
 

@@ -9,26 +9,38 @@ from typing import cast
 
 from kvlitmus.spec.components.calls import After, At, ComponentReset
 from kvlitmus.spec.components.plain import (
+    UNTOLD,
     Plain,
     cached_in,
-    contents,
     covers,
+    heard,
     known,
+    listens,
+    mirror,
     numbered,
     plain_caches,
     tree_of,
 )
 from kvlitmus.spec.components.plain_calls import PlainCall, plain_calls
-from kvlitmus.spec.components.plain_requests import computed, served, still_there, table_of, table_seen, written
+from kvlitmus.spec.components.plain_requests import (
+    computed,
+    served,
+    serving,
+    still_there,
+    table_of,
+    table_seen,
+    written,
+)
+from kvlitmus.spec.components.replay import Replayed
 from kvlitmus.spec.components.state import ComponentState, tier_of
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
-from kvlitmus.spec.prefix.calls import Begin, Grow, Match
+from kvlitmus.spec.prefix.calls import Begin, Grow
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.prefix.seen import Seen
-from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.state import EventMirror, State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
 
@@ -40,6 +52,11 @@ Locks = Mapping[At, int]
 def both(hidden: frozenset[str], more: frozenset[str]) -> frozenset[str]:
     """All of these names, as one object: by it a judge finds what it did in steps that are alike."""
     return hidden | more
+
+
+def listened(one: ComponentStep, call: PlainCall) -> PlainCall:
+    """A call after which nobody may have listened yet."""
+    return call if one.after.events is not None else call._replace(hidden=both(call.hidden, UNTOLD))
 
 
 class Pool:
@@ -57,6 +74,8 @@ class Pool:
         self.after: ComponentState | None = None
         self.state: State | None = None
         self.seen: Seen | None = None
+        self.told: EventMirror | None = None
+        self.told_of: Replayed | None = None
 
     def is_shown(self, after: After) -> bool:
         """Whether there is a look at this tier, where there is one at all."""
@@ -70,6 +89,12 @@ class Pool:
         idle = tier_of(one.before, one.call) != self.plain.tier and not isinstance(one.call, ComponentReset)
         self.after = one.then if idle and one.before is self.after else None
 
+    def mirror(self, state: ComponentState) -> EventMirror | None:
+        """What is told of it."""
+        if self.told_of is not state.told and listens(self.setting):
+            self.told_of, self.told = state.told, mirror(self.plain, state.told)
+        return self.told
+
     def known(self, state: ComponentState, locks: Locks) -> State:
         """What is known of it."""
         there = state.on(self.plain.tier)
@@ -80,6 +105,9 @@ class Pool:
             if not same or not all(same[:3]):
                 self.tree = tree_of(self.plain, there, locks)
             self.made_of, self.made = made_of, known(self.plain, state, self.setting, self.tree)
+        told = self.mirror(state)
+        if self.made.told is not told:
+            self.made = self.made._replace(told=told)
         return self.made
 
     def lifted(self, one: ComponentStep, locks: Locks) -> Iterator[Lifted[State, Seen]]:
@@ -96,12 +124,13 @@ class Pool:
             if call.spared:
                 guarded = Counter(covers(one.before, tier)) + Counter(call.spared)
                 state = state._replace(tree=tree_of(self.plain, one.before.on(tier), guarded))
+            call = call._replace(hidden=both(call.hidden, UNTOLD))
             yield self.step(state, then._replace(tree=state.tree), then, call, self.between(one.after, call))
             state = then
         expected, then = self.ends(one, before, locks)
-        if self.plain.tree and isinstance(last.call, Match):
-            state = state._replace(contents=contents(self.plain, one.before.device.places.items()))
-        yield self.step(state, expected, then, last, self.sight(one))
+        if last.contents is not None:
+            state = state._replace(contents=last.contents)
+        yield self.step(state, expected, then, listened(one, last), self.sight(one))
 
     def ends(self, one: ComponentStep, before: ComponentState, locks: Locks) -> tuple[State, State]:
         """What is expected after a step, and known then; ``before``: what was known before its last part."""
@@ -140,14 +169,17 @@ class Pool:
     def sight(self, one: ComponentStep) -> Seen:
         """What was seen of it; what is as in the last look is the same object."""
         count, tier = self.count(one.after), self.plain.tier
+        events = heard(self.plain, one.after.events) if one.after.events else ()
         if not self.setting.seen:
-            return Seen(count)
+            return Seen(count, events=events)
         free, places = self.free(one.after), one.then.on(tier).places
         last = self.seen
         if last is None or places is not self.looked or one.then.copies:
             last = cached_in(self.plain, places, one.then.copies if tier == DEVICE else ())
         self.looked = places
-        return Seen(count, None, True, free, frozenset(free), last.cached, last.cached_listed, last.parents)
+        return Seen(
+            count, None, True, free, frozenset(free), last.cached, last.cached_listed, last.parents, events=events
+        )
 
     def step(
         self, state: State, expected: State | Unknown, then: State, call: PlainCall, after: Seen
@@ -175,15 +207,22 @@ class Table(Pool):
         self.after = one.then
         state = table_of(plain, one.before, was, setting)
         expected = table_of(plain, one.expected, still_there(plain, setting, one), setting)
-        then = table_of(plain, one.then, one.then.stored, setting)
+        then = table_of(plain, one.then, one.then.stored, setting)._replace(told=self.mirror(one.then))
         after = Seen() if view is None else table_seen(plain, view, one.then)
+        if one.after.events:
+            after.events = heard(plain, one.after.events)
+        for of_it, part in serving(plain, setting, one):
+            hidden = both(plain.hidden, part.hidden)
+            yield Lifted(plain.where, plain.setting, of_it, call=part.call, answer=part.answer, hidden=hidden)
         call = served(plain, setting, one, state, expected)
-        if plain.tree:
+        if call.contents is not None:
+            state = state._replace(contents=call.contents)
+        elif plain.tree:
             held = written(plain, one.before)
             state = state._replace(contents=held)
             if isinstance(call.call, Begin | Grow) and call.answer is not None:
                 expected = expected._replace(contents=computed(state, expected, call.call, call.answer))
-        yield self.step(state, expected, then, call, after)
+        yield self.step(state, expected, then, listened(one, call), after)
 
 
 class Pools:
