@@ -15,8 +15,8 @@ from typing import Any, cast
 if __name__ == "__main__":
     sys.path[:1] = [str(Path(__file__).parent), str(Path.cwd())]
 
-from kvlitmus.conformance.checker.harness_store import StorageDownError
 from kvlitmus.conformance.generate.schedule import describe
+from kvlitmus.conformance.isolation.remote.adapter import HANDLE
 from kvlitmus.conformance.isolation.remote.apart import APART
 from kvlitmus.conformance.isolation.remote.process import value_of
 from kvlitmus.conformance.ports import PORTS, Unsupported, capabilities_of
@@ -31,6 +31,7 @@ from kvlitmus.conformance.tape.changes import news
 from kvlitmus.conformance.tape.compiled import LONG_INT, Rows
 from kvlitmus.conformance.tape.forms import Json, Named
 from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, at, placed
+from kvlitmus.conformance.tape.operands import HANDLE as HERE
 from kvlitmus.spec.interface.ranks import GroupLost
 
 BEGUN = "component_begun"
@@ -99,6 +100,8 @@ class Server:
         while True:
             message = self.hear()
             answer = self.answer(message)
+            if "then" in message:
+                answer["then"] = self.further(message["then"], answer)
             riding = message.get("looks", ())
             if riding and ("call" in message or "made" in answer):  # of what could not be made nothing is seen
                 answer["looks"] = {name: self.look(name) for name in riding}
@@ -114,6 +117,20 @@ class Server:
         if "turn" in message:
             return self.turn(message)
         return self.make(message["make"]) if "make" in message else {"hello": self.hello()}
+
+    def further(self, calls: Sequence[dict[str, Any]], answer: dict[str, Any]) -> list[dict[str, Any]]:
+        """The answers to the calls that follow in the same message, up to the first that raises."""
+        found = list[dict[str, Any]]()
+        for one in calls:
+            args = one["args"]
+            if HANDLE.json in args:
+                handle = at(answer.get("answer"), HERE, written=True)
+                args = [handle if arg == HANDLE.json else arg for arg in args]
+            if "answer" not in answer or None in args:
+                break
+            answer = self.outcome(one["call"], args, one.get("kwargs", {}))
+            found.append(answer)
+        return found
 
     def look(self, name: str) -> Json:
         """What a look shows, by what has changed since it was told last."""
@@ -206,6 +223,8 @@ class Borrowed:
             server.say({"ask": name, "args": told, "of": self._number})
             heard = server.hear()
             if "raised" in heard:
+                from kvlitmus.conformance.checker.harness_store import StorageDownError  # which takes a while
+
                 kind, _, text = heard["raised"].partition(": ")
                 raise StorageDownError(text) if kind == StorageDownError.__name__ else exception_of(heard["raised"])
             return DOES[name].told(heard["told"], server.operands)

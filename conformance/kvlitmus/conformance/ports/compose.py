@@ -10,9 +10,9 @@ That second match is a use like any other: the capability ``composed`` says that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvlitmus.conformance.ports import PORTS, Begun, Profile
 from kvlitmus.conformance.support.integers import integers, sequence
@@ -25,6 +25,27 @@ PAST_THEM = frozenset({"raw_begin", "take_back", "fork", "retract", "resume", "d
 """Calls on requests of the cache's own, which the composed ones would know nothing of."""
 
 
+HANDED = object()
+"""Stands for the handle that the call before gave."""
+
+
+class Part(NamedTuple):
+    """One call of the cache that a request is composed of; ``text`` is it as a reader should see it."""
+
+    text: str
+    method: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any] = {}
+
+
+def one_by_one(adapter: Any, parts: Iterable[Part], answer: Any = None) -> Iterator[Any]:
+    """Make these calls; what each answered.  ``answer``: that of the call before."""
+    for part in parts:
+        args = [answer.handle if one is HANDED else one for one in part.args]
+        answer = getattr(adapter, part.method)(*args, **part.kwargs)
+        yield answer
+
+
 class ToldOfRequests:
     """An adapter of the suite's own that is told when a call is a part of a composed request.
 
@@ -32,6 +53,10 @@ class ToldOfRequests:
     """
 
     composing: Sequence[str] = ()
+
+    def together(self, parts: Sequence[Part]) -> Iterator[Any]:
+        """Make these calls, none of which has to wait for more than a handle; what each answered."""
+        return one_by_one(self, parts)
 
     def still(self, look: str) -> object:
         """What a look showed after the last call, and need not be asked again; ``None`` where that isn't known."""
@@ -57,7 +82,8 @@ class Composed:
         self._profile = profile
         self._running: dict[int, ComposedRequest] = {}
         self._made: list[str] = []
-        if isinstance(adapter, ToldOfRequests):
+        self._told = isinstance(adapter, ToldOfRequests)
+        if self._told:
             adapter.composing = self._made
 
     def __getattr__(self, name: str) -> Any:
@@ -76,19 +102,22 @@ class Composed:
         self._made.clear()
         return made
 
-    def _call(self, text: str, method: str, *args: Any, **how: Any) -> Any:
-        """Make one call of the cache, and note it."""
-        self._made.append(text)
-        return getattr(self._adapter, method)(*args, **how)
+    def _calls(self, *parts: Part) -> list[Any]:
+        """Make these calls of the cache, and note each; what they answered."""
+        adapter, found = self._adapter, list[Any]()
+        answers = adapter.together(parts) if self._told else one_by_one(adapter, parts)
+        for part in parts:
+            self._made.append(part.text)
+            found.append(next(answers))
+        return found
 
     def begin(self, rid: int, key: Key) -> Begun | None:
         """Match, lock, make room, allocate; without room the lock is given back."""
         size = self._size
-        hit = self._call("match", "match", key)
-        receipt = self._call("lock", "lock", hit.handle)
+        hit, receipt = self._calls(Part("match", "match", [key]), Part("lock", "lock", [HANDED]))
         own = self._room(-(-len(key.tokens) // size) * size - hit.length)
         if own is None:
-            self._call("unlock", "unlock", receipt)
+            self._calls(Part("unlock", "unlock", [receipt]))
             return None
         row = [*slots_of(hit.slots), *own][: len(key.tokens)]
         self._running[rid] = ComposedRequest(key, row, hit.length, receipt)
@@ -117,13 +146,16 @@ class Composed:
         request = self._running[rid]
         whole = self._whole(request, upto)
         if whole:
-            self._store(request, whole, chunked=chunked)
+            vain = self._store(request, whole, chunked=chunked)
             tokens = self._tokens(request, whole)
             if self._profile.match_cap == "len-1":
                 tokens = (*tokens, 0)  # one more than is wanted: the last one is left to be computed
-            hit = self._call(f"match of {whole}", "match", request.key._replace(tokens=tokens))
-            receipt = self._call("lock", "lock", hit.handle)
-            self._call("unlock", "unlock", request.receipt)
+            *_, hit, receipt, _ = self._calls(
+                *vain,
+                Part(f"match of {whole}", "match", [request.key._replace(tokens=tokens)]),
+                Part("lock", "lock", [HANDED]),
+                Part("unlock", "unlock", [request.receipt]),
+            )
             request.row[:whole] = slots_of(hit.slots)[:whole]
             request.cached, request.receipt = whole, receipt
         return Begun(tuple(request.row), request.cached)
@@ -136,10 +168,9 @@ class Composed:
         """Cache the whole pages of so many units, free the rest, unlock."""
         request = self._running.pop(rid)
         kept = self._whole(request, upto)
-        if kept:
-            self._store(request, kept, chunked=False)
-        self._free(request.row[max(kept, request.cached) :])
-        self._call("unlock", "unlock", request.receipt)
+        vain = self._store(request, kept, chunked=False) if kept else []
+        rest = self._freed(request.row[max(kept, request.cached) :])
+        self._calls(*vain, *rest, Part("unlock", "unlock", [request.receipt]))
 
     def _whole(self, request: ComposedRequest, upto: int) -> int:
         """How many of so many units fill whole pages."""
@@ -149,39 +180,32 @@ class Composed:
         """The tokens of so many units, and more of the request's own where the cache takes no key as short as that."""
         return request.key.tokens[: max(whole + int(request.key.bigram), self._profile.least_key)]
 
-    def _store(self, request: ComposedRequest, whole: int, *, chunked: bool) -> None:
-        """Insert the first ``whole`` units, and free the slots that the contract leaves to the caller."""
-        tokens = self._tokens(request, whole)
-        stored = self._call(
-            f"insert of {whole}, protected={request.cached}",
-            "insert",
-            request.key._replace(tokens=tokens),
-            request.row[:whole],
-            protected=request.cached,
-            chunked=chunked,
-        )
+    def _store(self, request: ComposedRequest, whole: int, *, chunked: bool) -> list[Part]:
+        """Insert the first ``whole`` units; the call that frees the slots which the contract leaves to the caller."""
+        key = request.key._replace(tokens=self._tokens(request, whole))
+        how = {"protected": request.cached, "chunked": chunked}
+        text = f"insert of {whole}, protected={request.cached}"
+        [stored] = self._calls(Part(text, "insert", [key, request.row[:whole]], how))
         told, duplicates = stored.to_free, self._profile.duplicates
         left = [] if told is None else slots_of(told)
         if duplicates == "kept" or (told is None and duplicates == "caller_frees"):
             left += request.row[request.cached : stored.already]  # who composes has no use for what is its own twice
-        self._free(left)
+        return self._freed(left)
 
-    def _free(self, slots: Iterable[int]) -> None:
-        """Free the whole pages that these slots begin."""
+    def _freed(self, slots: Iterable[int]) -> list[Part]:
+        """The call that frees the whole pages that these slots begin; none for no slots."""
         size = self._size
         pages = dict.fromkeys(slot // size for slot in slots)
-        if pages:
-            slots = [slot for page in pages for slot in range(page * size, page * size + size)]
-            self._call(f"free({slots})", "free", slots)
+        slots = [slot for page in pages for slot in range(page * size, page * size + size)]
+        return [Part(f"free({slots})", "free", [slots])] if slots else []
 
     def _room(self, n: int) -> Collection[int] | None:
         """``n`` slots, evicting what is missing; ``None`` when there is no room."""
         if n <= 0:
             return ()
         short = n - self._available()
-        if short > 0:
-            self._call(f"evict({short})", "evict", short)
-        got = self._call(f"alloc({n})", "alloc", n)
+        evict = [Part(f"evict({short})", "evict", [short])] if short > 0 else []
+        got = self._calls(*evict, Part(f"alloc({n})", "alloc", [n]))[-1]
         return None if got is None else slots_of(got)
 
     def _available(self) -> int:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import cast
 
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
-from kvlitmus.conformance.ports.compose import ToldOfRequests
+from kvlitmus.conformance.ports.compose import HANDED, Part, ToldOfRequests, one_by_one
 from kvlitmus.conformance.support.text import raised_text, shown
 from kvlitmus.conformance.tape.answers import exception_at
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE, TURNS, look_key
 from kvlitmus.conformance.tape.changes import changed
 from kvlitmus.conformance.tape.compiled import Rows
-from kvlitmus.conformance.tape.forms import Form, FormError, Json
+from kvlitmus.conformance.tape.forms import Form, FormError, Json, Named
 from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.conformance.tape.written import raised_in
 from kvlitmus.spec.interface.ranks import GroupLost
@@ -37,6 +37,9 @@ DOUBT = 2
 
 Usual = dict[str, int]
 """The looks that are made after such calls; how often such calls came since each was."""
+
+HANDLE = Named({"@": "handle"})
+"""How it is told that an argument is the handle that the call before gave."""
 
 ASKS = 100_000
 """So often a cache may call back within one call."""
@@ -77,15 +80,7 @@ class RemoteCache(ToldOfRequests):
 
     def _call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         message = self._message(name, args, kwargs)
-        before = ("parts",) if self.composing else ()
-        since = self._since = (*before, name) if self._looked else (*(self._since or before)[-PARTS:], name)
-        self._looked = False
-        usual = self._asked.get(since)
-        if usual is None:  # a step is looked at in all ways, a part of one in none, as far as is known
-            usual = {} if before else dict.fromkeys(self._asked[FRESH], 0)
-        usual = self._usual = self._asked[since] = {one: doubt + 1 for one, doubt in usual.items() if doubt < DOUBT}
-        if usual and (riding := self._riding(usual)):
-            message["looks"] = cast("Json", riding)
+        self._ride(message, (name,))
         held, at = self._holds, LENT.get(name)
         if at is not None:
             self._holds = len(self._lent)
@@ -98,6 +93,45 @@ class RemoteCache(ToldOfRequests):
         if answer is False:
             self._holds = held  # the storage was refused: the one before is in use
         return answer
+
+    def _ride(self, message: Message, names: Calls) -> None:
+        """Ask for the looks that usually come after these calls."""
+        before = ("parts",) if self.composing else ()
+        since = self._since = (*before, *names) if self._looked else (*(self._since or before)[-PARTS:], *names)
+        self._looked = False
+        usual = self._asked.get(since)
+        if usual is None:  # a step is looked at in all ways, a part of one in none, as far as is known
+            usual = {} if before else dict.fromkeys(self._asked[FRESH], 0)
+        usual = self._usual = self._asked[since] = {one: doubt + 1 for one, doubt in usual.items() if doubt < DOUBT}
+        if usual and (riding := self._riding(usual)):
+            message["looks"] = cast("Json", riding)
+
+    def together(self, parts: Sequence[Part]) -> Iterator[object]:
+        """See :class:`ToldOfRequests`: in one message; those that the process leaves out follow one by one.
+
+        Where looks are made alone it is to be known which call fails, too.
+        """
+        if len(parts) == 1 or self._alone:
+            yield from one_by_one(self, parts)
+            return
+        message, *then = [
+            self._message(one.method, [HANDLE if arg is HANDED else arg for arg in one.args], one.kwargs)
+            for one in parts
+        ]
+        message["then"] = cast("Json", then)
+        self._ride(message, tuple([one.method for one in parts]))
+        told, answer = self._exchange(message), None
+        answers = [told, *self._further(told.get("then", []), len(then))]
+        for part, one in zip(parts, answers, strict=False):
+            answer = self._told(part.method, one)
+            yield answer
+        yield from one_by_one(self, parts[len(answers) :], answer)
+
+    def _further(self, told: Json, most: int) -> list[Message]:
+        """The answers to the calls of a message after the first."""
+        if type(told) is not list or len(told) > most or not all(type(one) is dict for one in told):
+            raise self._odd(f"with what is no list of at most {most} more answers", told)
+        return cast("list[Message]", told)
 
     def _riding(self, looks: Iterable[str]) -> list[str]:
         """Those of these looks that may come with an answer."""
@@ -170,7 +204,7 @@ class RemoteCache(ToldOfRequests):
         if known is not seen or name not in RIDING:
             if type(seen) is dict and (raised := raised_in(seen)) is not None:
                 raise exception_at(raised)
-            value = self._told(name, {"answer": seen})
+            value = seen if type(seen) is int else self._told(name, {"answer": seen})
             self._shown[key] = seen, value
         return value
 
