@@ -215,6 +215,9 @@ def may_stop(stop: str, stage: str, elapsed: float, limit: float) -> bool:
 TICKS_TO_REST = 12
 """So many ticks, with everything delivered in between that is ready, bring a cache to rest."""
 
+QUIET_TICKS = 2
+"""So many without work under way do, too: ``tick`` takes note of what has landed, and releases what is over."""
+
 TICKS_AFTER_POLLS = 2
 """So many more, after each request that waits was polled once more, bring to rest what these polls let go of."""
 

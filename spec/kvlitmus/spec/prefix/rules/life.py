@@ -184,7 +184,7 @@ def what_was_begun_ends(work_left: Sequence[str]) -> bool:
     premise="prefetches_made",
 )
 def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
-    """Twelve ticks after everything in flight was delivered, a request MUST NOT have to wait for its prefetch."""
+    """After everything in flight was delivered, a request MUST NOT have to wait for its prefetch beyond two ticks without work under way, nor beyond twelve ticks."""
     return not still_waiting
 
 

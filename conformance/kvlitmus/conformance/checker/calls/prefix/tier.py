@@ -12,7 +12,7 @@ from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.storage_advance import lose
 from kvlitmus.spec.prefix.tier_calls import Advance, Attach, EvictHost, FailCopy, LoadBack, Settled, Tick
 from kvlitmus.spec.words.names import page_names
-from kvlitmus.spec.words.policies import DELIVERIES, TICKS_AFTER_POLLS, TICKS_TO_REST
+from kvlitmus.spec.words.policies import DELIVERIES, QUIET_TICKS, TICKS_AFTER_POLLS, TICKS_TO_REST
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def merge(history: list[str]) -> None:
 
 
 def deliver(checker: Checker) -> None:
-    """Deliver everything that is ready, and tick, until nothing changes any more."""
+    """Deliver everything that is ready, and tick, until nothing changes any more: a few times where no job is left."""
     delivered = 0
     quiet = 0
     while quiet < TICKS_TO_REST and delivered < DELIVERIES:
@@ -148,7 +148,7 @@ def deliver(checker: Checker) -> None:
             continue
         ticks(checker)
         quiet += 1
-        if not seen(checker).jobs and quiet > 1:
+        if not seen(checker).jobs and quiet >= QUIET_TICKS:
             break
 
 
