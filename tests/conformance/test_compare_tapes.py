@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +14,20 @@ import pytest
 
 from kvlitmus.conformance.adapters.reference.components import ReferenceComponentTarget
 from kvlitmus.conformance.adapters.reference.target import target as reference
+from kvlitmus.conformance.checker.harness_store import StorageDownError
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.generate.schedule import GENERATION, Op, draw, table
 from kvlitmus.conformance.history.compare.compared import FREEDOM, LAW, UNJUDGED, Compared, compared
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.history.compare.driven import OnLoan
+from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run import engine
-from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, HOST_CONFIGS
+from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, HOST_CONFIGS, TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item
 from kvlitmus.conformance.specimen.cache import component_target as components
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape import recorder
 from kvlitmus.conformance.tape.lines import TapeReader, encoded
+from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.conformance.tape.played import records
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.words.units import Key
@@ -124,11 +128,62 @@ def test_after_a_parting_a_reset_brings_the_two_together(write: Write) -> None:
     assert (later.what, outcome.later[0].why) == (first.what, outcome.why)
 
 
+def lending(config: Config, seed: int) -> Item:
+    """A schedule of all calls, those for which the suite lends something included, but for arrays of the caller's."""
+    ports = frozenset(port for port in capabilities_of(specimen.make(config)) if not port.startswith("raw"))
+    schedule = draw(seed, 100, table(ports, GENERATION), generation=GENERATION)
+    return Item(kind="schedule", config=config, name=f"seed={seed}", schedule=tuple(schedule))
+
+
+def done_with(file: str) -> Counter[str]:
+    """What was done with what the suite had lent, how often."""
+    return Counter(did[0] for line in Path(file).read_bytes().splitlines() for did in json.loads(line).get("did", ()))
+
+
+STORED = next(one for one in TIER_CONFIGS if one.storage == "attached")
+
+
+def test_what_was_lent_answers_as_it_did_on_the_tape(write: Write) -> None:
+    """Storage, which raises and refuses on demand, and the host's memory of a plan."""
+    file = write(specimen, lending(STORED, 2))
+    assert done_with(file).keys() >= {"exists", "get", "put", "available", "alloc"}
+    outcome = driven(file, specimen)
+    assert (outcome.parting, outcome.apart) == (None, "") and outcome.steps == outcome.of > 100
+
+
+@pytest.mark.parametrize(
+    ("id", "config", "seed"), [("put-leaves-out-the-last-page", STORED, 2), ("prefetch-evicts-full-length", FLAT, 3)]
+)
+def test_a_fault_with_what_was_lent_parts_from_the_tape(id: str, config: Config, seed: int, write: Write) -> None:
+    outcome = driven(write(specimen, lending(config, seed)), all_mutants()[id].target)
+    assert outcome.parting is not None and outcome.parting.what in ("did", "answer")
+    assert outcome.parting.step < outcome.of and outcome.parting.a != outcome.parting.b
+
+
+def test_to_a_question_that_nobody_asked_on_the_tape_there_is_nothing() -> None:
+    store = OnLoan(Operands())
+    store.told([["exists", [["a"]], 1], ["get", ["a"], {"raised": "StorageDownError: down"}]])
+    assert store.exists(["b"]) == 1 and store.exists(["b"]) == 0, "each answer once; which page it is has another name"
+    with pytest.raises(StorageDownError, match="down"):
+        store.get("b")
+    assert (store.get("b"), store.put("b", (1,)), store.alloc(4), store.available()) == (None, False, None, 0)
+    assert [one[:2] for one in store.did][:3] == [["exists", [["b"]]], ["exists", [["b"]]], ["get", ["b"]]]
+    with pytest.raises(AttributeError):
+        store.lose("b")
+
+
 def test_what_a_tape_does_not_tell_ends_it_and_is_said(write: Write) -> None:
     item = Item(kind="random", config=HOST_CONFIGS[0], seed=0, ops=100)
     outcome = driven(write(specimen, item), specimen)
     assert outcome.parting is None and 0 < outcome.steps < outcome.of
-    assert "plan_prefetch" in outcome.apart and "such a call can't be made from a tape" in outcome.apart
+    assert "raw_array" in outcome.apart and "such a call can't be made from a tape" in outcome.apart
+
+
+def test_a_plan_whose_host_is_told_otherwise_ends_it_and_is_said(write: Write, tmp_path: Path) -> None:
+    text = Path(write(specimen, lending(FLAT, 3))).read_text()
+    (tmp_path / "told.jsonl").write_text(text.replace('{"lent":"plan_prefetch"}', "8"))
+    outcome = driven(str(tmp_path / "told.jsonl"), specimen)
+    assert "plan_prefetch" in outcome.apart and "what was lent to it is not on the tape" in outcome.apart
 
 
 def test_what_was_never_given_is_said(write: Write, tmp_path: Path) -> None:

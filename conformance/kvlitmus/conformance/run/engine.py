@@ -231,7 +231,7 @@ def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None =
     """
     run = run or CurrentRun()
     target = Declaring(target, item.declared) if item.declared else target
-    started = monotonic()
+    started, kind = monotonic(), run.checker_type
     result = ItemResult(item=item.id, config=item.config.label)
     try:
         if options.record and recorder.wanted(item):
@@ -245,6 +245,7 @@ def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None =
         result.error = harmless(error, 2_000)
     finally:
         run.checker = None  # which holds the run in turn: nobody but the garbage collector would let go of the cache
+        run.checker_type = kind
     result.seconds = monotonic() - started
     return result
 
@@ -282,9 +283,10 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> Prog
     if item.kind == "schedule":
         return Scheduled(item.schedule)
     if item.kind == "tape":
-        from kvlitmus.conformance.history.compare.driven import Driven  # which judges records by this module
+        from kvlitmus.conformance.history.compare import driven  # which judges records by this module
 
-        return Driven(item.name)
+        run.checker_type = driven.DrivenChecker
+        return driven.Driven(item.name)
     fresh = fresh_checker(target, item.config, options, run)
     has = fresh.capabilities
     test = litmus_of(item.name) if item.kind in ("litmus", "transcript") else None

@@ -3,27 +3,80 @@
 An operand means what gave it: the other cache gets its own place, handle or job where the first was given one.  Both
 are laid side by side meanwhile, so that the other is asked nothing that its caller could not ask: from where they part
 on it is asked nothing, until a reset.
+
+What the suite lends is on the tape by what it was asked and answered (``did``): the other cache hears the same.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, cast
 
 from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.checker.harness_store import StorageDownError
 from kvlitmus.conformance.history.compare.likeness import RESET, Play, first_difference, text_of
 from kvlitmus.conformance.history.compare.names import Prefixes
 from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.conformance.support.text import harmless
-from kvlitmus.conformance.tape.calls import CALLS, FILLED, LENT, OTHER, TURNS, look_of
+from kvlitmus.conformance.tape.answers import exception_at
+from kvlitmus.conformance.tape.calls import CALLS, DOES, FILLED, LENT, OTHER, TURNS, Lent, look_of
 from kvlitmus.conformance.tape.changes import Looks
 from kvlitmus.conformance.tape.driver import Driver
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeReader
+from kvlitmus.conformance.tape.operands import Operands
+from kvlitmus.conformance.tape.written import raised_in
 
-NOT_MADE = frozenset({TURNS, OTHER, *LENT, *FILLED})
-"""Calls that go on after they were made, or use what the suite lends them: a tape doesn't tell all of that."""
+NOT_MADE = frozenset({TURNS, OTHER, *FILLED})
+"""Calls that go on after they were made, or fill buffers of the caller's: a tape doesn't tell all of that."""
+
+LEAST: Mapping[str, Json] = {"exists": 0, "put": False, "available": 0, "evict": 0}
+"""What is answered to a question that nobody asked on the tape: there is nothing, or ``None``."""
+
+
+class OnLoan:
+    """What the suite lends, storage or a host's memory, for the cache that is here: it answers as it did on the tape.
+
+    ``left``: what it was asked there in this step, and answered, and nobody has asked here yet; ``did``: what it was
+    asked here.
+    """
+
+    def __init__(self, operands: Operands) -> None:
+        self.operands = operands
+        self.told(())
+
+    def told(self, did: Sequence[Json]) -> None:
+        """The next step begins."""
+        self.left = deque(cast("Sequence[list[Json]]", did))
+        self.did = list[Json]()
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        if name not in DOES:
+            raise AttributeError(name)
+        return lambda *args: self.asked(name, args)
+
+    def asked(self, what: str, args: Sequence[object]) -> object:
+        """The answer to the next such question of this step; raises what was raised."""
+        told: Json = LEAST.get(what)
+        for one in self.left:
+            if one[0] == what:
+                told = one[2]
+                self.left.remove(one)
+                break
+        self.did.append([what, cast("Json", DOES[what].arguments(args, {}, self.operands)[0]), told])
+        if (raised := raised_in(told)) is None:
+            return DOES[what].told(told, self.operands)
+        kind, _, text = raised.partition(": ")
+        raise StorageDownError(text) if kind == StorageDownError.__name__ else exception_at(raised)
+
+
+class DrivenChecker(Checker):
+    """The checker of a cache that is driven: all calls that the tape tells of are made from it."""
+
+    def attach_at_first(self) -> None:
+        """That is a call of the tape's, and so is which storage answers."""
 
 
 class Driven:
@@ -51,6 +104,7 @@ class SideBySide(Driver):
         self.prefixes = Prefixes()
         self.tape, self.here = Play(header, self.prefixes), Play(header, self.prefixes)
         self.looks = Looks()
+        self.lent = OnLoan(self.operands)
 
     def drive(self, steps: Iterable[Step]) -> None:
         """Make the calls of a play."""
@@ -87,10 +141,24 @@ class SideBySide(Driver):
             if getattr(self.adapter, step.call, None) is None:
                 self.end(step, "the other cache has no such call")
             args, kwargs = self.meant(step.call, step.args, step.kwargs)
-            answer, raised = self.make(step, *self.arguments(step, args, kwargs))
-            step = step._replace(args=args, kwargs=kwargs, answer=answer, raised=raised)
+            given, named = self.arguments(step, args, kwargs)
+            if step.call in LENT:
+                self.lend(step, given, named)
+            self.lent.told(step.did)
+            answer, raised = self.make(step, given, named)
+            step = step._replace(args=args, kwargs=kwargs, answer=answer, raised=raised, did=self.lent.did)
         looks = {key: self.looked(key, len(answers)) for key, answers in self.looks.read(step.looks).items()}
         return step._replace(looks={key: told for key, told in looks.items() if told is not None})
+
+    def lend(self, step: Step, given: list[object], named: dict[str, object]) -> None:
+        """Put what is lent in the place of what was, by place or by name."""
+        at, name = LENT[step.call], list(CALLS[step.call].parameters)[LENT[step.call]]
+        if not isinstance(given[at] if at < len(given) else named.get(name), Lent):
+            self.end(step, "what was lent to it is not on the tape")
+        if at < len(given):
+            given[at] = self.lent
+        else:
+            named[name] = self.lent
 
     def called(self, step: Step, make: Callable[[], object]) -> tuple[Any, Exception | None]:
         """Make the call of a step, as a call of the suite's."""
