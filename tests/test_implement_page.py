@@ -77,6 +77,7 @@ def test_the_effects_of_a_call_are_read_from_its_source() -> None:
             "demote",
             "promote",
             "touch_alone",
+            "blur",
             "lock",
             "insert",
             "take",

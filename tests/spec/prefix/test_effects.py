@@ -118,6 +118,15 @@ def law_of_nodes() -> None:
     assert effects.below(tree, [Name(4)]) == {4, 5} and effects.below(tree, [Name(1)]) == {1, 2, 3, 4, 5}
 
 
+def law_of_doubt() -> None:
+    """Of a page that may have been used nobody knows how recently, until it is used; of others it is known."""
+    tree = effects.blur(chain(1, 2, 3), [Name(2), Name(9)])
+    assert [name for name, page in tree.pages.items() if page.unsure] == [2] and len(tree.pages) == 3
+    assert tree.pages[Name(2)]._replace(unsure=False) == chain(1, 2, 3).pages[Name(2)]
+    assert effects.lock(tree, Name(3)).pages[Name(2)].unsure
+    assert not effects.touch(tree, [Name(2)]).pages[Name(2)].unsure
+
+
 NOTICES: dict[str, Callable[[], None]] = {
     "the specimen": specimen,
     "the specimen that renews": renewing,
@@ -126,6 +135,7 @@ NOTICES: dict[str, Callable[[], None]] = {
     "lock step below": below,
     "the law of moves": law_of_moves,
     "the law of nodes": law_of_nodes,
+    "the law of doubt": law_of_doubt,
 }
 
 
@@ -307,6 +317,7 @@ MUTANTS = (
     mutant("promote", "coming back always counts", "lock step below", without(counts=True)),
     mutant("touch_alone", "what is below isn't used", "lock step below", not_below),
     mutant("touch_alone", "every use below is a hit", "lock step below", without(hits=1)),
+    mutant("blur", "nothing is doubted", "the law of doubt", nothing),
     mutant("lock", "nothing is locked", "the specimen", nothing),
     mutant("lock", "locks count twice", "the specimen", twice),
     mutant("lock", "a lock is never given back", "the specimen", never_back),

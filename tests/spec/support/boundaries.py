@@ -866,7 +866,7 @@ def sha(message: bytes) -> bytes:
     return hashlib.sha256(message).digest()
 
 
-UNKNOWN_PAGE = Page(Name(1), effects.NOWHERE, Tick(0), Tick(0))
+UNKNOWN_PAGE = Page(Name(1), effects.NOWHERE, Tick(0), Tick(0), undated=True, unsure=True)
 ALONE = Choosing(Tree({Name(5): UNKNOWN_PAGE}, Tick(0)), {Name(5)}, {Name(5)}, {Name(5)})
 SCHEME = {"scheme": SCHEMES["kvlitmus-2"], "hash_function": sha}
 BOTH_HOSTED = Hosted(frozenset({ONE, TWO}), frozenset({ONE, TWO}))

@@ -102,15 +102,10 @@ def gate(says: Any, units: int = 8, below: Tiers | None = None, occupied: int | 
     )
 
 
-def doubtful(says: Tiers, then: Tree, now: Tree) -> Row:
-    """What is doubtful of page 5, of which nobody knew when it was used."""
-    unsure = Tiers(unsure=frozenset({A}))
-    return row("prefix.tier_advance.in_doubt", says, before=unsure, tiers=unsure, then=then, now=now, fresh=())
-
-
-def used_at(tick: int) -> Tree:
-    """Page 5, used then."""
-    return Tree({A: Page(Name(1), PageNo(3), Tick(tick), Tick(0))}, Tick(tick))
+def doubtful(says: set[Name], policy: str, **flags: bool) -> Row:
+    """Whether the place of page 5 in the order of a policy is known."""
+    tree = Tree({A: Page(Name(1), PageNo(3), Tick(1), Tick(0), **flags)}, Tick(1))
+    return row("prefix.rules.order.ageless", frozenset(says), tree=tree, policy=policy)
 
 
 FAILED = CACHED._replace(tiers=Tiers(ended=(work(1, "backup", 5, failed=True),)))
@@ -134,9 +129,10 @@ BELOW = (
     row("prefix.prefetch_plan.truncated_length", 4, ask=PrefetchAsk(8, 4, 4), available=7),
     row("prefix.prefetch_plan.truncated_length", 0, ask=PrefetchAsk(8, 4, 4), available=3),
     row("prefix.prefetch_plan.truncated_length", 0, ask=PrefetchAsk(8, 4, 8), available=7),
-    doubtful(Tiers(), EMPTY.tree, EMPTY.tree),
-    doubtful(Tiers(), used_at(1), used_at(2)),
-    doubtful(Tiers(unsure=frozenset({A})), used_at(1), used_at(1)),
+    doubtful(set(), "lru"),
+    doubtful({A}, "lru", unsure=True),
+    doubtful(set(), "fifo", unsure=True),
+    doubtful({A}, "filo", undated=True),
     row("prefix.tier_unseen.failed", FAILED, state=FAILED, setting=setting(1, host_pages=4)),
     row(
         "prefix.storage_advance.cut_off",

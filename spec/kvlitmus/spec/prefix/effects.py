@@ -3,7 +3,7 @@
 Every call amounts to a few of these (:mod:`kvlitmus.spec.prefix.advance`), and the reference chooses among them.  They are pure
 functions from a value to the value after it.  On the tree: :func:`touch`, :func:`split`, :func:`place`, :func:`remove`,
 :func:`move`, :func:`lock`, and :func:`insert`, which is made of them.  Between the device's tree and what is on the host
-alone: :func:`demote`, :func:`promote`, :func:`touch_alone`.  On what is owned: :func:`take`, :func:`release`.  On what slots hold:
+alone: :func:`demote`, :func:`promote`, :func:`touch_alone`.  Of what nobody says: :func:`blur`.  On what is owned: :func:`take`, :func:`release`.  On what slots hold:
 :func:`write`.
 
 A bug here is invisible to a comparison of two caches that share it.  What shows it instead; each of these is given
@@ -18,7 +18,7 @@ mutants in ``tests/spec/prefix/test_effects.py``:
 * ``write``: the specimen's slots hold what was written there by the caller's own account (TREE-03, REQ-01);
 * ``remove``, ``leaves``: the reference evicts with these, the specimen doesn't, and their victims are compared; without
   snapshots ``remove`` is what keeps the judge from accusing the specimen;
-* ``move``, ``path``, ``node_of``, ``nodes``, ``whole_nodes``, ``below``: a law that is stated in that test once more, on small trees.
+* ``move``, ``blur``, ``path``, ``node_of``, ``nodes``, ``whole_nodes``, ``below``: a law that is stated in that test once more, on small trees.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def touch(tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | N
     for name in names:
         old = pages[name]
         worth = old.priority if priority is None or priority <= old.priority else priority
-        pages[name] = Page(old.parent, old.page, now, old.created, old.hits + hits, worth, old.locks, old.first)
+        pages[name] = Page(
+            old.parent, old.page, now, old.created, old.hits + hits, worth, old.locks, old.first, old.undated
+        )
     return Tree(pages, now)
 
 
@@ -105,7 +107,10 @@ def promote(
     for name in names:
         new, old = pages[name], left.pop(name)
         hits, priority = old.hits + new.hits * counts, max(old.priority, new.priority)
-        pages[name] = new._replace(created=old.created, hits=hits, priority=priority, first=old.first)
+        unsure = old.unsure and old.touched == new.touched
+        pages[name] = new._replace(
+            created=old.created, hits=hits, priority=priority, first=old.first, undated=old.undated, unsure=unsure
+        )
     return Tree(pages, tree.clock), left
 
 
@@ -119,8 +124,14 @@ def touch_alone(
     """
     used = dict(alone)
     for name in names:
-        used[name] = used[name]._replace(touched=tree.clock, hits=used[name].hits + hits)
+        used[name] = used[name]._replace(touched=tree.clock, hits=used[name].hits + hits, unsure=False)
     return split(Tree(used, tree.clock), names[-1], renews=renews).pages if names else used
+
+
+def blur(tree: Tree, names: Iterable[Name]) -> Tree:
+    """These pages, those of them that are cached, were used or not: nobody says."""
+    unsure = {name: tree.pages[name]._replace(unsure=True) for name in names if name in tree.pages}
+    return Tree({**tree.pages, **unsure}, tree.clock) if unsure else tree
 
 
 def lock(tree: Tree, name: Name, by: int = 1) -> Tree:
@@ -128,8 +139,18 @@ def lock(tree: Tree, name: Name, by: int = 1) -> Tree:
     pages = dict(tree.pages)
     while name in pages:
         old = pages[name]
+        locks = old.locks + by
         pages[name] = Page(
-            old.parent, old.page, old.touched, old.created, old.hits, old.priority, old.locks + by, old.first
+            old.parent,
+            old.page,
+            old.touched,
+            old.created,
+            old.hits,
+            old.priority,
+            locks,
+            old.first,
+            old.undated,
+            old.unsure,
         )
         name = old.parent
     return Tree(pages, tree.clock)

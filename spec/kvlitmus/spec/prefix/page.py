@@ -8,6 +8,9 @@ from typing import NamedTuple
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Tick
 
+BY_AGE = ("fifo", "filo")
+"""The policies that ask when a page was created."""
+
 
 @lean
 class Page(NamedTuple):
@@ -17,6 +20,8 @@ class Page(NamedTuple):
     ``touched``, ``created``: ticks of the last use and of the insertion.  ``hits``: how often it
     was used, as the profile counts.  ``locks``: how many receipts and requests cover it.
     ``first``: whether a node begins here.
+    ``undated``: whether nobody knows when it was created.  ``unsure``: whether nobody knows how recently it was used; the
+    next use that is certain ends that.
     """
 
     parent: Name
@@ -27,6 +32,12 @@ class Page(NamedTuple):
     priority: int = 0
     locks: int = 0
     first: bool = False
+    undated: bool = False
+    unsure: bool = False
+
+    def is_ageless(self, policy: str) -> bool:
+        """Whether nobody knows for certain where the page is in the order of a policy."""
+        return self.undated if policy in BY_AGE else self.unsure
 
 
 class Tree(NamedTuple):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kvlitmus.spec.interface.tiers import FETCH, QUERY
-from kvlitmus.spec.prefix import tier_calls
+from kvlitmus.spec.prefix import effects, tier_calls
+from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.prefix.seen import Record, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import note_name, query_hit_of, query_told
@@ -26,6 +27,13 @@ def tiers_of(state: State) -> Tiers:
 def put(state: State, tiers: Tiers) -> State:
     """The state with other tiers."""
     return state._replace(tiers=tiers)
+
+
+def perhaps_used(state: State, names: Iterable[Name]) -> State:
+    """These pages were used, or not: nobody says."""
+    tiers, names = tiers_of(state), frozenset(names)
+    alone = effects.blur(Tree(tiers.alone, state.tree.clock), names).pages
+    return state._replace(tree=effects.blur(state.tree, names), tiers=tiers._replace(alone=alone))
 
 
 # -- prefetches ------------------------------------------------------------------------------------
@@ -94,18 +102,18 @@ def committed(
 
 def note_commit(state: State, setting: Setting, one: Prefetched, before: TierSeen, after: TierSeen) -> State:
     """What a prefetch added may be told; how recently its pages were used nobody knows."""
-    tiers, size = tiers_of(state), setting.size
+    size = setting.size
     new = len(after.parent_names.keys() - before.parent_names.keys()) * size
     filled = len(after.hosted.keys() - before.hosted.keys()) * size if setting.profile.fill_matched else 0
-    unsure = tiers.unsure.union(one.names)
-    if one.anchor is not None:
-        unsure = unsure.union(path_to(one.anchor, before))
+    above = () if one.anchor is None else path_to(one.anchor, before)
+    state = perhaps_used(state, [*one.names, *above])
+    tiers = tiers_of(state)
     fetches = tiers.prefetches
     # What went to make room at a tick, and came again with its commit, is in another page of the host.
     again = sum([before.hosted.get(name, page) != page for name, page in after.hosted.items() if name in one.names])
     range_ = (new, max(new, filled) + again * size) if setting.seen else (0, one.got)
     added = {**fetches.added, one.rid: range_}
-    return put(state, tiers._replace(unsure=unsure, prefetches=fetches._replace(added=added)))
+    return put(state, tiers._replace(prefetches=fetches._replace(added=added)))
 
 
 def ending(state: State, setting: Setting) -> list[int]:

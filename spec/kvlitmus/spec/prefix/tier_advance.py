@@ -12,7 +12,7 @@ A step of a hierarchy is folded in this order:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loaded
@@ -30,6 +30,7 @@ from kvlitmus.spec.prefix.prefetch_advance import (
     fetched,
     known_part,
     led_to,
+    perhaps_used,
     polled,
     pruned,
     put,
@@ -66,12 +67,6 @@ def used_behind(state: State, setting: Setting, paged: Sequence[Name], *, hits: 
     tiers = tiers_of(state)
     alone = effects.touch_alone(state.tree, tiers.alone, behind, hits=hits, renews=setting.renews)
     return put(state, tiers._replace(alone=alone))
-
-
-def perhaps_used(state: State, names: Iterable[Name]) -> State:
-    """These pages were used, or not: nobody says."""
-    tiers = tiers_of(state)
-    return put(state, tiers._replace(unsure=tiers.unsure.union(names)))
 
 
 def match(state: State, setting: Setting, call: calls.Match | calls.Begin) -> State:
@@ -330,9 +325,7 @@ def remembered(state: State, then: State, after: TierSeen) -> State:
     fresh = [name for name in after.hosted if name not in resident and name not in known]
     if fresh:
         alone.update(from_storage(then.tree.clock, fresh, after))
-    now = tiers if alone == tiers.alone else tiers._replace(alone=alone)
-    sure = in_doubt(tiers_of(state), now, state.tree, then.tree, fresh)
-    return then if sure is tiers else put(then, sure)
+    return then if alone == tiers.alone else put(then, tiers._replace(alone=alone))
 
 
 def from_storage(clock: Tick, names: Collection[Name], after: TierSeen) -> dict[Name, Page]:
@@ -342,28 +335,17 @@ def from_storage(clock: Tick, names: Collection[Name], after: TierSeen) -> dict[
         for name in node.named.pages:
             if name in names:
                 first, over = name == node.named.pages[0], after.parent_names[name]
-                found[name] = Page(over, effects.NOWHERE, clock, clock, 0, node.priority or 0, 0, first)
+                found[name] = Page(
+                    over,
+                    effects.NOWHERE,
+                    clock,
+                    clock,
+                    priority=node.priority or 0,
+                    first=first,
+                    undated=True,
+                    unsure=True,
+                )
     return found
-
-
-def in_doubt(before: Tiers, tiers: Tiers, then: Tree, now: Tree, fresh: Collection[Name]) -> Tiers:
-    """The tiers with what is doubtful now: what came from storage (``fresh``), and what was till it is used again.
-
-    ``before``, ``then``: the tiers and the tree before the call; ``now``: the tree after it.
-    """
-    if not tiers.unsure and not tiers.undated and not fresh:
-        return tiers
-
-    def sure_again(name: Name) -> bool:
-        old, new = then.pages.get(name) or before.alone.get(name), now.pages.get(name) or tiers.alone.get(name)
-        return new is None or (name in before.unsure and old is not None and new.touched != old.touched)
-
-    unsure = frozenset([name for name in tiers.unsure.union(fresh) if not sure_again(name)])
-    undated = tiers.undated.union(fresh)
-    undated = undated.intersection([*now.pages, *tiers.alone])
-    if unsure == tiers.unsure and undated == tiers.undated:
-        return tiers
-    return tiers._replace(unsure=unsure, undated=undated)
 
 
 def stirred(state: State, call: Any) -> State:

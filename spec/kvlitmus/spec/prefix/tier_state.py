@@ -25,9 +25,6 @@ COPIES = frozenset({BACKUP, LOAD})
 WITH_STORAGE = frozenset({QUERY, FETCH, PUT})
 """Jobs that go to storage."""
 
-BY_AGE = ("fifo", "filo")
-"""The policies that ask when a page was created."""
-
 
 @lean
 class Work(NamedTuple):
@@ -184,10 +181,6 @@ class Tiers(NamedTuple):
     """The jobs under way."""
     alone: Mapping[Name, Page] = {}
     """The records of pages that are on the host alone."""
-    unsure: frozenset[Name] = frozenset()
-    """Pages, on either tier, of which nobody knows how recently they were used."""
-    undated: frozenset[Name] = frozenset()
-    """Pages of which nobody knows when they were created."""
     backed: frozenset[Name] = frozenset()
     """Pages whose backup was acknowledged with this storage attached, but for those that it refused since."""
     used: frozenset[Name] = frozenset()
@@ -226,10 +219,6 @@ class Tiers(NamedTuple):
     """The jobs that ended with the last step."""
     begun: tuple[Work, ...] = ()
     """Those that began with it."""
-
-    def ageless(self, policy: str) -> frozenset[Name]:
-        """The pages whose place in the order of a policy nobody knows for certain."""
-        return self.undated if policy in BY_AGE else self.unsure
 
     @property
     def spills_succeed(self) -> bool:

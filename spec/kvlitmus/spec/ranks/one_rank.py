@@ -251,6 +251,7 @@ def _known(lift: Lift, one: Moment, over: Collection[Prefix]) -> State:
     loaded = [page if page not in one.view.loading else page[:-1] for page in one.loading]
     for page in (page for page in (*one.writing, *loaded) if page not in over):
         held.update(page[:at] for at in range(1, len(page) + 1))
+    new = frozenset(one.new)
     used = {page: Tick(at) for at, page in enumerate(one.agreed.used)}
     pages = {
         lift.names[page]: Page(
@@ -259,18 +260,18 @@ def _known(lift: Lift, one: Moment, over: Collection[Prefix]) -> State:
             used.get(page, Tick(0)),
             used.get(page, Tick(0)),
             locks=int(page in held),
+            unsure=page not in used or page in new,
         )
         for page in one.on_device
     }
     alone = {
-        name: Page(lift.names[page[:-1]], SOMEWHERE, Tick(at), Tick(at))
+        name: Page(lift.names[page[:-1]], SOMEWHERE, Tick(at), Tick(at), unsure=page in new)
         for at, page in enumerate(one.on_host)
         if (name := lift.names[page]) not in pages
     }
     below = Tiers(
         work=_work(lift, one),
         alone=alone,
-        unsure=frozenset(names_of(lift, [*one.new, *[page for page in one.on_device if page not in used]])),
         prefetches=_prefetches(lift, one.agreed),
         attached=one.attached,
     )

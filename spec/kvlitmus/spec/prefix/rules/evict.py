@@ -20,14 +20,15 @@ from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, PlayedAgain, Reset, Resume
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
+from kvlitmus.spec.prefix.page import BY_AGE
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.host_room import dropped_for_room, host_lacking, on_the_host
-from kvlitmus.spec.prefix.rules.order import ByTier, Choosing, had_a_choice, needless_victims, passed_over_by
+from kvlitmus.spec.prefix.rules.order import ByTier, Choosing, ageless, had_a_choice, needless_victims, passed_over_by
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory
-from kvlitmus.spec.prefix.tier_state import BY_AGE, certainly_evictable, droppable, reclaimable
+from kvlitmus.spec.prefix.tier_state import certainly_evictable, droppable, reclaimable
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, same
@@ -207,7 +208,7 @@ def on_the_device(
     )
     if setting.config.write == WRITE_BACK:
         held.update(perhaps_no_room(state, setting, before, vanished, held))
-    return Choosing(expected.tree, vanished, expected.tiers.ageless(setting.config.policy), held)
+    return Choosing(expected.tree, vanished, ageless(expected.tree, setting.config.policy), held)
 
 
 def perhaps_no_room(

@@ -18,7 +18,7 @@ from kvlitmus.spec.prefix.memory_needed import lacking, wanted_pages
 from kvlitmus.spec.prefix.page import Page, Tree
 from kvlitmus.spec.prefix.prefetch_advance import known_part, tiers_of
 from kvlitmus.spec.prefix.rules.backup import hot_pages, inserted_path
-from kvlitmus.spec.prefix.rules.order import Choosing
+from kvlitmus.spec.prefix.rules.order import Choosing, ageless
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory, Prefetch, Tick
@@ -59,18 +59,18 @@ def on_the_host(
     """
     assert isinstance(before, TierSeen) and isinstance(after, TierSeen)
     pages = dict(tiers_of(expected).alone)
-    ageless = set(tiers_of(expected).ageless(setting.config.policy))
     for name in gone:
         if name not in pages:  # it left the device during the call, or nobody knows it
-            own = expected.tree.pages.get(name)
-            pages[name] = own or Page(before.parent_names[name], effects.NOWHERE, ClockTick(0), ClockTick(0))
-            if own is None:
-                ageless.add(name)
+            never = ClockTick(0)
+            pages[name] = expected.tree.pages.get(name) or Page(
+                before.parent_names[name], effects.NOWHERE, never, never, undated=True, unsure=True
+            )
     held_now = tiers_of(then).held_sources()
     free = droppable(tiers_of(state), before, {*used_by(call, before), *held_now, *after.parent_names.values()})
     held = {name for name in pages if name not in free or name in after.cached}
     held |= before.hosted.keys() - after.hosted.keys() - gone
-    return Choosing(Tree(pages, expected.tree.clock), gone, ageless, held)
+    tree = Tree(pages, expected.tree.clock)
+    return Choosing(tree, gone, ageless(tree, setting.config.policy), held)
 
 
 def used_by(call: Any, before: TierSeen) -> Collection[Name]:

@@ -26,6 +26,11 @@ class Choosing(NamedTuple):
     held: AbstractSet[Name] = frozenset()
 
 
+def ageless(tree: Tree, policy: str) -> frozenset[Name]:
+    """The pages whose place in the order of a policy nobody knows for certain."""
+    return frozenset([name for name, page in tree.pages.items() if page.is_ageless(policy)])
+
+
 def passed_over_by(choosing: Choosing, worth: Order, *, nodes: bool = False, ties: int = 0) -> frozenset[Name]:
     """The leaves that an order would have taken when the cache took another; empty when its order was kept.
 
