@@ -23,7 +23,6 @@ import z3
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.state import RequestState, State, Tree
-from kvlitmus.spec.prefix.windows import NO_DOUBT
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
@@ -99,9 +98,7 @@ class Cache:
         owners = run.map_of(self.owned, lambda at: Item(self.count(at), run))
         receipts = run.map_of(self.given, lambda at: Item(self.ends(at), run))
         requests = run.map_of(self.runs, self.other)
-        self.state = State(
-            tree, NO_DOUBT, owners, requests, receipts, run.map_of(lambda at: z3.BoolVal(False), self.page)
-        )
+        self.state = State(tree, owners, requests, receipts, run.map_of(lambda at: z3.BoolVal(False), self.page))
         self.assume()
 
     def page(self, at: Formula) -> Page:

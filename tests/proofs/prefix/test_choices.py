@@ -72,7 +72,7 @@ def legal_victims(tree_now: Tree, wanted: int, policy: str) -> set[frozenset[Nam
     found = set()
     for name in candidates:
         if POLICIES[policy](pages[name]) == least:
-            rest = Tree({other: page for other, page in pages.items() if other != name}, tree_now.clock)
+            rest = Tree({other: page for other, page in pages.items() if other != name}, tree_now.clock, tree_now.doubt)
             found |= {victims | {name} for victims in legal_victims(rest, wanted - 1, policy)}
     return found
 

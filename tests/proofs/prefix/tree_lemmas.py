@@ -87,7 +87,7 @@ def insert_that_forgets(
     """The last priority counts, not the highest."""
     after, already = effects.insert(tree, root, names, offered, counts=counts, priority=priority)
     pages = {n: page._replace(priority=priority if n in names else page.priority) for n, page in after.pages.items()}
-    return Tree(pages, after.clock), already
+    return Tree(pages, after.clock, after.doubt), already
 
 
 @lemma("TREE-14", bounds="priority falls")
@@ -156,7 +156,7 @@ def planted_insert_that_replaces(second: int, third: int, kept: int, place: int,
         pages = dict(after.pages)
         for name, page in zip(names, offered, strict=True):
             pages[name] = pages[name]._replace(page=page)
-        return Tree(pages, after.clock), already
+        return Tree(pages, after.clock, after.doubt), already
 
     assert _inserts(insert, tree, path_to(whole, plain(place, 3)), used)
 
@@ -193,7 +193,7 @@ def planted_eviction_of_what_is_locked(second: int, third: int, locked: int, wan
     tree = effects.lock(small_tree(second, third, [Numbers(1, 0, 0)] * 3), Name(plain(locked, 3)))
 
     def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
-        bare = Tree({n: page._replace(locks=0) for n, page in state.tree.pages.items()}, state.tree.clock)
+        bare = Tree({n: page._replace(locks=0) for n, page in state.tree.pages.items()}, state.tree.clock, tree.doubt)
         return perform(state._replace(tree=bare), setting, call)
 
     assert _evicts(act, tree, max(0, wanted), SPARED)

@@ -34,7 +34,6 @@ from kvlitmus.spec.prefix.effects import path
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, Page, RequestState, Tree
 from kvlitmus.spec.prefix.state import State as Known
-from kvlitmus.spec.prefix.windows import NO_DOUBT
 from kvlitmus.spec.words.names import NO_NAME, Names
 from kvlitmus.spec.words.units import Key, Name, PageNo, Pages, Slot, Tick, page_slots
 
@@ -276,7 +275,6 @@ class Explorer:
         return State(
             Known(
                 tree,
-                NO_DOUBT,
                 {number[page]: times for page, times in known.owners.items()},
                 requests,
                 dict(enumerate(sorted(known.receipts.values()), 1)),

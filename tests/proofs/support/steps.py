@@ -26,7 +26,6 @@ from kvlitmus.spec.prefix import advance
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.prefix.state import State, Tree
-from kvlitmus.spec.prefix.windows import NO_DOUBT
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.profile import Profile
@@ -55,7 +54,7 @@ def path_of(names: Sequence[Name], page_size: int = 1) -> Path:
 
 def state_of(tree: Tree, owned: Iterable[PageNo] = ()) -> State:
     """A cache in which no request runs: what is cached, and what its callers own."""
-    return State(tree, NO_DOUBT, dict.fromkeys(owned, 1), {}, {}, {})
+    return State(tree, dict.fromkeys(owned, 1), {}, {}, {})
 
 
 def seen(state: State, setting: Setting, *, counted: bool = True) -> Seen:

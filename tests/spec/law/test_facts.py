@@ -18,9 +18,10 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import calls
+from kvlitmus.spec.prefix.page import Doubt
+from kvlitmus.spec.prefix.partial import doubting
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State, empty_state
-from kvlitmus.spec.prefix.windows import Doubt
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import Setting
@@ -186,7 +187,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
     @fact(0)
     def told_pages(state: State) -> int | Unknown:
         """Pages."""
-        return UNKNOWN if state.doubt.unsure else len(state.tree.pages)
+        return UNKNOWN if state.tree.doubt.unsure else len(state.tree.pages)
 
     @fact(0)
     def pages_twice(told_pages: int) -> int:
@@ -214,7 +215,7 @@ def run(made: plan.Plan, state: State, size: int, *, told: bool = False) -> plan
 
 def test_a_rule_of_an_unknown_fact_is_not_judged_and_says_so(planned: plan.Plan) -> None:
     known = empty_state()
-    doubtful = known._replace(doubt=Doubt(unsure=frozenset([Name(1)])))
+    doubtful = doubting(known, Doubt(unsure=frozenset([Name(1)])))
 
     assert planned.rules == ("TREE-98", "TREE-99")
     assert run(planned, known, 1) is None

@@ -155,7 +155,7 @@ def changed(**fields: Any) -> Change:
                 name: page if tree.pages.get(name) == page else page._replace(**fields)
                 for name, page in after.pages.items()
             }
-            return Tree(pages, after.clock)
+            return Tree(pages, after.clock, after.doubt)
 
         return mutated
 
@@ -188,7 +188,7 @@ def side_by_side(right: Any) -> Any:
     def mutated(tree: Tree, parent: Name, names: Sequence[Name], *args: Any, **options: Any) -> Tree:
         after: Tree = right(tree, parent, names, *args, **options)
         hung = {name: after.pages[name]._replace(parent=parent) for name in names}
-        return Tree({**after.pages, **hung}, after.clock)
+        return Tree({**after.pages, **hung}, after.clock, after.doubt)
 
     return mutated
 
@@ -217,7 +217,7 @@ def page_alone(right: Any) -> Any:
         pages = dict(tree.pages)
         if name in pages:
             pages[name] = pages[name]._replace(locks=pages[name].locks + by)
-        return Tree(pages, tree.clock)
+        return Tree(pages, tree.clock, tree.doubt)
 
     return mutated
 
@@ -247,7 +247,7 @@ def known_wrong(**fields: Any) -> Change:
                 {name: page._replace(**fields) if name in names else page for name, page in pages.items()}
                 for pages in (after.pages, left)
             ]
-            return Tree(both[0], after.clock), both[1]
+            return Tree(both[0], after.clock, after.doubt), both[1]
 
         return mutated
 

@@ -6,7 +6,7 @@ import pytest
 
 from kvlitmus.spec.prefix import windows
 from kvlitmus.spec.prefix.late_events import Contents, Late, followed
-from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.page import NO_DOUBT, Page, Tree
 from kvlitmus.spec.prefix.rules.order import Choosing, passed_over_by
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.words.policies import POLICIES, later, lru, worth
@@ -48,8 +48,8 @@ def test_of_uses_that_may_share_a_tick_any_may_be_the_older() -> None:
 def test_a_window_leaves_ties_open_and_nothing_else() -> None:
     tree = used_at(old=1, newer=3, newest=9)
 
-    sharp = windows.opened(windows.NO_DOUBT, tree, 1, 1, lru)
-    coarse = windows.opened(windows.NO_DOUBT, tree, 1, 1, lru, ties=2)
+    sharp = windows.opened(NO_DOUBT, tree, 1, 1, lru)
+    coarse = windows.opened(NO_DOUBT, tree, 1, 1, lru, ties=2)
 
     assert sharp.fallen == frozenset({OLD})
     assert not sharp.open

@@ -39,8 +39,8 @@ def compared(cache: str, config: Config, depth: int) -> tuple[int, int, list[str
         refused = False
         for step, states in all_histories(setting, steps):
             known = step.known
-            there = frozenset(known.tree.pages) - known.doubt.fallen
-            certain = there - known.doubt.open
+            there = frozenset(known.tree.pages) - known.tree.doubt.fallen
+            certain = there - known.tree.doubt.open
             always = frozenset.intersection(*(frozenset(state.tree.pages) for state in states))
             ever = frozenset.union(*(frozenset(state.tree.pages) for state in states))
             if not certain <= always or not ever <= there:
@@ -71,5 +71,5 @@ def test_events_leave_no_doubt(cache: str) -> None:
         _, steps = noted(CACHES[cache], SMALL, 2, seed)
 
         assert any(isinstance(step.call, calls.Evict) for step in steps)
-        assert all(not step.known.doubt.unsure for step in steps)
+        assert all(not step.known.tree.doubt.unsure for step in steps)
         assert all(step.known.tree.pages.keys() == step.told for step in steps)

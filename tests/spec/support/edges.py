@@ -15,12 +15,12 @@ from kvlitmus.spec.prefix import tier_calls
 from kvlitmus.spec.prefix.calls import Begin, Evict, Reset
 from kvlitmus.spec.prefix.frame.explain import Effect
 from kvlitmus.spec.prefix.frame.judged_step import Look
-from kvlitmus.spec.prefix.page import Block, Page, Tree
+from kvlitmus.spec.prefix.page import Block, Doubt, Page, Rank, Tree, Window
+from kvlitmus.spec.prefix.partial import doubting
 from kvlitmus.spec.prefix.rules.order import Choosing
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers
-from kvlitmus.spec.prefix.windows import Doubt, Rank, Window
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, Tokens
 from tests.spec.support.boundaries import (
     CACHED,
@@ -48,7 +48,7 @@ from tests.spec.support.boundaries import (
 A, B, C = map(Name, (5, 6, 7))
 TABLE: dict[str, Any] = {"publish": "at_alloc"}
 RECLAIMS: dict[str, Any] = {"profile": {"host_duplicates": "reclaimed"}, "host_pages": 4, "write": "write_back"}
-DOUBTED = CACHED._replace(doubt=Doubt(frozenset({TWO}), (Window(0, 1, {TWO: Rank(1, 1, (0,), (0,))}),)))
+DOUBTED = doubting(CACHED, Doubt(frozenset({TWO}), (Window(0, 1, {TWO: Rank(1, 1, (0,), (0,))}),)))
 """Two pages were cached, of which the second may have been evicted."""
 
 # -- backups -----------------------------------------------------------------------------------------------

@@ -17,10 +17,10 @@ from kvlitmus.spec.components.replay import Replayed
 from kvlitmus.spec.components.state import ComponentState, Stored, Tier, copying
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.page import NO_DOUBT, Doubt, Page, Rank, Tree, Window
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, State
-from kvlitmus.spec.prefix.windows import LEAST, MOST, NO_DOUBT, Doubt, Rank, Window
+from kvlitmus.spec.prefix.windows import LEAST, MOST
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import EVENTS, Setting
@@ -184,7 +184,7 @@ def known(plain: Plain, state: ComponentState, setting: Setting, tree: Tree) -> 
     owned = [place for pool, place in (*there, *others) if pool == plain.pool]
     doubt = NO_DOUBT if setting.seen else doubt_of(plain, state)
     receipts = {} if plain.tier == HOST else dict.fromkeys(state.receipts, NO_NAME)
-    return State(tree, doubt, cast("Mapping[PageNo, int]", Counter(owned)), {}, receipts, {})
+    return State(tree._replace(doubt=doubt), cast("Mapping[PageNo, int]", Counter(owned)), {}, receipts, {})
 
 
 def tree_of(plain: Plain, there: Tier, locks: Mapping[At, int]) -> Tree:

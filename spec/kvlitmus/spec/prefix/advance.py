@@ -26,8 +26,8 @@ Slots = tuple[Slot, ...]
 
 def expect(state: State, setting: Setting, call: Any, answer: Any) -> State:
     """The state after a call that was answered so."""
-    if state.doubt.odd:
-        state = state._replace(doubt=state.doubt._replace(odd=()))
+    if state.tree.doubt.odd:
+        state = partial.doubting(state, state.tree.doubt._replace(odd=()))
     return queued(state, EXPECT[type(call)](state, setting, call, answer), setting, call)
 
 
@@ -46,7 +46,7 @@ def follow(state: State, setting: Setting, after: Seen) -> State:
         if old is None:
             old = Page(after.parent_of(name), page, tree.clock, tree.clock)
         followed[name] = old if old.page == page else old._replace(page=page)
-    return state._replace(tree=Tree(followed, tree.clock))
+    return state._replace(tree=tree._replace(pages=followed))
 
 
 # What several facts and effects ask of a call
@@ -457,11 +457,11 @@ def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) 
 
 def kept_from(state: State, setting: Setting, running: RequestState, paged: Sequence[Name], row: Slots) -> int:
     """The first of the pages to publish that wasn't cached, since the request keeps its own page for it; only of those in doubt."""
-    if not state.doubt.unsure:
+    if not state.tree.doubt.unsure:
         return len(paged)
     own, now = offered_by_request(running, setting, paged), pages_in_order(row, setting.size)
     for at, (name, old, new) in enumerate(zip(paged, own, now, strict=False)):
-        if name in state.doubt.unsure and old == new and at >= running.cached // setting.size:
+        if name in state.tree.doubt.unsure and old == new and at >= running.cached // setting.size:
             return at
     return len(paged)
 
@@ -474,7 +474,7 @@ def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
     paged = computed_pages(running, setting, call.upto) if call.keep else ()
     tree = stored(state.tree, setting, running, paged, chunked=False) if call.keep else state.tree
     filtered = setting.filters and not setting.seen
-    unsure = [name for name in paged if name in state.doubt.unsure or (filtered and name not in state.tree.pages)]
+    unsure = [name for name in paged if name in state.tree.doubt.unsure or (filtered and name not in state.tree.pages)]
     if unsure:
         fresh = int(setting.profile.hit_counts == "insert")
         others = [tree.pages[name]._replace(created=tree.clock, hits=fresh, priority=0) for name in unsure]

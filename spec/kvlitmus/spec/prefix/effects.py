@@ -42,7 +42,7 @@ def touch(tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | N
         pages[name] = Page(
             old.parent, old.page, now, old.created, old.hits + hits, worth, old.locks, old.first, old.undated
         )
-    return Tree(pages, now)
+    return Tree(pages, now, tree.doubt)
 
 
 def split(tree: Tree, name: Name, *, renews: bool = False) -> Tree:
@@ -55,7 +55,7 @@ def split(tree: Tree, name: Name, *, renews: bool = False) -> Tree:
     }
     if cut and renews:
         cut |= {upper: tree.pages[upper]._replace(created=tree.clock) for upper in node_of(tree, name)}
-    return Tree({**tree.pages, **cut}, tree.clock) if cut else tree
+    return Tree({**tree.pages, **cut}, tree.clock, tree.doubt) if cut else tree
 
 
 def place(
@@ -67,12 +67,12 @@ def place(
     for name, page in zip(names, pages, strict=True):
         placed[name] = Page(parent, page, tree.clock, tree.clock, hits, priority, 0, first)
         parent, first = name, False
-    return Tree(placed, tree.clock)
+    return Tree(placed, tree.clock, tree.doubt)
 
 
 def remove(tree: Tree, names: Collection[Name]) -> Tree:
     """These pages are not cached any more."""
-    return Tree({name: page for name, page in tree.pages.items() if name not in names}, tree.clock)
+    return Tree({name: page for name, page in tree.pages.items() if name not in names}, tree.clock, tree.doubt)
 
 
 def move(tree: Tree, places: Mapping[Name, PageNo]) -> Tree:
@@ -80,7 +80,7 @@ def move(tree: Tree, places: Mapping[Name, PageNo]) -> Tree:
     pages = dict(tree.pages)
     for name, page in places.items():
         pages[name] = pages[name]._replace(page=page)
-    return Tree(pages, tree.clock)
+    return Tree(pages, tree.clock, tree.doubt)
 
 
 def demote(tree: Tree, alone: Mapping[Name, Page], names: Collection[Name]) -> tuple[Tree, Mapping[Name, Page]]:
@@ -111,7 +111,7 @@ def promote(
         pages[name] = new._replace(
             created=old.created, hits=hits, priority=priority, first=old.first, undated=old.undated, unsure=unsure
         )
-    return Tree(pages, tree.clock), left
+    return Tree(pages, tree.clock, tree.doubt), left
 
 
 def touch_alone(
@@ -125,13 +125,13 @@ def touch_alone(
     used = dict(alone)
     for name in names:
         used[name] = used[name]._replace(touched=tree.clock, hits=used[name].hits + hits, unsure=False)
-    return split(Tree(used, tree.clock), names[-1], renews=renews).pages if names else used
+    return split(Tree(used, tree.clock, tree.doubt), names[-1], renews=renews).pages if names else used
 
 
 def blur(tree: Tree, names: Iterable[Name]) -> Tree:
     """These pages, those of them that are cached, were used or not: nobody says."""
     unsure = {name: tree.pages[name]._replace(unsure=True) for name in names if name in tree.pages}
-    return Tree({**tree.pages, **unsure}, tree.clock) if unsure else tree
+    return Tree({**tree.pages, **unsure}, tree.clock, tree.doubt) if unsure else tree
 
 
 def lock(tree: Tree, name: Name, by: int = 1) -> Tree:
@@ -153,7 +153,7 @@ def lock(tree: Tree, name: Name, by: int = 1) -> Tree:
             old.unsure,
         )
         name = old.parent
-    return Tree(pages, tree.clock)
+    return Tree(pages, tree.clock, tree.doubt)
 
 
 def insert(

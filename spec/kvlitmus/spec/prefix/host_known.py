@@ -98,7 +98,7 @@ def protected(state: State, then: State, setting: Setting) -> set[Name]:
 
 def on_device(state: State) -> set[Name]:
     """The pages that are on the device for certain."""
-    return state.tree.pages.keys() - state.doubt.open - state.doubt.fallen
+    return state.tree.pages.keys() - state.tree.doubt.open - state.tree.doubt.fallen
 
 
 def committed_by(state: State, setting: Setting, call: Any, answer: Any) -> Iterator[Prefetched]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kvlitmus.spec.words.policies import Worth
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Tick
 
@@ -40,14 +41,65 @@ class Page(NamedTuple):
         return self.undated if policy in BY_AGE else self.unsure
 
 
+class Rank(NamedTuple):
+    """When an eviction comes to a page: as its ``least``-th victim at the earliest, as its ``most``-th at the latest.
+
+    ``low``, ``high``: between which worths the page ranks, the pages below it considered.
+    """
+
+    least: int
+    most: int
+    low: Worth
+    high: Worth
+
+
+@lean
+class Window(NamedTuple):
+    """One step that may have evicted: between ``low`` and ``high`` pages, of these that may be gone by it."""
+
+    low: int
+    high: int
+    ranks: Mapping[Name, Rank]
+
+
+@lean
+class Doubt(NamedTuple):
+    """What isn't known of the tree, where evictions aren't seen.
+
+    ``unsure``: the names of pages that may be gone, whatever is evicted first.  ``windows``: the evictions that may have
+    taken some of them; one of ``unsure`` that is in no window is there, if the policy was kept.  ``fallen``: those that
+    are gone, if it was.  ``vague``: pages of which another account is as good as the tree's: how they were used is
+    between the two.  ``made``: how many windows there were so far.  ``odd``: pages that the last step showed to be
+    where no eviction by the policy can have left them: there, or gone.
+    """
+
+    unsure: frozenset[Name] = frozenset()
+    windows: tuple[Window, ...] = ()
+    fallen: frozenset[Name] = frozenset()
+    vague: Mapping[Name, Page] = {}
+    made: int = 0
+    odd: tuple[Name, ...] = ()
+
+    @property
+    def open(self) -> frozenset[Name]:
+        """The pages that some window leaves open."""
+        return frozenset().union(*[window.ranks for window in self.windows]) if self.windows else frozenset()
+
+
+NO_DOUBT = Doubt()
+"""All is known."""
+
+
+@lean
 class Tree(NamedTuple):
-    """All cached pages by name, and the time.
+    """What is known of one tier: all pages that are cached there, or may be, by name, the time, and the doubt.
 
     A radix tree groups pages into nodes; here a node is a run of pages whose first one carries the mark ``first``.
     """
 
     pages: Mapping[Name, Page]
     clock: Tick
+    doubt: Doubt = NO_DOUBT
 
 
 class Block(NamedTuple):

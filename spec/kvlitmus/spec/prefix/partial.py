@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kvlitmus.spec.prefix import effects, windows
+from kvlitmus.spec.prefix.page import Doubt
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.seen import Seen
-from kvlitmus.spec.prefix.state import Page, State, Tree
+from kvlitmus.spec.prefix.state import Page, State
 from kvlitmus.spec.words.policies import Order
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Pages, pages_needed
@@ -26,6 +27,11 @@ SOMEWHERE = PageNo(-1)
 
 
 # What may have been evicted
+
+
+def doubting(state: State, doubt: Doubt) -> State:
+    """The same where this isn't known."""
+    return state._replace(tree=state.tree._replace(doubt=doubt))
 
 
 def evicted(state: State, setting: Setting, reported: int) -> State:
@@ -105,11 +111,11 @@ def doubted(
     if most <= 0:
         return state
     tree = state.tree
-    doubt = state.doubt._replace(
-        unsure=state.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
+    doubt = state.tree.doubt._replace(
+        unsure=state.tree.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
     )
     order = order_known(setting) if ordered else None
-    return state._replace(doubt=windows.opened(doubt, tree, least, most, order, held, ties=setting.ties))
+    return doubting(state, windows.opened(doubt, tree, least, most, order, held, ties=setting.ties))
 
 
 def counts(setting: Setting) -> bool:
@@ -140,9 +146,9 @@ def known(state: State, setting: Setting, names: Sequence[Name], pages: Sequence
 
 def certain(state: State, setting: Setting, names: Sequence[Name]) -> State:
     """These pages are cached for certain, wherever they are."""
-    if setting.seen or not state.doubt.unsure:
+    if setting.seen or not state.tree.doubt.unsure:
         return state
-    return state._replace(doubt=windows.present(state.doubt, frozenset(names)))
+    return doubting(state, windows.present(state.tree.doubt, frozenset(names)))
 
 
 def renewed(state: State, setting: Setting, names: Sequence[Name], others: Sequence[Page]) -> State:
@@ -150,8 +156,8 @@ def renewed(state: State, setting: Setting, names: Sequence[Name], others: Seque
     if setting.seen or not names:
         return state
     places = dict.fromkeys(names, SOMEWHERE)
-    doubt = windows.blurred(windows.forgotten(state.doubt, names), zip(names, others, strict=True))
-    return state._replace(tree=effects.move(state.tree, places), doubt=doubt)
+    doubt = windows.blurred(windows.forgotten(state.tree.doubt, names), zip(names, others, strict=True))
+    return doubting(state._replace(tree=effects.move(state.tree, places)), doubt)
 
 
 def perhaps(state: State, setting: Setting, names: Sequence[Name], others: Sequence[Page]) -> State:
@@ -159,8 +165,8 @@ def perhaps(state: State, setting: Setting, names: Sequence[Name], others: Seque
     if setting.seen or not names:
         return state
     places = dict.fromkeys(names, SOMEWHERE)
-    doubt = windows.blurred(windows.left_open(state.doubt, names), zip(names, others, strict=True))
-    return state._replace(tree=effects.move(state.tree, places), doubt=doubt)
+    doubt = windows.blurred(windows.left_open(state.tree.doubt, names), zip(names, others, strict=True))
+    return doubting(state._replace(tree=effects.move(state.tree, places)), doubt)
 
 
 def joined(state: State, setting: Setting, names: Sequence[Name]) -> State:
@@ -172,7 +178,7 @@ def joined(state: State, setting: Setting, names: Sequence[Name]) -> State:
         return state
     pages = state.tree.pages
     inside = {name: pages[name]._replace(first=False) for name in names if name in pages}
-    return state._replace(tree=Tree({**pages, **inside}, state.tree.clock))
+    return state._replace(tree=state.tree._replace(pages={**pages, **inside}))
 
 
 def used(state: State, setting: Setting, before: State, names: Collection[Name]) -> State:
@@ -180,7 +186,7 @@ def used(state: State, setting: Setting, before: State, names: Collection[Name])
     if setting.seen:
         return state
     others = [(name, before.tree.pages[name]) for name in names if name in before.tree.pages]
-    return state._replace(doubt=windows.blurred(state.doubt, others))
+    return doubting(state, windows.blurred(state.tree.doubt, others))
 
 
 def gone(state: State, setting: Setting, names: Collection[Name]) -> State:
@@ -195,7 +201,7 @@ def gone(state: State, setting: Setting, names: Collection[Name]) -> State:
     if not lost:
         return state
     all_lost = effects.below(tree, lost)
-    return state._replace(tree=effects.remove(tree, all_lost), doubt=windows.absent(state.doubt, all_lost))
+    return doubting(state._replace(tree=effects.remove(tree, all_lost)), windows.absent(tree.doubt, all_lost))
 
 
 def taken(state: State, setting: Setting, pages: Collection[PageNo]) -> State:
@@ -210,23 +216,25 @@ def told(then: State, setting: Setting) -> State:
     if setting.seen:
         return then
     lag = setting.profile.event_delay
-    if lag or setting.table or setting.config.tiered or then.told is None or not then.doubt.unsure:
+    if lag or setting.table or setting.config.tiered or then.told is None or not then.tree.doubt.unsure:
         return then
-    unsure, device = then.doubt.unsure, then.told.device
+    unsure, device = then.tree.doubt.unsure, then.told.device
     then = certain(then, setting, [name for name in unsure if name in device])
     return gone(then, setting, [name for name in unsure if name not in device])
 
 
 def counted(state: State, then: State, setting: Setting, before: Seen, after: Seen) -> State:
     """What is known after a step from ``state`` to ``then``, where the pool was asked what is available."""
-    if setting.seen or not then.doubt.windows:
+    if setting.seen or not then.tree.doubt.windows:
         return then
     was, now = cached_count(state, setting, before), cached_count(then, setting, after)
     if was is None or now is None:
         return then
-    made = then.doubt.made > state.doubt.made and not setting.expires  # else some went by age, whatever was evicted
+    made = (
+        then.tree.doubt.made > state.tree.doubt.made and not setting.expires
+    )  # else some went by age, whatever was evicted
     last = was - now if made else None
-    return then._replace(doubt=windows.counted(then.doubt, then.tree, last, now))
+    return doubting(then, windows.counted(then.tree.doubt, then.tree, last, now))
 
 
 # What is known
@@ -247,14 +255,14 @@ def cached_count(state: State, setting: Setting, seen: Seen) -> Pages | None:
 
 def cached_pages(state: State) -> tuple[int, int]:
     """How many pages are certainly cached, and how many possibly, if what was evicted is what should be."""
-    possible = len(state.tree.pages) - len(state.doubt.fallen)
-    return possible - len(state.doubt.open), possible
+    possible = len(state.tree.pages) - len(state.tree.doubt.fallen)
+    return possible - len(state.tree.doubt.open), possible
 
 
 def cached_range(state: State, names: Sequence[Name]) -> tuple[int, int]:
     """How many of a key's pages are certainly cached, and how many possibly."""
-    pages, fallen = state.tree.pages, state.doubt.fallen
-    open_ = state.doubt.open
+    pages, fallen = state.tree.pages, state.tree.doubt.fallen
+    open_ = state.tree.doubt.open
     sure = possible = 0
     for name in names:
         if name not in pages or name in fallen:

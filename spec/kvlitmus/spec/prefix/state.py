@@ -5,7 +5,7 @@ a step that leaves a group alone keeps the very object, so that unchanged groups
 
 The same type serves the reference, where it is all that there is, and the checker, where it is what the calls so far
 amount to, corrected by what was seen.  What a checker can't know for certain, because evictions are not seen below
-depth 3, is :attr:`State.doubt`.
+depth 3, is :attr:`~kvlitmus.spec.prefix.page.Tree.doubt`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from kvlitmus.spec.prefix.host_state import Host
 from kvlitmus.spec.prefix.late_events import Late
 from kvlitmus.spec.prefix.page import Block, Page, Tree, empty_tree
 from kvlitmus.spec.prefix.tier_state import Tiers
-from kvlitmus.spec.prefix.windows import NO_DOUBT, Doubt
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_needed
 
@@ -92,7 +91,7 @@ class EventMirror(NamedTuple):
 class State(NamedTuple):
     """What is known of one cache.
 
-    ``tree``: what is cached, or may be.  ``doubt``: what isn't known of it, where nobody saw evictions.  ``owners``: how many
+    ``tree``: what is cached, or may be, and what isn't known of it, where nobody saw evictions.  ``owners``: how many
     requests and callers own each page that is owned.  ``requests``: by id.  ``receipts``: by the suite's number, where
     the protected path ends.  ``contents``: which prefix's KV was written last into each slot.
     ``tiers``: what is known of what is below the device, where anything is; ``told``: what somebody knows who replays the
@@ -105,7 +104,6 @@ class State(NamedTuple):
     """
 
     tree: Tree
-    doubt: Doubt
     owners: Mapping[PageNo, int]
     requests: Mapping[int, RequestState]
     receipts: Mapping[int, Name]
@@ -121,4 +119,4 @@ class State(NamedTuple):
 
 def empty_state() -> State:
     """Nothing is cached, owned, locked or written."""
-    return State(empty_tree(), NO_DOUBT, {}, {}, {}, {})
+    return State(empty_tree(), {}, {}, {}, {})

@@ -18,7 +18,7 @@ from typing import Any
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loaded
 from kvlitmus.spec.prefix import calls, effects, tier_calls
 from kvlitmus.spec.prefix.advance import follow, used, used_path
-from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.prefetch_advance import (
     allocated,
     begin_prefetch,
@@ -289,7 +289,7 @@ def restored(state: State, expected: State, setting: Setting, before: TierSeen, 
     tree, _ = effects.promote(state.tree, alone, back, counts=setting.profile.restored_counts)
     loaded = {name: alone[name].priority for name in back if name not in expected.tree.pages}
     pages = {name: tree.pages[name]._replace(priority=priority) for name, priority in loaded.items()}
-    return state._replace(tree=Tree({**tree.pages, **pages}, tree.clock))
+    return state._replace(tree=tree._replace(pages={**tree.pages, **pages}))
 
 
 def note_begun(state: State, setting: Setting, after: TierSeen) -> State:

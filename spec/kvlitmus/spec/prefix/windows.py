@@ -17,11 +17,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
-from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.page import Doubt, Page, Rank, Tree, Window
 from kvlitmus.spec.words.policies import Order, Worth, later
-from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name
 
 LEAST, MOST = -(1 << 62), 1 << 62
@@ -29,55 +27,6 @@ LEAST, MOST = -(1 << 62), 1 << 62
 
 MANY = 24
 """So many windows are told apart; beyond that the oldest two are taken for one of which no order is known."""
-
-
-class Rank(NamedTuple):
-    """When an eviction comes to a page: as its ``least``-th victim at the earliest, as its ``most``-th at the latest.
-
-    ``low``, ``high``: between which worths the page ranks, the pages below it considered.
-    """
-
-    least: int
-    most: int
-    low: Worth
-    high: Worth
-
-
-@lean
-class Window(NamedTuple):
-    """One step that may have evicted: between ``low`` and ``high`` pages, of these that may be gone by it."""
-
-    low: int
-    high: int
-    ranks: Mapping[Name, Rank]
-
-
-@lean
-class Doubt(NamedTuple):
-    """What isn't known of the tree, where evictions aren't seen.
-
-    ``unsure``: the names of pages that may be gone, whatever is evicted first.  ``windows``: the evictions that may have
-    taken some of them; one of ``unsure`` that is in no window is there, if the policy was kept.  ``fallen``: those that
-    are gone, if it was.  ``vague``: pages of which another account is as good as the tree's: how they were used is
-    between the two.  ``made``: how many windows there were so far.  ``odd``: pages that the last step showed to be
-    where no eviction by the policy can have left them: there, or gone.
-    """
-
-    unsure: frozenset[Name] = frozenset()
-    windows: tuple[Window, ...] = ()
-    fallen: frozenset[Name] = frozenset()
-    vague: Mapping[Name, Page] = {}
-    made: int = 0
-    odd: tuple[Name, ...] = ()
-
-    @property
-    def open(self) -> frozenset[Name]:
-        """The pages that some window leaves open."""
-        return frozenset().union(*[window.ranks for window in self.windows]) if self.windows else frozenset()
-
-
-NO_DOUBT = Doubt()
-"""All is known."""
 
 
 def opened(

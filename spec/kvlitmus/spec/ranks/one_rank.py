@@ -238,10 +238,10 @@ def known(
     if begun:
         assert state.tiers is not None
         state = state._replace(tiers=state.tiers._replace(begun=tuple(begun)))
-    pages, now = state.tree
+    pages = state.tree.pages
     path = names_of(lift, [kept[:at] for at in range(1, len(kept) + 1)])
     free = {name: pages[name]._replace(locks=1) for name in path if name in pages and not pages[name].locks}
-    return state._replace(tree=Tree({**pages, **free}, now)) if free else state
+    return state._replace(tree=state.tree._replace(pages={**pages, **free})) if free else state
 
 
 def _known(lift: Lift, one: Moment, over: Collection[Prefix]) -> State:

@@ -51,7 +51,7 @@ def hot_among(then: State, setting: Setting, names: Sequence[Name]) -> Mapping[N
     Where the profile counts something else as hits than insertions, how often a page was inserted is known of this time
     alone, which is enough for a write policy that backs up at the first use.
     """
-    pages, vague, write = then.tree.pages, then.doubt.vague, setting.config.write
+    pages, vague, write = then.tree.pages, then.tree.doubt.vague, setting.config.write
     if setting.profile.hit_counts != "insert":
         return dict.fromkeys(pages.keys() & names, write != policies.WRITE_BACK)
     found = {name: hot(write, pages[name].hits) for name in names if name in pages}

@@ -43,7 +43,7 @@ HANDED_OUT = (On.GROW, On.FORK, On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.E
 @fact(0, unseen=True)
 def unexplained(setting: Setting, then: State) -> Sequence[Name] | Unknown:
     """Pages that the call showed to be there, or gone, as no eviction in the policy's order can have left them."""
-    return UNKNOWN if setting.bare else then.doubt.odd
+    return UNKNOWN if setting.bare else then.tree.doubt.odd
 
 
 @fact(0, unseen=True)

@@ -39,6 +39,7 @@ from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix.calls import Begin, Grow
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import Tree
+from kvlitmus.spec.prefix.partial import doubting
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, State
 from kvlitmus.spec.words.setting import Setting
@@ -187,7 +188,7 @@ class Pool:
         """A step of which this is known; what it leaves behind is remembered."""
         before: Seen | Unknown = self.seen or UNKNOWN
         if call.odd:
-            then = then._replace(doubt=then.doubt._replace(odd=tuple(call.odd)))
+            then = doubting(then, then.tree.doubt._replace(odd=tuple(call.odd)))
         self.state, self.seen = then, after
         self.plain = plain = numbered(self.plain, after, then)
         hidden = both(plain.hidden, call.hidden)
