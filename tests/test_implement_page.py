@@ -76,7 +76,6 @@ def test_the_effects_of_a_call_are_read_from_its_source() -> None:
             "move",
             "demote",
             "promote",
-            "touch_alone",
             "blur",
             "lock",
             "insert",

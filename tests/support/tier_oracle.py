@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvlitmus.conformance.beside.follower import Follower, said_below
-from kvlitmus.reference.prefix.hierarchy import alone_of, host_of, jobs_of, moving, occupied
+from kvlitmus.reference.prefix.hierarchy import alone_of, jobs_of, moving, occupied, works_of
 from kvlitmus.reference.prefix.perform import free_pages, sizes
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix.calls import Compute
@@ -48,23 +48,23 @@ class TieredOracle(Oracle):
 
     def hold_snapshot(self, after: TierSeen) -> None:
         """All that a snapshot shows is as in the reference's state."""
-        own, host = self.follower.state, host_of(self.follower.state)
+        own, works = self.follower.state, works_of(self.follower.state)
         pages = {**own.tree.pages, **alone_of(own)}
         self.hold("the tree", {name: page.parent for name, page in pages.items()}, after.parent_names)
         self.hold("the cached pages", {name: page.page for name, page in own.tree.pages.items()}, after.cached)
-        self.hold("the host copies", {name: copy.page for name, copy in host.copies.items()}, after.hosted)
+        self.hold("the host copies", {name: copy.page for name, copy in own.host.pages.items()}, after.hosted)
         self.hold("the free pages", free_pages(own, self.setting), after.free)
-        self.hold("the host's free pages", host.free, frozenset(after.host_free))
+        self.hold("the host's free pages", works.free, frozenset(after.host_free))
         self.hold("what is moving", sorted(moving(own)), sorted(after.moving))
         self.hold("the counters", after.sizes and sizes(own, self.setting), after.sizes)
         if after.occupied is not None:
             self.hold("what prefetches occupy", occupied(own), after.occupied)
-        self.hold("what is to fail", frozenset(host.failing), after.failing)
+        self.hold("what is to fail", frozenset(works.failing), after.failing)
         found = {number: self.follower.job_seen(job) for number, job in after.jobs.items()}
         cache = {mine: number for number, mine in self.follower.numbers.items()}
         self.hold("the jobs", {cache.get(one.id, -one.id): one[1:] for one in jobs_of(own)}, found)
         for node in after.tier_nodes:
-            pins = max([host.copies[name].pins for name in node.named.pages if name in host.copies], default=0)
+            pins = max([own.host.pages[name].locks for name in node.named.pages if name in own.host.pages], default=0)
             if node.pins is not None and node.named.pages:
                 self.hold(f"pins of {node.named.pages}", pins, node.pins)
         self.compare_counts(own, after)

@@ -13,7 +13,7 @@ from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.tree import Place
-from kvlitmus.reference.prefix.hierarchy import alone_of, host_homes, host_of
+from kvlitmus.reference.prefix.hierarchy import alone_of, host_homes, works_of
 from kvlitmus.spec.words.units import Key
 from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore
 from tests.optimized.support.homes import assert_one_home_each
@@ -33,15 +33,15 @@ class Look:
     def compare(self) -> None:
         """Everything that can be seen of both."""
         one, two, now = self.one, self.two, self.one.state
-        host = host_of(now)
+        works = works_of(now)
         host_homes(now, one.setting)
         audit(two.tree)
         assert now.tree.clock == two.tree.clock
         assert one.sizes() == two.sizes()
         assert (one.available(), one.host_available()) == (two.available(), two.host_available())
         assert one.occupied() == two.occupied()
-        assert host.loaded == two.fetches.loaded
-        assert len(host.release) == sum(map(len, two.host.releasing))
+        assert works.loaded == two.fetches.loaded
+        assert len(works.release) == sum(map(len, two.host.releasing))
         self.compare_jobs()
         self.compare_pages()
         self.compare_homes()
@@ -76,17 +76,17 @@ class Look:
 
     def reference_pages(self) -> dict[Key, tuple[Any, ...]]:
         now, found = self.one.state, {}
-        host = host_of(now)
-        loading = {name for one in host.transfers if one.kind == "load" and not one.landed for name in one.names}
-        busy = {name for put in host.puts for name in put.names}
-        busy |= {name for one in host.transfers if one.kind == "backup" for name in one.names}
+        works = works_of(now)
+        loading = {name for one in works.transfers if one.kind == "load" and not one.landed for name in one.names}
+        busy = {name for put in works.puts for name in put.names}
+        busy |= {name for one in works.transfers if one.kind == "backup" for name in one.names}
         for name, page in [*now.tree.pages.items(), *alone_of(now).items()]:
-            copy = host.copies.get(name)
+            copy = now.host.pages.get(name)
             resident = name in now.tree.pages
-            level = (page.touched, page.created, page.hits, page.priority, page.locks > 0, page.first)
-            side = None if copy is None else (copy.pins, copy.settled, copy.stored, name in busy)
+            level = (page.touched, page.created, page.hits, page.priority, resident and page.locks > 0, page.first)
+            side = None if copy is None else (copy.locks, name in works.settled, name in works.stored, name in busy)
             contents = self.one.contents.read("device", page.page) if resident and name not in loading else None
-            kept = self.one.contents.read("host", copy.page) if copy is not None and copy.settled else None
+            kept = self.one.contents.read("host", copy.page) if copy is not None and name in works.settled else None
             found[self.one.key_of(name)] = (resident, level, side, contents, kept)
         return found
 

@@ -19,7 +19,7 @@ from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config
-from kvlitmus.reference.prefix.hierarchy import host_of
+from kvlitmus.reference.prefix.hierarchy import works_of
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, QUERY, Event, Job, Outcome
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import State
@@ -134,12 +134,12 @@ class BesideTiers:
 
     def known(self, now: State) -> object:
         """What tells states apart: time is early or late, the rest as in the reference's own enumeration."""
-        host, clock = host_of(now), tiers_of(now).clock
+        works, clock = works_of(now), tiers_of(now).clock
         timed = [
             one if one.since is None else one._replace(since=-LATE if clock - one.since >= LATE else 0.0)
-            for one in host.operations
+            for one in works.operations
         ]
-        return identity(self.explorer.canonical(now._replace(host=host._replace(operations=tuple(timed)))))
+        return identity(self.explorer.canonical(now._replace(works=works._replace(operations=tuple(timed)))))
 
     def steps_from(self, spot: Spot) -> Iterator[tuple[str, Spot]]:
         """Every step from a state, made on both, and where it leads if that is within the scope."""
@@ -168,7 +168,7 @@ class BesideTiers:
         """Where both are now."""
         reference, both = self.reference, self.both
         pools = {tier: list(slots) for tier, slots in reference.contents.pools.items()}
-        now = reference.state._replace(host=host_of(reference.state)._replace(loaded={}))
+        now = reference.state._replace(works=works_of(reference.state)._replace(loaded={}))
         log: Log = tuple(both.first.log)
         return Spot(now, pools, log, dict(both.device.pages), dict(both.rows))
 
@@ -310,12 +310,12 @@ class BesideTiers:
             yield "attach", self.attach
             if HOLDER not in now.requests:
                 yield "reset", both.reset
-        host, clock = host_of(now), tiers_of(now).clock
+        works, clock = works_of(now), tiers_of(now).clock
         if self.config.stop == TIMEOUT and any(
-            one.since is not None and clock - one.since < LATE for one in host.operations
+            one.since is not None and clock - one.since < LATE for one in works.operations
         ):
             yield "time passes", lambda: both.set_clock(clock + LATE)
-        if self.scope.faults and host.fault is None:
+        if self.scope.faults and works.fault is None:
             yield "the next allocation fails", lambda: both.fail_host_alloc(0)
 
     def attach(self) -> None:

@@ -22,18 +22,18 @@ from kvlitmus.optimized.tree import Tree
 from kvlitmus.optimized.view import nodes_of
 from kvlitmus.reference.prefix import backup, fetch, hierarchy, load, tier
 from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, free_pages, sizes
-from kvlitmus.reference.prefix.hierarchy import alone_of, empty_hierarchy, host_of, pin
+from kvlitmus.reference.prefix.hierarchy import alone_of, empty_hierarchy, pin, works_of
 from kvlitmus.reference.prefix.perform import flat, perform
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, path_of
-from kvlitmus.spec.prefix.host_state import Operation
+from kvlitmus.spec.prefix.works import Operation
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names, page_names
 from kvlitmus.spec.words.prefetch_life import ENDED
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
-from kvlitmus.spec.words.units import Key, Name, Pages, RequestId, Tokens
+from kvlitmus.spec.words.units import Key, Name, PageNo, Pages, RequestId, Tokens
 
 NAMESPACES = (None, "lora")
 
@@ -198,7 +198,7 @@ class Twins:
         call = Insert(path_of(self.names, key, self.size), slots, 0, priority, chunked)
         step = flat(self.now, self.setting, call)
         assert (done.already * self.size, slots[: done.already * self.size]) == step.answer
-        adopted = tier.adopt(step.after, self.setting, names)
+        adopted = tier.adopt(step.before, step.after, self.setting, names)
         self.now = perform(adopted, self.setting, Free(step.answer.to_free)).after
         assert self.name(*done.place[:2]) == (names[-1] if names else root)
 
@@ -274,7 +274,7 @@ class Twins:
         self.tree.lock(found.place)
         sources = names[found.resident :]
         self.now = backup.submit(load.make_resident(self.now, sources, pages.tolist()), LOAD, sources, NO_CHOICE)
-        self.now = self.now._replace(host=host_of(self.now)._replace(transfers=()))
+        self.now = self.now._replace(works=works_of(self.now)._replace(transfers=()))
         self.locked.append((found.place, names[-1]))
 
     def commit(self, namespace: Any, tokens: list[int], anchor_at: int, pages: int) -> None:
@@ -304,13 +304,13 @@ class Twins:
         operation = Operation(1, rid, ENDED, name, tuple(wanted), asked, held, done, done, True, 0.0)
         self.with_host(operations=(operation,))
         self.now = fetch.commit(self.now, self.setting, operation)
-        host = host_of(self.now)
-        assert host.loaded.get(rid, 0) == added * self.size
+        works = works_of(self.now)
+        assert works.loaded.get(rid, 0) == added * self.size
         self.with_host(release=(), loaded={})
-        self.now = tier.free(self.now, host.release)
+        self.now = tier.free(self.now, works.release)
 
     def with_host(self, **changes: Any) -> None:
-        self.now = self.now._replace(host=host_of(self.now)._replace(**changes))
+        self.now = self.now._replace(works=works_of(self.now)._replace(**changes))
 
     def pin(self, namespace: Any, tokens: list[int], lo: int) -> None:
         """Pin the host copies of the end of a path within its last branch."""
@@ -349,16 +349,22 @@ class Twins:
                     pins = int(run.branch.pins[run.lo + at])
                     seen["copies"][name] = (int(host[at]), pins, bool(flags & SETTLED), bool(flags & STORED))
         tree = self.now.tree
+        works, alone = works_of(self.now), alone_of(self.now)
         assert seen["device"] == {name: tuple(page)[:8] for name, page in tree.pages.items()}
-        assert seen["alone"] == {name: tuple(page)[:8] for name, page in alone_of(self.now).items()}
-        assert seen["copies"] == {name: tuple(copy) for name, copy in self.now.host.copies.items()}
+        assert seen["alone"] == {
+            name: tuple(page._replace(page=PageNo(-1), locks=0))[:8] for name, page in alone.items()
+        }
+        assert seen["copies"] == {
+            name: (copy.page, copy.locks, name in works.settled, name in works.stored)
+            for name, copy in self.now.host.pages.items()
+        }
         ours = (self.tree.evictable * self.size, self.tree.protected * self.size)
         assert ours == sizes(self.now, self.setting)
         assert self.tree.clock == tree.clock
         assert set(self.pool.free_pages().tolist()) == free_pages(self.now, self.setting)
         assert self.told["device"] == set(seen["device"])
         if self.host is not None:
-            assert set(self.host.free_pages().tolist()) == self.now.host.free
+            assert set(self.host.free_pages().tolist()) == works.free
             assert self.told["host"] == set(seen["copies"])
 
 

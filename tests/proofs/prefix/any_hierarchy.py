@@ -7,16 +7,17 @@ pages in the hands of work under way, of which it is only known that they are ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import z3
 
-from kvlitmus.spec.prefix.host_state import Host, HostCopy
-from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.state import State, Tree
 from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.works import Works
 from tests.proofs.prefix.any_size import (
     CONTRACTS,
     EFFECTS,
+    MARKS,
     NO_PAGE,
     REFERENCE,
     REWRITTEN,
@@ -32,17 +33,14 @@ from tests.proofs.support.unknown import Item, UnknownMap, UnknownSet, World, is
 TIER = REFERENCE + "tier"
 MODULES = (*REWRITTEN, *[REFERENCE + one for one in ("hierarchy", "tier", "backup", "load", "put", "fetch", "life")])
 
-NO_COPY = HostCopy(-9)  # type: ignore[arg-type]
-
 
 class Hierarchy(Cache):
     """A sound hierarchy of unknown size."""
 
     def __init__(self, run: World, size: int = 1, **profile: Any) -> None:
-        self.apart, self.backed = run.predicate("apart"), run.predicate("backed")
-        self.below = {name: run.function(f"below_{name}") for name in NO_PAGE._fields if name != "first"}
+        self.backed = run.predicate("backed")
+        self.below = {name: run.function(f"below_{name}") for name in NO_PAGE._fields if name not in MARKS}
         self.host_usable, self.host_free = run.predicate("host_usable"), run.predicate("host_free")
-        self.host_place, self.pins = run.function("host_place"), run.function("pins")
         self.marks = {name: run.predicate(name) for name in ("below_first", "settled", "stored")}
         self.hands = run.predicate("hands")
         self.rooms = 0
@@ -51,23 +49,15 @@ class Hierarchy(Cache):
     def assume(self) -> None:
         """It is sound."""
         run = self.run
-        alone = run.map_of(self.apart, self.page_below)
-        copies = run.map_of(self.backed, self.copy)
-        host = Host(run.some_of(self.host_free), copies)
-        self.state = self.state._replace(tiers=Tiers(alone=alone), host=host)
+        host = Tree(run.map_of(self.backed, self.page_below), self.state.tree.clock)
+        works = Works(*[run.some_of(one) for one in (self.host_free, self.marks["settled"], self.marks["stored"])])
+        self.state = self.state._replace(tiers=Tiers(), host=host, works=works)
         super().assume()
 
     def page_below(self, at: Formula) -> Any:
-        """What is known of a page on the host alone."""
+        """What is known of a page on the host."""
         fields: dict[str, Any] = {name: Item(made(at), self.run) for name, made in self.below.items()}
         return NO_PAGE._replace(**fields, first=Comparison(self.marks["below_first"](at), self.run))  # type: ignore[arg-type]
-
-    def copy(self, at: Formula) -> Any:
-        """The host copy of a page."""
-        settled, stored = (Comparison(self.marks[name](at), self.run) for name in ("settled", "stored"))
-        page: Any = Item(self.host_place(at), self.run)
-        pins: Any = Item(self.pins(at), self.run)
-        return HostCopy(page, pins, settled, stored)  # type: ignore[arg-type]
 
     def sound(self, state: State) -> list[tuple[str, Formula]]:
         """Both tiers, and what is between them."""
@@ -75,36 +65,22 @@ class Hierarchy(Cache):
 
     def between(self, state: State) -> list[tuple[str, Formula]]:
         """Which pages are on which tier."""
-        run, pages, forest = self.run, state.tree.pages, self.forest
-        alone, copies = alone_of(state), copies_of(state)
-
-        def reachable(at: Formula) -> Formula:
-            above = forest.above(at)
-            there = z3.Or(forest.root(above), is_in(pages, above), is_in(alone, above))
-            parent = whole(mapped(alone, at, NO_PAGE).parent)
-            return z3.Implies(is_in(alone, at), z3.And(z3.Not(forest.root(at)), parent == above, there))
+        run, copies, forest = self.run, state.host.pages, self.forest
 
         def backed(at: Formula) -> Formula:
             above = forest.above(at)
-            return z3.Implies(is_in(copies, at), z3.Or(forest.root(above), is_in(copies, above)))
+            parent = whole(mapped(copies, at, NO_PAGE).parent)
+            there = z3.And(z3.Not(forest.root(at)), parent == above, z3.Or(forest.root(above), is_in(copies, above)))
+            return z3.Implies(is_in(copies, at), there)
 
-        return [
-            ("the parent of a page with a host copy has one, or is a root", run.every(backed)),
-            ("a page on the host alone is not on the device", run.every(lambda at: apart(pages, alone, at))),
-            ("a page on the host alone has a host copy", run.every(lambda at: within(alone, copies, at))),
-            (
-                "what has a host copy is cached",
-                run.every(lambda at: z3.Implies(is_in(copies, at), z3.Or(is_in(pages, at), is_in(alone, at)))),
-            ),
-            ("the parent of a page on the host alone is cached, or a root", run.every(reachable)),
-        ]
+        return [("the parent of a page on the host is there too, or is a root", run.every(backed))]
 
     def on_the_host(self, state: State) -> list[tuple[str, Formula]]:
         """Each page of the host has one home."""
-        run, copies, free = self.run, copies_of(state), free_of(state)
+        run, copies, free = self.run, state.host.pages, free_of(state)
 
         def place(at: Formula) -> Formula:
-            return whole(mapped(copies, at, NO_COPY).page)
+            return whole(mapped(copies, at, NO_PAGE).page)
 
         def at_home(at: Formula) -> Formula:
             usable = z3.And(self.host_usable(place(at)), z3.Not(self.hands(place(at))))
@@ -131,26 +107,23 @@ class Hierarchy(Cache):
         """
         run = self.run
         self.rooms += 1
-        left, moved, free = (run.predicate(f"{what}{self.rooms}") for what in ("left", "moved", "free"))
+        left, free = (run.predicate(f"{what}{self.rooms}") for what in ("left", "free"))
         first, used = run.predicate(f"cut{self.rooms}"), run.function(f"used{self.rooms}")
-        backed, alone, copies = run.predicate(f"kept{self.rooms}"), alone_of(state), copies_of(state)
-        pages: Any = state.tree.pages
+        backed, pages = run.predicate(f"kept{self.rooms}"), cast("UnknownMap", state.tree.pages)
+        copies = cast("UnknownMap", state.host.pages)
 
-        def gone(at: Formula) -> Any:
+        def kept(at: Formula) -> Any:
             used_then: Any = Item(used(at), run)
-            above: Any = Item(self.forest.above(at), run)
-            was = mapped(alone, at, NO_PAGE)
-            return was._replace(parent=above, touched=used_then, first=Comparison(first(at), run))
+            return copies.at(at)._replace(touched=used_then, first=Comparison(first(at), run))
 
         tree: Any = UnknownMap(run, run.held(left), pages.at)
-        below: Any = UnknownMap(run, run.held(moved), gone)
+        there: Any = UnknownMap(run, run.held(backed), kept)
         spare: Any = UnknownSet(run, run.held(free))
-        there: Any = UnknownMap(run, run.held(backed), copies.at)
-        assert state.tiers is not None and state.host is not None
+        assert state.works is not None
         after = state._replace(
             tree=state.tree._replace(pages=tree),
-            tiers=state.tiers._replace(alone=below),
-            host=state.host._replace(free=spare, copies=there),
+            host=state.host._replace(pages=there),
+            works=state.works._replace(free=spare),
         )
         for _, condition in [*self.sound(after), *makes_room(After(self, state, after, None, None, ()))]:
             run.law(condition)
@@ -167,45 +140,23 @@ def makes_room(step: After) -> Claims:
         return z3.Implies(is_in(new.tree.pages, at), z3.And(is_in(old.tree.pages, at), *alike))
 
     def copied(at: Formula) -> Formula:
-        was, now = mapped(copies_of(old), at, NO_COPY), mapped(copies_of(new), at, NO_COPY)
-        alike = z3.And(whole(was.page) == whole(now.page), whole(was.pins) == whole(now.pins))
-        return z3.Implies(is_in(copies_of(new), at), z3.And(is_in(copies_of(old), at), alike))
-
-    def from_device(at: Formula) -> Formula:
-        was = z3.Or(is_in(alone_of(old), at), is_in(old.tree.pages, at))
-        return z3.Implies(is_in(alone_of(new), at), was)
+        was, now = mapped(old.host.pages, at, NO_PAGE), mapped(new.host.pages, at, NO_PAGE)
+        alike = [whole(getattr(was, name)) == whole(getattr(now, name)) for name in ("page", "parent", "locks")]
+        return z3.Implies(is_in(new.host.pages, at), z3.And(is_in(old.host.pages, at), *alike))
 
     return [
         *locked_stays(step),
         *pinned_stays(step),
         ("nothing comes to the device, and nothing there is moved", run.every(same)),
         ("no host copy comes, and none is moved", run.every(copied)),
-        ("nothing comes to the host alone but from the device", run.every(from_device)),
         ("what is free on the host stays free", run.every(lambda at: within(free_of(old), free_of(new), at))),
     ]
 
 
-def alone_of(state: State) -> Any:
-    """The pages that are on the host alone."""
-    assert state.tiers is not None
-    return state.tiers.alone
-
-
-def copies_of(state: State) -> Any:
-    """The copies on the host."""
-    assert state.host is not None
-    return state.host.copies
-
-
 def free_of(state: State) -> Any:
     """The free pages of the host."""
-    assert state.host is not None
-    return state.host.free
-
-
-def apart(one: Any, other: Any, at: Formula) -> Formula:
-    """Whether it is not in both."""
-    return z3.Not(z3.And(is_in(one, at), is_in(other, at)))
+    assert state.works is not None
+    return state.works.free
 
 
 def within(one: Any, other: Any, at: Formula) -> Formula:
@@ -216,21 +167,20 @@ def within(one: Any, other: Any, at: Formula) -> Formula:
 def pinned_stays(step: After) -> Claims:
     """What is pinned keeps its host copy, where it is; and so does what leaves the device (TIER-11, TIER-13)."""
     run = step.cache.run
-    old, new = copies_of(step.before), copies_of(step.after)
+    old, new = step.before.host.pages, step.after.host.pages
 
     def stays(at: Formula) -> Formula:
-        was, now = mapped(old, at, NO_COPY), mapped(new, at, NO_COPY)
+        was, now = mapped(old, at, NO_PAGE), mapped(new, at, NO_PAGE)
         kept = z3.And(is_in(new, at), whole(was.page) == whole(now.page))
-        return z3.Implies(z3.And(is_in(old, at), whole(was.pins) > 0), kept)
+        return z3.Implies(z3.And(is_in(old, at), whole(was.locks) > 0), kept)
 
     def demoted(at: Formula) -> Formula:
         left = z3.And(is_in(step.before.tree.pages, at), z3.Not(is_in(step.after.tree.pages, at)))
-        kept = z3.And(is_in(alone_of(step.after), at), is_in(new, at))
-        return z3.Implies(z3.And(left, is_in(old, at)), kept)
+        return z3.Implies(z3.And(left, is_in(old, at)), is_in(new, at))
 
     return [
         ("what is pinned keeps its host copy, where it is", run.every(stays)),
-        ("a backed page that leaves the device is on the host alone", run.every(demoted)),
+        ("a backed page that leaves the device stays on the host", run.every(demoted)),
     ]
 
 

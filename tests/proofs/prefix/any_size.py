@@ -75,6 +75,9 @@ class Forest:
         return z3.If(self.known(at, end), 1, 0)
 
 
+MARKS = ("first", "undated", "unsure")
+"""What a page is, or is not; the last two a cache knows of itself."""
+
 NO_PAGE = Page(NOBODY, NOBODY, 0, 0, 0, 0, 0, False)  # type: ignore[arg-type]
 NO_REQUEST = RequestState(None, (), 0, 0, NOBODY)  # type: ignore[arg-type]
 
@@ -85,7 +88,7 @@ class Cache:
     def __init__(self, run: World, size: int = 1, **profile: Any) -> None:
         self.run, self.forest = run, Forest(run)
         self.usable, self.cached, self.owned = run.predicate("usable"), run.predicate("cached"), run.predicate("owned")
-        self.numbers = {name: run.function(name) for name in Page._fields if name != "first"}
+        self.numbers = {name: run.function(name) for name in Page._fields if name not in MARKS}
         self.first = run.predicate("first")
         self.count, self.given, self.ends = run.function("count"), run.predicate("given"), run.function("ends")
         self.runs, self.locked = run.predicate("runs"), run.function("locked")

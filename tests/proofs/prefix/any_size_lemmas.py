@@ -127,21 +127,19 @@ TIER_LEMMAS: dict[str, Lemma] = {
     "sound on both tiers": Lemma(
         ("POOL-12", "TIER-04", "TREE-05"),
         {
-            slip(EFFECTS, "return remove(tree, names), {**alone, **left}", "return tree, {**alone, **left}"): EVICTS,
-            slip(TIER, "if run[0] not in host_of(state).copies:", "if True:"): EVICTS,
             slip(
-                TIER,
-                "unback(with_alone(now, effects.remove(alone_tree(now), run).pages), run), run",
-                "unback(now, run), run",
-            ): (EVICTS_HOST),
+                EFFECTS,
+                "return remove(device, names), Tree(pages, host.clock, host.doubt)",
+                "return remove(device, names), remove(host, names)",
+            ): EVICTS,
+            slip(TIER, "if run[0] not in state.host.pages:", "if True:"): EVICTS,
+            slip(TIER, "host=effects.remove(host, names), works=works", "works=works"): (EVICTS_HOST),
         },
     ),
     "pinned": Lemma(
         ("TIER-11", "TIER-13"),
         {
-            slip(TIER, "host_of(state).copies.items() if copy.pins}", "host_of(state).copies.items() if False}"): (
-                EVICTS_HOST
-            ),
+            slip(CHOOSE, "not tree.pages[name].locks and name not in spared", "name not in spared"): (EVICTS_HOST),
         },
     ),
 }

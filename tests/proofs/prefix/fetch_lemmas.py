@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, host_of, moving
+from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, moving, works_of
 from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface.tiers import FETCH, QUERY, Job, Outcome
-from kvlitmus.spec.prefix.host_state import Operation
 from kvlitmus.spec.prefix.seen import Asked, Record, TierSeen
 from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.prefix.tier_advance import follow_tiers
 from kvlitmus.spec.prefix.tier_calls import Advance
 from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.prefix.works import Operation
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.policies import BEST_EFFORT, TIMEOUT, WAIT_COMPLETE, may_stop
@@ -91,20 +91,20 @@ def queried(threshold: int) -> State:
     held = (PageNo(0), PageNo(1), PageNo(2))
     one = Operation(JOB, RequestId(1), QUERY, ROOT, NAMES, Tokens(3), held, None, Pages(0), True, 0.0)
     state = empty_hierarchy(BY_THRESHOLD[threshold])
-    host = host_of(state)._replace(free=frozenset({PageNo(3)}), operations=(one,), serial=1)
-    return state._replace(host=host, tiers=Tiers(attached=True))
+    works = works_of(state)._replace(free=frozenset({PageNo(3)}), operations=(one,), serial=1)
+    return state._replace(works=works, tiers=Tiers(attached=True))
 
 
 def shown(state: State, hit: int) -> TierSeen:
     """What is seen of it: the host's free list, what is under way, and what storage was asked."""
-    host, made = host_of(state), TierSeen()
+    works, made = works_of(state), TierSeen()
     made.seen = True
     made.free = BY_THRESHOLD[0].usable
-    made.host_free = tuple(sorted(host.free))
+    made.host_free = tuple(sorted(works.free))
     made.moving = list(moving(state))
     made.jobs = {
         one.job: Job(one.job, one.stage, KEY._replace(tokens=KEY.tokens[: len(one.names)]), 0, 1)
-        for one in host.operations
+        for one in works.operations
     }
     made.record = Record(asked=(Asked(("a", "b", "c"), hit),))
     return made
@@ -155,7 +155,7 @@ def planted_query_that_keeps_its_tail(threshold: int, hit: int) -> None:
 
     def answer(state: State, setting: Setting, call: Advance) -> State:
         after = answered(state, BY_THRESHOLD[0], call)
-        return after._replace(host=host_of(after)._replace(release=()))
+        return after._replace(works=works_of(after)._replace(release=()))
 
     assert _leads_to_a_fetch(answer, threshold, hit)
 

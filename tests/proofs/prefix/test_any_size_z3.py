@@ -132,7 +132,7 @@ def test_a_loop_over_an_unknown_size_is_refused(function: str, why: str) -> None
     tree = Cache(run).state.tree
     some: Any = tree.pages
     assert isinstance(some, UnknownMap)
-    arguments = {"path": (run.element("at"),), "nodes": (), "below": (some.keys(),), "demote": ({}, some)}
+    arguments = {"path": (run.element("at"),), "nodes": (), "below": (some.keys(),), "demote": (tree, some)}
     with pytest.raises(Unbounded, match=why):
         getattr(modules[EFFECTS], function)(tree, *arguments[function])
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, host_homes, host_of, moving
+from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, host_homes, moving, works_of
 from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.reference.prefix.prefetch import converse, plan_prefetch
 from kvlitmus.spec.interface.plans import PrefetchAsk
@@ -115,26 +115,26 @@ def driven(reserved: int, found: int, completed: int, already: int, *, size: int
         step = perform(now, setting, call)
         now = step.after
         host_homes(now, setting)
-        released.append({*host_of(now).release} - {page for before in released for page in before})
+        released.append({*works_of(now).release} - {page for before in released for page in before})
         return step.answer
 
     make(Attach(True, 0))
     assert make(Prefetch(1, path_of(names, Key(None, units), size))).asked == reserved * size
-    held = host_of(now).operations[0].held
+    held = works_of(now).operations[0].held
     if already:
         cut = path_of(names, Key(None, units[: already * size]), size, row=True)
         assert make(Begin(2, cut)) is not None
         make(End(2, keep=True))
-        assert [transfer.kind for transfer in host_of(now).transfers] == [BACKUP]
-    released = [set(host_of(now).release)]
-    make(Advance(host_of(now).operations[0].job, Outcome("short", found)))
+        assert [transfer.kind for transfer in works_of(now).transfers] == [BACKUP]
+    released = [set(works_of(now).release)]
+    make(Advance(works_of(now).operations[0].job, Outcome("short", found)))
     for _ in range(completed):
-        make(Advance(host_of(now).operations[0].job, Outcome("part", 1)))
-    free = host_of(now).free
+        make(Advance(works_of(now).operations[0].job, Outcome("part", 1)))
+    free = works_of(now).free
     make(Poll(1) if commits else Abandon(1))
-    freed = set(host_of(now).free - free)
-    cached = {copy.page for copy in host_of(now).copies.values()}
-    for one in host_of(now).operations:
+    freed = set(works_of(now).free - free)
+    cached = {copy.page for copy in now.host.pages.values()}
+    for one in works_of(now).operations:
         make(Advance(one.job, DONE))
     make(Tick())
     assert not moving(now)

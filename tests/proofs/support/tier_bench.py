@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvlitmus.reference.prefix import event
-from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, empty_hierarchy, host_of
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, empty_hierarchy, works_of
 from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.spec.law.step import Step as Made
 from kvlitmus.spec.prefix.calls import Begin, End, path_of
-from kvlitmus.spec.prefix.host_state import Operation
 from kvlitmus.spec.prefix.seen import Record
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Advance, Attach, Poll, Tick
+from kvlitmus.spec.prefix.works import Operation
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names, page_names
 from kvlitmus.spec.words.profile import Profile
@@ -118,11 +118,11 @@ class Bench:
     def restore(self, state: State) -> None:
         """Put everything into a state: each slot holds what the laws say, or nothing."""
         self.now = state
-        below = host_of(state)
+        below = works_of(state)
         missing = [one for one in below.transfers if one.failed or not one.landed]
         loading = {name for one in missing if one.kind == LOAD for name in one.names}
         device = {page.page: name for name, page in state.tree.pages.items() if name not in loading}
-        host = {copy.page: name for name, copy in below.copies.items() if copy.settled}
+        host = {copy.page: name for name, copy in state.host.pages.items() if name in below.settled}
         for one in below.operations:
             if one.live:
                 host.update(zip(one.held[: one.completed], one.names, strict=False))
@@ -172,18 +172,18 @@ class Bench:
 
     def deliver(self) -> None:
         """Everything under way reaches its end, as well as it can."""
-        for transfer in host_of(self.now).transfers:
+        for transfer in works_of(self.now).transfers:
             if not transfer.landed:
                 self.go(Advance(transfer.id, DONE))
-        for one in host_of(self.now).operations:
+        for one in works_of(self.now).operations:
             if one.stage == QUERY:
                 self.go(Advance(one.job, DONE))
-        for one in host_of(self.now).operations:
+        for one in works_of(self.now).operations:
             if one.stage == FETCH:
                 pages = len(one.names) - one.completed if one.live else 0
                 self.write(one, pages)
                 self.go(Advance(one.job, Outcome("short", pages)))
-        for waiting in host_of(self.now).puts:
+        for waiting in works_of(self.now).puts:
             if not waiting.landed:
                 self.go(Advance(waiting.id, DONE))
         for rid in range(1, self.scope.prefetches + 1):

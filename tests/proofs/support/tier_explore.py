@@ -26,13 +26,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kvlitmus.reference.prefix.hierarchy import alone_of, host_of, host_pages, moving
+from kvlitmus.reference.prefix.hierarchy import alone_of, host_pages, moving, works_of
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.prefix.calls import End
+from kvlitmus.spec.prefix.page import copy_of
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import Page, RequestState, State, Tree
 from kvlitmus.spec.words.policies import TICKS_TO_REST, USES
-from kvlitmus.spec.words.units import PageNo, Slot, Tick
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick
 from tests.proofs.support import tier_laws, tier_moves
 from tests.proofs.support.tier_bench import HOLDER, Bench, Model, Scope
 from tests.proofs.support.tier_judge import Broken
@@ -115,7 +116,7 @@ class Explorer:
             self.attempt(step, state, label)
             after = self.bench.now
             self.obey_after(after, state, label)
-            after = after._replace(host=host_of(after)._replace(loaded={}, filled={}))
+            after = after._replace(works=works_of(after)._replace(loaded={}, filled={}))
             if within(self.scope, after):
                 yield label, self.canonical(after)
             else:
@@ -176,7 +177,7 @@ class Explorer:
 
     def canonical(self, now: State) -> State:
         """The same state with ranks, saturated counts, and other numbers for jobs and pages."""
-        size, resident, alone, below = self.scope.page_size, now.tree.pages, alone_of(now), host_of(now)
+        size, resident, alone, below = self.scope.page_size, now.tree.pages, alone_of(now), works_of(now)
         ticks = sorted({page.touched for pages in (resident, alone) for page in pages.values()})
         rank = {tick: Tick(at) for at, tick in enumerate(ticks, 1)}
         most = USES.get(self.scope.asked.write, 1)
@@ -187,21 +188,25 @@ class Explorer:
         for request in now.requests.values():
             for slot in request.row[::size]:
                 device.setdefault(PageNo(slot // size), PageNo(len(device) + 1))
-        for name in sorted(below.copies):
-            host[below.copies[name].page] = PageNo(len(host))
+        for name in sorted(now.host.pages):
+            host[now.host.pages[name].page] = PageNo(len(host))
         for page in moving(now):
             host.setdefault(page, PageNo(len(host)))
 
-        def ranked(page: Page) -> Page:
-            place = device[page.page] if page.page >= 0 else page.page
+        def ranked(page: Page, place: PageNo) -> Page:
             return page._replace(page=place, touched=rank[page.touched], created=Tick(0), hits=min(page.hits, most))
+
+        def kept(name: Name, page: Page) -> Page:
+            place = host[page.page]
+            return ranked(page, place) if name in alone else copy_of(page.parent, place, page.locks)
 
         def moved(request: RequestState) -> RequestState:
             row = [Slot(device[PageNo(slot // size)] * size + slot % size) for slot in request.row]
             return request._replace(row=tuple(row))
 
-        tree = Tree({name: ranked(resident[name]) for name in sorted(resident)}, Tick(len(ticks)))
-        copies = {name: copy._replace(page=host[copy.page]) for name, copy in sorted(below.copies.items())}
+        pages = {name: ranked(page, device[page.page]) for name, page in sorted(resident.items())}
+        tree = Tree(pages, Tick(len(ticks)))
+        copies = {name: kept(name, page) for name, page in sorted(now.host.pages.items())}
         operations = [one._replace(held=tuple([host[page] for page in one.held])) for one in below.operations]
         numbers = itertools.count(1)
         return now._replace(
@@ -209,10 +214,11 @@ class Explorer:
             requests={rid: moved(request) for rid, request in now.requests.items()},
             owners={device[page]: times for page, times in now.owners.items()},
             contents={},
-            tiers=tiers_of(now)._replace(alone={name: ranked(alone[name]) for name in sorted(alone)}),
-            host=below._replace(
+            host=Tree(copies, tree.clock),
+            works=below._replace(
                 free=host_pages(self.bench.setting).difference(host.values()),
-                copies=copies,
+                settled=frozenset(sorted(below.settled)),
+                stored=frozenset(sorted(below.stored)),
                 transfers=tuple([one._replace(id=next(numbers)) for one in below.transfers]),
                 puts=tuple([one._replace(id=next(numbers)) for one in below.puts]),
                 operations=tuple([one._replace(job=next(numbers)) for one in operations]),
@@ -224,29 +230,30 @@ class Explorer:
 
 def identity(now: State) -> tuple[object, ...]:
     """What tells canonical states apart: everything that is not the same in all of them."""
-    host = host_of(now)
+    works = works_of(now)
     return (
         tuple(now.tree.pages.items()),
         tuple(now.requests.items()),
-        tuple(host.copies.items()),
-        tuple(alone_of(now).items()),
-        host.fault,
-        tuple(sorted(host.failing.items())),
-        host.transfers,
-        host.puts,
-        host.operations,
-        host.release,
+        tuple(now.host.pages.items()),
+        works.settled,
+        works.stored,
+        works.fault,
+        tuple(sorted(works.failing.items())),
+        works.transfers,
+        works.puts,
+        works.operations,
+        works.release,
         tiers_of(now).attached,
     )
 
 
 def within(scope: Scope, now: State) -> bool:
     """Whether no more is under way than the scope says."""
-    host = host_of(now)
-    kinds = Counter(transfer.kind for transfer in host.transfers)
+    works = works_of(now)
+    kinds = Counter(transfer.kind for transfer in works.transfers)
     return (
         kinds[BACKUP] <= scope.backups
         and kinds[LOAD] <= scope.loads
-        and len(host.puts) <= scope.puts
-        and len(host.operations) <= scope.prefetches
+        and len(works.puts) <= scope.puts
+        and len(works.operations) <= scope.prefetches
     )

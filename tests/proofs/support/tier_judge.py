@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kvlitmus.reference.prefix.hierarchy import host_of
+from kvlitmus.reference.prefix.hierarchy import works_of
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.on import On
@@ -95,7 +95,7 @@ class Judge:
         after = self.shower.shown(now, contents)
         after.record = record
         if type(call) is Advance and call.layers is not None:
-            after.layers_ready = next((one.layers for one in host_of(now).transfers if one.id == call.job), 0)
+            after.layers_ready = next((one.layers for one in works_of(now).transfers if one.id == call.job), 0)
         return after
 
     def conclude(self, judged: Judged) -> None:
@@ -110,7 +110,7 @@ class Judge:
         told = self.state.told
         assert told is not None
         told = replay(told, self.setting, self.shower.events(self.now, now))
-        waiting = tuple([int(one.rid) for one in host_of(now).operations if one.live])
+        waiting = tuple([int(one.rid) for one in works_of(now).operations if one.live])
         self.start(now, contents)
         self.state = self.state._replace(told=told)
         self.observe(now, contents, Settled(waiting), None, Record())

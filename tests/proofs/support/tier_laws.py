@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from kvlitmus.reference.prefix.choose import free_pages
-from kvlitmus.reference.prefix.hierarchy import HOST, alone_of, host_of
+from kvlitmus.reference.prefix.hierarchy import HOST, alone_of, works_of
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
@@ -20,15 +20,15 @@ from tests.proofs.support.tier_shown import Contents
 
 def sources(now: State) -> list[Name]:
     """The pages whose host copies are being read."""
-    loads = [name for one in host_of(now).transfers if one.kind == LOAD for name in one.names]
-    return loads + [name for one in host_of(now).puts for name in one.names]
+    loads = [name for one in works_of(now).transfers if one.kind == LOAD for name in one.names]
+    return loads + [name for one in works_of(now).puts for name in one.names]
 
 
 def pins_are_those_of_holders(now: State, setting: Setting) -> str:
     """Each pin is a prefetch that begins there, a load or a put that reads there."""
     held: Counter[Name] = Counter(sources(now))
-    held.update(one.anchor for one in host_of(now).operations if one.live and one.anchor in host_of(now).copies)
-    pins = {name: copy.pins for name, copy in host_of(now).copies.items() if copy.pins}
+    held.update(one.anchor for one in works_of(now).operations if one.live and one.anchor in now.host.pages)
+    pins = {name: copy.locks for name, copy in now.host.pages.items() if copy.locks}
     return "" if pins == dict(held) else f"pins {pins}, holders {dict(held)}"
 
 
@@ -36,7 +36,7 @@ def locks_are_those_of_holders(now: State, setting: Setting) -> str:
     """Each lock is a request or a copy under way, on the path to where it ends."""
     resident = now.tree.pages
     held: Counter[Name] = Counter()
-    ends = [one.names[-1] for one in host_of(now).transfers] + [one.locked for one in now.requests.values()]
+    ends = [one.names[-1] for one in works_of(now).transfers] + [one.locked for one in now.requests.values()]
     for name in ends:
         while name in resident:
             held[name] += 1
@@ -66,7 +66,7 @@ def nodes_are_of_one_kind(now: State, setting: Setting) -> str:
         if page.first or over is None:
             continue
         here, there = (
-            (at in resident, at in host_of(now).copies, one.locks, one.hits, one.touched)
+            (at in resident, at in now.host.pages, at in resident and one.locks, one.hits, one.touched)
             for at, one in ((name, page), (page.parent, over))
         )
         if here != there or children[page.parent] > 1:
@@ -76,7 +76,7 @@ def nodes_are_of_one_kind(now: State, setting: Setting) -> str:
 
 def a_prefetch_holds_what_it_reads_into(now: State, setting: Setting) -> str:
     """A prefetch holds no more pages than it reads, and completes no more than it holds."""
-    for one in host_of(now).operations:
+    for one in works_of(now).operations:
         reads = one.names[: one.hit] if one.hit is not None else one.names
         if one.live and (len(one.held) > len(reads) or one.completed > len(one.held)):
             return f"{one}"
@@ -100,7 +100,7 @@ LAWS: dict[str, Callable[[State, Setting], str]] = {
 
 def what_was_read_is_there(now: State, setting: Setting, contents: Contents, known: State) -> str:
     """Each page that a prefetch has read is in the memory that it holds for it."""
-    for one in host_of(now).operations:
+    for one in works_of(now).operations:
         read = zip(one.names[: one.completed], one.held, strict=False)
         wrong = [name for name, page in read if one.live and contents[HOST].get(page) != name]
         if wrong:
@@ -111,7 +111,7 @@ def what_was_read_is_there(now: State, setting: Setting, contents: Contents, kno
 def what_storage_gave_is_counted(now: State, setting: Setting, contents: Contents, known: State) -> str:
     """A prefetch has completed what storage gave it, also when its read is over and no job tells it any more."""
     assert known.tiers is not None
-    for one in host_of(now).operations:
+    for one in works_of(now).operations:
         given = known.tiers.prefetches.of(one.rid) if one.live else None
         if given is not None and given.got != one.completed * setting.size:
             return f"{given.got} units were given to {one}"
@@ -121,8 +121,8 @@ def what_storage_gave_is_counted(now: State, setting: Setting, contents: Content
 def events_tell_what_there_is(now: State, setting: Setting, contents: Contents, known: State) -> str:
     """Who has replayed all events knows what is on which tier, whatever is under way."""
     assert known.told is not None
-    told, resident, host = known.told, set(now.tree.pages), set(host_of(now).copies)
-    host.difference_update(name for one in host_of(now).transfers if one.kind == BACKUP for name in one.names)
+    told, resident, host = known.told, set(now.tree.pages), set(now.host.pages)
+    host.difference_update(name for one in works_of(now).transfers if one.kind == BACKUP for name in one.names)
     if told.device.keys() == resident and told.host.keys() == host:
         return ""
     return f"told {sorted(told.device)} and {sorted(told.host)}, there are {sorted(resident)} and {sorted(host)}"

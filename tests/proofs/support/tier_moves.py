@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvlitmus.reference.prefix import fetch
-from kvlitmus.reference.prefix.hierarchy import host_of
+from kvlitmus.reference.prefix.hierarchy import works_of
 from kvlitmus.reference.prefix.load import LAYERS
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, QUERY, SPILL, Outcome
 from kvlitmus.spec.prefix.calls import End, Evict, Match, Reset
-from kvlitmus.spec.prefix.host_state import Operation, Transfer
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.seen import Asked, Got, Record
 from kvlitmus.spec.prefix.state import State
@@ -27,6 +26,7 @@ from kvlitmus.spec.prefix.tier_calls import (
     TellLoaded,
     Tick,
 )
+from kvlitmus.spec.prefix.works import Operation, Transfer
 from kvlitmus.spec.words.policies import TIMEOUT, WRITE_BACK
 from kvlitmus.spec.words.units import RequestId, Tokens
 from tests.proofs.support.tier_bench import HOLDER, Bench, Step
@@ -94,7 +94,7 @@ def fetch_moves(bench: Bench, state: State) -> Iterator[Step]:
 
 def job_moves(bench: Bench, state: State) -> Iterator[Step]:
     """Each job goes on in each way."""
-    scope, host = bench.scope, host_of(state)
+    scope, works = bench.scope, works_of(state)
 
     def answer(one: Operation, hit: int) -> None:
         record = Record(asked=(Asked(in_storage(one.names), hit),))
@@ -116,14 +116,14 @@ def job_moves(bench: Bench, state: State) -> Iterator[Step]:
         layers = 0 if scope.layers and one.kind == LOAD else None
         bench.did(Advance(one.id, FAILED, layers))
 
-    for copy in host.transfers:
+    for copy in works.transfers:
         if scope.failures and not copy.landed:
             yield f"{copy.kind} {copy.id} fails", lambda one=copy: fails(one)  # type: ignore[misc]
         if scope.layers and copy.kind == LOAD and not copy.landed:
             yield f"{copy.id} copies a layer", lambda one=copy: layer(one)  # type: ignore[misc]
         elif not copy.landed:
             yield f"{copy.kind} {copy.id} lands", lambda job=copy.id: bench.did(Advance(job, DONE))  # type: ignore[misc]
-    for one in host.operations:
+    for one in works.operations:
         if one.stage == QUERY:
             for hit in range(len(one.names) + 1) if one.live else (0,):
                 yield f"storage has {hit} pages for {one.job}", lambda o=one, h=hit: answer(o, h)  # type: ignore[misc]
@@ -131,7 +131,7 @@ def job_moves(bench: Bench, state: State) -> Iterator[Step]:
             yield f"a read ends {one.job}", lambda o=one: read(o, 0, True)  # type: ignore[misc]
             if one.live:
                 yield f"{one.job} reads a page", lambda o=one: read(o, 1, False)  # type: ignore[misc]
-    for waiting in host.puts:
+    for waiting in works.puts:
         if not waiting.landed:
             yield f"put {waiting.id} is refused", lambda job=waiting.id: taken(job, 0, True)  # type: ignore[misc]
             yield f"put {waiting.id} stores a page", lambda job=waiting.id: taken(job, 1, False)  # type: ignore[misc]
@@ -139,15 +139,15 @@ def job_moves(bench: Bench, state: State) -> Iterator[Step]:
 
 def life_moves(bench: Bench, state: State) -> Iterator[Step]:
     """Tick, attach, detach, reset, the clock, faults."""
-    host = host_of(state)
+    works = works_of(state)
 
     def detach_and_tick() -> None:
         bench.did(Attach(False, 0))
         bench.did(Tick(detached=True))
 
     def late() -> None:
-        live = [one._replace(since=one.since - LONG) if one.since == 0.0 else one for one in host.operations]
-        bench.now = state._replace(host=host._replace(operations=tuple(live)))
+        live = [one._replace(since=one.since - LONG) if one.since == 0.0 else one for one in works.operations]
+        bench.now = state._replace(works=works._replace(operations=tuple(live)))
         bench.judge.observe(bench.now, bench.contents, SetClock(LONG), None, Record())
 
     yield "tick", lambda: bench.did(Tick())
@@ -158,10 +158,10 @@ def life_moves(bench: Bench, state: State) -> Iterator[Step]:
             yield "detach, tick", detach_and_tick
         if HOLDER not in state.requests:
             yield "reset", lambda: bench.did(Reset())
-    if bench.scope.asked.stop == TIMEOUT and any(one.since == 0.0 for one in host.operations):
+    if bench.scope.asked.stop == TIMEOUT and any(one.since == 0.0 for one in works.operations):
         yield "time passes", late
-    if bench.scope.faults and host.fault is None:
+    if bench.scope.faults and works.fault is None:
         yield "the next allocation fails", lambda: bench.did(FailHostAlloc(0))
-    if bench.scope.failures and not host.failing:
+    if bench.scope.failures and not works.failing:
         for kind in (LOAD, SPILL) if bench.scope.asked.write == WRITE_BACK else (LOAD, BACKUP):
             yield f"the next {kind} can't begin", lambda kind=kind: bench.did(FailCopy(kind, 0))  # type: ignore[misc]

@@ -7,13 +7,13 @@ from typing import Any
 
 from kvlitmus.mutants.mutant import Mutant, recipe_of
 from kvlitmus.reference.prefix import fetch, tier
-from kvlitmus.reference.prefix.hierarchy import alone_of, host_of, pin, with_alone
+from kvlitmus.reference.prefix.hierarchy import alone_of, pin, works_of
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls
-from kvlitmus.spec.prefix.host_state import Host, Operation
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Attach, EvictHost, LoadBack, Poll, Tick
+from kvlitmus.spec.prefix.works import Operation, Works
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.prefetch_life import ENDED, FETCH, QUERY, REVOKED
 from kvlitmus.spec.words.setting import Setting
@@ -57,9 +57,9 @@ class Wrong(Model):
         return super().perform(now, setting, call)
 
 
-def with_host(state: State, host: Host) -> State:
-    """The state with another host."""
-    return state._replace(host=host)
+def with_works(state: State, works: Works) -> State:
+    """The state with other work under way."""
+    return state._replace(works=works)
 
 
 class HostEvictionOverlooksPins(Wrong):
@@ -68,12 +68,11 @@ class HostEvictionOverlooksPins(Wrong):
     at = EvictHost
 
     def wrong(self, now: State, setting: Setting, call: EvictHost) -> Step[State]:
-        host = host_of(now)
-        bare = {name: copy._replace(pins=0) for name, copy in host.copies.items()}
-        step = self.right(with_host(now, host._replace(copies=bare)), setting, call)
-        left = host_of(step.after)
-        copies = {name: host.copies[name] for name in left.copies}
-        return step._replace(after=with_host(step.after, left._replace(copies=copies)))
+        host = now.host
+        bare = {name: copy._replace(locks=0) for name, copy in host.pages.items()}
+        step = self.right(now._replace(host=host._replace(pages=bare)), setting, call)
+        left = {name: host.pages[name] for name in step.after.host.pages}
+        return step._replace(after=step.after._replace(host=host._replace(pages=left)))
 
 
 class AbortReturnsItsMemoryTwice(Wrong):
@@ -92,7 +91,7 @@ class DetachForgetsTheAnchor(Wrong):
     at = Attach
 
     def afterwards(self, step: Step[State]) -> State:
-        anchors = [one.anchor for one in host_of(step.before).operations if one.live]
+        anchors = [one.anchor for one in works_of(step.before).operations if one.live]
         return pin(step.after, anchors) if step.answer and not step.call.on else step.after
 
 
@@ -103,7 +102,7 @@ class DetachReturnsWhatTheQueueHas(Wrong):
 
     def afterwards(self, step: Step[State]) -> State:
         ends = step.answer and not step.call.on
-        return tier.free(step.after, host_of(step.after).release) if ends else step.after
+        return tier.free(step.after, works_of(step.after).release) if ends else step.after
 
 
 class CommitKeepsDuplicates(Wrong):
@@ -112,7 +111,7 @@ class CommitKeepsDuplicates(Wrong):
     at = Poll
 
     def afterwards(self, step: Step[State]) -> State:
-        return with_host(step.after, host_of(step.after)._replace(free=host_of(step.before).free))
+        return with_works(step.after, works_of(step.after)._replace(free=works_of(step.before).free))
 
 
 class CommitHangsBelowWhatIsNotBacked(Wrong):
@@ -130,8 +129,8 @@ class LoadDoesNotPin(Wrong):
     at = LoadBack
 
     def afterwards(self, step: Step[State]) -> State:
-        before = {one.id for one in host_of(step.before).transfers}
-        begun = [one for one in host_of(step.after).transfers if one.id not in before]
+        before = {one.id for one in works_of(step.before).transfers}
+        begun = [one for one in works_of(step.after).transfers if one.id not in before]
         return pin(step.after, [name for one in begun for name in one.names], -1)
 
 
@@ -141,9 +140,9 @@ class TickAcknowledgesWhatHasNotLanded(Wrong):
     at = Tick
 
     def wrong(self, now: State, setting: Setting, call: Tick) -> Step[State]:
-        host = host_of(now)
-        landed = tuple([one._replace(landed=True) for one in host.transfers])
-        return self.right(with_host(now, host._replace(transfers=landed)), setting, call)
+        works = works_of(now)
+        landed = tuple([one._replace(landed=True) for one in works.transfers])
+        return self.right(with_works(now, works._replace(transfers=landed)), setting, call)
 
 
 class TickForgetsToUnlock(Wrong):
@@ -163,9 +162,9 @@ class ARevocationMeetsTheNext(Wrong):
     at = Tick
 
     def afterwards(self, step: Step[State]) -> State:
-        revoked = {one.rid for one in host_of(step.before).operations if one.stage == REVOKED}
+        revoked = {one.rid for one in works_of(step.before).operations if one.stage == REVOKED}
         after = step.after
-        for one in host_of(after).operations:
+        for one in works_of(after).operations:
             if one.rid in revoked and one.live:
                 after = fetch.drop(pin(after, [one.anchor], -1), one)
         return after
@@ -177,7 +176,7 @@ class ResetForgetsTheReleaseQueue(Wrong):
     at = calls.Reset
 
     def afterwards(self, step: Step[State]) -> State:
-        return with_host(step.after, host_of(step.after)._replace(release=host_of(step.before).release))
+        return with_works(step.after, works_of(step.after)._replace(release=works_of(step.before).release))
 
 
 class TheTailOfAQueryIsLost(Wrong):
@@ -186,9 +185,9 @@ class TheTailOfAQueryIsLost(Wrong):
     at = Advance
 
     def afterwards(self, step: Step[State]) -> State:
-        before = host_of(step.before)
+        before = works_of(step.before)
         asks = any(one.job == step.call.job and one.stage == QUERY for one in before.operations)
-        return with_host(step.after, host_of(step.after)._replace(release=before.release)) if asks else step.after
+        return with_works(step.after, works_of(step.after)._replace(release=before.release)) if asks else step.after
 
 
 class DemotionLosesTheCopy(Wrong):
@@ -198,9 +197,7 @@ class DemotionLosesTheCopy(Wrong):
 
     def afterwards(self, step: Step[State]) -> State:
         alone = alone_of(step.after)
-        gone = [name for name in step.before.tree.pages if name in alone]
-        left = with_alone(step.after, {name: page for name, page in alone.items() if name not in gone})
-        return tier.unback(left, gone)
+        return tier.unback(step.after, [name for name in step.before.tree.pages if name in alone])
 
 
 class MatchOverlooksTheHost(Wrong):
@@ -250,7 +247,7 @@ class AReadForgetsItsLastPage(Wrong):
 
 def reads(now: State, call: Advance) -> Operation | None:
     """The prefetch whose read goes on."""
-    return next((one for one in host_of(now).operations if one.job == call.job and one.stage == FETCH), None)
+    return next((one for one in works_of(now).operations if one.job == call.job and one.stage == FETCH), None)
 
 
 class AQuotaIsLoosened(Wrong):

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from kvlitmus.reference.prefix import event
 from kvlitmus.reference.prefix.choose import free_pages, sizes
-from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, Listed, alone_of, host_of, jobs_of, moving, occupied
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, Listed, alone_of, jobs_of, moving, occupied, works_of
 from kvlitmus.spec.interface.tiers import LOAD, Event, Job
-from kvlitmus.spec.prefix.host_state import Operation
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.seen import Held, Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State
 from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Stored, Work
+from kvlitmus.spec.prefix.works import Operation
 from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, page_slots
@@ -59,12 +59,12 @@ class Shower:
         seen.seen, seen.free = True, free_pages(now, self.setting)
         seen.listed = tuple(seen.free)
         seen.sizes = sizes(now, self.setting)
-        seen.host_free = tuple(host_of(now).free)
+        seen.host_free = tuple(works_of(now).free)
         seen.moving = list(moving(now))
         seen.jobs = self.jobs(now)
-        seen.host_available = len(host_of(now).free) * self.size
+        seen.host_available = len(works_of(now).free) * self.size
         seen.occupied = occupied(now)
-        seen.failing = frozenset(host_of(now).failing)
+        seen.failing = frozenset(works_of(now).failing)
         seen.odd = (
             *self.odd(HOST, seen.hosted, contents[HOST]),
             *self.odd(DEVICE, seen.cached, contents[DEVICE]),
@@ -73,7 +73,7 @@ class Shower:
 
     def show_tree(self, seen: TierSeen, now: State) -> None:
         """Add what is on which tier."""
-        resident, alone, copies = now.tree.pages, alone_of(now), host_of(now).copies
+        resident, alone, copies = now.tree.pages, alone_of(now), now.host.pages
         number: dict[Name, int] = {}
         for pages in (resident, alone):
             for name, page in pages.items():
@@ -98,7 +98,7 @@ class Shower:
                     host = self.slots_of(copy.page)
                     seen.hosted[name] = copy.page
                     seen.host_listed.append(copy.page)
-                pins = copy.pins if copy is not None else 0
+                pins = copy.locks if copy is not None else 0
                 named = self.pages[name].named
                 if pins:
                     seen.pinned[named.pages] = pins
@@ -140,7 +140,7 @@ class Shower:
             work=self.work(now, seen),
             prefetches=self.prefetches(now, seen),
             stored=self.stored,
-            fault=host_of(now).fault,
+            fault=works_of(now).fault,
             failing=seen.failing,
         )
         roots = {name: self.setting.names.root(page.key.namespace) for name, page in self.pages.items()}
@@ -155,13 +155,13 @@ class Shower:
         def read(names: tuple[Name, ...]) -> dict[Name, PageNo]:
             return {name: seen.hosted[name] for name in names if name in seen.hosted}
 
-        for one in host_of(now).transfers:
+        for one in works_of(now).transfers:
             sources = read(one.names) if one.kind == LOAD else {}
             landed = one.landed and not one.failed
             work[one.id] = Work(jobs[one.id], one.names, one.names[-1], sources, landed, one.failed, one.layers)
-        for put in host_of(now).puts:
+        for put in works_of(now).puts:
             work[put.id] = Work(jobs[put.id], put.names, put.names[-1], read(put.names), put.landed)
-        for own in host_of(now).operations:
+        for own in works_of(now).operations:
             if own.job in jobs:
                 work[own.job] = Work(jobs[own.job], own.names, own.names[-1], {}, jobs[own.job].landed)
         return work
@@ -172,7 +172,7 @@ class Shower:
         Those that have ended count as having done so before the last tick: a poll may not put their requests off any
         more.
         """
-        numbered = dict(enumerate(host_of(now).operations, 1))
+        numbered = dict(enumerate(works_of(now).operations, 1))
         running = {int(one.rid): number for number, one in numbered.items() if one.live}
         return Prefetches(
             {number: self.prefetched(one) for number, one in numbered.items()},

@@ -14,7 +14,7 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.reference.prefix.choose import Choice
-from kvlitmus.reference.prefix.hierarchy import host_of, moving
+from kvlitmus.reference.prefix.hierarchy import moving, works_of
 from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.prefix import effects
@@ -40,11 +40,11 @@ def test_what_storage_has_not_is_free_at_once_or_waits_for_a_tick(freed: int) ->
     desk = asking()
     (query,) = desk.jobs("query")
     step = perform(desk.now, desk.cache.setting, Advance(query.id, Outcome("short", 1)), Choice(released=freed))
-    before, after = host_of(step.before), host_of(step.after)
+    before, after = works_of(step.before), works_of(step.after)
     assert len(after.free) == len(before.free) + freed and len(after.release) == 2 - freed
     assert sorted([*after.free, *moving(step.after)]) == sorted([*before.free, *moving(step.before)])
     left = perform(step.after, desk.cache.setting, Tick()).after
-    assert not host_of(left).release
+    assert not works_of(left).release
 
 
 def test_no_more_is_free_at_once_than_was_given_back() -> None:
@@ -60,7 +60,7 @@ def test_what_was_brought_in_vain_may_wait_for_a_tick() -> None:
     desk.go("query")
     desk.go("fetch")
     step = perform(desk.now, desk.cache.setting, Poll(1), Choice(released=0))
-    assert host_of(step.after).free == host_of(step.before).free and len(host_of(step.after).release) == 1
+    assert works_of(step.after).free == works_of(step.before).free and len(works_of(step.after).release) == 1
 
 
 @pytest.mark.parametrize("told", [4, 6])
@@ -135,7 +135,7 @@ def test_a_page_that_could_not_be_copied_stays_or_is_given_up() -> None:
     lost = perform(
         desk.now, desk.cache.setting, Evict(Tokens(2)), Choice((last,), host_victims=(last,), given_up=(last,))
     )
-    assert lost.answer == 2 and last not in lost.after.tree.pages and last not in host_of(lost.after).copies
+    assert lost.answer == 2 and last not in lost.after.tree.pages and last not in lost.after.host.pages
 
 
 def test_with_a_page_that_is_given_up_goes_what_is_below_it() -> None:
@@ -146,7 +146,7 @@ def test_with_a_page_that_is_given_up_goes_what_is_below_it() -> None:
     first, last = desk.cache.path(desk.key(4)).pages
     choice = Choice((first,), host_victims=(first, last), given_up=(first,))
     step = perform(desk.now, desk.cache.setting, Evict(Tokens(2)), choice)
-    assert not step.after.tree.pages and not host_of(step.after).copies and len(host_of(step.after).free) == 8
+    assert not step.after.tree.pages and not step.after.host.pages and len(works_of(step.after).free) == 8
 
 
 def test_a_page_that_can_be_copied_is_not_given_up() -> None:
@@ -163,11 +163,11 @@ def test_a_copy_that_failed_begins_again_or_not() -> None:
     (job,) = desk.jobs("backup")
     desk.cache.advance(job.id, Outcome("fail"))
     over = Choice(ended={job.id}, again={job.id})
-    assert not host_of(perform(desk.now, desk.cache.setting, Tick()).after).transfers
-    (again,) = host_of(perform(desk.now, desk.cache.setting, Tick(), over).after).transfers
+    assert not works_of(perform(desk.now, desk.cache.setting, Tick()).after).transfers
+    (again,) = works_of(perform(desk.now, desk.cache.setting, Tick(), over).after).transfers
     assert again.id != job.id and not again.landed
     desk.cache.fail_copy("backup", 0)
-    (waits,) = host_of(perform(desk.now, desk.cache.setting, Tick(), over).after).transfers
+    (waits,) = works_of(perform(desk.now, desk.cache.setting, Tick(), over).after).transfers
     assert waits.id == job.id and waits.failed
 
 
@@ -177,8 +177,9 @@ def test_a_copy_may_be_over_when_the_call_returns() -> None:
     assert slots is not None
     insert = Insert(desk.cache.path(desk.key(4)), tuple(map(Slot, slots)), 0, 0, False)
     step = perform(desk.now, desk.cache.setting, insert, Choice(at_once=True))
-    own = host_of(step.after)
-    assert len(own.copies) == 2 and all(copy.settled and not copy.pins for copy in own.copies.values())
+    own = works_of(step.after)
+    assert own.settled == step.after.host.pages.keys() and len(own.settled) == 2
+    assert not any(copy.locks for copy in step.after.host.pages.values())
     assert not own.transfers and not any(page.locks for page in step.after.tree.pages.values())
 
 
@@ -189,7 +190,7 @@ def test_a_chunk_is_backed_up_or_not(chunks: bool) -> None:
     assert slots is not None
     insert = Insert(desk.cache.path(desk.key(4)), tuple(map(Slot, slots)), 0, 0, True)
     step = perform(desk.now, desk.cache.setting, insert, Choice(chunks=chunks))
-    assert len(host_of(step.after).copies) == 2 * chunks
+    assert len(step.after.host.pages) == 2 * chunks
 
 
 def test_a_backup_may_be_left_to_the_next_tick() -> None:
@@ -199,12 +200,12 @@ def test_a_backup_may_be_left_to_the_next_tick() -> None:
     path = desk.cache.path(desk.key(4))
     insert = Insert(path, tuple(map(Slot, slots)), 0, 0, False)
     now = perform(desk.now, desk.cache.setting, insert, Choice(postponed=True)).after
-    assert not host_of(now).transfers and not host_of(now).copies
+    assert not works_of(now).transfers and not now.host.pages
     after = perform(now, desk.cache.setting, Tick()).after
-    assert [one.names for one in host_of(after).transfers] == [path.pages] and not host_of(after).postponed
+    assert [one.names for one in works_of(after).transfers] == [path.pages] and not works_of(after).postponed
     left = perform(now, desk.cache.setting, Evict(Tokens(2))).after
     after = perform(left, desk.cache.setting, Tick()).after
-    assert [one.names for one in host_of(after).transfers] == [path.pages[:1]]
+    assert [one.names for one in works_of(after).transfers] == [path.pages[:1]]
 
 
 def test_a_load_of_nothing_may_be_declined_and_no_other() -> None:
@@ -231,7 +232,7 @@ def test_a_copy_that_was_reclaimed_is_made_anew_when_its_page_leaves_the_device(
     third, last = desk.cache.path(desk.key([9, 9, 8, 8])).pages
     victims, places = (first, second, third, last), {first: PageNo(2), third: PageNo(0)}
     step = perform(desk.now, desk.cache.setting, Evict(Tokens(8)), Choice(victims, None, None, (first, last), places))
-    copies = host_of(step.after).copies
+    copies = step.after.host.pages
     assert {name: copies[name].page for name in copies} == {first: 2, second: 1, third: 0}
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.reference.prefix.hashing import page_hashes
-from kvlitmus.reference.prefix.hierarchy import host_of
 from kvlitmus.spec.interface.tiers import Outcome
 from tests.reference.support.desk import Desk
 
@@ -241,7 +240,7 @@ def test_an_abort_and_a_detach_return_everything_in_every_stage(steps: int) -> N
             desk.cache.abandon(1)
         desk.settle()
         assert desk.where(6) == "B--" and desk.cache.host_available() == 14 and desk.cache.occupied() == 0
-        assert all(copy.pins == 0 for copy in host_of(desk.now).copies.values())
+        assert all(copy.locks == 0 for copy in desk.now.host.pages.values())
 
 
 def test_namespaces_share_nothing_in_storage() -> None:

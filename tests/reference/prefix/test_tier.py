@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
-from kvlitmus.reference.prefix.hierarchy import alone_of, host_homes, host_of, pin
+from kvlitmus.reference.prefix.hierarchy import alone_of, host_homes, pin, works_of
 from kvlitmus.reference.prefix.perform import Choice, perform
 from kvlitmus.reference.prefix.tier import allocate
 from kvlitmus.spec.interface.tiers import DONE
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Reset
+from kvlitmus.spec.prefix.page import empty_tree
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.tier_calls import Tick
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
@@ -170,7 +171,7 @@ def test_where_the_host_keeps_a_page_is_a_choice_among_its_free_pages() -> None:
     running = perform(desk.now, desk.cache.setting, call).after
     chosen = dict(zip(names, map(PageNo, (5, 2)), strict=True))
     after = perform(running, desk.cache.setting, End(1, True), Choice(host_pages=chosen)).after
-    assert {name: copy.page for name, copy in host_of(after).copies.items()} == chosen
+    assert {name: copy.page for name, copy in after.host.pages.items()} == chosen
     for wrong in ({names[0]: PageNo(8)}, dict.fromkeys(names, PageNo(3))):
         with pytest.raises(ValueError, match="free pages"):
             perform(running, desk.cache.setting, End(1, True), Choice(host_pages=wrong))
@@ -185,20 +186,20 @@ def test_a_tick_notes_no_more_than_it_chooses_to() -> None:
         desk.cache.advance(job.id, DONE)
     for ended, left in (((), 2), ((second.id,), 2), ((first.id,), 1), (None, 0)):
         after = perform(desk.now, desk.cache.setting, Tick(), Choice(ended=ended)).after
-        assert len(host_of(after).transfers) == left
+        assert len(works_of(after).transfers) == left
 
 
 def test_books_that_do_not_add_up_are_told() -> None:
     desk = Desk()
     desk.compute(2)
     now, setting = desk.now, desk.cache.setting
-    host = host_of(now)
+    works = works_of(now)
     with pytest.raises(ValueError, match="lost"):
-        host_homes(now._replace(host=host._replace(copies={})), setting)
+        host_homes(now._replace(host=empty_tree()), setting)
     with pytest.raises(ValueError, match="twice"):
-        host_homes(now._replace(host=host._replace(release=(next(iter(host.free)),))), setting)
+        host_homes(now._replace(works=works._replace(release=(next(iter(works.free)),))), setting)
     with pytest.raises(ValueError, match="not pinned"):
-        pin(now, list(host.copies), -1)
+        pin(now, list(now.host.pages), -1)
     desk.cache.begin(1, desk.key(2))
     with pytest.raises(ValueError, match="running already"):
         desk.cache.begin(1, desk.key(2))
@@ -219,10 +220,10 @@ def test_a_reset_is_as_new_whatever_is_under_way() -> None:
     desk.compute(2)
     desk.cache.prefetch(1, desk.key(6))
     desk.go("query")
-    serial = host_of(desk.now).serial
+    serial = works_of(desk.now).serial
     fresh, new = perform(desk.now, desk.cache.setting, Reset()).after, Desk().now
-    storage, host = tiers_of(new)._replace(attached=True), host_of(new)._replace(serial=serial)
-    assert fresh == new._replace(tiers=storage, host=host)
+    storage, works = tiers_of(new)._replace(attached=True), works_of(new)._replace(serial=serial)
+    assert fresh == new._replace(tiers=storage, works=works)
 
 
 @pytest.mark.parametrize("after", range(3))

@@ -9,7 +9,7 @@ from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.checker.harness_store import HarnessStore, StorageDownError
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference.prefix.hierarchy import host_homes, host_of
+from kvlitmus.reference.prefix.hierarchy import host_homes
 from kvlitmus.spec.interface.tiers import DONE, Job, Outcome
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.units import Key
@@ -104,7 +104,7 @@ class Desk:
         now = self.now
         letters = []
         for name in names[1::2]:
-            there = (name in now.tree.pages) + 2 * (name in host_of(now).copies)
+            there = (name in now.tree.pages) + 2 * (name in now.host.pages)
             letters.append("-DHB"[there])
         return "".join(letters)
 

@@ -241,32 +241,19 @@ def known_wrong(**fields: Any) -> Change:
     """What is known of pages that change tiers is not what it was."""
 
     def wrong(right: Any) -> Any:
-        def mutated(tree: Tree, alone: Any, names: Any, **options: Any) -> Any:
-            after, left = right(tree, alone, names, **options)
-            both = [
-                {name: page._replace(**fields) if name in names else page for name, page in pages.items()}
-                for pages in (after.pages, left)
-            ]
-            return Tree(both[0], after.clock, after.doubt), both[1]
+        def mutated(device: Tree, host: Tree, names: Any, **options: Any) -> Any:
+            tiers = right(device, host, names, **options)
+            known = [{name: one.pages[name]._replace(**fields) for name in names if name in one.pages} for one in tiers]
+            return tuple(one._replace(pages={**one.pages, **pages}) for one, pages in zip(tiers, known, strict=True))
 
         return mutated
 
     return wrong
 
 
-def on_both(right: Any) -> Any:
-    """Pages that come back stay on the host alone as well."""
-    return lambda tree, alone, names, **options: (right(tree, alone, names, **options)[0], alone)
-
-
 def on_none(right: Any) -> Any:
     """What leaves the device is forgotten."""
-    return lambda tree, alone, names: (right(tree, alone, names)[0], alone)
-
-
-def not_below(right: Any) -> Any:
-    """What is on the host alone stays as it is."""
-    return lambda tree, alone, names, **options: alone
+    return lambda device, host, names: (right(device, host, names)[0], host)
 
 
 def never_back(right: Any) -> Any:
@@ -311,12 +298,10 @@ MUTANTS = (
     mutant("demote", "what leaves loses its hits", "lock step below", known_wrong(hits=0)),
     mutant("demote", "what leaves is old", "lock step below", known_wrong(touched=Tick(0))),
     mutant("demote", "each page is a node", "lock step below", known_wrong(first=True)),
-    mutant("promote", "what comes back stays below", "lock step below", on_both),
     mutant("promote", "what comes back is new", "lock step below", known_wrong(created=Tick(10**6))),
     mutant("promote", "what comes back has no priority", "lock step below", known_wrong(priority=0)),
     mutant("promote", "coming back always counts", "lock step below", without(counts=True)),
-    mutant("touch_alone", "what is below isn't used", "lock step below", not_below),
-    mutant("touch_alone", "every use below is a hit", "lock step below", without(hits=1)),
+    mutant("touch", "what is below is used later", "lock step below", without(now=None)),
     mutant("blur", "nothing is doubted", "the law of doubt", nothing),
     mutant("lock", "nothing is locked", "the specimen", nothing),
     mutant("lock", "locks count twice", "the specimen", twice),

@@ -18,7 +18,7 @@ from kvlitmus.spec.interface import Hit, tiers
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.law.facts import FACTS, UNKNOWN
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix import partial
 from kvlitmus.spec.prefix.calls import Begin, Evict, Insert, Match, Publish, Raised, Reset, Within, path_of
 from kvlitmus.spec.prefix.late_events import Contents, Late
 from kvlitmus.spec.prefix.page import Block, Page, Tree
@@ -29,7 +29,7 @@ from kvlitmus.spec.prefix.rules.prefetch_facts import Fallback
 from kvlitmus.spec.prefix.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, RequestState, State, empty_state
 from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, LoadBack, OutOfMemory, Prefetch, Settled, TellLoaded
-from kvlitmus.spec.prefix.tier_state import Hosted, Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work
 from kvlitmus.spec.stores.calls import Crashed, Filled, PutDone, Raced, StoreCrash, StoreExists, StoreGet, StorePut
 from kvlitmus.spec.stores.state import EMPTY_STORE, Entry
 from kvlitmus.spec.words.config import Config
@@ -339,7 +339,7 @@ def waiting(hit: int | None, *, revoked: bool = False) -> Tiers:
 
 def hosted(*nodes: TierNodeSeen) -> dict[str, Any]:
     """Nodes of a hierarchy, of whose pages number 7 is on the host alone."""
-    then = EMPTY._replace(tiers=Tiers(alone={Name(7): page(hits=3, priority=4)}))
+    then = EMPTY._replace(tiers=Tiers(), host=Tree({Name(7): page(hits=3, priority=4)}, Tick(0)))
     return {"then": then, "setting": setting(), "after": TierSeen(tier_nodes=[*nodes])}
 
 
@@ -846,12 +846,18 @@ def on_host(
     )
 
 
+def on_tier(*names: Name) -> Tree:
+    """A tier on which these pages are."""
+    return Tree(dict.fromkeys(names, UNKNOWN_PAGE), Tick(0))
+
+
 def reservable(says: Any, depth: int, fetchable: int, gate: str = "", threshold: int = 8, **more: Any) -> Row:
     """What a prefetch can reserve behind two pages, of which the host has the second one, and room for two."""
     return row(
         "reservable",
         says,
-        below_before=Tiers(hosted=Hosted(frozenset({Name(6)}), frozenset({Name(6)}))),
+        state=EMPTY._replace(host=on_tier(Name(6))),
+        below_before=Tiers(),
         tiers_seen_before=TierSeen(hosted={Name(6): PageNo(2)}, host_free=(PageNo(0), PageNo(1)), host_available=8),
         setting=setting(depth, more, host_pages=4, threshold=threshold),
         gate=gate,
@@ -866,10 +872,9 @@ def sha(message: bytes) -> bytes:
     return hashlib.sha256(message).digest()
 
 
-UNKNOWN_PAGE = Page(Name(1), effects.NOWHERE, Tick(0), Tick(0), undated=True, unsure=True)
+UNKNOWN_PAGE = Page(Name(1), partial.SOMEWHERE, Tick(0), Tick(0), undated=True, unsure=True)
 ALONE = Choosing(Tree({Name(5): UNKNOWN_PAGE}, Tick(0)), {Name(5)}, {Name(5)}, {Name(5)})
 SCHEME = {"scheme": SCHEMES["kvlitmus-2"], "hash_function": sha}
-BOTH_HOSTED = Hosted(frozenset({ONE, TWO}), frozenset({ONE, TWO}))
 CAPPED = {"match_cap": "len-1"}
 
 LAST = (
@@ -911,7 +916,7 @@ LAST = (
     row(
         "host_hit_certain",
         4,
-        state=EMPTY._replace(tiers=Tiers(hosted=BOTH_HOSTED)),
+        state=EMPTY._replace(tiers=Tiers(), host=on_tier(ONE, TWO)),
         tiers_seen_before=TierSeen(),
         setting=setting(1, CAPPED, host_pages=4),
         call=Match(LONG),

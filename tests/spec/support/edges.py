@@ -107,10 +107,10 @@ def early(says: Any, *begun: Name, state: State = EMPTY, write: str = "write_thr
         "backed_early",
         says,
         setting=setting(3, counted, host_pages=4, write=write),
-        state=state,
+        state=state._replace(host=Tree({C: USED.tree.pages[A]}, Tick(0))),
         then=EMPTY._replace(tree=Tree({at: USED.tree.pages[A]._replace(hits=0) for at in (A, B)}, Tick(1))),
         inserted_path=(A, B),
-        below_before=Tiers(alone={C: USED.tree.pages[A]}),
+        below_before=Tiers(),
         backups_begun=[*begun],
     )
 
@@ -295,6 +295,7 @@ def reclaimable(says: Any, *names: Name) -> Row:
     return row(
         "reservable",
         says,
+        state=TIERED,
         below_before=Tiers(),
         tiers_seen_before=TierSeen(
             hosted=dict.fromkeys(names, PageNo(2)),

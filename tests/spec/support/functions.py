@@ -160,8 +160,8 @@ BELOW = (
     ),
     row("prefix.rules.host_room.used_by", (), call=MATCH, before=TierSeen()),
     row(
-        "prefix.host_known.hosted_then",
-        Tiers().hosted,
+        "prefix.tier_unseen.host_then",
+        EMPTY.host,
         state=TIERED,
         then=TIERED,
         setting=setting(1, host_pages=4),

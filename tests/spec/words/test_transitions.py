@@ -21,7 +21,7 @@ from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.prefix import works
-from kvlitmus.reference.prefix.hierarchy import host_of
+from kvlitmus.reference.prefix.hierarchy import works_of
 from kvlitmus.spec.interface import JOB_KINDS, Outcome
 from kvlitmus.spec.prefix.rules.job import ADVANCES, GONE, JOBS, LANDED, UNDER_WAY
 from kvlitmus.spec.words.names import Names
@@ -35,7 +35,7 @@ SPECIMENS = {works.QUERYING: QUERY, works.FETCHING: FETCH, works.ENDED: ENDED, w
 
 def of_reference(cache: Any) -> Mapping[int, str]:
     """The stages of the reference's prefetches."""
-    return {one.rid: one.stage for one in host_of(cache.state).operations if one.live}
+    return {one.rid: one.stage for one in works_of(cache.state).operations if one.live}
 
 
 def of_specimen(cache: Any) -> Mapping[int, str]:

@@ -13,19 +13,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from kvlitmus.reference.prefix.choose import Choice
-from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, host_of, jobs_of, moving
+from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, jobs_of, moving, works_of
 from kvlitmus.reference.prefix.perform import choice_of, perform
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import FETCH, Job, Loaded, Prefetched
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix.advance import follow
 from kvlitmus.spec.prefix.calls import Compute, Insert, Lock
-from kvlitmus.spec.prefix.host_state import Operation
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules.tree import left_to_caller
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.prefix.tier_calls import Advance, Attach
+from kvlitmus.spec.prefix.works import Operation
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
@@ -95,16 +95,16 @@ class Follower:
         those in the hands of work under way nobody sees which is for what; a page of one kind never stands for one of
         the other.
         """
-        own, host = self.state, host_of(self.state)
+        own, works = self.state, works_of(self.state)
         other = {
             copy.page: after.hosted[name]
-            for name, copy in host.copies.items()
+            for name, copy in own.host.pages.items()
             if name in after.hosted and copy.page != after.hosted[name]
         }
-        places = {name: copy.page for name, copy in host.copies.items()}
-        gone = [copy.page for name, copy in host_of(before).copies.items() if places.get(name) != copy.page]
-        free, hands = host_of(before).free.union(gone), frozenset(moving(before))
-        sides = ((host.free, frozenset(after.host_free)), (frozenset(moving(own)), frozenset(after.moving)))
+        places = {name: copy.page for name, copy in own.host.pages.items()}
+        gone = [copy.page for name, copy in before.host.pages.items() if places.get(name) != copy.page]
+        free, hands = works_of(before).free.union(gone), frozenset(moving(before))
+        sides = ((works.free, frozenset(after.host_free)), (frozenset(moving(own)), frozenset(after.moving)))
         for kind in (free, hands):
             for mine, theirs in sides:
                 left = sorted((mine - theirs - other.keys()) & kind)
@@ -122,15 +122,14 @@ class Follower:
         def held(one: Operation) -> Operation:
             return one._replace(held=tuple(of(one.held)))
 
+        pages = {name: copy._replace(page=other.get(copy.page, copy.page)) for name, copy in own.host.pages.items()}
         return own._replace(
-            host=host._replace(
-                free=frozenset(of(host.free)),
-                copies={
-                    name: copy._replace(page=other.get(copy.page, copy.page)) for name, copy in host.copies.items()
-                },
-                operations=tuple(map(held, host.operations)),
-                release=tuple(of(host.release)),
-            )
+            host=own.host._replace(pages=pages),
+            works=works._replace(
+                free=frozenset(of(works.free)),
+                operations=tuple(map(held, works.operations)),
+                release=tuple(of(works.release)),
+            ),
         )
 
 

@@ -37,7 +37,7 @@ def recency(node: Node) -> tuple[int, int]:
     return node.touched, node.serial
 
 
-def host_of(node: Node) -> list[int]:
+def works_of(node: Node) -> list[int]:
     """The host pages of a node; none in a flat cache."""
     return node.host if isinstance(node, TieredNode) else []
 
@@ -66,7 +66,7 @@ def place(cache: Any) -> bool:
 def restore(cache: Any) -> bool:
     """A page on the host alone is copied to the device, without a job."""
     for node in nodes(cache):
-        if host_of(node) and not node.pages and (node.parent.pages or node.parent.parent is None):
+        if works_of(node) and not node.pages and (node.parent.pages or node.parent.parent is None):
             pages = cache.pool.take(len(node.host))
             if pages is None:
                 continue
@@ -78,7 +78,7 @@ def restore(cache: Any) -> bool:
 
 def evictable(cache: Any, *, hosted: bool) -> list[Any]:
     """Unlocked leaves of the device with or without a host copy, the least recently used first."""
-    found = [leaf for leaf in cache.tree.leaves if leaf.pages and bool(host_of(leaf)) == hosted]
+    found = [leaf for leaf in cache.tree.leaves if leaf.pages and bool(works_of(leaf)) == hosted]
     return sorted(found, key=recency)
 
 
@@ -381,7 +381,7 @@ def leaves(cache: Any, *, hosted: bool) -> list[Any]:
     return [
         node
         for node in nodes(cache)
-        if node.pages and bool(host_of(node)) == hosted and not any(child.pages for child in node.children.values())
+        if node.pages and bool(works_of(node)) == hosted and not any(child.pages for child in node.children.values())
     ]
 
 
@@ -391,7 +391,7 @@ def take_off(cache: Any, leaf: Any) -> None:
         cache.tree.protected -= len(leaf.key)
         cache.tree.evictable += len(leaf.key)
     locks, leaf.locks = leaf.locks, 0
-    if host_of(leaf):
+    if works_of(leaf):
         cache.tree.demote(leaf, 1)
     else:
         trim(cache, leaf)
@@ -408,7 +408,7 @@ def take_off_one(*, hosted: bool, locked: bool) -> Disturb:
     def disturb(cache: Any) -> bool:
         for leaf in leaves(cache, hosted=hosted):
             if bool(leaf.locks) == locked and (locked or leaf.namespace is not None):
-                if host_of(leaf) and leaf.works:
+                if works_of(leaf) and leaf.works:
                     continue
                 take_off(cache, leaf)
                 return True
@@ -422,7 +422,7 @@ def take_off_one(*, hosted: bool, locked: bool) -> Disturb:
 def drop_held(cache: Any) -> bool:
     """A page on the host alone that work holds is gone."""
     for node in nodes(cache):
-        if host_of(node) and not node.pages and node.pins and not node.children:
+        if works_of(node) and not node.pages and node.pins and not node.children:
             cache.tree.trim_host(node, 1)
             return True
     return False
@@ -458,7 +458,7 @@ def swap(cache: Any) -> bool:
 
 def swap_copies(cache: Any) -> bool:
     """Two prefixes have each other's page of the host, with its contents."""
-    two = [node for node in nodes(cache) if host_of(node) and not node.works][:2]
+    two = [node for node in nodes(cache) if works_of(node) and not node.works][:2]
     if len(two) < 2:
         return False
     one, other = (node.host[-1] for node in two)

@@ -21,11 +21,11 @@ from itertools import pairwise, takewhile
 
 from kvlitmus.reference.prefix import tier
 from kvlitmus.reference.prefix.choose import Choice, Names
-from kvlitmus.reference.prefix.hierarchy import begins, host_of, lock, pin, record, unlock
+from kvlitmus.reference.prefix.hierarchy import begins, lock, pin, unlock, works_of
 from kvlitmus.reference.prefix.put import start_puts
 from kvlitmus.spec.interface.tiers import BACKUP
-from kvlitmus.spec.prefix.host_state import Transfer
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.works import Transfer
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
@@ -38,7 +38,7 @@ def due(state: State, setting: Setting, names: Sequence[Name], choice: Choice) -
     :func:`kvlitmus.spec.words.policies.due`. Where insertions aren't what counts, only this one is known; what the
     choice says of the others goes.
     """
-    copies, resident = host_of(state).copies, state.tree.pages
+    copies, resident = state.host.pages, state.tree.pages
     nodes: list[list[Name]] = []
     for name in names:
         if name not in copies:
@@ -60,9 +60,9 @@ def used(state: State, setting: Setting, names: Sequence[Name], choice: Choice) 
     """
     state = begin_backups(state, setting, names, choice)
     if choice.postponed:
-        host = host_of(state)
-        state = state._replace(host=host._replace(postponed=(*host.postponed, tuple(names))))
-    copies = host_of(state).copies
+        works = works_of(state)
+        state = state._replace(works=works._replace(postponed=(*works.postponed, tuple(names))))
+    copies = state.host.pages
     return state if choice.late else start_puts(state, list(takewhile(lambda name: name in copies, names)))
 
 
@@ -89,9 +89,9 @@ def begin_backups(state: State, setting: Setting, names: Sequence[Name], choice:
 
 def begin_postponed(state: State, setting: Setting, choice: Choice) -> State:
     """Begin the backups that insertions have left to this tick, of what is on the device still."""
-    host = host_of(state)
-    state = state._replace(host=host._replace(postponed=())) if host.postponed else state
-    for path in host.postponed:
+    works = works_of(state)
+    state = state._replace(works=works._replace(postponed=())) if works.postponed else state
+    for path in works.postponed:
         resident = list(takewhile(state.tree.pages.__contains__, path))
         state = begin_backups(state, setting, resident, choice)
     return state
@@ -111,10 +111,10 @@ def submit(state: State, kind: str, names: Names, choice: Choice) -> State:
 
     Where the choice is to copy at once, it is over already, and noted.
     """
-    host = host_of(state)
-    serial = host.serial + 1
-    transfers = (*host.transfers, Transfer(serial, kind, names))
-    state = lock(state._replace(host=host._replace(transfers=transfers, serial=serial)), names[-1])
+    works = works_of(state)
+    serial = works.serial + 1
+    transfers = (*works.transfers, Transfer(serial, kind, names))
+    state = lock(state._replace(works=works._replace(transfers=transfers, serial=serial)), names[-1])
     if choice.at_once:
         return noted(land(state, serial), transfers[-1])
     return land(state, serial) if choice.landed else state
@@ -122,9 +122,9 @@ def submit(state: State, kind: str, names: Names, choice: Choice) -> State:
 
 def noted(state: State, one: Transfer) -> State:
     """A copy between the tiers that was just made is taken note of in the same call: there is no job."""
-    host = host_of(state)
-    left = tuple([transfer for transfer in host.transfers if transfer.id != one.id])
-    state = let_go(state._replace(host=host._replace(transfers=left)), one)
+    works = works_of(state)
+    left = tuple([transfer for transfer in works.transfers if transfer.id != one.id])
+    state = let_go(state._replace(works=works._replace(transfers=left)), one)
     return start_puts(state, one.names) if one.kind == BACKUP else state
 
 
@@ -136,25 +136,24 @@ def let_go(state: State, one: Transfer) -> State:
 
 def land(state: State, job: int) -> State:
     """A copy between the tiers has reached its end: what it was to fill has its contents now."""
-    host = host_of(state)
-    (one,) = [transfer for transfer in host.transfers if transfer.id == job]
-    copies = dict(host.copies)
+    works = works_of(state)
+    (one,) = [transfer for transfer in works.transfers if transfer.id == job]
     if one.kind == BACKUP:
-        copies |= {name: copies[name]._replace(settled=True) for name in one.names}
-    return change(state._replace(host=host._replace(copies=copies)), one._replace(landed=True))
+        state = state._replace(works=works._replace(settled=works.settled.union(one.names)))
+    return change(state, one._replace(landed=True))
 
 
 def fail(state: State, job: int) -> State:
     """A copy between the tiers has failed: it is over, no layer of it counts, what it was to fill holds anything."""
-    (one,) = [transfer for transfer in host_of(state).transfers if transfer.id == job]
+    (one,) = [transfer for transfer in works_of(state).transfers if transfer.id == job]
     return change(state, one._replace(landed=True, failed=True, layers=0))
 
 
 def change(state: State, transfer: Transfer) -> State:
     """A copy between the tiers is now like this."""
-    host = host_of(state)
-    transfers = tuple([transfer if one.id == transfer.id else one for one in host.transfers])
-    return state._replace(host=host._replace(transfers=transfers))
+    works = works_of(state)
+    transfers = tuple([transfer if one.id == transfer.id else one for one in works.transfers])
+    return state._replace(works=works._replace(transfers=transfers))
 
 
 def over(state: State, setting: Setting, kind: str, choice: Choice) -> tuple[State, tuple[Transfer, ...]]:
@@ -162,16 +161,16 @@ def over(state: State, setting: Setting, kind: str, choice: Choice) -> tuple[Sta
 
     The choice may be fewer of them.
     """
-    host = host_of(state)
+    works = works_of(state)
 
     def ends(one: Transfer) -> bool:
         return one.landed and (choice.ended is None or one.id in choice.ended)
 
-    these = [one for one in host.transfers if one.kind == kind]
+    these = [one for one in works.transfers if one.kind == kind]
     in_order = setting.profile.copy_acks == "in_order"
     ended = tuple(takewhile(ends, these) if in_order else filter(ends, these))
-    left = tuple([one for one in host.transfers if one not in ended])
-    return state._replace(host=host._replace(transfers=left)), ended
+    left = tuple([one for one in works.transfers if one not in ended])
+    return state._replace(works=works._replace(transfers=left)), ended
 
 
 def acknowledge_backups(state: State, setting: Setting, choice: Choice) -> State:
@@ -188,6 +187,6 @@ def acknowledge_backups(state: State, setting: Setting, choice: Choice) -> State
 
 def _needed(state: State, names: Names) -> bool:
     """Whether something depends on the host copies of these pages of one path: a pin, or a host copy below them."""
-    copies = host_of(state).copies
-    below = (record(state, name).parent in names and name not in names for name in copies)
-    return any(copies[name].pins for name in names) or any(below)
+    copies = state.host.pages
+    below = (copy.parent in names and name not in names for name, copy in copies.items())
+    return any(copies[name].locks for name in names) or any(below)

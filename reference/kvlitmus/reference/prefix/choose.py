@@ -123,8 +123,8 @@ def available(state: State, setting: Setting) -> Tokens:
 def counted(state: State, setting: Setting) -> Tree:
     """The tree with the locks that nodes show: without those of copies under way, where these protect apart."""
     tree = state.tree
-    if state.host is not None and setting.profile.copy_locks == "apart":
-        for one in state.host.transfers:
+    if state.works is not None and setting.profile.copy_locks == "apart":
+        for one in state.works.transfers:
             tree = effects.lock(tree, one.names[-1], -1)
     return tree
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, host_of, record
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, record, works_of
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.state import State, Tree
 from kvlitmus.spec.words.units import Name, PageNo
@@ -39,9 +39,9 @@ class Moved(NamedTuple):
 
 def on_host(state: State) -> frozenset[Name]:
     """The pages that the world may know to be on the host."""
-    host = host_of(state)
-    unacknowledged = [name for transfer in host.transfers if transfer.kind == BACKUP for name in transfer.names]
-    return frozenset(host.copies) - frozenset(unacknowledged)
+    works = works_of(state)
+    unacknowledged = [name for transfer in works.transfers if transfer.kind == BACKUP for name in transfer.names]
+    return frozenset(state.host.pages) - frozenset(unacknowledged)
 
 
 def changes(before: State, after: State) -> tuple[PageChange, ...]:
@@ -71,16 +71,16 @@ def cached_changes(before: Tree, after: Tree) -> tuple[PageChange, ...]:
 
 def moves(before: State, after: State) -> tuple[Moved, ...]:
     """The copies that a call has made between the tiers."""
-    old, new = host_of(before), host_of(after)
+    old, new = works_of(before), works_of(after)
     over = {one.id for one in old.transfers if one.landed}
     landed = [one for one in new.transfers if one.landed and not one.failed and one.id not in over]
     moved: list[Moved] = []
     for one in landed:
         for name in one.names:
-            device, host = after.tree.pages[name].page, new.copies[name].page
+            device, host = after.tree.pages[name].page, after.host.pages[name].page
             moved.append(Moved(DEVICE, device, host) if one.kind == BACKUP else Moved(HOST, host, device))
-    for name, copy in new.copies.items():
-        spilled = copy.settled and name not in old.copies and name in before.tree.pages and name not in after.tree.pages
-        if spilled:
+    for name, copy in after.host.pages.items():
+        left = name in before.tree.pages and name not in after.tree.pages
+        if left and name in new.settled and name not in before.host.pages:
             moved.append(Moved(DEVICE, before.tree.pages[name].page, copy.page))
     return tuple(moved)

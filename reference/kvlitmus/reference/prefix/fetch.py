@@ -1,6 +1,6 @@
 """Storage to host: reading ahead while a request waits.
 
-A prefetch is an :class:`~kvlitmus.spec.prefix.host_state.Operation` that goes through the stages of
+A prefetch is an :class:`~kvlitmus.spec.prefix.works.Operation` that goes through the stages of
 :mod:`kvlitmus.spec.words.prefetch_life`: ``query``, ``answered``, ``revoked``, ``fetch``, ``ended``.
 
 In every stage a poll may find that the request need not wait any more (:func:`may_stop`), or the request may be
@@ -23,17 +23,17 @@ from collections.abc import Iterable, Sequence
 
 from kvlitmus.reference.prefix import tier
 from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, Names, refuse
-from kvlitmus.reference.prefix.hierarchy import alone_of, alone_tree, host_of, moving, occupied, pin, record, with_alone
+from kvlitmus.reference.prefix.hierarchy import moving, occupied, pin, record, works_of
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.reference.prefix.prefetch import Answer, Call, converse, gate, plan_prefetch
 from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.interface.tiers import Prefetched
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.host_state import Operation
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.prefetch_plan import full_length
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Abandon, Poll, Prefetch
+from kvlitmus.spec.prefix.works import Operation
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED
@@ -60,7 +60,7 @@ def submit(state: State, setting: Setting, call: Prefetch, choice: Choice) -> tu
     state, there, behind = tier.match_all(state, setting, path.pages)
     known = there + behind
     refused, anchor = Prefetched(False, known * size, 0), path.end(known)
-    if known and anchor not in host_of(state).copies:
+    if known and anchor not in state.host.pages:
         return state, refused
     further, config = path.pages[known:], setting.config
     units = len(path.names) - known * size
@@ -74,12 +74,12 @@ def submit(state: State, setting: Setting, call: Prefetch, choice: Choice) -> tu
         asked = Tokens(len(held) * size)
     if not asked:
         return state, refused
-    host = host_of(state)
-    serial = host.serial + 1
+    works = works_of(state)
+    serial = works.serial + 1
     since = policies.time_begins(setting.profile.timeout_from, tiers_of(state).clock, None)
     wanted = further[: asked // size]
     one = Operation(serial, rid, QUERY, anchor, wanted, asked, held, None, NO_PAGES, True, since)
-    state = state._replace(host=host._replace(serial=serial, operations=(*host.operations, one)))
+    state = state._replace(works=works._replace(serial=serial, operations=(*works.operations, one)))
     return state, Prefetched(True, known * size, asked, known * size)
 
 
@@ -98,7 +98,7 @@ def reserve(
             state, evicted = tier.evict_host(state, setting, call.amount // size, choice)
             return evicted * size
         if call.name == "available":
-            return len(host_of(state).free) * size
+            return len(works_of(state).free) * size
         state = pin(state, [anchor], 1 if call.name == "protect" else -1)
         return None
 
@@ -108,7 +108,7 @@ def reserve(
 
 def find(state: State, rid: RequestId) -> Operation | None:
     """The operation that a request waits for."""
-    return next((one for one in host_of(state).operations if one.live and one.rid == rid), None)
+    return next((one for one in works_of(state).operations if one.live and one.rid == rid), None)
 
 
 def may_stop(state: State, setting: Setting, operation: Operation) -> bool:
@@ -139,13 +139,13 @@ def told(state: State, rid: RequestId, choice: Choice = NO_CHOICE) -> tuple[Stat
 
     Whether that includes what it gave host copies to, though it was cached already, is a choice.
     """
-    host = host_of(state)
-    loaded, filled = dict(host.loaded), dict(host.filled)
+    works = works_of(state)
+    loaded, filled = dict(works.loaded), dict(works.filled)
     least, more = loaded.pop(rid, Tokens(0)), filled.pop(rid, Tokens(0))
     units = least if choice.told is None else choice.told
     if not least <= units <= least + more:
         refuse(f"a prefetch added {least} units, and filled {more} more; {units} were told")
-    return state._replace(host=host._replace(loaded=loaded, filled=filled)), units
+    return state._replace(works=works._replace(loaded=loaded, filled=filled)), units
 
 
 def abandon(state: State, setting: Setting, call: Abandon, _: Choice) -> tuple[State, None]:
@@ -192,12 +192,12 @@ def commit(state: State, setting: Setting, operation: Operation) -> State:
         state = tier.cut(state, names[already - 1] if already else operation.anchor)
         state, filled = fill(state, setting, names[:already], pages[:already])
         state, added = attach(state, setting, operation.anchor, names, pages, Pages(already))
-        host = host_of(state)
+        works = works_of(state)
         if added:
-            host = host._replace(loaded={**host.loaded, operation.rid: Tokens(added * setting.size)})
+            works = works._replace(loaded={**works.loaded, operation.rid: Tokens(added * setting.size)})
         if filled:
-            host = host._replace(filled={**host.filled, operation.rid: Tokens(filled * setting.size)})
-        state = state._replace(host=host)
+            works = works._replace(filled={**works.filled, operation.rid: Tokens(filled * setting.size)})
+        state = state._replace(works=works)
     return leave(state, operation, known)
 
 
@@ -206,7 +206,7 @@ def fill(state: State, setting: Setting, names: Names, pages: Sequence[PageNo]) 
 
     Returns how many pages were filled so.
     """
-    copies, filled = host_of(state).copies, 0
+    copies, filled = state.host.pages, 0
     for name, page in zip(names, pages, strict=True):
         if setting.profile.fill_matched and name not in copies:
             state = tier.back(state, [name], [page], settled=True, stored=True)
@@ -224,14 +224,14 @@ def attach(
     above = names[already - 1] if already else anchor
     if not new:
         return state, NO_PAGES
-    bare = above in state.tree.pages and above not in host_of(state).copies
+    bare = above in state.tree.pages and above not in state.host.pages
     if bare and setting.config.write != WRITE_BACK:
         return release(state, pages[already:]), NO_PAGES
-    cached = above in state.tree.pages or above in alone_of(state)
+    cached = above in state.tree.pages or above in state.host.pages
     priority = record(state, above).priority if cached else 0
-    placed = effects.place(alone_tree(state), above, new, [effects.NOWHERE] * len(new), priority=priority)
-    state = with_alone(state, placed.pages)
-    return tier.back(state, new, pages[already:], settled=True, stored=True), Pages(len(new))
+    host = state.host._replace(clock=state.tree.clock)
+    state = state._replace(host=effects.place(host, above, new, pages[already:], priority=priority))
+    return tier.marked(state, new, settled=True, stored=True), Pages(len(new))
 
 
 # -- storage's side ---------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def answer(state: State, setting: Setting, job: int, hit: Pages, choice: Choice 
     if setting.profile.reserve == "hit":
         return change(state, operation._replace(stage=ANSWERED))
     state = begin_fetch(state, setting, operation)
-    over = [one for one in host_of(state).operations if one.job == job and one.stage == REVOKED]
+    over = [one for one in works_of(state).operations if one.job == job and one.stage == REVOKED]
     return let_go(state, over) if choice.at_once else state
 
 
@@ -260,10 +260,10 @@ def begin_fetch(state: State, setting: Setting, operation: Operation) -> State:
         state = release(state, operation.held)
         return change(state, operation._replace(stage=REVOKED, held=()))
     state = release(state, operation.held[hit:])
-    host = host_of(state)
-    serial = host.serial + 1
+    works = works_of(state)
+    serial = works.serial + 1
     fetching = operation._replace(job=serial, stage=FETCH, held=operation.held[:hit], names=operation.names[:hit])
-    return change(state._replace(host=host._replace(serial=serial)), fetching, before=operation)
+    return change(state._replace(works=works._replace(serial=serial)), fetching, before=operation)
 
 
 def read(state: State, job: int, pages: int, *, over: bool) -> State:
@@ -288,7 +288,7 @@ def settle(state: State, setting: Setting, choice: Choice) -> State:
         if operation.stage == ANSWERED and operation.live:
             state = take_memory(state, setting, operation, choice)
     state = let_go(state, [one for one in noted(state, choice) if one.stage in (ANSWERED, REVOKED)])
-    for operation in host_of(state).operations if setting.profile.commit == "tick" else ():
+    for operation in works_of(state).operations if setting.profile.commit == "tick" else ():
         if operation.live and operation.stage in (FETCH, ENDED):
             operation = operation._replace(counted=operation.completed)
             state = change(state, operation)
@@ -298,7 +298,7 @@ def settle(state: State, setting: Setting, choice: Choice) -> State:
 
 def noted(state: State, choice: Choice) -> tuple[Operation, ...]:
     """The operations of which a tick takes note."""
-    return tuple([one for one in host_of(state).operations if not (one.live and one.rid in choice.unnoted)])
+    return tuple([one for one in works_of(state).operations if not (one.live and one.rid in choice.unnoted)])
 
 
 def let_go(state: State, operations: Iterable[Operation]) -> State:
@@ -321,11 +321,11 @@ def take_memory(state: State, setting: Setting, operation: Operation, choice: Ch
 
 def end_all(state: State) -> State:
     """Storage is gone: every prefetch ends, and what it held is released."""
-    for operation in host_of(state).operations:
+    for operation in works_of(state).operations:
         state = release(state, operation.held)
         if operation.live:
             state = pin(state, [operation.anchor], -1)
-    return state._replace(host=host_of(state)._replace(operations=()))
+    return state._replace(works=works_of(state)._replace(operations=()))
 
 
 # -- small steps ------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def end_all(state: State) -> State:
 
 def of_job(state: State, job: int) -> Operation:
     """The operation whose query or fetch this is; raises ``KeyError`` when there is none."""
-    for operation in host_of(state).operations:
+    for operation in works_of(state).operations:
         if operation.job == job and operation.stage in (QUERY, FETCH):
             return operation
     raise KeyError(job)
@@ -341,8 +341,8 @@ def of_job(state: State, job: int) -> Operation:
 
 def release(state: State, pages: Sequence[PageNo]) -> State:
     """Put host pages into the queue that the next tick frees."""
-    host = host_of(state)
-    return state._replace(host=host._replace(release=(*host.release, *pages)))
+    works = works_of(state)
+    return state._replace(works=works._replace(release=(*works.release, *pages)))
 
 
 def given_back(before: State, after: State, wanted: int) -> State:
@@ -350,28 +350,28 @@ def given_back(before: State, after: State, wanted: int) -> State:
 
     Of what a call gives back, pages may be free at once instead of waiting in the release queue, or wait there instead.
     """
-    host, hands = host_of(after), frozenset(moving(before))
-    freed = sorted(hands & host.free)
+    works, hands = works_of(after), frozenset(moving(before))
+    freed = sorted(hands & works.free)
     if len(freed) > wanted:
-        return release(after._replace(host=host._replace(free=host.free.difference(freed[wanted:]))), freed[wanted:])
-    more = [page for page in host.release if page in hands][: wanted - len(freed)]
+        return release(after._replace(works=works._replace(free=works.free.difference(freed[wanted:]))), freed[wanted:])
+    more = [page for page in works.release if page in hands][: wanted - len(freed)]
     if len(freed) + len(more) < wanted:
         refuse(f"{wanted} pages of the host became free, and work gave {len(freed) + len(more)} back")
     if not more:
         return after
-    left = tuple([page for page in host.release if page not in more])
-    return tier.free(after._replace(host=host._replace(release=left)), more)
+    left = tuple([page for page in works.release if page not in more])
+    return tier.free(after._replace(works=works._replace(release=left)), more)
 
 
 def change(state: State, operation: Operation, before: Operation | None = None) -> State:
     """The operation is now like this; ``before`` where its job has changed, too."""
-    job, host = (before or operation).job, host_of(state)
-    operations = tuple([operation if one.job == job else one for one in host.operations])
-    return state._replace(host=host._replace(operations=operations))
+    job, works = (before or operation).job, works_of(state)
+    operations = tuple([operation if one.job == job else one for one in works.operations])
+    return state._replace(works=works._replace(operations=operations))
 
 
 def drop(state: State, operation: Operation) -> State:
     """The operation is no more."""
-    host = host_of(state)
-    left = tuple([one for one in host.operations if one.job != operation.job])
-    return state._replace(host=host._replace(operations=left))
+    works = works_of(state)
+    left = tuple([one for one in works.operations if one.job != operation.job])
+    return state._replace(works=works._replace(operations=left))

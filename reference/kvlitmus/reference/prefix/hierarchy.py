@@ -1,9 +1,10 @@
 """A hierarchy: device and host, and everything under way between them and storage.
 
 A **page** of the cache is on the device, on the host, or on both; nowhere else, for a page that is on
-neither is not cached.  The state is a flat cache's :class:`~kvlitmus.spec.prefix.state.State`, with two groups more:
-``tiers`` has what is known of pages that are on the host **alone** (what the device's tree has forgotten: parent,
-recency, hits, priority), of storage and of time; ``host`` has the host's memory and the **work under way**.
+neither is not cached.  The state is a flat cache's :class:`~kvlitmus.spec.prefix.state.State`.
+``host`` has the pages of the host, as ``tree`` has those of the device; of a page that is on both the device has the
+use (recency, hits, priority).  ``tiers`` has what is known of storage and of time; ``works`` has the free memory of the
+host and the **work under way**.
 
 Nothing here moves by itself.  That a copy has landed, what the store answered, how late it is: all of it comes in as
 calls.  **Contents** are outside: a list of numbers per pool, kept by whoever drives the reference.  Which copies are to
@@ -24,11 +25,10 @@ from typing import NamedTuple
 
 from kvlitmus.spec.interface.tiers import FETCH, PUT, QUERY
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.host_state import Host, HostCopy
-from kvlitmus.spec.prefix.page import Page, Tree
-from kvlitmus.spec.prefix.prefetch_advance import tiers_of
+from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.works import Works
 from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import FREE, Name, PageNo, Tokens
@@ -44,33 +44,23 @@ def host_pages(setting: Setting) -> frozenset[PageNo]:
 
 def empty_hierarchy(setting: Setting) -> State:
     """A hierarchy in which every page of both pools is free, without storage."""
-    return empty_state()._replace(tiers=Tiers(), host=Host(host_pages(setting)))
+    return empty_state()._replace(tiers=Tiers(), works=Works(host_pages(setting)))
 
 
-def host_of(state: State) -> Host:
-    """The host of a hierarchy."""
-    assert state.host is not None
-    return state.host
+def works_of(state: State) -> Works:
+    """The free memory of the host of a hierarchy, and the work under way."""
+    assert state.works is not None
+    return state.works
 
 
 def alone_of(state: State) -> Mapping[Name, Page]:
     """The pages that are on the host alone."""
-    return tiers_of(state).alone
-
-
-def with_alone(state: State, alone: Mapping[Name, Page]) -> State:
-    """The state with other pages on the host alone."""
-    return state._replace(tiers=tiers_of(state)._replace(alone=alone))
-
-
-def alone_tree(state: State) -> Tree:
-    """The pages on the host alone as a tree: what is above its roots is on the device."""
-    return Tree(alone_of(state), state.tree.clock)
+    return {name: page for name, page in state.host.pages.items() if name not in state.tree.pages}
 
 
 def record(state: State, name: Name) -> Page:
     """What is known of a cached page, on whichever tier it is."""
-    return state.tree.pages.get(name) or alone_of(state)[name]
+    return state.tree.pages.get(name) or state.host.pages[name]
 
 
 def lock(state: State, name: Name) -> State:
@@ -94,21 +84,21 @@ def host_homes(state: State, setting: Setting) -> dict[PageNo, str]:
 
     Raises ``ValueError`` when a page has two homes or none.
     """
-    host, usable = host_of(state), host_pages(setting)
-    copies = [copy.page for copy in host.copies.values()]
-    found = [*host.free, *copies, *moving(state)]
+    works, usable = works_of(state), host_pages(setting)
+    copies = [copy.page for copy in state.host.pages.values()]
+    found = [*works.free, *copies, *moving(state)]
     if len(found) != len(usable) or set(found) != usable:
         twice = sorted(page for page, count in Counter(found).items() if count > 1)
         lost = sorted(usable.difference(found))
         raise ValueError(f"host pages without exactly one home: twice {twice}, lost {lost}", twice, lost)
-    homes = dict.fromkeys(host.free, FREE)
+    homes = dict.fromkeys(works.free, FREE)
     return homes | dict.fromkeys(copies, "cached") | dict.fromkeys(moving(state), "moving")
 
 
 def moving(state: State) -> tuple[PageNo, ...]:
     """The host pages in the hands of work under way: held by prefetches, or waiting to be freed."""
-    host = host_of(state)
-    return (*[page for operation in host.operations for page in operation.held], *host.release)
+    works = works_of(state)
+    return (*[page for operation in works.operations for page in operation.held], *works.release)
 
 
 class Listed(NamedTuple):
@@ -132,10 +122,10 @@ class Listed(NamedTuple):
 
 def jobs_of(state: State) -> list[Listed]:
     """The jobs under way, in order of submission."""
-    host = host_of(state)
-    found = [Listed(one.id, one.kind, one.names, landed=one.landed, failed=one.failed) for one in host.transfers]
-    found += [Listed(one.id, PUT, one.names, landed=one.landed) for one in host.puts]
-    for own in host.operations:
+    works = works_of(state)
+    found = [Listed(one.id, one.kind, one.names, landed=one.landed, failed=one.failed) for one in works.transfers]
+    found += [Listed(one.id, PUT, one.names, landed=one.landed) for one in works.puts]
+    for own in works.operations:
         if own.stage != ENDED:
             kind = FETCH if own.stage == FETCH else QUERY
             found.append(Listed(own.job, kind, own.names, own.rid, own.completed, own.stage in (ANSWERED, REVOKED)))
@@ -144,7 +134,7 @@ def jobs_of(state: State) -> list[Listed]:
 
 def occupied(state: State) -> Tokens:
     """What the prefetches that requests wait for count against the rate limit."""
-    return Tokens(sum([operation.asked for operation in host_of(state).operations if operation.live]))
+    return Tokens(sum([operation.asked for operation in works_of(state).operations if operation.live]))
 
 
 def pin(state: State, names: Iterable[Name], by: int = 1) -> State:
@@ -152,22 +142,21 @@ def pin(state: State, names: Iterable[Name], by: int = 1) -> State:
 
     Raises ``ValueError`` when a protection is given back that there isn't.
     """
-    host = host_of(state)
-    copies: dict[Name, HostCopy] = dict(host.copies)
+    copies = dict(state.host.pages)
     for name in names:
         copy = copies.get(name)
         if copy is not None:
-            if copy.pins + by < 0:
+            if copy.locks + by < 0:
                 raise ValueError(f"page {name} is not pinned", name)
-            copies[name] = copy._replace(pins=copy.pins + by)
-    return state._replace(host=host._replace(copies=copies))
+            copies[name] = copy._replace(locks=copy.locks + by)
+    return state._replace(host=state.host._replace(pages=copies))
 
 
 def begins(state: State, kind: str) -> tuple[State, bool]:
     """Whether a copy of this kind can begin now; what is to fail comes nearer."""
-    host = host_of(state)
-    left = host.failing.get(kind)
+    works = works_of(state)
+    left = works.failing.get(kind)
     if left is None:
         return state, True
-    rest = {other: after for other, after in host.failing.items() if other != kind}
-    return state._replace(host=host._replace(failing={**rest, kind: left - 1} if left else rest)), bool(left)
+    rest = {other: after for other, after in works.failing.items() if other != kind}
+    return state._replace(works=works._replace(failing={**rest, kind: left - 1} if left else rest)), bool(left)

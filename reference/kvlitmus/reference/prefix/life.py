@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kvlitmus.reference.prefix import backup, fetch, load, put, tier
 from kvlitmus.reference.prefix.choose import Choice
-from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, host_of
+from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, works_of
 from kvlitmus.spec.prefix.calls import Reset
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import State
@@ -20,9 +20,9 @@ def tick(state: State, setting: Setting, call: Tick, choice: Choice) -> tuple[St
     """Take note of what has landed, and let go of what is over."""
     state = backup.begin_postponed(backup.acknowledge_backups(state, setting, choice), setting, choice)
     state = load.acknowledge_loads(state, setting, choice)
-    host = host_of(state)
-    freed = len(host.release) if choice.released is None else choice.released
-    state = tier.free(state._replace(host=host._replace(release=host.release[freed:])), host.release[:freed])
+    works = works_of(state)
+    freed = len(works.release) if choice.released is None else choice.released
+    state = tier.free(state._replace(works=works._replace(release=works.release[freed:])), works.release[:freed])
     state = put.acknowledge_puts(fetch.settle(state, setting, choice), choice)
     for names in choice.puts:
         state = put.start_puts(state, names)
@@ -50,6 +50,6 @@ def reset(state: State, setting: Setting, call: Reset, _: Choice) -> tuple[State
     fresh, tiers = empty_hierarchy(setting), tiers_of(state)
     fresh = fresh._replace(
         tiers=tiers_of(fresh)._replace(attached=tiers.attached, clock=tiers.clock),
-        host=host_of(fresh)._replace(serial=host_of(state).serial),
+        works=works_of(fresh)._replace(serial=works_of(state).serial),
     )
     return fresh, None

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from kvlitmus.reference.prefix import tier
 from kvlitmus.reference.prefix.backup import change, land, let_go, over, submit
 from kvlitmus.reference.prefix.choose import Choice, Names, free_pages, hand_out
-from kvlitmus.reference.prefix.hierarchy import alone_of, begins, host_of, lock, pin, unlock, with_alone
+from kvlitmus.reference.prefix.hierarchy import begins, lock, pin, unlock, works_of
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.interface.tiers import LOAD, Loaded
 from kvlitmus.spec.prefix import effects
@@ -68,15 +68,14 @@ def room(state: State, setting: Setting, wanted: int, choice: Choice) -> State:
 
 def make_resident(state: State, names: Names, pages: Sequence[PageNo]) -> State:
     """Pages that were on the host alone are on the device, in these pages."""
-    alone = alone_of(state)
-    placed = effects.place(state.tree, alone[names[0]].parent, names, pages)
-    tree, left = effects.promote(placed, alone, names)
-    return with_alone(state, left)._replace(tree=tree)
+    placed = effects.place(state.tree, state.host.pages[names[0]].parent, names, pages)
+    tree, host = effects.promote(placed, state.host, names)
+    return state._replace(tree=tree, host=host)
 
 
 def copy_layers(state: State, job: int, layers: int) -> State:
     """So many more layers of a load are copied and may be read; with the last of :data:`LAYERS` it has landed."""
-    (one,) = [transfer for transfer in host_of(state).transfers if transfer.id == job]
+    (one,) = [transfer for transfer in works_of(state).transfers if transfer.id == job]
     done = min(LAYERS, one.layers + layers)
     state = change(state, one._replace(layers=done))
     return land(state, job) if done == LAYERS else state

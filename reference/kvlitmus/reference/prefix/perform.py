@@ -35,8 +35,8 @@ from kvlitmus.reference.prefix.choose import (
     sizes,
 )
 from kvlitmus.reference.prefix.chosen import MAKES_ROOM, choice_of, dropped, lets_go
-from kvlitmus.reference.prefix.hierarchy import alone_of, host_of
 from kvlitmus.reference.prefix.hierarchy import lock as lock_path
+from kvlitmus.reference.prefix.hierarchy import works_of
 from kvlitmus.reference.prefix.pool import slots_of, whole_pages
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
@@ -84,7 +84,7 @@ def perform(state: State, setting: Setting, call: Any, choice: Choice | None = N
     legal.
     """
     choice = choice or NO_CHOICE
-    if state.host is not None:
+    if state.works is not None:
         after, answer = perform_tiered(state, setting, call, choice)
         return Step(call, answer, state, after)
     if choice.victims and not lets_go(call, setting):
@@ -383,9 +383,9 @@ def perform_tiered(state: State, setting: Setting, call: Any, choice: Choice) ->
     if choice.released is not None:
         after = fetch.given_back(state, after, choice.released)
     if choice.host_victims is not None:
-        before = {*state.tree.pages, *alone_of(state)}
-        copies, left = ({name: copy.page for name, copy in host_of(one).copies.items()} for one in (state, after))
-        gone = dropped(before, {*after.tree.pages, *alone_of(after)}, copies, left, setting)
+        before = {*state.tree.pages, *state.host.pages}
+        copies, left = ({name: copy.page for name, copy in one.host.pages.items()} for one in (state, after))
+        gone = dropped(before, {*after.tree.pages, *after.host.pages}, copies, left, setting)
         if gone != tuple(sorted(choice.host_victims)):
             refuse(f"{list(gone)} leave the host, not {sorted(choice.host_victims)}")
     return after, answer
@@ -456,7 +456,7 @@ def in_room(
     left = state._replace(tree=effects.remove(state.tree, victims))
     own = Choice((), choice.pages, declined=choice.declined, waiting=choice.waiting)
     step = flat(left, setting, call, own)
-    return step.after._replace(tiers=roomy.tiers, host=roomy.host), step.answer
+    return step.after._replace(tiers=roomy.tiers, host=roomy.host, works=roomy.works), step.answer
 
 
 def insert_tiers(
@@ -473,7 +473,7 @@ def insert_tiers(
         return after, answer
     if setting.filters:
         names = names[: effects.cached_prefix(after.tree, names)]
-    after = tier.adopt(after, setting, names)
+    after = tier.adopt(state, after, setting, names)
     return (after if chunked and not choice.chunks else backup.used(after, setting, names, choice)), answer
 
 
@@ -490,15 +490,15 @@ def tell_loaded(state: State, setting: Setting, call: tier_calls.TellLoaded, cho
 
 def advance(state: State, setting: Setting, call: tier_calls.Advance, choice: Choice) -> tuple[State, None]:
     """A job goes on; raises ``ValueError`` where there is none of this number, or where it is over."""
-    host, outcome = host_of(state), choice.outcome or call.outcome
-    for copy in host.transfers:
+    works, outcome = works_of(state), choice.outcome or call.outcome
+    for copy in works.transfers:
         if copy.id == call.job and not copy.landed:
             return copied(state, copy.id, copy.kind, outcome), None
-    for waiting in host.puts:
+    for waiting in works.puts:
         if waiting.id == call.job and not waiting.landed:
             pages, over = steps_of(outcome, len(waiting.names) - waiting.done)
             return put.accepted(state, call.job, pages, over=over), None
-    for one in host.operations:
+    for one in works.operations:
         if one.job == call.job and one.stage == QUERY:
             hit = 0 if outcome.how == "fail" else outcome.pages if outcome.how == "short" else len(one.names)
             return fetch.answer(state, setting, call.job, Pages(hit), choice), None
@@ -536,13 +536,13 @@ def set_clock(state: State, setting: Setting, call: tier_calls.SetClock, _: Choi
 
 def fail_host_alloc(state: State, setting: Setting, call: tier_calls.FailHostAlloc, _: Choice) -> tuple[State, None]:
     """An allocation of host memory is going to fail."""
-    return state._replace(host=host_of(state)._replace(fault=call.after)), None
+    return state._replace(works=works_of(state)._replace(fault=call.after)), None
 
 
 def fail_copy(state: State, setting: Setting, call: tier_calls.FailCopy, _: Choice) -> tuple[State, None]:
     """A copy of this kind is going to fail."""
-    host = host_of(state)
-    return state._replace(host=host._replace(failing={**host.failing, call.kind: call.after})), None
+    works = works_of(state)
+    return state._replace(works=works._replace(failing={**works.failing, call.kind: call.after})), None
 
 
 BELOW: dict[type, Callable[..., tuple[State, Any]]] = {

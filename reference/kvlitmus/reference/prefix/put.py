@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.reference.prefix.choose import Choice
-from kvlitmus.reference.prefix.hierarchy import host_of, pin
+from kvlitmus.reference.prefix.hierarchy import pin, works_of
 from kvlitmus.spec.interface.tiers import BACKUP
-from kvlitmus.spec.prefix.host_state import Put
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.works import Put
 from kvlitmus.spec.words.units import Name, Pages
 
 
@@ -25,13 +25,12 @@ def start_puts(state: State, names: Sequence[Name]) -> State:
     """Begin to put those pages of a path that can be and need be put, one job for each contiguous run of them."""
     if not tiers_of(state).attached:
         return state
-    host = host_of(state)
-    busy = {name for put in host.puts for name in put.names}
-    busy |= {name for transfer in host.transfers if transfer.kind == BACKUP for name in transfer.names}
+    works = works_of(state)
+    busy = {name for put in works.puts for name in put.names}
+    busy |= {name for transfer in works.transfers if transfer.kind == BACKUP for name in transfer.names}
     run: list[Name] = []
     for name in names:
-        copy = host.copies.get(name)
-        if copy is not None and copy.settled and not copy.stored and name not in busy:
+        if name in works.settled and name not in works.stored and name not in busy:
             run.append(name)
         elif run:
             state, run = _start(state, run), []
@@ -39,25 +38,24 @@ def start_puts(state: State, names: Sequence[Name]) -> State:
 
 
 def _start(state: State, run: Sequence[Name]) -> State:
-    host = host_of(state)
-    serial = host.serial + 1
-    return pin(state._replace(host=host._replace(serial=serial, puts=(*host.puts, Put(serial, tuple(run))))), run)
+    works = works_of(state)
+    serial = works.serial + 1
+    return pin(state._replace(works=works._replace(serial=serial, puts=(*works.puts, Put(serial, tuple(run))))), run)
 
 
 def accepted(state: State, job: int, pages: int, *, over: bool) -> State:
     """The store has taken ``pages`` more pages of a put, which is ``over`` if it takes no more or has all of them."""
-    host = host_of(state)
+    works = works_of(state)
     puts = []
-    copies = dict(host.copies)
-    for put in host.puts:
+    stored = works.stored
+    for put in works.puts:
         if put.id == job:
             done = Pages(put.done + pages)
-            for name in put.names[put.done : done]:
-                copies[name] = copies[name]._replace(stored=True)
+            stored = stored.union(put.names[put.done : done])
             puts.append(put._replace(done=done, landed=over or done == len(put.names)))
         else:
             puts.append(put)
-    return state._replace(host=host._replace(copies=copies, puts=tuple(puts)))
+    return state._replace(works=works._replace(stored=stored, puts=tuple(puts)))
 
 
 def acknowledge_puts(state: State, choice: Choice) -> State:
@@ -65,9 +63,9 @@ def acknowledge_puts(state: State, choice: Choice) -> State:
 
     Pages that were refused are tried again when they are used; or, where the choice is that, now.
     """
-    host = host_of(state)
-    over = [put for put in host.puts if put.landed]
-    state = state._replace(host=host._replace(puts=tuple([put for put in host.puts if not put.landed])))
+    works = works_of(state)
+    over = [put for put in works.puts if put.landed]
+    state = state._replace(works=works._replace(puts=tuple([put for put in works.puts if not put.landed])))
     for put in over:
         state = pin(state, put.names, -1)
         state = start_puts(state, put.names) if put.id in choice.again else state
@@ -76,8 +74,6 @@ def acknowledge_puts(state: State, choice: Choice) -> State:
 
 def drop_puts(state: State) -> State:
     """The storage is gone: every put ends where it is, and nothing counts as stored any more."""
-    for put in host_of(state).puts:
+    for put in works_of(state).puts:
         state = pin(state, put.names, -1)
-    host = host_of(state)
-    copies = {name: copy._replace(stored=False) for name, copy in host.copies.items()}
-    return state._replace(host=host._replace(puts=(), copies=copies))
+    return state._replace(works=works_of(state)._replace(puts=(), stored=frozenset()))

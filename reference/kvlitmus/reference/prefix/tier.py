@@ -18,13 +18,14 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from kvlitmus.reference.prefix.choose import Choice, Names, hand_out, make_room, refuse
-from kvlitmus.reference.prefix.hierarchy import alone_of, alone_tree, begins, host_of, with_alone
+from kvlitmus.reference.prefix.hierarchy import begins, works_of
 from kvlitmus.reference.prefix.put import start_puts
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.advance import matched, used
-from kvlitmus.spec.prefix.host_state import HostCopy, Transfer
+from kvlitmus.spec.prefix.page import copy_of
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.works import Transfer
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Pages
@@ -35,7 +36,7 @@ from kvlitmus.spec.words.units import Name, PageNo, Pages
 def known_prefix(state: State, names: Sequence[Name]) -> tuple[Pages, Pages]:
     """How many of a key's pages are resident, and how many follow on the host alone."""
     there = effects.cached_prefix(state.tree, names)
-    return there, effects.cached_prefix(alone_tree(state), names[there:])
+    return there, effects.cached_prefix(state.host, names[there:])
 
 
 def match(state: State, setting: Setting, names: Sequence[Name], units: int) -> tuple[State, Pages, Pages]:
@@ -61,34 +62,30 @@ def use_alone(state: State, setting: Setting, names: Sequence[Name], *, hits: in
     """Note a use of these pages of one path, all on the host alone, at the present tick."""
     if not names:
         return state
-    alone = effects.touch_alone(state.tree, alone_of(state), names, hits=hits, renews=setting.renews)
-    return with_alone(state, alone)
+    return state._replace(host=used(state.host, setting, names, hits=hits, now=state.tree.clock))
 
 
 def cut(state: State, name: Name) -> State:
     """End a node at this page, on whichever tier it is: see :func:`kvlitmus.spec.prefix.effects.split`."""
-    alone = alone_tree(state)
-    marked = effects.split(alone, name)
-    if marked is not alone:
-        state = with_alone(state, marked.pages)
+    state = state._replace(host=effects.split(state.host, name))
     return state._replace(tree=effects.split(state.tree, name)) if name in state.tree.pages else state
 
 
-def adopt(state: State, setting: Setting, names: Sequence[Name]) -> State:
-    """After an insert of these pages: those that were on the host alone are resident now, and there no more.
+def adopt(before: State, state: State, setting: Setting, names: Sequence[Name]) -> State:
+    """After an insert of these pages: those that were on the host alone ``before`` are resident now.
 
     They have taken the caller's slots, and keep what was known of them; whether the insert that brings a page back
     is counted as a hit is a choice.
     """
-    back = [name for name in names if name in alone_of(state)]
+    back = [name for name in names if name in state.host.pages and name not in before.tree.pages]
     if not back:
         return state
-    cut = effects.split(alone_tree(state), back[-1]).pages
-    tree, alone = effects.promote(state.tree, cut, back, counts=setting.profile.restored_counts)
+    host = effects.split(state.host, back[-1])
+    tree, host = effects.promote(state.tree, host, back, counts=setting.profile.restored_counts)
     pages = dict(tree.pages)
     for name in names[names.index(back[-1]) + 1 :][:1]:
         pages[name] = pages[name]._replace(first=True)
-    return with_alone(state, alone)._replace(tree=tree._replace(pages=pages))
+    return state._replace(tree=tree._replace(pages=pages), host=host)
 
 
 # -- the host's memory ------------------------------------------------------------------------------------
@@ -102,24 +99,24 @@ def allocate(
     ``reused``: a chosen page that isn't free is passed over.  An eviction that writes back may drop what it has just
     written and use its page again, so where a copy ends says nothing of where it was first.
     """
-    host = host_of(state)
-    if host.fault is not None:
-        host = host._replace(fault=host.fault - 1 if host.fault else None)
-        failed, state = not host_of(state).fault, state._replace(host=host)
+    works = works_of(state)
+    if works.fault is not None:
+        works = works._replace(fault=works.fault - 1 if works.fault else None)
+        failed, state = not works_of(state).fault, state._replace(works=works)
         if failed:
             return state, None
     chosen = choice.host_pages or {}
     wanted = {
         name: chosen[name]
-        for name in names[: len(host.free)]
-        if name in chosen and (not reused or chosen[name] in host.free)
+        for name in names[: len(works.free)]
+        if name in chosen and (not reused or chosen[name] in works.free)
     }
-    left = iter(sorted(host.free.difference(wanted.values()), key=lambda page: (page in chosen.values(), page)))
-    places = [wanted[name] if name in wanted else next(left) for name in names[: len(host.free)]]
-    pages = hand_out(host.free, len(names), tuple(places))
+    left = iter(sorted(works.free.difference(wanted.values()), key=lambda page: (page in chosen.values(), page)))
+    places = [wanted[name] if name in wanted else next(left) for name in names[: len(works.free)]]
+    pages = hand_out(works.free, len(names), tuple(places))
     if pages is None:
         return state, None
-    return state._replace(host=host._replace(free=host.free.difference(pages))), pages
+    return state._replace(works=works._replace(free=works.free.difference(pages))), pages
 
 
 def allocate_or_evict(
@@ -134,41 +131,53 @@ def allocate_or_evict(
     if got is not None:
         return state, got
     whole = setting.profile.evict_amount == "need"
-    state, _ = evict_host(state, setting, len(names) - (0 if whole else len(host_of(state).free)), choice)
+    state, _ = evict_host(state, setting, len(names) - (0 if whole else len(works_of(state).free)), choice)
     return allocate(state, names, choice, reused=reused)
 
 
 def free(state: State, pages: Sequence[PageNo]) -> State:
     """Take host pages back; raises ``ValueError`` for one that is free already or named twice."""
-    host = host_of(state)
-    if len(set(pages)) < len(pages) or not host.free.isdisjoint(pages):
+    works = works_of(state)
+    if len(set(pages)) < len(pages) or not works.free.isdisjoint(pages):
         raise ValueError(f"host pages {sorted(pages)} are freed twice", tuple(pages))
-    return state._replace(host=host._replace(free=host.free.union(pages))) if pages else state
+    return state._replace(works=works._replace(free=works.free.union(pages))) if pages else state
 
 
 def back(state: State, names: Sequence[Name], pages: Sequence[PageNo], *, settled: bool, stored: bool) -> State:
-    """Give these pages host copies in these host pages."""
-    host = host_of(state)
-    copies = {name: HostCopy(page, 0, settled, stored) for name, page in zip(names, pages, strict=True)}
-    return state._replace(host=host._replace(copies={**host.copies, **copies}))
+    """Give these pages of the device host copies in these host pages."""
+    resident = state.tree.pages
+    copies = {name: copy_of(resident[name].parent, page) for name, page in zip(names, pages, strict=True)}
+    state = state._replace(host=state.host._replace(pages={**state.host.pages, **copies}))
+    return marked(state, names, settled=settled, stored=stored)
+
+
+def marked(state: State, names: Sequence[Name], *, settled: bool, stored: bool) -> State:
+    """Of these pages, which have just come to the host, whether their contents are there, and in storage."""
+    works = works_of(state)
+    return state._replace(
+        works=works._replace(
+            settled=works.settled.union(names) if settled else works.settled,
+            stored=works.stored.union(names) if stored else works.stored,
+        )
+    )
 
 
 def unback(state: State, names: Sequence[Name]) -> State:
     """Take the host copies of these pages away."""
-    host = host_of(state)
-    gone = [host.copies[name].page for name in names]
-    copies = {name: copy for name, copy in host.copies.items() if name not in names}
-    return free(state._replace(host=host._replace(copies=copies)), gone)
+    host, works = state.host, works_of(state)
+    gone = [host.pages[name].page for name in names]
+    works = works._replace(settled=works.settled.difference(names), stored=works.stored.difference(names))
+    return free(state._replace(host=effects.remove(host, names), works=works), gone)
 
 
 def again(state: State, failed: Transfer) -> State:
     """Begin a copy that failed once more, behind all others; where it can't begin it is left for the next tick."""
     state, can = begins(state, failed.kind)
-    host = host_of(state)
+    works = works_of(state)
     if can:
-        host = host._replace(serial=host.serial + 1)
-        failed = Transfer(host.serial, failed.kind, failed.names)
-    return state._replace(host=host._replace(transfers=(*host.transfers, failed)))
+        works = works._replace(serial=works.serial + 1)
+        failed = Transfer(works.serial, failed.kind, failed.names)
+    return state._replace(works=works._replace(transfers=(*works.transfers, failed)))
 
 
 # -- eviction ---------------------------------------------------------------------------------------------
@@ -186,7 +195,7 @@ def evict(state: State, setting: Setting, wanted: int, choice: Choice) -> tuple[
     def let_go(now: State, run: Names) -> tuple[State, Names]:
         if chosen is not None and run[0] in chosen:
             run = tuple(takewhile(lambda name: name in chosen, run))
-        copies = host_of(now).copies
+        copies = now.host.pages
         run = tuple(takewhile(lambda name: (name in copies) == (run[0] in copies), run))
         if run[0] not in copies and setting.config.write == WRITE_BACK:
             end = run
@@ -211,20 +220,20 @@ def give_up(state: State, run: Names) -> tuple[State, Names]:
     """
     if not run:
         return state, ()
-    below = effects.below(alone_tree(state), run) - set(run)
-    pinned = sorted(name for name in below if host_of(state).copies[name].pins)
+    below = effects.below(state.host, run) - set(run)
+    pinned = sorted(name for name in below if state.host.pages[name].locks)
     if pinned:
         refuse(f"{list(run)} are given up, and {pinned} below them are pinned")
-    state = unback(with_alone(state, effects.remove(alone_tree(state), below).pages), sorted(below))
+    state = unback(state, sorted(below))
     return state._replace(tree=effects.remove(state.tree, run)), run
 
 
 def leave_device(state: State, run: Sequence[Name]) -> State:
     """Free the device slots of the end of a branch, last page first: it is demoted if it has host copies, else gone."""
-    if run[0] not in host_of(state).copies:
+    if run[0] not in state.host.pages:
         return state._replace(tree=effects.remove(state.tree, run))
-    tree, alone = effects.demote(state.tree, alone_of(state), run)
-    return with_alone(state, alone)._replace(tree=tree)
+    tree, host = effects.demote(state.tree, state.host, run)
+    return state._replace(tree=tree, host=host)
 
 
 def write_back(state: State, setting: Setting, run: Names, choice: Choice) -> tuple[State, Names]:
@@ -235,7 +244,7 @@ def write_back(state: State, setting: Setting, run: Names, choice: Choice) -> tu
     """
     state, pages = allocate_or_evict(state, setting, run[::-1], choice, reused=True)
     if pages is None and setting.profile.evict_granularity == "page":
-        run = run[: len(host_of(state).free)]
+        run = run[: len(works_of(state).free)]
         state, pages = allocate(state, run[::-1], choice, reused=True)
     if not pages:
         return state, ()
@@ -258,14 +267,14 @@ def evict_host(state: State, setting: Setting, wanted: int, choice: Choice) -> t
         state, wanted = unback(state, reclaimed), wanted - len(reclaimed)
 
     def let_go(now: State, run: Names) -> tuple[State, Names]:
-        return unback(with_alone(now, effects.remove(alone_tree(now), run).pages), run), run
+        return unback(now, run), run
 
-    spared = {name for name, copy in host_of(state).copies.items() if copy.pins}
+    spared = set(state.host.pages.keys() & state.tree.pages.keys())
     if choice.host_victims is not None:
-        spared |= alone_of(state).keys() - set(choice.host_victims)
+        spared |= state.host.pages.keys() - set(choice.host_victims)
         if wanted > 0:
             wanted = setting.in_batches(wanted)
-    state, victims = make_room(state, wanted, setting, alone_tree, let_go, spared)
+    state, victims = make_room(state, wanted, setting, lambda now: now.host, let_go, spared)
     return state, Pages(len(victims) + len(reclaimed))
 
 
@@ -273,7 +282,7 @@ def reclaimed_by(state: State, setting: Setting, choice: Choice) -> Names:
     """The pages on the device whose host copies are chosen to go: under write-back a profile may allow it."""
     if setting.profile.host_duplicates != "reclaimed" or setting.config.write != WRITE_BACK:
         return ()
-    tree, copies = state.tree, host_of(state).copies
+    tree, copies = state.tree, state.host.pages
     return tuple(
-        name for name in choice.host_victims or () if name in tree.pages and name in copies and not copies[name].pins
+        name for name in choice.host_victims or () if name in tree.pages and name in copies and not copies[name].locks
     )

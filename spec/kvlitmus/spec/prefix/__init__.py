@@ -8,7 +8,7 @@
 - :mod:`~kvlitmus.spec.prefix.tier_occasions`: which occasions calls below the device are.
 - :mod:`~kvlitmus.spec.prefix.state`: what is known.
 - :mod:`~kvlitmus.spec.prefix.tier_state`: what is known below the device.
-- :mod:`~kvlitmus.spec.prefix.host_state`: what only the cache itself has to remember there.
+- :mod:`~kvlitmus.spec.prefix.works`: what only the cache itself has to remember.
 - :mod:`~kvlitmus.spec.prefix.effects`: elementary changes of the state.
 - :mod:`~kvlitmus.spec.prefix.advance`: what an answered call amounts to.
 - :mod:`~kvlitmus.spec.prefix.tier_advance`: the same below the device.
@@ -24,7 +24,6 @@
 - :mod:`~kvlitmus.spec.prefix.partial`: what remains known where evictions aren't seen.
 - :mod:`~kvlitmus.spec.prefix.windows`: what evictions may have taken that nobody saw.
 - :mod:`~kvlitmus.spec.prefix.tier_unseen`: what is known below the device without a snapshot.
-- :mod:`~kvlitmus.spec.prefix.host_known`: of the host without one.
 - :mod:`~kvlitmus.spec.prefix.memory_needed`: how much memory a call needs, and how much may be evicted for it.
 - :mod:`~kvlitmus.spec.prefix.stand_ins`: which rules say with less to see what others say.
 - :mod:`~kvlitmus.spec.prefix.frame`: what a step may change.

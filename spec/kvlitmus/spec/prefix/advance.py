@@ -19,7 +19,7 @@ from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import Page, RequestState, Retracted, State, Tree, empty_state
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Slot, page_slots, pages_in_order, pages_needed, pages_of
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, page_slots, pages_in_order, pages_needed, pages_of
 
 Slots = tuple[Slot, ...]
 
@@ -219,9 +219,9 @@ def matched(tree: Tree, setting: Setting, covered: Sequence[Name]) -> Tree:
     return used(tree, setting, covered, hits=int(setting.profile.hit_counts == "match"))
 
 
-def used(tree: Tree, setting: Setting, covered: Sequence[Name], *, hits: int = 0) -> Tree:
-    """The tree after a use of these pages of one path: a node ends with the last of them."""
-    tree = effects.touch(tree, covered, hits=hits)
+def used(tree: Tree, setting: Setting, covered: Sequence[Name], *, hits: int = 0, now: Tick | None = None) -> Tree:
+    """The tree after a use of these pages of one path, at its next tick or ``now``: a node ends with the last of them."""
+    tree = effects.touch(tree, covered, hits=hits, now=now)
     return effects.split(tree, covered[-1], renews=setting.renews) if covered else tree
 
 

@@ -2,8 +2,8 @@
 
 Every call amounts to a few of these (:mod:`kvlitmus.spec.prefix.advance`), and the reference chooses among them.  They are pure
 functions from a value to the value after it.  On the tree: :func:`touch`, :func:`split`, :func:`place`, :func:`remove`,
-:func:`move`, :func:`lock`, and :func:`insert`, which is made of them.  Between the device's tree and what is on the host
-alone: :func:`demote`, :func:`promote`, :func:`touch_alone`.  Of what nobody says: :func:`blur`.  On what is owned: :func:`take`, :func:`release`.  On what slots hold:
+:func:`move`, :func:`lock`, and :func:`insert`, which is made of them.  On two tiers:
+:func:`demote`, :func:`promote`.  Of what nobody says: :func:`blur`.  On what is owned: :func:`take`, :func:`release`.  On what slots hold:
 :func:`write`.
 
 A bug here is invisible to a comparison of two caches that share it.  What shows it instead; each of these is given
@@ -12,7 +12,7 @@ mutants in ``tests/spec/prefix/test_effects.py``:
 * ``touch``, ``split``, ``place``, ``insert``, ``lock``, ``cached_prefix``: the specimen keeps its own counts and nodes;
   under the judge TREE-02, TREE-08, TREE-09, TREE-13, TREE-14, LOCK-02, LOCK-04 and EVICT-05 hold them against these, and
   beside the reference its nodes are compared with the reference's;
-* ``demote``, ``promote``, ``touch_alone``: the specimen's nodes live on through the tiers; under the judge TREE-13, TREE-14,
+* ``demote``, ``promote``: the specimen's nodes live on through the tiers; under the judge TREE-13, TREE-14,
   TREE-13 and TREE-14 hold them against these, and beside the reference they are compared with the reference's;
 * ``take``, ``release``: what is free, cached and owned must add up on the specimen (POOL-12, POOL-14);
 * ``write``: the specimen's slots hold what was written there by the caller's own account (TREE-03, REQ-01);
@@ -25,16 +25,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.page import Page, Tree, copy_of
 from kvlitmus.spec.words.units import Name, PageNo, Pages, Slot, Tick
 
-NOWHERE = PageNo(-1)
-"""Where on the device a page is that is on the host alone."""
 
+def touch(
+    tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | None = None, now: Tick | None = None
+) -> Tree:
+    """Note a use of these cached pages: all at the same tick, so that a parent is never older than its child.
 
-def touch(tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | None = None) -> Tree:
-    """Note a use of these cached pages: all at the same tick, so that a parent is never older than its child."""
-    now = Tick(tree.clock + 1)
+    ``now``: the tick, where they were used together with what is on another tier.
+    """
+    now = Tick(tree.clock + 1) if now is None else now
     pages = dict(tree.pages)
     for name in names:
         old = pages[name]
@@ -83,49 +85,35 @@ def move(tree: Tree, places: Mapping[Name, PageNo]) -> Tree:
     return Tree(pages, tree.clock, tree.doubt)
 
 
-def demote(tree: Tree, alone: Mapping[Name, Page], names: Collection[Name]) -> tuple[Tree, Mapping[Name, Page]]:
-    """These pages leave the device and are on the host ``alone``, where everything else about them lives on (TREE-05).
+def demote(device: Tree, host: Tree, names: Collection[Name]) -> tuple[Tree, Tree]:
+    """These pages leave the device; on the host, where their copies are, everything else about them lives on (TREE-05).
 
-    They are the ends of branches, and their host copies are there.  A node begins where they were cut off.
+    They are the ends of branches.  A node begins where they were cut off.
     """
-    left = {}
+    pages = dict(host.pages)
     for name in names:
-        old = tree.pages[name]
-        left[name] = old._replace(page=NOWHERE, first=old.first or old.parent not in names)
-    return remove(tree, names), {**alone, **left}
+        old, copy = device.pages[name], pages[name]
+        first = old.first or old.parent not in names
+        pages[name] = old._replace(page=copy.page, locks=copy.locks, first=first)
+    return remove(device, names), Tree(pages, host.clock, host.doubt)
 
 
-def promote(
-    tree: Tree, alone: Mapping[Name, Page], names: Collection[Name], *, counts: bool = True
-) -> tuple[Tree, Mapping[Name, Page]]:
-    """These pages, just placed on the device, are on the host ``alone`` no more: what was known of them is theirs.
+def promote(device: Tree, host: Tree, names: Collection[Name], *, counts: bool = True) -> tuple[Tree, Tree]:
+    """These pages, which the host has, were just placed on the device: what was known of them is known of them there.
 
     They were created when they were, and begin nodes where they did; their hits add up, unless coming back doesn't
     count, and priority never falls (TREE-14).
     """
-    pages, left = dict(tree.pages), dict(alone)
+    pages, copies = dict(device.pages), dict(host.pages)
     for name in names:
-        new, old = pages[name], left.pop(name)
+        new, old = pages[name], copies[name]
         hits, priority = old.hits + new.hits * counts, max(old.priority, new.priority)
         unsure = old.unsure and old.touched == new.touched
         pages[name] = new._replace(
             created=old.created, hits=hits, priority=priority, first=old.first, undated=old.undated, unsure=unsure
         )
-    return Tree(pages, tree.clock, tree.doubt), left
-
-
-def touch_alone(
-    tree: Tree, alone: Mapping[Name, Page], names: Sequence[Name], *, hits: int = 0, renews: bool = False
-) -> Mapping[Name, Page]:
-    """Note a use of these pages of one path, on the host ``alone``, at the tree's present tick; a node ends there.
-
-    They were used together with what is above them on the device, so they are as recent as that.  See :func:`split` for
-    ``renews``.
-    """
-    used = dict(alone)
-    for name in names:
-        used[name] = used[name]._replace(touched=tree.clock, hits=used[name].hits + hits, unsure=False)
-    return split(Tree(used, tree.clock, tree.doubt), names[-1], renews=renews).pages if names else used
+        copies[name] = copy_of(old.parent, old.page, old.locks)
+    return Tree(pages, device.clock, device.doubt), Tree(copies, host.clock, host.doubt)
 
 
 def blur(tree: Tree, names: Iterable[Name]) -> Tree:

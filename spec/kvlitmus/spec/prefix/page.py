@@ -102,6 +102,11 @@ class Tree(NamedTuple):
     doubt: Doubt = NO_DOUBT
 
 
+def copy_of(parent: Name, page: PageNo, locks: int = 0) -> Page:
+    """The copy on the host of a page that is on the device too, which has its use."""
+    return Page(parent, page, Tick(0), Tick(0), locks=locks)
+
+
 class Block(NamedTuple):
     """One entered page of a block table: the prefix that is found there, and how many requests hold this very page."""
 

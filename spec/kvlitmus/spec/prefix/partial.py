@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kvlitmus.spec.prefix import effects, windows
-from kvlitmus.spec.prefix.page import Doubt
+from kvlitmus.spec.prefix.page import Doubt, Tree
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import Page, State
@@ -260,14 +260,24 @@ def cached_pages(state: State) -> tuple[int, int]:
 
 
 def cached_range(state: State, names: Sequence[Name]) -> tuple[int, int]:
-    """How many of a key's pages are certainly cached, and how many possibly."""
-    pages, fallen = state.tree.pages, state.tree.doubt.fallen
-    open_ = state.tree.doubt.open
+    """How many of a key's pages are certainly on the device, and how many possibly."""
+    return run_of(names, state.tree)
+
+
+def run_of(names: Sequence[Name], *tiers: Tree) -> tuple[int, int]:
+    """How many of a key's pages are certainly on one of these tiers, from the first one on, and how many possibly."""
+    known = [(tier.pages, tier.doubt.fallen, tier.doubt.open) for tier in tiers]
     sure = possible = 0
     for name in names:
-        if name not in pages or name in fallen:
+        found = [name not in open_ for pages, fallen, open_ in known if name in pages and name not in fallen]
+        if not found:
             break
         possible += 1
-        if sure == possible - 1 and name not in open_:
+        if sure == possible - 1 and any(found):
             sure += 1
     return sure, possible
+
+
+def surely(tier: Tree) -> set[Name]:
+    """The pages that are on a tier for certain."""
+    return tier.pages.keys() - tier.doubt.open - tier.doubt.fallen

@@ -7,7 +7,6 @@ from typing import Any
 
 from kvlitmus.spec.interface.tiers import FETCH, QUERY
 from kvlitmus.spec.prefix import effects, tier_calls
-from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.prefix.seen import Record, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import note_name, query_hit_of, query_told
@@ -31,9 +30,8 @@ def put(state: State, tiers: Tiers) -> State:
 
 def perhaps_used(state: State, names: Iterable[Name]) -> State:
     """These pages were used, or not: nobody says."""
-    tiers, names = tiers_of(state), frozenset(names)
-    alone = effects.blur(Tree(tiers.alone, state.tree.clock), names).pages
-    return state._replace(tree=effects.blur(state.tree, names), tiers=tiers._replace(alone=alone))
+    names = frozenset(names)
+    return state._replace(tree=effects.blur(state.tree, names), host=effects.blur(state.host, names))
 
 
 # -- prefetches ------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Path
-from kvlitmus.spec.prefix.host_state import Host
 from kvlitmus.spec.prefix.late_events import Late
 from kvlitmus.spec.prefix.page import Block, Page, Tree, empty_tree
 from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.works import Works
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_needed
 
@@ -91,12 +91,13 @@ class EventMirror(NamedTuple):
 class State(NamedTuple):
     """What is known of one cache.
 
-    ``tree``: what is cached, or may be, and what isn't known of it, where nobody saw evictions.  ``owners``: how many
+    ``tree``: what is cached on the device, or may be, and what isn't known of it, where nobody saw evictions; ``host``: the
+    same of the host.  Of a page that is on both tiers the device has the use.  ``owners``: how many
     requests and callers own each page that is owned.  ``requests``: by id.  ``receipts``: by the suite's number, where
     the protected path ends.  ``contents``: which prefix's KV was written last into each slot.
     ``tiers``: what is known of what is below the device, where anything is; ``told``: what somebody knows who replays the
-    events, where there are any.  ``host``: what only the cache itself knows of the host, where the state is the cache's
-    own, as the reference's is.  ``table``: of a block table (:mod:`kvlitmus.spec.prefix.tables`) the entered pages; the ``page``
+    events, where there are any.  ``works``: what only the cache itself knows, where the state is its own, as the
+    reference's is.  ``table``: of a block table (:mod:`kvlitmus.spec.prefix.tables`) the entered pages; the ``page``
     of a name in the tree is then one of its places.
     ``late``: what is remembered of the calls before, where events may lag.  ``leaving``: the pages that may wait in a release
     queue (:mod:`kvlitmus.spec.prefix.release`), by the call that gave them back, the oldest first.  ``retracted``: the
@@ -110,7 +111,8 @@ class State(NamedTuple):
     contents: Mapping[Slot, Name]
     tiers: Tiers | None = None
     told: EventMirror | None = None
-    host: Host | None = None
+    host: Tree = empty_tree()
+    works: Works | None = None
     table: Mapping[PageNo, Block] = {}
     late: Late = Late()
     leaving: tuple[frozenset[PageNo], ...] = ()

@@ -6,19 +6,19 @@ A step of a hierarchy is folded in this order:
 2. jobs that are listed no more have ended, and protect nothing any more (:func:`note_ended`); this is what is expected;
 3. the device is followed as for a flat cache; pages that came back to it get their records (:func:`restored`);
 4. jobs that are listed for the first time protect what they copy (:func:`note_begun`);
-5. what is on the host alone now is remembered (:func:`remembered`).
+5. the host is followed, too; what left the device lives on there (:func:`hosted`).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loaded
 from kvlitmus.spec.prefix import calls, effects, tier_calls
 from kvlitmus.spec.prefix.advance import follow, used, used_path
-from kvlitmus.spec.prefix.page import Page
+from kvlitmus.spec.prefix.page import Page, copy_of
 from kvlitmus.spec.prefix.prefetch_advance import (
     allocated,
     begin_prefetch,
@@ -50,23 +50,18 @@ from kvlitmus.spec.words.units import Name, Slot, Tick
 # -- the calls -------------------------------------------------------------------------------------
 
 
-def alone_behind(state: State, paged: Sequence[Name]) -> Sequence[Name]:
-    """The pages of a key that are on the host alone, directly behind those on the device."""
-    alone = tiers_of(state).alone
-    start = end = effects.cached_prefix(state.tree, paged) if alone else 0
-    while end < len(paged) and paged[end] in alone:
-        end += 1
-    return paged[start:end]
+def behind(state: State, paged: Sequence[Name]) -> Sequence[Name]:
+    """The pages of a key that are on the host, directly behind those on the device."""
+    there = effects.cached_prefix(state.tree, paged)
+    return paged[there : there + effects.cached_prefix(state.host, paged[there:])]
 
 
 def used_behind(state: State, setting: Setting, paged: Sequence[Name], *, hits: int = 0) -> State:
     """What of a key is on the host alone was used together with what is on the device, a moment ago."""
-    behind = alone_behind(state, paged)
-    if not behind:
+    names = behind(state, paged) if setting.seen and state.host.pages else ()
+    if not names:
         return state
-    tiers = tiers_of(state)
-    alone = effects.touch_alone(state.tree, tiers.alone, behind, hits=hits, renews=setting.renews)
-    return put(state, tiers._replace(alone=alone))
+    return state._replace(host=used(state.host, setting, names, hits=hits, now=state.tree.clock))
 
 
 def match(state: State, setting: Setting, call: calls.Match | calls.Begin) -> State:
@@ -83,7 +78,7 @@ def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer:
     paged = call.path.pages
     there = effects.cached_prefix(state.tree, paged)
     if answer.slots is None:
-        return perhaps_used(state, paged[: there + len(alone_behind(state, paged))])
+        return perhaps_used(state, paged[: there + len(behind(state, paged))])
     if "data" not in setting.capabilities:
         units = call.path.names[answer.before :][: len(answer.slots)]
         slots = tuple(map(Slot, answer.slots[: len(units)]))
@@ -282,14 +277,14 @@ def restored(state: State, expected: State, setting: Setting, before: TierSeen, 
 
     An insert, which is part of what was ``expected``, brings a priority with it; a load brings none.
     """
-    alone = tiers_of(state).alone
-    back = [name for name in alone if name in after.cached and name not in before.cached]
+    host = state.host
+    back = [name for name in after.cached if name not in before.cached and name in host.pages]
     if not back:
         return state
-    tree, _ = effects.promote(state.tree, alone, back, counts=setting.profile.restored_counts)
-    loaded = {name: alone[name].priority for name in back if name not in expected.tree.pages}
+    tree, bare = effects.promote(state.tree, host, back, counts=setting.profile.restored_counts)
+    loaded = {name: host.pages[name].priority for name in back if name not in expected.tree.pages}
     pages = {name: tree.pages[name]._replace(priority=priority) for name, priority in loaded.items()}
-    return state._replace(tree=tree._replace(pages={**tree.pages, **pages}))
+    return state._replace(tree=tree._replace(pages={**tree.pages, **pages}), host=bare)
 
 
 def note_begun(state: State, setting: Setting, after: TierSeen) -> State:
@@ -313,35 +308,39 @@ def note_begun(state: State, setting: Setting, after: TierSeen) -> State:
     return state._replace(tree=tree, tiers=tiers)
 
 
-def remembered(state: State, then: State, after: TierSeen) -> State:
-    """The records of pages that are on the host alone now are kept; of those that came from storage they begin."""
-    tiers = tiers_of(then)
-    if not after.hosted and not tiers.alone:
+def hosted(state: State, then: State, after: TierSeen) -> State:
+    """The host is as the snapshot shows it: what left the device lives on there, and what came from storage begins."""
+    host, places = then.host, after.hosted
+    left = [name for name in places if name in state.tree.pages and name not in then.tree.pages]
+    if not left and places == {name: page.page for name, page in host.pages.items()}:
         return then
-    resident = then.tree.pages
-    left = [name for name in after.hosted if name in state.tree.pages and name not in resident]
-    _, known = effects.demote(state.tree, tiers.alone, left) if left else (state.tree, tiers.alone)
-    alone = {name: known[name] for name in after.hosted if name not in resident and name in known}
-    fresh = [name for name in after.hosted if name not in resident and name not in known]
-    if fresh:
-        alone.update(from_storage(then.tree.clock, fresh, after))
-    return then if alone == tiers.alone else put(then, tiers._replace(alone=alone))
+    pages: dict[Name, Page] = {}
+    fresh = []
+    for name, page in places.items():
+        old = host.pages.get(name)
+        if old is None:
+            fresh.append(name)
+            old = copy_of(after.parent_names[name], page)
+        pages[name] = old if old.page == page else old._replace(page=page)
+    if left:
+        pages = dict(effects.demote(state.tree, host._replace(pages=pages), left)[1].pages)
+    pages |= from_storage(
+        then.tree.clock, [name for name in fresh if name not in then.tree.pages and name not in left], pages, after
+    )
+    return then._replace(host=host._replace(pages=pages))
 
 
-def from_storage(clock: Tick, names: Collection[Name], after: TierSeen) -> dict[Name, Page]:
+def from_storage(clock: Tick, names: Collection[Name], pages: Mapping[Name, Page], after: TierSeen) -> dict[Name, Page]:
     """The records of pages that came from storage: without hits, and of the priority that the cache gave them."""
     found = {}
-    for node in after.tier_nodes:
+    for node in after.tier_nodes if names else ():
         for name in node.named.pages:
             if name in names:
-                first, over = name == node.named.pages[0], after.parent_names[name]
-                found[name] = Page(
-                    over,
-                    effects.NOWHERE,
-                    clock,
-                    clock,
+                found[name] = pages[name]._replace(
+                    touched=clock,
+                    created=clock,
                     priority=node.priority or 0,
-                    first=first,
+                    first=name == node.named.pages[0],
                     undated=True,
                     unsure=True,
                 )
@@ -378,7 +377,8 @@ def conclude(
     after: TierSeen,
 ) -> State:
     """What is known once the snapshot was followed: what depends on which jobs began, and what was added."""
-    then = remembered(state, bind(then, after), after)
+    then = bind(then, after)
+    then = hosted(state, then, after) if setting.seen else then
     if isinstance(call, calls.INSERTS):
         tiers = tiers_of(then)
         if any(work.job.kind == BACKUP for work in tiers.begun):

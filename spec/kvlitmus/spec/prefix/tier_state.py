@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Job
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo
+from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
 COPIES = frozenset({BACKUP, LOAD})
 """Jobs that copy between device and host, and lock the device until they end."""
@@ -166,21 +167,12 @@ class Stored(NamedTuple):
     """Pages that were due and not put."""
 
 
-class Hosted(NamedTuple):
-    """What is known of the host without a snapshot: the pages that have a copy there for certain, and those that may."""
-
-    surely: frozenset[Name] = frozenset()
-    perhaps: frozenset[Name] = frozenset()
-
-
 @lean
 class Tiers(NamedTuple):
     """What is known of the tiers below the device."""
 
     work: Mapping[int, Work] = {}
     """The jobs under way."""
-    alone: Mapping[Name, Page] = {}
-    """The records of pages that are on the host alone."""
     backed: frozenset[Name] = frozenset()
     """Pages whose backup was acknowledged with this storage attached, but for those that it refused since."""
     used: frozenset[Name] = frozenset()
@@ -209,8 +201,6 @@ class Tiers(NamedTuple):
     """Whether memory is to run out."""
     stale: Mapping[int, int] = {}
     """What prefetches had added before a reset and nobody was told, in units at most, by request."""
-    hosted: Hosted = Hosted()
-    """What is known of the host without a snapshot."""
     below_once: frozenset[Name] = frozenset()
     """Without a snapshot: the pages that ever were copied, or asked for, further down."""
     rests: bool = False
@@ -297,6 +287,12 @@ def reclaimable(tiers: Tiers, seen: TierSeen, setting: Setting) -> frozenset[Nam
     if setting.profile.host_duplicates != "reclaimed" or setting.config.write != "write_back":
         return frozenset()
     return frozenset(seen.hosted.keys() & seen.cached.keys() - tiers.held_sources().keys())
+
+
+def more_available(before: TierSeen, after: TierSeen) -> Tokens | Unknown:
+    """How many slots more of the host are available; unknown where nobody looked."""
+    was, now = before.host_available, after.host_available
+    return UNKNOWN if was is None or now is None else Tokens(now - was)
 
 
 def hosted_to(seen: TierSeen, paged: Sequence[Name], start: int) -> int:

@@ -8,23 +8,30 @@ with these differences:
 * a load back that is granted says where its pages are, and one that is declined may have made room for nothing;
 * what a prefetch adds is known as a range: nobody sees what of it was there already;
 * nothing is known of how recently and how often pages on the host were used.
+
+A backup that begins, a commit of what was read and a match that counts the host's pages say that copies are there.  The
+host makes room when it is asked to, and for what comes to it; then a copy is certain no more, unless something protects
+it: its page is on the device for certain, or work under way reads it or writes it.  What may be there stays so until an answer
+says that it isn't, or the host says that nothing is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from kvlitmus.spec.interface.tiers import LOAD, Loaded
-from kvlitmus.spec.prefix import calls, effects, partial, tier_calls
-from kvlitmus.spec.prefix.host_known import hosted_then
-from kvlitmus.spec.prefix.prefetch_advance import put, tiers_of
+from kvlitmus.spec.interface import Hit
+from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT, QUERY, Loaded
+from kvlitmus.spec.prefix import calls, effects, partial, tier_calls, windows
+from kvlitmus.spec.prefix.page import Tree, copy_of, empty_tree
+from kvlitmus.spec.prefix.prefetch_advance import ending, put, tiers_of
 from kvlitmus.spec.prefix.seen import Put, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import last_of
 from kvlitmus.spec.prefix.tier_advance import EXPECT, INPUTS_OF, conclude, note_begun, note_ended, stirred
-from kvlitmus.spec.prefix.tier_state import COPIES
+from kvlitmus.spec.prefix.tier_state import COPIES, Prefetched
 from kvlitmus.spec.words.names import NO_NAME, page_names
+from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, page_slots, pages_in_order, pages_of
 
@@ -45,8 +52,7 @@ def follow_unseen(
     expected = note_ended(expected, setting, after, forgot=type(call) is calls.Reset)
     then = begun(failed(expected, setting), setting, after)
     then = conclude(state, then, setting, call, answer, before, after)
-    tiers, hosted = tiers_of(then), hosted_then(state, then, setting, call, answer, before, after)
-    return expected, then if hosted is tiers.hosted else put(then, tiers._replace(hosted=hosted))
+    return expected, then._replace(host=host_then(state, then, setting, call, answer, before, after))
 
 
 # -- the calls -------------------------------------------------------------------------------------
@@ -126,6 +132,122 @@ def filling(state: State, setting: Setting, places: Mapping[Name, PageNo]) -> di
                 slots = map(Slot, page_slots(page, setting.size))
                 found.update(zip(slots, units_of(setting, name), strict=False))
     return found
+
+
+# -- the host --------------------------------------------------------------------------------------
+
+LOOKING = (calls.Match, calls.Lock, calls.Unlock, tier_calls.Poll, tier_calls.TellLoaded, tier_calls.Settled)
+"""Calls that make room on no tier."""
+
+
+def host_then(
+    state: State, then: State, setting: Setting, call: Any, answer: Any, before: TierSeen, after: TierSeen
+) -> Tree:
+    """What is known of the host after a step from ``state`` to ``then``."""
+    host, tiers = then.host, tiers_of(then)
+    if after.host_available == setting.config.host_pages * setting.size or type(call) is calls.Reset:
+        return empty_tree() if host.pages else host
+    if setting.config.write == WRITE_BACK:  # what leaves the device comes to the host, or not
+        spilled = [*state.tree.pages, *[name for name in then.tree.pages if name not in state.tree.pages]]
+        host = perhaps_on(host, setting, [name for name in spilled if name not in host.pages])
+    if host.pages and makes_room(state, then, setting, call, before):
+        host = perhaps_on(host, setting, sorted(partial.surely(host) - protected(state, then, setting)))
+    lost = [name for work in tiers.ended if work.failed and work.job.kind == BACKUP for name in work.names]
+    if lost:
+        host = perhaps_on(host, setting, sorted(partial.surely(host).intersection(lost)))
+    fresh = [name for work in tiers.begun if work.job.kind in (BACKUP, LOAD, PUT) for name in work.names]
+    host = certainly_on(host, setting, fresh)
+    for one in committed_by(state, setting, call, answer):
+        read = one.names[: one.got // setting.size]
+        host = perhaps_on(host, setting, [name for name in read if name not in host.pages])
+    if type(call) is calls.Match and isinstance(answer, Hit) and answer.host is not None:
+        start, end = answer.length // setting.size, (answer.length + answer.host) // setting.size
+        host = certainly_on(host, setting, call.path.pages[start:end])
+        if setting.profile.match_ends == "page" and end < setting.cap(len(call.path.names)) // setting.size:
+            host = gone_from(host, call.path.pages[end : end + 1])
+    return host
+
+
+def placed_on(tier: Tree, setting: Setting, names: Sequence[Name]) -> Tree:
+    """The tier with these pages too, those of which nobody knew, nobody knows where."""
+    fresh = {name: copy_of(above(setting, name), partial.SOMEWHERE) for name in names if name not in tier.pages}
+    return tier._replace(pages={**tier.pages, **fresh}) if fresh else tier
+
+
+def above(setting: Setting, name: Name) -> Name:
+    """The page before this one, or the root."""
+    for _ in range(setting.size):
+        name = setting.names.parent(name)
+    return name
+
+
+def certainly_on(tier: Tree, setting: Setting, names: Sequence[Name]) -> Tree:
+    """These pages are there."""
+    if not names:
+        return tier
+    tier = placed_on(tier, setting, names)
+    return tier._replace(doubt=windows.present(tier.doubt, frozenset(names))) if tier.doubt.unsure else tier
+
+
+def perhaps_on(tier: Tree, setting: Setting, names: Sequence[Name]) -> Tree:
+    """These pages are there or not, whatever was before."""
+    if not names:
+        return tier
+    tier = placed_on(tier, setting, names)
+    return tier._replace(doubt=windows.left_open(tier.doubt, names))
+
+
+def gone_from(tier: Tree, names: Sequence[Name]) -> Tree:
+    """These pages are not there."""
+    lost = [name for name in names if name in tier.pages]
+    return effects.remove(tier, lost)._replace(doubt=windows.absent(tier.doubt, lost)) if lost else tier
+
+
+def makes_room(state: State, then: State, setting: Setting, call: Any, before: TierSeen) -> bool:
+    """Whether the host may have dropped copies in this step."""
+    kind, late = type(call), setting.profile.reserve == "hit"
+    if kind not in calls.INSERTS and any(work.job.kind == BACKUP for work in tiers_of(then).begun):
+        return True
+    if kind in LOOKING:
+        return False
+    if setting.config.write == WRITE_BACK or kind in (tier_calls.EvictHost, tier_calls.OutOfMemory):
+        return True
+    if kind is tier_calls.Tick:
+        return late or bool(ending(state, setting)) or bool(tiers_of(state).paths)
+    if kind is tier_calls.Advance:
+        return late and tiers_of(state).work[call.job].job.kind == QUERY
+    if kind in calls.INSERTS:
+        paged = call.path.pages if kind is calls.Insert else state.requests[call.rid].path.pages
+        return not has_room(state, setting, before, paged)
+    return kind is tier_calls.Prefetch and not has_room(state, setting, before, call.path.pages)
+
+
+def has_room(state: State, setting: Setting, before: TierSeen, paged: Sequence[Name]) -> bool:
+    """Whether the host had room for all of these pages, so that it makes none."""
+    tiers, profile = tiers_of(state), setting.profile
+    least = before.host_available is not None and before.host_available >= len(paged) * setting.size
+    as_due = profile.evict_amount == "lack" and not profile.evict_slack
+    return least and as_due and tiers.fault is None and not tiers.starved
+
+
+def protected(state: State, then: State, setting: Setting) -> set[Name]:
+    """The pages whose host copies stay though the host makes room."""
+    tiers = tiers_of(then)
+    kinds = (BACKUP, LOAD, PUT) if tiers.attached else (BACKUP, LOAD)
+    works = [work for work in tiers.work.values() if work.job.kind in kinds and not work.failed]
+    held = {name for work in works for name in work.names}
+    if setting.profile.host_duplicates != "reclaimed" or setting.config.write != WRITE_BACK:
+        held |= partial.surely(state.tree) & partial.surely(then.tree)
+    return held
+
+
+def committed_by(state: State, setting: Setting, call: Any, answer: Any) -> Iterator[Prefetched]:
+    """The prefetches that a poll or a tick has committed."""
+    fetches = tiers_of(state).prefetches
+    if type(call) is tier_calls.Poll and answer and call.rid in fetches.running:
+        yield fetches.by_number[fetches.running[call.rid]]
+    elif type(call) is tier_calls.Tick:
+        yield from (fetches.by_number[number] for number in ending(state, setting))
 
 
 # -- what storage saw ------------------------------------------------------------------------------

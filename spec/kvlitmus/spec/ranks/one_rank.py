@@ -264,18 +264,17 @@ def _known(lift: Lift, one: Moment, over: Collection[Prefix]) -> State:
         )
         for page in one.on_device
     }
-    alone = {
-        name: Page(lift.names[page[:-1]], SOMEWHERE, Tick(at), Tick(at), unsure=page in new)
+    host = {
+        lift.names[page]: Page(lift.names[page[:-1]], SOMEWHERE, Tick(at), Tick(at), unsure=page in new)
         for at, page in enumerate(one.on_host)
-        if (name := lift.names[page]) not in pages
     }
     below = Tiers(
         work=_work(lift, one),
-        alone=alone,
         prefetches=_prefetches(lift, one.agreed),
         attached=one.attached,
     )
-    return empty_state()._replace(tree=Tree(pages, Tick(len(one.on_device) + len(one.on_host))), tiers=below)
+    now = Tick(len(one.on_device) + len(one.on_host))
+    return empty_state()._replace(tree=Tree(pages, now), host=Tree(host, now), tiers=below)
 
 
 def copy_of(lift: Lift, kind: str, page: Prefix, number: int, source: Prefix | None = None) -> Work:

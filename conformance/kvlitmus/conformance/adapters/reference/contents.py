@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kvlitmus.reference.prefix.event import Moved
-from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, host_of
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST
 from kvlitmus.spec.interface.tiers import LOAD, Outcome, PageStore
-from kvlitmus.spec.prefix.host_state import Operation, Put, Transfer
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.works import Operation, Put, Transfer
 from kvlitmus.spec.words.units import Name, PageNo
 
 One = TypeVar("One")
@@ -56,7 +56,7 @@ class Contents:
 
 def failed(state: State, one: Transfer, contents: Contents) -> None:
     """A copy between the tiers ends where it is; what it was to fill holds nobody's contents."""
-    copies, resident = host_of(state).copies, state.tree.pages
+    copies, resident = state.host.pages, state.tree.pages
     for name in one.names:
         tier, page = (DEVICE, resident[name].page) if one.kind == LOAD else (HOST, copies[name].page)
         contents.write(tier, page, (NOBODY,) * contents.size)
@@ -94,7 +94,7 @@ def written(
     """Hand pages to storage, in order, up to the first that it doesn't take."""
 
     def put(name: Name) -> bool:
-        kept = contents.read(HOST, host_of(state).copies[name].page)
+        kept = contents.read(HOST, state.host.pages[name].page)
         return store is not None and store.put(hash_of(name), kept)
 
     return gone_on(outcome, one.names[one.done :], put)

@@ -21,11 +21,11 @@ from kvlitmus.reference.prefix.hierarchy import (
     Listed,
     alone_of,
     empty_hierarchy,
-    host_of,
     jobs_of,
     moving,
     occupied,
     record,
+    works_of,
 )
 from kvlitmus.reference.prefix.perform import free_pages, perform
 from kvlitmus.reference.prefix.pool import slots_of
@@ -133,7 +133,7 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def host_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
-        return len(host_of(self.state).free) * self.size
+        return len(works_of(self.state).free) * self.size
 
     def evict_host(self, n: int) -> int:
         """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
@@ -155,7 +155,7 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def layers_ready(self, job: int) -> int:
         """See :class:`~kvlitmus.spec.interface.tiers.Layers`."""
-        return next((one.layers for one in host_of(self.state).transfers if one.id == job), 0)
+        return next((one.layers for one in works_of(self.state).transfers if one.id == job), 0)
 
     # -- prefetches ------------------------------------------------------------------------------
 
@@ -200,16 +200,16 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def advance(self, job: int, outcome: Outcome) -> None:
         """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
-        host = host_of(self.state)
-        for waiting in host.operations:
+        works = works_of(self.state)
+        for waiting in works.operations:
             if waiting.job == job and waiting.stage == QUERY:
                 outcome = queried(waiting, outcome, self.store, self.hash_of)
             elif waiting.job == job and waiting.stage == FETCH:
                 outcome = fetched(waiting, outcome, self.store, self.hash_of, self.contents)
-        for put in host.puts:
+        for put in works.puts:
             if put.id == job and not put.landed:
                 outcome = written(self.state, put, outcome, self.store, self.hash_of, self.contents)
-        for copy in host.transfers:
+        for copy in works.transfers:
             if copy.id == job and not copy.landed and outcome.how == "fail":
                 failed(self.state, copy, self.contents)
         self.perform(Advance(job, outcome))
@@ -247,7 +247,7 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def failing(self) -> Sequence[str]:
         """See :class:`~kvlitmus.spec.interface.tiers.CopyFaults`."""
-        return sorted(host_of(self.state).failing)
+        return sorted(works_of(self.state).failing)
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
         """See :class:`~kvlitmus.spec.interface.tiers.Data`."""
@@ -282,21 +282,22 @@ class TieredReference(ShortMemory, ReferencePorts):
         return TierView(
             sorted(free_pages(self.state, self.setting)),
             nodes,
-            sorted(host_of(self.state).free),
+            sorted(works_of(self.state).free),
             slots_of(moving(self.state), self.size),
         )
 
     def tier_node(self, parent: int, run: Sequence[Name]) -> TierNode:
         """One node as the suite sees it."""
-        resident, copies, size = self.state.tree.pages, host_of(self.state).copies, self.size
+        resident, copies, size = self.state.tree.pages, self.state.host.pages, self.size
         namespace, _ = self.units_of(run[0])
         units = tuple(unit for name in run for unit in self.units_of(name)[1])
         first = record(self.state, run[0])
         slots = slots_of([resident[name].page for name in run], size) if run[0] in resident else None
         host = slots_of([copies[name].page for name in run], size) if run[0] in copies else None
-        pins = max([copies[name].pins for name in run]) if run[0] in copies else 0
+        pins = max([copies[name].locks for name in run]) if run[0] in copies else 0
         hits = self.setting.counted(first.hits)
-        return TierNode(parent, namespace, units, slots, host, first.locks, hits, first.priority, pins)
+        locks = first.locks if slots is not None else 0
+        return TierNode(parent, namespace, units, slots, host, locks, hits, first.priority, pins)
 
     # -- names -----------------------------------------------------------------------------------
 

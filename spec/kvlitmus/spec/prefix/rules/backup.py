@@ -87,7 +87,7 @@ def backed_early(
         return []
     hot_pages = dict(hot_among(then, setting, inserted_path))
     if setting.seen and setting.config.write == policies.SELECTIVE:  # what is new is used for the first time
-        known = state.tree.pages.keys() | below_before.alone.keys()
+        known = state.tree.pages.keys() | state.host.pages.keys()
         hot_pages.update((name, False) for name in inserted_path if name not in known)
     if not setting.seen:  # what was further down once has uses that nobody counted
         backups_begun = [name for name in backups_begun if name not in below_before.below_once]

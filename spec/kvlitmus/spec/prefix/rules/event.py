@@ -20,12 +20,12 @@ from kvlitmus.spec.prefix.batches import Batch
 from kvlitmus.spec.prefix.calls import Begin, Match, Reset
 from kvlitmus.spec.prefix.late_events import Late, followed
 from kvlitmus.spec.prefix.listener import copies_count, told_too_often
+from kvlitmus.spec.prefix.partial import surely
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.tree import LOOKUPS
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State
-from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens
 
@@ -150,12 +150,12 @@ def device_lately(
 
 @fact(2, ports=("tiers",))
 def host_lately(
-    then: State, setting: Setting, tiers_seen: TierSeen, below: Tiers, told_host: AbstractSet[Name]
+    then: State, setting: Setting, tiers_seen: TierSeen, told_host: AbstractSet[Name]
 ) -> Sequence[AbstractSet[Name]] | Unknown:
     """What was on the host after the call, and after those before it as far as events may lag; without a snapshot as it is told, where that can be."""
     if not setting.seen:
-        surely, perhaps = below.hosted
-        agreed = told_host if surely <= told_host <= perhaps else surely
+        certain, perhaps = surely(then.host), then.host.pages.keys()
+        agreed = told_host if certain <= told_host <= perhaps else certain
         return UNKNOWN if setting.profile.event_delay else (agreed,)
     if not setting.profile.event_delay:
         return (frozenset(tiers_seen.hosted),)

@@ -21,7 +21,7 @@ from kvlitmus.spec.interface.tiers import FETCH
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
-from kvlitmus.spec.prefix.host_known import known_run
+from kvlitmus.spec.prefix.partial import run_of, surely
 from kvlitmus.spec.prefix.prefetch_advance import committed, ending, gate_of, known_part, stop_allowed_now
 from kvlitmus.spec.prefix.rules import host_copies as _host_copies  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import load as _load  # noqa: F401 - its facts, and those of tiers
@@ -48,7 +48,10 @@ def known_before(
 
 def known_of(state: State, seen: TierSeen, setting: Setting, paged: Sequence[Name]) -> tuple[int, bool]:
     """How many pages of a key are certainly cached on either tier, from the first one on; whether these are all."""
-    return (len(known_part(seen, paged)), True) if setting.seen else known_run(state, paged)
+    if setting.seen:
+        return len(known_part(seen, paged)), True
+    sure, possible = run_of(paged, state.tree, state.host)
+    return sure, sure == possible
 
 
 @fact(0)
@@ -92,18 +95,11 @@ def known_certain(state: State, tiers_seen_before: TierSeen, setting: Setting, c
 
 
 @fact(0)
-def known_possible(
-    state: State, below_before: Tiers, setting: Setting, call: Prefetch, known_certain: Tokens
-) -> Tokens:
+def known_possible(state: State, setting: Setting, call: Prefetch, known_certain: Tokens) -> Tokens:
     """Units of the key that are possibly cached on either tier, before the call."""
     if setting.seen:
         return known_certain
-    pages, below, many = state.tree.pages, below_before.hosted.perhaps, 0
-    for name in call.path.pages:
-        if name not in pages and name not in below:
-            break
-        many += 1
-    return Tokens(many * setting.size)
+    return Tokens(run_of(call.path.pages, state.tree, state.host)[1] * setting.size)
 
 
 @fact(0)
@@ -114,6 +110,7 @@ def fetch_asked(setting: Setting, answer: answers.Prefetched) -> Tokens | Unknow
 
 @fact(1)
 def reservable(
+    state: State,
     below_before: Tiers,
     tiers_seen_before: TierSeen,
     setting: Setting,
@@ -129,7 +126,7 @@ def reservable(
         return Tokens(0)
     seen = tiers_seen_before
     if not setting.seen:
-        anchored = not known_before or known_before[-1] in below_before.hosted.surely
+        anchored = not known_before or known_before[-1] in surely(state.host)
         enough = seen.host_available is not None and seen.host_available >= fetchable
         if not enough or not (anchored or begun) or below_before.fault is not None:
             return UNKNOWN

@@ -13,9 +13,10 @@ from typing import Any
 
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
-from kvlitmus.spec.prefix import calls, effects
+from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.memory_needed import lacking, wanted_pages
 from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.partial import SOMEWHERE
 from kvlitmus.spec.prefix.prefetch_advance import known_part, tiers_of
 from kvlitmus.spec.prefix.rules.backup import hot_pages, inserted_path
 from kvlitmus.spec.prefix.rules.order import Choosing, ageless
@@ -58,12 +59,12 @@ def on_the_host(
     What was lost with a page above it is not among it: nobody knows whether it was there still.
     """
     assert isinstance(before, TierSeen) and isinstance(after, TierSeen)
-    pages = dict(tiers_of(expected).alone)
+    pages = {name: page for name, page in expected.host.pages.items() if name not in state.tree.pages}
     for name in gone:
         if name not in pages:  # it left the device during the call, or nobody knows it
             never = ClockTick(0)
             pages[name] = expected.tree.pages.get(name) or Page(
-                before.parent_names[name], effects.NOWHERE, never, never, undated=True, unsure=True
+                before.parent_names[name], SOMEWHERE, never, never, undated=True, unsure=True
             )
     held_now = tiers_of(then).held_sources()
     free = droppable(tiers_of(state), before, {*used_by(call, before), *held_now, *after.parent_names.values()})

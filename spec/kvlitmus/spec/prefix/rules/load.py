@@ -20,8 +20,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.host_known import certain_run
-from kvlitmus.spec.prefix.partial import cached_range
+from kvlitmus.spec.prefix.partial import cached_range, run_of
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
@@ -53,8 +52,8 @@ def load_names(
     """Names of the pages that were to be loaded, in order."""
     at = len(resident_pages)
     if not setting.seen:
-        end, exact = certain_run(state, call.path.pages, at)
-        return call.path.pages[at:end] if exact else UNKNOWN
+        sure, possible = run_of(call.path.pages[at:], state.host)
+        return call.path.pages[at : at + sure] if sure == possible else UNKNOWN
     return call.path.pages[at : hosted_to(tiers_seen_before, call.path.pages, at)]
 
 

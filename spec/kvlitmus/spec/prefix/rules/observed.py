@@ -11,7 +11,7 @@ from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.release import NONE, at_hand
 from kvlitmus.spec.prefix.seen import Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_state import Tiers, counted_tree
+from kvlitmus.spec.prefix.tier_state import counted_tree
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
@@ -276,7 +276,7 @@ def node_counts(after: Seen, then: State, setting: Setting) -> NodeCounts:
         else:
             priorities.append((priority, last.priority))
     if then.tiers is not None:
-        for node, page in on_the_host_alone(then.tiers, after):
+        for node, page in on_the_host_alone(then, after):
             if node.hits is None:
                 no_hits += 1
             else:
@@ -293,10 +293,10 @@ def node_counts(after: Seen, then: State, setting: Setting) -> NodeCounts:
     )
 
 
-def on_the_host_alone(tiers: Tiers, after: Seen) -> Iterator[tuple[TierNodeSeen, Page]]:
+def on_the_host_alone(then: State, after: Seen) -> Iterator[tuple[TierNodeSeen, Page]]:
     """The nodes that are on the host alone, each with what is known of its last page."""
-    for node in after.tier_nodes if tiers.alone and isinstance(after, TierSeen) else ():
-        if node.slots is None and node.named.pages and (page := tiers.alone.get(node.named.pages[-1])) is not None:
+    for node in after.tier_nodes if then.host.pages and isinstance(after, TierSeen) else ():
+        if node.slots is None and node.named.pages and (page := then.host.pages.get(node.named.pages[-1])) is not None:
             yield node, page
 
 

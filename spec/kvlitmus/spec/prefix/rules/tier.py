@@ -19,14 +19,14 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import Match
-from kvlitmus.spec.prefix.host_known import certain_run, more_available
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.partial import run_of
 from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost
-from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, droppable, hosted_to
+from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, droppable, hosted_to, more_available
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
@@ -45,8 +45,8 @@ def host_hit_certain(
     path, size = call.path, setting.size
     at = answer.length // size
     if not setting.seen:
-        end, exact = certain_run(state, path.pages[: setting.cap(len(path.names)) // size], at)
-        return Tokens((end - at) * size) if exact else UNKNOWN
+        sure, possible = run_of(path.pages[at : setting.cap(len(path.names)) // size], state.host)
+        return Tokens(sure * size) if sure == possible else UNKNOWN
     return Tokens((hosted_to(tiers_seen_before, path.pages[: setting.cap(len(path.names)) // size], at) - at) * size)
 
 

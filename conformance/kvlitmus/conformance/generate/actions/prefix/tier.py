@@ -11,7 +11,7 @@ from kvlitmus.conformance.checker.calls.prefix import tier as tiers
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action
 from kvlitmus.conformance.generate.schedule import evict_size
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
-from kvlitmus.spec.prefix.host_known import on_device
+from kvlitmus.spec.prefix.partial import surely
 from kvlitmus.spec.prefix.prefetch_advance import time_of
 from kvlitmus.spec.prefix.tier_state import COPIES
 from kvlitmus.spec.words.names import page_names
@@ -78,7 +78,7 @@ def below(caller: Caller, a: int, *, stored: bool) -> Key | None:
     hosted: Set[Name] = seen.hosted.keys()
     both: Set[Name] = seen.parent_names.keys()
     if not seen.seen:
-        device, hosted = on_device(checker.state), checker.below.hosted.surely
+        device, hosted = surely(checker.state.tree), surely(checker.state.host)
         both = device | hosted
     first = caller.pick("past", past, a)
     keys = list(past.items())

@@ -1,9 +1,9 @@
-"""What a hierarchy itself has to remember below the device, beside what is known of it.
+"""What a hierarchy itself has to remember, beside what is known of its tiers.
 
-Whoever follows a cache knows which pages are on the host alone, whether storage is attached and how late it is
+Whoever follows a cache knows what is on which tier, whether storage is attached and how late it is
 (:mod:`kvlitmus.spec.prefix.tier_state`).  To go on, a cache needs more, which is shown in part or not at all: its free host
-pages, the **copies** on the host, and the **work under way**: copies between the tiers (:class:`Transfer`), pages on
-their way to storage (:class:`Put`) and from it (:class:`Operation`).
+pages, and the **work under way**: copies between the tiers (:class:`Transfer`), pages on their way to storage
+(:class:`Put`) and from it (:class:`Operation`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,6 @@ from typing import NamedTuple
 
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Pages, RequestId, Tokens
-
-
-@lean
-class HostCopy(NamedTuple):
-    """The copy of a page on the host.
-
-    ``page``: where it is.  ``pins``: how many prefetches begin below it, and loads and puts read from it.
-    ``settled``: whether its contents are there.  ``stored``: whether the storage is known to have it.
-    """
-
-    page: PageNo
-    pins: int = 0
-    settled: bool = False
-    stored: bool = False
 
 
 @lean
@@ -86,13 +72,15 @@ class Operation(NamedTuple):
 
 
 @lean
-class Host(NamedTuple):
-    """The host's memory, and the work under way."""
+class Works(NamedTuple):
+    """The free memory of the host, and the work under way."""
 
     free: frozenset[PageNo]
-    """Its free pages."""
-    copies: Mapping[Name, HostCopy] = {}
-    """Its copies, by the name of the page."""
+    """The free pages of the host."""
+    settled: frozenset[Name] = frozenset()
+    """The pages on the host whose contents are there."""
+    stored: frozenset[Name] = frozenset()
+    """Those that the storage is known to have."""
     transfers: tuple[Transfer, ...] = ()
     """The copies under way, in order of submission."""
     puts: tuple[Put, ...] = ()
