@@ -907,8 +907,7 @@ LAST = (
     row(
         "host_hit_certain",
         4,
-        state=EMPTY,
-        tiers_seen_before=TierSeen(hosted={ONE: PageNo(0), TWO: PageNo(1)}),
+        state=EMPTY._replace(tiers=Tiers(), host=on_tier(ONE, TWO)),
         setting=setting(3, CAPPED, host_pages=4),
         call=Match(LONG),
         answer=Hit(0),
@@ -917,7 +916,6 @@ LAST = (
         "host_hit_certain",
         4,
         state=EMPTY._replace(tiers=Tiers(), host=on_tier(ONE, TWO)),
-        tiers_seen_before=TierSeen(),
         setting=setting(1, CAPPED, host_pages=4),
         call=Match(LONG),
         answer=Hit(0),

@@ -110,6 +110,8 @@ def doubtful(says: set[Name], policy: str, **flags: bool) -> Row:
 
 FAILED = CACHED._replace(tiers=Tiers(ended=(work(1, "backup", 5, failed=True),)))
 
+HOSTING = EMPTY._replace(host=Tree({ONE: TREE.pages[A]}, Tick(0)))
+
 BELOW = (
     commits([], TierSeen(jobs={7: job(7, "fetch")})),
     commits([A, B], TierSeen()),
@@ -156,9 +158,12 @@ BELOW = (
     ),
     row("prefix.storage_advance.owing", Tiers(), tiers=Tiers(), path=(A,), after=TierSeen(hosted={A: PageNo(0)})),
     row(
-        "prefix.rules.host_room.used_by", (ONE,), call=Prefetch(1, LONG), before=TierSeen(parent_names={ONE: LONG.root})
+        "prefix.rules.host_room.used_by",
+        (ONE,),
+        call=Prefetch(1, LONG),
+        state=HOSTING,
     ),
-    row("prefix.rules.host_room.used_by", (), call=MATCH, before=TierSeen()),
+    row("prefix.rules.host_room.used_by", (), call=MATCH, state=EMPTY),
     row(
         "prefix.tier_unseen.host_then",
         EMPTY.host,

@@ -12,15 +12,14 @@ from typing import Any
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.advance import copied_pages, opened_needed_by
 from kvlitmus.spec.prefix.calls import EXTENSIONS, Alloc, Begin, Extend, Fork, Grow, Resume
-from kvlitmus.spec.prefix.seen import Seen, TierSeen
+from kvlitmus.spec.prefix.partial import run_of
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import LoadBack
-from kvlitmus.spec.prefix.tier_state import hosted_to
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens, pages_needed
 
 
-def wanted_pages(state: State, setting: Setting, call: Any, answer: Any, before: Seen) -> int | None:
+def wanted_pages(state: State, setting: Setting, call: Any, answer: Any) -> int | None:
     """The pages that a call needs which makes room for itself; ``None`` where nobody knows."""
     size = setting.size
     if isinstance(call, Alloc):
@@ -37,9 +36,8 @@ def wanted_pages(state: State, setting: Setting, call: Any, answer: Any, before:
     if isinstance(call, Fork | Resume):
         return copied_pages(state, setting, call, answer)
     if isinstance(call, LoadBack):
-        assert isinstance(before, TierSeen)
         there = effects.cached_prefix(state.tree, call.path.pages)
-        wanted = hosted_to(before, call.path.pages, there) - there
+        wanted = run_of(call.path.pages[there:], state.host)[0]
         short = wanted * size < setting.profile.load_threshold
         return 0 if answer.slots is None and (short or above_quota(state, call, wanted, size)) else wanted
     return None

@@ -278,6 +278,11 @@ def run_of(names: Sequence[Name], *tiers: Tree) -> tuple[int, int]:
     return sure, possible
 
 
+def known_part(state: State, names: Sequence[Name]) -> Sequence[Name]:
+    """The pages of a key that are certainly cached on either tier, from the first one on."""
+    return names[: run_of(names, state.tree, state.host)[0]]
+
+
 def surely(tier: Tree) -> set[Name]:
     """The pages that are on a tier for certain."""
     return tier.pages.keys() - tier.doubt.open - tier.doubt.fallen

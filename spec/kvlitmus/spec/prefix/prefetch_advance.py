@@ -240,14 +240,6 @@ def gate_of(tiers: Tiers, before: TierSeen, setting: Setting, rid: int, units: i
     return ""
 
 
-def known_part(before: TierSeen, paged: Sequence[Name]) -> Sequence[Name]:
-    """The pages of a key that are cached on either tier, from the first one on."""
-    known = 0
-    while known < len(paged) and paged[known] in before.parent_names:
-        known += 1
-    return paged[:known]
-
-
 def allocated(tiers: Tiers) -> Tiers:
     """An allocation of host memory was made at least: the fault that was asked for comes nearer."""
     if tiers.fault is None:

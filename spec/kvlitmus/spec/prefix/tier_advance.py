@@ -19,6 +19,7 @@ from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loade
 from kvlitmus.spec.prefix import calls, effects, tier_calls
 from kvlitmus.spec.prefix.advance import follow, used, used_path
 from kvlitmus.spec.prefix.page import Page, copy_of
+from kvlitmus.spec.prefix.partial import known_part
 from kvlitmus.spec.prefix.prefetch_advance import (
     allocated,
     begin_prefetch,
@@ -28,7 +29,6 @@ from kvlitmus.spec.prefix.prefetch_advance import (
     ending,
     fetch_ended,
     fetched,
-    known_part,
     led_to,
     perhaps_used,
     polled,
@@ -152,11 +152,11 @@ def settled(state: State) -> State:
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, answer: Any, before: TierSeen) -> State:
+def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, answer: Any) -> State:
     """The part that is cached was used; whether it was, nobody says where the prefetch is refused."""
     paged = call.path.pages
     if not answer.started:
-        return perhaps_used(state, known_part(before, paged))
+        return perhaps_used(state, known_part(state, paged))
     state = begin_prefetch(state, setting, call, answer.matched, answer.asked)
     tree = used(state.tree, setting, paged[: effects.cached_prefix(state.tree, paged)])
     if setting.profile.reserve == "submit":

@@ -7,7 +7,8 @@ from typing import Any
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
 from kvlitmus.spec.law.occasions import occasions_by_state
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.prefix.prefetch_advance import ending, gate_of, known_part
+from kvlitmus.spec.prefix.partial import known_part
+from kvlitmus.spec.prefix.prefetch_advance import ending, gate_of
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Advance, Attach, LoadBack, Prefetch, Tick
@@ -58,9 +59,8 @@ def _prefetch(state: State, setting: Setting, call: Prefetch, answer: Any, befor
         return (On.PREFETCH,)
     assert isinstance(before, TierSeen)
     assert state.tiers is not None
-    why = gate_of(
-        state.tiers, before, setting, call.rid, len(call.path.names), len(known_part(before, call.path.pages))
-    )
+    known = len(known_part(state, call.path.pages))
+    why = gate_of(state.tiers, before, setting, call.rid, len(call.path.names), known)
     return (On.REFUSED_PREFETCH, On.GATED_PREFETCH) if why else (On.REFUSED_PREFETCH,)
 
 

@@ -295,14 +295,6 @@ def more_available(before: TierSeen, after: TierSeen) -> Tokens | Unknown:
     return UNKNOWN if was is None or now is None else Tokens(now - was)
 
 
-def hosted_to(seen: TierSeen, paged: Sequence[Name], start: int) -> int:
-    """Where the pages of a key that have a host copy end, from page ``start`` on."""
-    end = start
-    while end < len(paged) and paged[end] in seen.hosted:
-        end += 1
-    return end
-
-
 def path_to(name: Name, seen: TierSeen) -> list[Name]:
     """A page and everything above it."""
     found = []

@@ -254,7 +254,7 @@ def key_pages(look: Look) -> Collection[Name]:
 
 def short(look: Look) -> bool:
     """Whether the call may want more of the device than is free; how much more, the rules about room say."""
-    wanted = wanted_pages(look.state, look.setting, look.call, look.answer, look.before)
+    wanted = wanted_pages(look.state, look.setting, look.call, look.answer)
     return wanted is None or lacking(wanted, look.before.free_count, look.setting) > 0
 
 

@@ -134,7 +134,7 @@ def room_lacking(state: State, setting: Setting, call: Any, answer: Any, before:
         return UNKNOWN
     if isinstance(call, Evict):
         return Tokens(setting.in_batches(pages_needed(call.asked, setting.size)) * setting.size)
-    wanted = wanted_pages(state, setting, call, answer, before)
+    wanted = wanted_pages(state, setting, call, answer)
     return UNKNOWN if wanted is None else lacking(wanted, before.free_count, setting)
 
 

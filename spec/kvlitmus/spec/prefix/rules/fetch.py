@@ -21,8 +21,8 @@ from kvlitmus.spec.interface.tiers import FETCH
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
-from kvlitmus.spec.prefix.partial import run_of, surely
-from kvlitmus.spec.prefix.prefetch_advance import committed, ending, gate_of, known_part, stop_allowed_now
+from kvlitmus.spec.prefix.partial import known_part, run_of, surely
+from kvlitmus.spec.prefix.prefetch_advance import committed, ending, gate_of, stop_allowed_now
 from kvlitmus.spec.prefix.rules import host_copies as _host_copies  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import load as _load  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
@@ -37,21 +37,11 @@ from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor
 # Asking for one
 
 
-@fact(0)
-def known_before(
-    state: State, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch
-) -> Sequence[Name] | Unknown:
+@fact(0, ports=("tiers",))
+def known_before(state: State, call: Prefetch) -> Sequence[Name] | Unknown:
     """The pages of the key that are cached on either tier, from the first one on, before the call."""
-    known, exact = known_of(state, tiers_seen_before, setting, call.path.pages)
-    return call.path.pages[:known] if exact else UNKNOWN
-
-
-def known_of(state: State, seen: TierSeen, setting: Setting, paged: Sequence[Name]) -> tuple[int, bool]:
-    """How many pages of a key are certainly cached on either tier, from the first one on; whether these are all."""
-    if setting.seen:
-        return len(known_part(seen, paged)), True
-    sure, possible = run_of(paged, state.tree, state.host)
-    return sure, sure == possible
+    known, possible = run_of(call.path.pages, state.tree, state.host)
+    return call.path.pages[:known] if known == possible else UNKNOWN
 
 
 @fact(0)
@@ -65,9 +55,9 @@ def gate(
     state: State, below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch
 ) -> str | Unknown:
     """Why the prefetch must be refused, as far as can be known (empty: no gate is shut)."""
-    known, exact = known_of(state, tiers_seen_before, setting, call.path.pages)
+    known, possible = run_of(call.path.pages, state.tree, state.host)
     why = gate_of(below_before, tiers_seen_before, setting, call.rid, len(call.path.names), known)
-    return UNKNOWN if why is None or (why == "" and not exact) else why
+    return UNKNOWN if why is None or (why == "" and known < possible) else why
 
 
 @fact(0)
@@ -88,17 +78,15 @@ def fetch_anchor(answer: answers.Prefetched) -> Tokens | Unknown:
     return UNKNOWN if answer.anchor is None or not answer.started else Tokens(answer.anchor)
 
 
-@fact(0)
-def known_certain(state: State, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch) -> Tokens:
+@fact(0, ports=("tiers",))
+def known_certain(state: State, setting: Setting, call: Prefetch) -> Tokens:
     """Units of the key that are certainly cached on either tier, before the call."""
-    return Tokens(known_of(state, tiers_seen_before, setting, call.path.pages)[0] * setting.size)
+    return Tokens(len(known_part(state, call.path.pages)) * setting.size)
 
 
-@fact(0)
-def known_possible(state: State, setting: Setting, call: Prefetch, known_certain: Tokens) -> Tokens:
+@fact(0, ports=("tiers",))
+def known_possible(state: State, setting: Setting, call: Prefetch) -> Tokens:
     """Units of the key that are possibly cached on either tier, before the call."""
-    if setting.seen:
-        return known_certain
     return Tokens(run_of(call.path.pages, state.tree, state.host)[1] * setting.size)
 
 

@@ -16,8 +16,8 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.memory_needed import lacking, wanted_pages
 from kvlitmus.spec.prefix.page import Page, Tree
-from kvlitmus.spec.prefix.partial import SOMEWHERE
-from kvlitmus.spec.prefix.prefetch_advance import known_part, tiers_of
+from kvlitmus.spec.prefix.partial import SOMEWHERE, known_part
+from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.rules.backup import hot_pages, inserted_path
 from kvlitmus.spec.prefix.rules.order import Choosing, ageless
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
@@ -67,18 +67,18 @@ def on_the_host(
                 before.parent_names[name], SOMEWHERE, never, never, undated=True, unsure=True
             )
     held_now = tiers_of(then).held_sources()
-    free = droppable(tiers_of(state), before, {*used_by(call, before), *held_now, *after.parent_names.values()})
+    free = droppable(tiers_of(state), before, {*used_by(state, call), *held_now, *after.parent_names.values()})
     held = {name for name in pages if name not in free or name in after.cached}
     held |= before.hosted.keys() - after.hosted.keys() - gone
     tree = Tree(pages, expected.tree.clock)
     return Choosing(tree, gone, ageless(tree, setting.config.policy), held)
 
 
-def used_by(call: Any, before: TierSeen) -> Collection[Name]:
+def used_by(state: State, call: Any) -> Collection[Name]:
     """The pages that a call itself uses, which perhaps can't go as long as it lasts."""
     if isinstance(call, LoadBack | OutOfMemory):
         return call.path.pages
-    return known_part(before, call.path.pages) if isinstance(call, Prefetch) else ()
+    return known_part(state, call.path.pages) if isinstance(call, Prefetch) else ()
 
 
 def host_lacking(
@@ -98,7 +98,7 @@ def host_lacking(
     if isinstance(call, calls.INSERTS):
         wanted = backed_by(state, setting, then, call, before, after)
     elif isinstance(call, Prefetch):
-        wanted = len(call.path.pages) - len(known_part(before, call.path.pages))
+        wanted = len(call.path.pages) - len(known_part(state, call.path.pages))
     elif isinstance(call, Tick):
         waited = {name for path in below.paths for name in path}
         wanted = found_by(below, size) + sum(name not in before.hosted for name in waited)
@@ -148,7 +148,7 @@ def written_back_by(state: State, setting: Setting, call: Any, answer: Any, befo
     """How many pages may have wanted to be written back: those that left the device without a copy, or as many as were lacking."""
     gone = sum(name not in after.cached and name not in before.hosted for name in before.cached)
     asked = getattr(call, "asked", None)
-    wanted = wanted_pages(state, setting, call, answer, before)
+    wanted = wanted_pages(state, setting, call, answer)
     lacks = lacking(wanted or 0, before.free_count, setting) if asked is None else asked
     most = pages_needed(lacks, setting.size)
     return max(gone, setting.in_batches(most))

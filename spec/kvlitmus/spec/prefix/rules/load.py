@@ -26,7 +26,7 @@ from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Advance, LoadBack
-from kvlitmus.spec.prefix.tier_state import Tiers, certainly_evictable, hosted_to
+from kvlitmus.spec.prefix.tier_state import Tiers, certainly_evictable
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens
@@ -45,16 +45,12 @@ def resident_pages(state: State, setting: Setting, call: LoadBack, answer: Loade
     return paged[: min(max(answer.before // setting.size, least), most)]  # which it was, the answer says
 
 
-@fact(0)
-def load_names(
-    state: State, tiers_seen_before: TierSeen, setting: Setting, call: LoadBack, resident_pages: Sequence[Name]
-) -> Sequence[Name] | Unknown:
+@fact(0, ports=("tiers",))
+def load_names(state: State, call: LoadBack, resident_pages: Sequence[Name]) -> Sequence[Name] | Unknown:
     """Names of the pages that were to be loaded, in order."""
     at = len(resident_pages)
-    if not setting.seen:
-        sure, possible = run_of(call.path.pages[at:], state.host)
-        return call.path.pages[at : at + sure] if sure == possible else UNKNOWN
-    return call.path.pages[at : hosted_to(tiers_seen_before, call.path.pages, at)]
+    sure, possible = run_of(call.path.pages[at:], state.host)
+    return call.path.pages[at : at + sure] if sure == possible else UNKNOWN
 
 
 @fact(0)

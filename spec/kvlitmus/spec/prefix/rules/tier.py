@@ -26,7 +26,7 @@ from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost
-from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, droppable, hosted_to, more_available
+from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, droppable, more_available
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
@@ -37,17 +37,13 @@ def host_hit(answer: Hit) -> Tokens | Unknown:
     return UNKNOWN if answer.host is None else Tokens(answer.host)
 
 
-@fact(0)
-def host_hit_certain(
-    state: State, tiers_seen_before: TierSeen, setting: Setting, call: Match, answer: Hit
-) -> Tokens | Unknown:
+@fact(0, ports=("tiers",))
+def host_hit_certain(state: State, setting: Setting, call: Match, answer: Hit) -> Tokens | Unknown:
     """Units of the key that are cached on the host alone, directly behind those on the device."""
     path, size = call.path, setting.size
     at = answer.length // size
-    if not setting.seen:
-        sure, possible = run_of(path.pages[at : setting.cap(len(path.names)) // size], state.host)
-        return Tokens(sure * size) if sure == possible else UNKNOWN
-    return Tokens((hosted_to(tiers_seen_before, path.pages[: setting.cap(len(path.names)) // size], at) - at) * size)
+    sure, possible = run_of(path.pages[at : setting.cap(len(path.names)) // size], state.host)
+    return Tokens(sure * size) if sure == possible else UNKNOWN
 
 
 @fact(0)
