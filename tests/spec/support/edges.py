@@ -6,6 +6,7 @@ facts call, with its module: ``backup._has_room``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -54,13 +55,18 @@ DOUBTED = doubting(CACHED, Doubt(frozenset({TWO}), (Window(0, 1, {TWO: Rank(1, 1
 # -- backups -----------------------------------------------------------------------------------------------
 
 
+def tier_of(pages: Mapping[Name, int]) -> Tree:
+    """A tier with these pages at its root, each where it says."""
+    return Tree({name: Page(Name(1), PageNo(at), Tick(0), Tick(0)) for name, at in pages.items()}, Tick(0))
+
+
 def has_room(says: bool, names: tuple[Name, ...], free: int) -> Row:
     """Whether the host has room for these pages, with so many free ones and one that can be dropped."""
     return row(
         "prefix.rules.backup._has_room",
         says,
+        state=TIERED._replace(host=tier_of({C: 3})),
         names=names,
-        below_before=Tiers(),
         before=TierSeen(host_free=tuple(map(PageNo, range(free))), hosted={C: PageNo(3)}, parent_names={C: Name(1)}),
     )
 
@@ -81,6 +87,7 @@ def at_the_tick(says: Any, free: int = 1, below: Tiers | None = None, **profile:
         "due_at_the_tick",
         says,
         setting=setting(3, {**WAITS, **profile}, host_pages=4),
+        state=TIERED,
         then=USED,
         below_before=Tiers(paths=((A,),)) if below is None else below,
         tiers_seen_before=TierSeen(host_free=tuple(map(PageNo, range(free)))),
@@ -270,7 +277,7 @@ EVICTED = (
     row(
         "spared",
         set(),
-        state=TIERED,
+        state=TIERED._replace(tree=tier_of({B: 0}), host=tier_of({B: 2})),
         call=tier_calls.EvictHost(4),
         locked_names=frozenset({C}),
         before=TierSeen(hosted={B: PageNo(2)}, cached={B: PageNo(0)}, parent_names={B: Name(1)}),
@@ -279,7 +286,7 @@ EVICTED = (
     row(
         "spared",
         {B},
-        state=TIERED,
+        state=TIERED._replace(tree=tier_of({B: 0}), host=tier_of({B: 2})),
         call=tier_calls.EvictHost(4),
         locked_names=frozenset({C}),
         before=TierSeen(hosted={B: PageNo(2)}, cached={B: PageNo(0)}, parent_names={B: Name(1)}),
@@ -295,7 +302,7 @@ def reclaimable(says: Any, *names: Name) -> Row:
     return row(
         "reservable",
         says,
-        state=TIERED,
+        state=TIERED._replace(tree=tier_of(dict.fromkeys(names, 0)), host=tier_of(dict.fromkeys(names, 2))),
         below_before=Tiers(),
         tiers_seen_before=TierSeen(
             hosted=dict.fromkeys(names, PageNo(2)),
@@ -330,7 +337,6 @@ def room_for_a_load(says: int, available: int | None, sizes: tuple[int, int] | N
         says,
         state=EMPTY,
         setting=setting(1, host_pages=4),
-        below_before=Tiers(),
         tiers_seen_before=TierSeen(available=available, sizes=sizes),
         resident_pages=(),
         load_names=(),
@@ -357,7 +363,6 @@ ROOM = (
         12,
         state=CACHED,
         setting=setting(3, host_pages=4),
-        below_before=Tiers(),
         tiers_seen_before=TierSeen(free=frozenset({PageNo(4), PageNo(5)})),
         resident_pages=(ONE,),
         load_names=(),
@@ -499,6 +504,9 @@ def disturbed(
         says,
         setting=setting(3, **{"host_pages": 4, **config}),
         call=call,
+        state=TIERED._replace(
+            tree=tier_of(dict.fromkeys(here_before, 0)), host=tier_of(before), tiers=Tiers() if below is None else below
+        ),
         below_before=Tiers() if below is None else below,
         tiers_seen_before=shown(before, here_before),
         tiers_seen=shown(after, here_after),

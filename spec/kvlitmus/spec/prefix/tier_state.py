@@ -7,7 +7,6 @@ under which names each prefix was asked for and stored.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -254,41 +253,6 @@ def counted_tree(tree: Tree, tiers: Tiers | None, setting: Setting) -> Tree:
     return tree
 
 
-def droppable(tiers: Tiers, seen: TierSeen, spared: Collection[Name] = (), *, nodes: bool = True) -> set[Name]:
-    """The pages that evictions of the host can drop one by one; ``spared`` ones and what is held left out.
-
-    Work holds pages, but a cache may protect the whole node that they are in: with ``nodes`` what
-    shares a node with a page that is held counts as held too, and so do anchors until the tick that
-    takes note of a revocation.
-    """
-    held = {*tiers.held_sources()}
-    held.update(tiers.prefetches.anchors(revoked=nodes), spared)
-    if nodes:
-        for node in seen.tier_nodes:
-            if not held.isdisjoint(node.named.pages):
-                held.update(node.named.pages)
-    children = Counter(seen.parent_names.values())
-    free = [name for name in seen.parent_names if not children[name]]
-    found: set[Name] = set()
-    while free:
-        name = free.pop()
-        if name in held or name in seen.cached or name not in seen.hosted:
-            continue
-        found.add(name)
-        over = seen.parent_names[name]
-        children[over] -= 1
-        if not children[over] and over in seen.parent_names:
-            free.append(over)
-    return found
-
-
-def reclaimable(tiers: Tiers, seen: TierSeen, setting: Setting) -> frozenset[Name]:
-    """The pages whose host copies may go though they are on the device too (``host_duplicates``): nothing reads them."""
-    if setting.profile.host_duplicates != "reclaimed" or setting.config.write != "write_back":
-        return frozenset()
-    return frozenset(seen.hosted.keys() & seen.cached.keys() - tiers.held_sources().keys())
-
-
 def more_available(before: TierSeen, after: TierSeen) -> Tokens | Unknown:
     """How many slots more of the host are available; unknown where nobody looked."""
     was, now = before.host_available, after.host_available
@@ -311,21 +275,3 @@ def orphaned(before: TierSeen, now: Collection[Name]) -> set[Name]:
     """
     lost = {name for name in before.cached if name not in now and name not in before.hosted}
     return {name for name in before.hosted if lost and not lost.isdisjoint(path_to(name, before))}
-
-
-def certainly_evictable(
-    tree: Tree, setting: Setting, tiers: Tiers, seen: TierSeen, spared: Collection[Name] = ()
-) -> int:
-    """How many pages an eviction of the device can take for certain.
-
-    Under write-back a page without a host copy goes only if the host has room for one; when it
-    may not have room for all of them, or a copy is to fail, nothing is certain.  The host copies of ``spared``
-    pages stay.
-    """
-    unlocked = [name for name, page in tree.pages.items() if not page.locks]
-    if setting.config.write != "write_back":
-        return len(unlocked)
-    bare = sum(1 for name in unlocked if name not in seen.hosted)
-    room = seen.host_free_count + len(droppable(tiers, seen, spared))
-    certain = bare <= room and tiers.fault is None and tiers.failing.isdisjoint((SPILL, SPILLED))
-    return len(unlocked) if certain else 0

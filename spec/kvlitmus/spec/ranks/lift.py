@@ -25,10 +25,10 @@ from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix import tier_calls
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Insert, Match, Path, path_of
+from kvlitmus.spec.prefix.evictable import droppable
 from kvlitmus.spec.prefix.partial import SOMEWHERE
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State, empty_state
-from kvlitmus.spec.prefix.tier_state import droppable
 from kvlitmus.spec.ranks.calls import RETURNED, RankAsk, RankCall, Together, Views
 from kvlitmus.spec.ranks.one_rank import (
     Lift,
@@ -179,9 +179,7 @@ def _prefetch(told: Told) -> Iterator[Step]:
         return
     alone = start == hosted != either  # it looks at the host alone
     own, now = (one._replace(on_device=()) if alone else one for one in (was, told.now))
-    below = known(lift, was).tiers
-    assert below is not None
-    spare = droppable(below, seen(lift, was), names_of(lift, pages))
+    spare = droppable(known(lift, was), seen(lift, was), names_of(lift, pages))
     fresh = [page for page in pages[start:] if page not in was.on_host]
     asked = next((at for at, pair in enumerate(zip(granted, fresh, strict=False)) if pair[0] != pair[1]), len(granted))
     step = told._replace(was=own, now=now).step(

@@ -10,10 +10,11 @@ from collections.abc import Collection
 
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Job
 from kvlitmus.spec.prefix import tier_calls
+from kvlitmus.spec.prefix.evictable import reclaimable
 from kvlitmus.spec.prefix.frame.judged_step import Look
 from kvlitmus.spec.prefix.seen import Put, Record, TierSeen
 from kvlitmus.spec.prefix.storage_advance import last_of, query_told
-from kvlitmus.spec.prefix.tier_state import WITH_STORAGE, Tiers, Work, path_to, reclaimable
+from kvlitmus.spec.prefix.tier_state import WITH_STORAGE, Tiers, Work, path_to
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.units import Name, pages_needed
 
@@ -118,7 +119,7 @@ def droppable_for_room(look: Look) -> Collection[Name]:
     """What can leave the host for room: what was there alone, or is when it has left the device, or may be reclaimed."""
     before = look.before
     assert isinstance(before, TierSeen)
-    spare = reclaimable(tiers_before(look), before, look.setting)
+    spare = reclaimable(look.state, look.setting)
     if look.setting.config.write == policies.WRITE_BACK:
         spare |= before.cached.keys() - look.after.cached.keys()
     return [name for name in before.hosted if name not in before.cached or name in spare]

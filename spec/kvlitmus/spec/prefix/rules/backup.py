@@ -22,11 +22,12 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.advance import used_path
 from kvlitmus.spec.prefix.calls import End, Insert, Publish
+from kvlitmus.spec.prefix.evictable import droppable
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Put, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Settled
-from kvlitmus.spec.prefix.tier_state import Misnamed, Tiers, Work, droppable
+from kvlitmus.spec.prefix.tier_state import Misnamed, Tiers, Work
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.policies import hot
 from kvlitmus.spec.words.setting import Setting
@@ -106,6 +107,7 @@ def came_due(
 @fact(3)
 def due_missed(
     setting: Setting,
+    state: State,
     inserted_path: Sequence[Name],
     hot_pages: Mapping[Name, bool],
     below_before: Tiers,
@@ -118,7 +120,7 @@ def due_missed(
     if not _backups_are_sure(setting, below_before):
         return UNKNOWN
     due = _due_and_bare(setting, inserted_path, hot_pages, tiers_seen)
-    return due if due and _has_room(inserted_path, below_before, tiers_seen_before) else []
+    return due if due and _has_room(state, inserted_path, tiers_seen_before) else []
 
 
 def _backups_are_sure(setting: Setting, below_before: Tiers) -> bool:
@@ -138,10 +140,10 @@ def _due_and_bare(
     return bare[: policies.due([hot_pages.get(name, False) for name in bare], setting.profile.backup_parent)]
 
 
-def _has_room(names: Sequence[Name], below_before: Tiers, before: TierSeen) -> bool:
+def _has_room(state: State, names: Sequence[Name], before: TierSeen) -> bool:
     """Whether the host had room for all of these pages that had no copy there."""
     was = [name for name in names if name not in before.hosted]
-    return before.host_free_count + len(droppable(below_before, before, spared=names)) >= len(was)
+    return before.host_free_count + len(droppable(state, before, spared=names)) >= len(was)
 
 
 @fact(0)
@@ -152,7 +154,12 @@ def paths_waiting(below_before: Tiers) -> Sequence[Sequence[Name]]:
 
 @fact(3)
 def due_at_the_tick(
-    setting: Setting, then: State, below_before: Tiers, tiers_seen_before: TierSeen, tiers_seen: TierSeen
+    setting: Setting,
+    state: State,
+    then: State,
+    below_before: Tiers,
+    tiers_seen_before: TierSeen,
+    tiers_seen: TierSeen,
 ) -> Sequence[Name] | Unknown:
     """Pages that insertions made due since the last tick, with room for all of them, and that are neither backed nor under way after this one."""
     paths = below_before.paths
@@ -164,7 +171,7 @@ def due_at_the_tick(
     used = list(dict.fromkeys([name for path in paths for name in path]))
     hot_pages = hot_among(then, setting, used)
     due = [name for path in paths for name in _due_and_bare(setting, path, hot_pages, tiers_seen)]
-    return due if due and _has_room(used, below_before, tiers_seen_before) else []
+    return due if due and _has_room(state, used, tiers_seen_before) else []
 
 
 @fact(0)

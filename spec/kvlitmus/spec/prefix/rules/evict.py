@@ -18,17 +18,16 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, PlayedAgain, Reset, Resume
+from kvlitmus.spec.prefix.evictable import certainly_evictable, droppable, reclaimable
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
 from kvlitmus.spec.prefix.page import BY_AGE
-from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.host_room import dropped_for_room, host_lacking, on_the_host
 from kvlitmus.spec.prefix.rules.order import ByTier, Choosing, ageless, had_a_choice, needless_victims, passed_over_by
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory
-from kvlitmus.spec.prefix.tier_state import certainly_evictable, droppable, reclaimable
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, same
@@ -52,8 +51,7 @@ def spared(state: State, setting: Setting, call: Any, before: Seen, locked_names
     if not isinstance(call, EvictHost):
         return locked_names
     assert isinstance(before, TierSeen)
-    below = tiers_of(state)
-    return before.hosted.keys() - droppable(below, before, nodes=False) - reclaimable(below, before, setting)
+    return state.host.pages.keys() - droppable(state, before, nodes=False) - reclaimable(state, setting)
 
 
 @fact(3)
@@ -97,7 +95,7 @@ def unlocked_before(state: State, before: Seen, setting: Setting, locked_names: 
     unlocked = len(state.tree.pages) - len(locked_names)
     if state.tiers is not None:
         assert isinstance(before, TierSeen)
-        unlocked = min(unlocked, certainly_evictable(state.tree, setting, state.tiers, before))
+        unlocked = min(unlocked, certainly_evictable(state, setting, before))
     return Tokens(unlocked * setting.size)
 
 
@@ -220,7 +218,7 @@ def perhaps_no_room(
     bare = [name for name in pages if name not in before.hosted]
     if not tiers.spills_succeed:
         return bare
-    room = before.host_free_count + len(droppable(tiers, before, spared)) - sum(name in vanished for name in bare)
+    room = before.host_free_count + len(droppable(state, before, spared)) - sum(name in vanished for name in bare)
     long = max([len(node.named.pages) for node in before.tier_nodes], default=1)
     return () if room >= (long if setting.profile.evict_granularity == "node" else 1) else bare
 

@@ -21,6 +21,7 @@ from kvlitmus.spec.interface.tiers import FETCH
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.prefix.evictable import droppable, reclaimable
 from kvlitmus.spec.prefix.partial import known_part, run_of, surely
 from kvlitmus.spec.prefix.prefetch_advance import committed, ending, gate_of, stop_allowed_now
 from kvlitmus.spec.prefix.rules import host_copies as _host_copies  # noqa: F401 - its facts
@@ -30,7 +31,7 @@ from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import query_hit_of
 from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Poll, Prefetch, TellLoaded, Tick
-from kvlitmus.spec.prefix.tier_state import Prefetched, Tiers, droppable, reclaimable
+from kvlitmus.spec.prefix.tier_state import Prefetched, Tiers
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor
 
@@ -119,8 +120,8 @@ def reservable(
         if not enough or not (anchored or begun) or below_before.fault is not None:
             return UNKNOWN
         return Tokens(0) if fetchable < max(setting.config.threshold, setting.size) else fetchable
-    most, least = (len(droppable(below_before, seen, known_before, nodes=nodes)) for nodes in (False, True))
-    most += len(reclaimable(below_before, seen, setting).difference(known_before[-1:]))  # the anchor alone is pinned
+    most, least = (len(droppable(state, seen, known_before, nodes=nodes)) for nodes in (False, True))
+    most += len(reclaimable(state, setting).difference(known_before[-1:]))  # the anchor alone is pinned
     anchored = not known_before or known_before[-1] in seen.hosted
     if most != least or not (anchored or begun) or below_before.fault is not None:
         return UNKNOWN

@@ -15,10 +15,12 @@ from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.calls import Reset
+from kvlitmus.spec.prefix.evictable import reclaimable
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Tick
-from kvlitmus.spec.prefix.tier_state import Tiers, reclaimable
+from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo
@@ -39,6 +41,7 @@ def host_committed(below: Tiers, host_appeared: frozenset[Name]) -> frozenset[Na
 @fact(3)
 def copies_disturbed(
     setting: Setting,
+    state: State,
     call: Any,
     below_before: Tiers,
     tiers_seen_before: TierSeen,
@@ -50,7 +53,7 @@ def copies_disturbed(
     if was == now or isinstance(call, Reset):
         return []
     here_before, here = tiers_seen_before.cached, tiers_seen.cached
-    spare = reclaimable(below_before, tiers_seen_before, setting)
+    spare = reclaimable(state, setting)
     back = setting.config.write == WRITE_BACK
     moved = {name for name, page in was.items() if now.get(name, page) != page}
     if back:  # what leaves the device is copied, whether there is a copy or not

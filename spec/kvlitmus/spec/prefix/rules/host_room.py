@@ -14,6 +14,7 @@ from typing import Any
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.prefix import calls
+from kvlitmus.spec.prefix.evictable import droppable
 from kvlitmus.spec.prefix.memory_needed import lacking, wanted_pages
 from kvlitmus.spec.prefix.page import Page, Tree
 from kvlitmus.spec.prefix.partial import SOMEWHERE, known_part
@@ -23,7 +24,7 @@ from kvlitmus.spec.prefix.rules.order import Choosing, ageless
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory, Prefetch, Tick
-from kvlitmus.spec.prefix.tier_state import Tiers, droppable, orphaned
+from kvlitmus.spec.prefix.tier_state import Tiers, orphaned
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens, pages_needed
@@ -67,7 +68,7 @@ def on_the_host(
                 before.parent_names[name], SOMEWHERE, never, never, undated=True, unsure=True
             )
     held_now = tiers_of(then).held_sources()
-    free = droppable(tiers_of(state), before, {*used_by(state, call), *held_now, *after.parent_names.values()})
+    free = droppable(state, before, {*used_by(state, call), *held_now, *after.parent_names.values()})
     held = {name for name in pages if name not in free or name in after.cached}
     held |= before.hosted.keys() - after.hosted.keys() - gone
     tree = Tree(pages, expected.tree.clock)

@@ -20,13 +20,14 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.evictable import certainly_evictable
 from kvlitmus.spec.prefix.partial import cached_range, run_of
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Advance, LoadBack
-from kvlitmus.spec.prefix.tier_state import Tiers, certainly_evictable
+from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens
@@ -87,7 +88,6 @@ def load_threshold(setting: Setting) -> Tokens:
 def load_room(
     state: State,
     setting: Setting,
-    below_before: Tiers,
     tiers_seen_before: TierSeen,
     resident_pages: Sequence[Name],
     load_names: Sequence[Name],
@@ -98,9 +98,8 @@ def load_room(
         if setting.config.write == WRITE_BACK:
             return Tokens(free)  # what leaves the device needs room on the host
         return Tokens(free + max(0, evictable - len(resident_pages) * setting.size))
-    tree = effects.lock(state.tree, resident_pages[-1]) if resident_pages else state.tree
-    spared = (*resident_pages, *load_names)
-    evictable = certainly_evictable(tree, setting, below_before, tiers_seen_before, spared)
+    locked = state._replace(tree=effects.lock(state.tree, resident_pages[-1])) if resident_pages else state
+    evictable = certainly_evictable(locked, setting, tiers_seen_before, (*resident_pages, *load_names))
     return Tokens((tiers_seen_before.free_count + evictable) * setting.size)
 
 

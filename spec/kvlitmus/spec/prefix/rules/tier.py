@@ -19,6 +19,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import Match
+from kvlitmus.spec.prefix.evictable import droppable
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.partial import run_of
 from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 - its facts
@@ -26,7 +27,7 @@ from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost
-from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, droppable, more_available
+from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, more_available
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
@@ -81,14 +82,14 @@ def host_dropped(setting: Setting, tiers_seen_before: TierSeen, tiers_seen: Tier
 
 
 @fact(1)
-def host_droppable(below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting) -> Tokens:
+def host_droppable(state: State, below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting) -> Tokens:
     """Slots of pages that an eviction of the host could drop, before the call; without a snapshot all, in an empty cache at rest."""
     if not setting.seen:
         available = tiers_seen_before.host_available
         if not below_before.rests or tiers_seen_before.sizes != (0, 0) or available is None:
             return Tokens(0)
         return Tokens(setting.config.host_pages * setting.size - available)
-    return Tokens(len(droppable(below_before, tiers_seen_before)) * setting.size)
+    return Tokens(len(droppable(state, tiers_seen_before)) * setting.size)
 
 
 @fact(3)
