@@ -1,13 +1,13 @@
 """A cache of prefixes, with host memory and storage below the device or without.
 
-- :mod:`~kvlitmus.spec.prefix.page`: cached pages, and the tree that they make up.
+- :mod:`~kvlitmus.spec.prefix.page`: cached pages, the tree that they make up on a tier, and what isn't known of it.
 - :mod:`~kvlitmus.spec.prefix.calls`: the calls on the device.
 - :mod:`~kvlitmus.spec.prefix.tier_calls`: those on what is below it.
 - :mod:`~kvlitmus.spec.prefix.hash_calls`: those on a hasher of pages.
 - :mod:`~kvlitmus.spec.prefix.prefetch_plan`: a prefetch plan as a call.
 - :mod:`~kvlitmus.spec.prefix.tier_occasions`: which occasions calls below the device are.
 - :mod:`~kvlitmus.spec.prefix.state`: what is known.
-- :mod:`~kvlitmus.spec.prefix.tier_state`: what is known below the device.
+- :mod:`~kvlitmus.spec.prefix.tier_state`: what is under way between the tiers and storage.
 - :mod:`~kvlitmus.spec.prefix.works`: what only the cache itself has to remember.
 - :mod:`~kvlitmus.spec.prefix.effects`: elementary changes of the state.
 - :mod:`~kvlitmus.spec.prefix.advance`: what an answered call amounts to.
@@ -24,6 +24,7 @@
 - :mod:`~kvlitmus.spec.prefix.partial`: what remains known where evictions aren't seen.
 - :mod:`~kvlitmus.spec.prefix.windows`: what evictions may have taken that nobody saw.
 - :mod:`~kvlitmus.spec.prefix.tier_unseen`: what is known below the device without a snapshot.
+- :mod:`~kvlitmus.spec.prefix.evictable`: what evictions of a tier can take.
 - :mod:`~kvlitmus.spec.prefix.memory_needed`: how much memory a call needs, and how much may be evicted for it.
 - :mod:`~kvlitmus.spec.prefix.stand_ins`: which rules say with less to see what others say.
 - :mod:`~kvlitmus.spec.prefix.frame`: what a step may change.

@@ -37,16 +37,22 @@ def follow(state: State, setting: Setting, after: Seen) -> State:
         state = state._replace(table=tables.as_seen(state.table, after.places()))
     if state.leaving:
         state = without(state, after.free)
-    cached, tree = after.cached, state.tree
-    if cached == {name: page.page for name, page in tree.pages.items()}:
-        return state
+    now = state.tree.clock
+    tree = as_seen(state.tree, after.cached, lambda name, page: Page(after.parent_of(name), page, now, now))
+    return state if tree is state.tree else state._replace(tree=tree)
+
+
+def as_seen(tier: Tree, places: Mapping[Name, PageNo], begun: Callable[[Name, PageNo], Page]) -> Tree:
+    """A tier with the pages that a snapshot shows, where it shows them; ``begun``: the record of one that is new."""
+    if places == {name: page.page for name, page in tier.pages.items()}:
+        return tier
     followed: dict[Name, Page] = {}
-    for name, page in cached.items():
-        old = tree.pages.get(name)
+    for name, page in places.items():
+        old = tier.pages.get(name)
         if old is None:
-            old = Page(after.parent_of(name), page, tree.clock, tree.clock)
+            old = begun(name, page)
         followed[name] = old if old.page == page else old._replace(page=page)
-    return state._replace(tree=tree._replace(pages=followed))
+    return tier._replace(pages=followed)
 
 
 # What several facts and effects ask of a call

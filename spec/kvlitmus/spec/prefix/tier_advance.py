@@ -12,13 +12,13 @@ A step of a hierarchy is folded in this order:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loaded
 from kvlitmus.spec.prefix import calls, effects, tier_calls
-from kvlitmus.spec.prefix.advance import follow, used, used_path
-from kvlitmus.spec.prefix.page import Page, copy_of
+from kvlitmus.spec.prefix.advance import as_seen, follow, used, used_path
+from kvlitmus.spec.prefix.page import Tree, copy_of
 from kvlitmus.spec.prefix.partial import known_part
 from kvlitmus.spec.prefix.prefetch_advance import (
     allocated,
@@ -310,33 +310,24 @@ def note_begun(state: State, setting: Setting, after: TierSeen) -> State:
 
 def hosted(state: State, then: State, after: TierSeen) -> State:
     """The host is as the snapshot shows it: what left the device lives on there, and what came from storage begins."""
-    host, places = then.host, after.hosted
-    left = [name for name in places if name in state.tree.pages and name not in then.tree.pages]
-    if not left and places == {name: page.page for name, page in host.pages.items()}:
+    host = as_seen(then.host, after.hosted, lambda name, page: copy_of(after.parent_names[name], page))
+    left = [name for name in host.pages if name in state.tree.pages and name not in then.tree.pages]
+    if not left and host is then.host:
         return then
-    pages: dict[Name, Page] = {}
-    fresh = []
-    for name, page in places.items():
-        old = host.pages.get(name)
-        if old is None:
-            fresh.append(name)
-            old = copy_of(after.parent_names[name], page)
-        pages[name] = old if old.page == page else old._replace(page=page)
+    known = {*then.host.pages, *state.tree.pages, *then.tree.pages}
+    fresh = [name for name in host.pages if name not in known]
     if left:
-        pages = dict(effects.demote(state.tree, host._replace(pages=pages), left)[1].pages)
-    pages |= from_storage(
-        then.tree.clock, [name for name in fresh if name not in then.tree.pages and name not in left], pages, after
-    )
-    return then._replace(host=host._replace(pages=pages))
+        _, host = effects.demote(state.tree, host, left)
+    return then._replace(host=from_storage(host, then.tree.clock, fresh, after))
 
 
-def from_storage(clock: Tick, names: Collection[Name], pages: Mapping[Name, Page], after: TierSeen) -> dict[Name, Page]:
-    """The records of pages that came from storage: without hits, and of the priority that the cache gave them."""
-    found = {}
+def from_storage(host: Tree, clock: Tick, names: Collection[Name], after: TierSeen) -> Tree:
+    """The host, to which these pages came from storage: without hits, and of the priority that the cache gave them."""
+    found = dict(host.pages)
     for node in after.tier_nodes if names else ():
         for name in node.named.pages:
             if name in names:
-                found[name] = pages[name]._replace(
+                found[name] = found[name]._replace(
                     touched=clock,
                     created=clock,
                     priority=node.priority or 0,
@@ -344,7 +335,7 @@ def from_storage(clock: Tick, names: Collection[Name], pages: Mapping[Name, Page
                     undated=True,
                     unsure=True,
                 )
-    return found
+    return host._replace(pages=found)
 
 
 def stirred(state: State, call: Any) -> State:

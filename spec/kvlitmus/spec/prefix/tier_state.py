@@ -1,8 +1,8 @@
-"""What is known of the tiers below the device: jobs, the host, prefetches, storage.
+"""What is known of a hierarchy beside its tiers: jobs, prefetches, storage.
 
-The device itself is the tree of :mod:`kvlitmus.spec.prefix.state`.  Here is the rest: the records of pages that are on the host
-alone, the work under way with the pages that it reads from, prefetches from the request that asks to the commit, and
-under which names each prefix was asked for and stored.
+The tiers, device and host, are in :mod:`kvlitmus.spec.prefix.state`.  Here is the rest: the work under way with the pages
+that it reads from, prefetches from the request that asks to the commit, and under which names each prefix was asked for
+and stored.
 """
 
 from __future__ import annotations
