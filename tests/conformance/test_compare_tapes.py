@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -26,6 +26,7 @@ from kvlitmus.conformance.run.results import Item
 from kvlitmus.conformance.specimen.cache import component_target as components
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape import recorder
+from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.tape.lines import TapeReader, encoded
 from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.conformance.tape.played import records
@@ -167,7 +168,8 @@ def test_to_a_question_that_nobody_asked_on_the_tape_there_is_nothing() -> None:
     with pytest.raises(StorageDownError, match="down"):
         store.get("b")
     assert (store.get("b"), store.put("b", (1,)), store.alloc(4), store.available()) == (None, False, None, 0)
-    assert [one[:2] for one in store.did][:3] == [["exists", [["b"]]], ["exists", [["b"]]], ["get", ["b"]]]
+    did = [cast("list[Json]", one)[:2] for one in store.did]
+    assert did[:3] == [["exists", [["b"]]], ["exists", [["b"]]], ["get", ["b"]]]
     with pytest.raises(AttributeError):
         store.lose("b")
 

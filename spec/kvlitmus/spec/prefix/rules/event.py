@@ -143,8 +143,8 @@ def device_lately(
         return UNKNOWN if lagging(then.late) or not setting.seen else [one.device for one in then.late.contents]
     if setting.seen:
         return (after.cached.keys(),)
-    perhaps = then.tree.pages.keys() - then.doubt.fallen
-    surely = perhaps - then.doubt.open
+    perhaps = then.tree.pages.keys() - then.tree.doubt.fallen
+    surely = perhaps - then.tree.doubt.open
     return (told_device if surely <= told_device <= perhaps else surely,)
 
 
