@@ -252,7 +252,10 @@ class DifferentialAdapter:
         return self.begun("fork", rid, *self.both("fork", (rid, of), (rid, of)))
 
     def _retract(self, rid: int) -> Any:
-        return self.equal("retract", *self.both("retract", (rid,), (rid,)))
+        done = self.equal("retract", *self.both("retract", (rid,), (rid,)))
+        if done:
+            self.rows.pop(rid, None)
+        return done
 
     def _resume(self, rid: int) -> Begun | None:
         return self.begun("resume", rid, *self.both("resume", (rid,), (rid,)))

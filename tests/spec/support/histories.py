@@ -31,6 +31,10 @@ from kvlitmus.spec.words.units import Name, PageNo, pages_in_order, pages_of
 KINDS = frozenset(WEIGHTS) - {"extend", "decode", "hashes", "plan"}
 """The operations of which the reference knows every choice."""
 
+BEGINNING = calls.Begin | calls.Fork | calls.Resume
+TAKING = BEGINNING | calls.Grow
+"""Calls that take memory, and evict for it."""
+
 OPS = 60
 """Operations in one schedule."""
 
@@ -92,10 +96,10 @@ def room(state: State, after: State, setting: Setting, call: Any, answer: Any) -
     slack = setting.profile.evict_slack
     if isinstance(call, calls.Evict):
         return [answer // setting.size]
-    if not isinstance(call, calls.Begin | calls.Grow):
+    if not isinstance(call, TAKING):
         return [0]
     free = len(free_pages(state, setting))
-    if isinstance(call, calls.Begin):
+    if isinstance(call, BEGINNING):
         opened = pages_of(answer.row[answer.cached :], setting.size)
     else:
         opened = opened_by(state.requests[call.rid].row, answer, setting)
@@ -143,7 +147,7 @@ def successors(state: State, setting: Setting, call: Any, answer: Any) -> Iterat
         yield expect(state, setting, call, answer)
         return
     touched = expect(state, setting, call, answer)
-    if answer is None and isinstance(call, calls.Begin | calls.Grow):
+    if answer is None and isinstance(call, TAKING):
         yield from refusals(state, touched, setting, call)
         return
     granted = pages_granted(state, setting, call, answer)
@@ -158,7 +162,7 @@ def successors(state: State, setting: Setting, call: Any, answer: Any) -> Iterat
                 yield step.after
 
 
-def refusals(state: State, touched: State, setting: Setting, call: calls.Begin | calls.Grow) -> Iterator[State]:
+def refusals(state: State, touched: State, setting: Setting, call: Any) -> Iterator[State]:
     """The same of a refused request: anything may have gone in the attempt, and what it found may have been held."""
     found = [page for page in call.path.pages if page in state.tree.pages] if isinstance(call, calls.Begin) else []
     held = effects.lock(touched.tree, found[-1]) if found else touched.tree
@@ -182,7 +186,7 @@ def pages_granted(state: State, setting: Setting, call: Any, answer: Any) -> tup
         return None
     if isinstance(call, calls.Alloc):
         return pages_in_order(answer, size)
-    if isinstance(call, calls.Begin):
+    if isinstance(call, BEGINNING):
         return pages_in_order(answer.row[answer.cached :], size)
     if isinstance(call, calls.Grow):
         row = state.requests[call.rid].row
