@@ -8,11 +8,11 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -34,7 +34,6 @@ from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.run.targets import TargetError, UnknownTarget, load_target, resolve_target
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.calls import LOOKS
-from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.words.units import Key
@@ -42,7 +41,6 @@ from tests.conformance.support import hostile, rude
 from tests.support.processes import HELPERS, eventually, read_quietly
 
 HERE = Path(__file__).parent / "support"
-FLAT = Path(__file__).parents[2] / "examples" / "flat_cache.py"
 PAGE4 = Config(page_size=4)
 ITEM = Item(kind="random", config=PAGE4, seed=1, ops=60)
 OPTIONS = Options(reruns=0, shrink_trials=0)
@@ -208,70 +206,6 @@ def test_looks_that_are_made_alone_come_with_no_answer(asked: list[Mapping[str, 
         assert not run_item(target, ITEM, OPTIONS).findings
         riding.append([one for one in asked if "looks" in one])
     assert len(riding[0]) > rude.CALLS and riding[1:] == [[], []]
-
-
-MATCHED = {"call": "match", "then": [{"call": "lock", "args": [{"@": "handle"}]}]}
-
-
-def test_the_parts_of_a_composed_request_go_together(asked: list[Mapping[str, Any]]) -> None:
-    target = piped(str(FLAT))
-    result = run_item(target, ITEM, OPTIONS)
-    assert (result.findings, result.error) == ([], "")
-    together = [one for one in asked if "then" in one]
-    assert MATCHED in [{name: one[name] for name in ("call", "then")} for one in together]
-    assert {(one["call"], *[part["call"] for part in one["then"]]) for one in together} > {
-        ("evict", "alloc"),
-        ("match", "lock", "unlock"),
-        ("free", "unlock"),
-    }
-    target.look_alone(LOOKS)
-    asked.clear()
-    assert run_item(target, ITEM, OPTIONS).evaluated == result.evaluated
-    assert not any("then" in one for one in asked), "so that it is known which of them fails"
-
-
-THEN: dict[str, tuple[Callable[[list[Any]], object], str]] = {
-    "none": (lambda _: [], ""),
-    "some": (lambda found: found[:1], ""),
-    "no-list": (lambda _: 3, "PORT-03"),
-    "no-objects": (lambda _: [4], "PORT-03"),
-    "too-many": (lambda found: [*found, {"answer": None}], "PORT-03"),
-    "no-answer": (lambda _: [{}], "PORT-03"),
-    "raises": (lambda _: [{"raised": "ValueError: no"}], "PORT-01"),
-    "raises-exit": (lambda _: [{"raised": "SystemExit: 3"}], "PORT-02"),
-}
-"""What becomes of the answers to the calls after the first of a message, and the rule that this breaks."""
-
-
-@pytest.mark.parametrize("kind", THEN)
-def test_a_process_may_leave_calls_of_a_message_out_but_not_answer_oddly(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is left out is asked for by messages of its own: the play is the same."""
-    ask, odd = Line.ask, []
-
-    def answered(line: Line, message: Mapping[str, Any]) -> dict[str, Any]:
-        kept = THEN[kind][0]
-        if message.get("then") and kind in ("none", "some"):
-            parts = message["then"][: len(cast("list[Any]", kept(message["then"])))]
-            return ask(line, {**message, "then": parts} if parts else {k: v for k, v in message.items() if k != "then"})
-        found = ask(line, message)
-        if "then" in found:
-            odd.append(found)
-            found["then"] = cast("Json", kept(cast("list[Any]", found["then"])))
-        return found
-
-    target = piped(str(FLAT))
-    result = run_item(target, ITEM, OPTIONS)
-    monkeypatch.setattr(Line, "ask", answered)
-    again = run_item(target, ITEM, OPTIONS)
-    assert not again.error
-    if not THEN[kind][1]:
-        assert (again.findings, again.evaluated) == ([], result.evaluated)
-        return
-    assert odd
-    (finding,) = again.findings
-    assert finding.rules == [THEN[kind][1]], finding.detail
 
 
 @pytest.mark.nightly
