@@ -17,6 +17,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.conformance.tape.changes import SEVERAL, Looks
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.zoo import target_of
 from tests.conformance.support.recorder import check
 from tests.conformance.test_check_engines import played
@@ -171,6 +172,31 @@ def test_a_fault_in_a_part_of_a_released_engines_tape_is_found(
     assert any(plant(line, play[:number]) for number, line in enumerate(play) if number >= start), "nowhere to plant it"
     assert main(["check", str(written(tmp_path, play))]) == 1
     assert "exit 1: a rule is violated" in capsys.readouterr().out
+
+
+OF_POOLS = {
+    "component-hit-of-the-main-pool": "TREE-02",
+    "component-pool-refuses-its-last": "POOL-07",
+    "component-refusal-keeps-a-part": "POOL-08",
+}
+"""Faults of components that one call and the looks around it show, and the rule of plain caches that says so."""
+
+
+@pytest.mark.parametrize("id", OF_POOLS)
+def test_a_fault_in_a_part_of_a_tape_of_components_is_found(id: str, tmp_path: Path) -> None:
+    """Pool by pool, as in a plain cache: of what was before the tape begins nothing is known."""
+    result, plays = played(all_mutants()[id].target, CONFIGS["components"], ops=60)
+    assert result.findings
+    play = in_full(plays[0])
+    outcome = judged([{**play[0], "begins": "middle"}, *play[1:]], tmp_path).outcome
+    assert OF_POOLS[id] in [rule for one in outcome.findings for rule in one.finding.rules]
+
+
+def test_of_a_part_of_a_legal_tape_of_components_much_is_judged(tmp_path: Path) -> None:
+    play = whole("specimen", "components")
+    found = judged([{**play[0], "begins": "middle"}, *play[1:]], tmp_path)
+    assert found.outcome.findings == [] and found.outcome.judged > found.outcome.total / 2
+    assert {"POOL-01", "TREE-02", "FRAME-01", "FRAME-02"} <= {*+found.checker.counted()}
 
 
 def test_after_a_reset_of_a_flat_cache_all_is_known_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.tier_observation import TierObserver
-from kvlitmus.spec.law.facts import FACTS, INPUTS, UNKNOWN, Facts
+from kvlitmus.spec.law.facts import FACTS, INPUTS, UNKNOWN, Facts, Unknown
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.plan import applies, unseen
 from kvlitmus.spec.law.rule import Rule
@@ -130,6 +130,13 @@ def without(seen: Seen, kept: Collection[str]) -> Seen:
         if one.name not in kept and one.name != "seen":
             delattr(seen, one.name)
     return seen
+
+
+def pool_seen(seen: Seen | Unknown) -> Seen:
+    """What was seen of a pool of a cache of components: there is a snapshot, and perhaps a count of what is free."""
+    assert isinstance(seen, Seen), "both looks were made"
+    snapshot = {one.name for one in fields(Seen)} - {*COUNTERS, "events"}
+    return without(seen, snapshot if seen.available is None else {"available", *snapshot})
 
 
 def seen_of(observer: Observer, looked: Mapping[str, Any], record: Record) -> Seen:

@@ -12,7 +12,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kvlitmus.conformance.checker.calls.components.plain import glimpsed
 from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.checker.explain import WHERE
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.history import certain
@@ -23,7 +25,8 @@ from kvlitmus.conformance.tape.calls import CALLS, DOES, LOOKS, TOLD_ONCE, TURNS
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.tape.lines import Step
 from kvlitmus.conformance.tape.operands import Operands
-from kvlitmus.spec.law.facts import INPUTS, UNKNOWN
+from kvlitmus.spec.components.calls import After
+from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.hash_calls import HashLedger
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen
@@ -203,6 +206,7 @@ class RecordedChecker(Checker):
         self.grouped, self.blind = False, blind
         self.without = header.without
         self.vanished_last = False
+        self.last_look: After | None = None
         self.evaluations = 0
         self.lines: list[int] = []
         self.silenced: set[str] = set()
@@ -337,6 +341,8 @@ class RecordedChecker(Checker):
         """Judge a call by its answer."""
         if self.blind:
             self.by_what_is_certain(call, answer, None, None, state)
+            if isinstance(answer, After):
+                self.looked_at(call, answer)
         else:
             super().answered(call, answer, state)
 
@@ -349,12 +355,36 @@ class RecordedChecker(Checker):
         inputs |= {
             name: one for name, one in seen.items() if one is not None or (name == "answer" and call is not None)
         }
-        unknown = CONTENT_FACTS | (POOL_FACTS if self.grouped else frozenset())
-        judged = certain.judged(inputs, self.depth, self.capabilities, self.muted, dict.fromkeys(unknown, UNKNOWN))
+        self.certainly(inputs, self.setting.depth, self.capabilities, POOL_FACTS if self.grouped else frozenset())
+
+    def looked_at(self, call: Any, look: After) -> None:
+        """Judge a call on a cache of components by its pools, from the look before it to the one after it."""
+        before, self.last_look = self.last_look, None if self.without else look
+        alone = "component_writes" in self.capabilities or not self.config.host_pages
+        if before is None or call is None or not alone:
+            return  # what the cache may have begun by itself nobody saw
+        for one in glimpsed(self.setting, before, call, look):
+            inputs = {"setting": one.setting, "call": one.call, "answer": one.answer}
+            inputs |= {"before": certain.pool_seen(one.before), "after": certain.pool_seen(one.after)}
+            inputs |= dict.fromkeys(("state", "expected", "then"), certain.Nothing())
+            has = one.setting.capabilities - {"events"}  # what was told before nobody knows
+            self.certainly(inputs, one.setting.depth, has, one.hidden, {WHERE: one.where})
+
+    def certainly(
+        self,
+        inputs: Mapping[str, Any],
+        depth: int,
+        capabilities: frozenset[str],
+        unknown: frozenset[str],
+        told: Facts | None = None,
+    ) -> None:
+        """Evaluate the rules that are certain; ``told``: what is said besides of those that are broken."""
+        hidden: Facts = dict.fromkeys(CONTENT_FACTS | unknown, UNKNOWN)
+        judged = certain.judged(inputs, depth, capabilities, self.muted, hidden)
         self.evaluated.update(judged.evaluated)
         self.evaluations += len(judged.evaluated)
         if judged.broken:
-            self.told_of(Violation(judged.broken, self.history[-1], judged.facts))
+            self.told_of(Violation(judged.broken, self.history[-1], {**(told or {}), **judged.facts}))
 
     def told_of(self, violation: Violation) -> None:
         """Say that rules are broken that were not before; raise where that is the end."""

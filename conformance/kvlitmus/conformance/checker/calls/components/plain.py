@@ -7,7 +7,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from kvlitmus.spec.components.calls import After, At, ComponentReset
+from kvlitmus.spec.components.advance import looked_at
+from kvlitmus.spec.components.calls import (
+    After,
+    At,
+    ComponentAlloc,
+    ComponentCall,
+    ComponentEvict,
+    ComponentEvictHost,
+    ComponentFree,
+    ComponentInsert,
+    ComponentMatch,
+    ComponentReset,
+)
 from kvlitmus.spec.components.plain import (
     UNTOLD,
     Plain,
@@ -32,7 +44,7 @@ from kvlitmus.spec.components.plain_requests import (
     written,
 )
 from kvlitmus.spec.components.replay import Replayed
-from kvlitmus.spec.components.state import ComponentState, tier_of
+from kvlitmus.spec.components.state import ComponentState, components_at_first, tier_of
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
@@ -195,6 +207,34 @@ class Pool:
         if not self.setting.seen and not (plain.tree and plain.setting.table):
             expected = UNKNOWN
         return Lifted(plain.where, plain.setting, state, expected, then, call.call, call.answer, before, after, hidden)
+
+
+ALONE = ComponentAlloc | ComponentFree | ComponentMatch | ComponentInsert | ComponentEvict | ComponentEvictHost
+"""Calls that are understood by what was cached before them, whatever is under way."""
+
+
+def glimpsed(setting: Setting, before: After, call: ComponentCall, after: After) -> Iterator[Lifted[State, Seen]]:
+    """A step of which nothing is known but the looks right before and after it, as one of each of the pools.
+
+    Of a cache that serves requests by itself it isn't known which of its places these have.
+    """
+    if not isinstance(call, ALONE) or before.view is None or after.view is None or after.begun:
+        return
+    if "component_requests" in setting.capabilities:
+        return
+    first = components_at_first(setting)
+    was, now = [looked_at(first, first, setting, call, look) for look in (before, after)]
+    one, earlier = ComponentStep(was, call, after, now, now), ComponentStep(first, call, before, was, was)
+    for plain in plain_caches(setting):
+        pool = Pool(plain, setting)
+        if pool.is_shown(before) and pool.is_shown(after):
+            *before_it, made = plain_calls(plain, setting, one)
+            if before_it or made.call is UNKNOWN:
+                continue
+            seen, sees = Pool(plain, setting).sight(earlier), pool.sight(one)
+            hidden = plain.hidden | made.hidden
+            told = plain.where, plain.setting, UNKNOWN, UNKNOWN, UNKNOWN, made.call, made.answer
+            yield Lifted(*told, seen, sees, hidden)
 
 
 class Table(Pool):
