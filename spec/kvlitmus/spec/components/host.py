@@ -34,6 +34,7 @@ BEGUN = (On.COMPONENT_BACK_UP, On.COMPONENT_LOAD)
 REFUSED = (On.REFUSED_COMPONENT_BACK_UP, On.REFUSED_COMPONENT_LOAD)
 
 
+# LOAD-01 and BACKUP-01 know one run; by its shape each component takes something else.
 @rule(
     "COMP-32",
     on=BEGUN,
@@ -60,6 +61,7 @@ def a_copy_takes_what_its_boundary_needs_and_its_tier_lacks(
     )
 
 
+# LOAD-01 knows no boundary that device and host make valid together.
 @rule(
     "COMP-33",
     on=On.COMPONENT_LOAD,
@@ -75,6 +77,7 @@ def a_load_back_is_for_a_boundary_that_both_tiers_make_valid(
     return component_load_admitted and not component_load_lacking
 
 
+# LOAD-01 knows no boundary that device and host make valid together.
 @rule(
     "COMP-34",
     on=On.COMPONENT_LOAD,
@@ -88,6 +91,7 @@ def a_load_back_goes_as_far_as_it_can(component_copy_boundary: int, component_lo
     return component_copy_boundary >= component_load_least
 
 
+# LOAD-03 knows one pool; here any of them may be the one that is short.
 @rule(
     "COMP-36",
     on=REFUSED,
@@ -106,6 +110,7 @@ def a_refused_copy_has_nothing_to_take_or_no_room(component_copy_refusable: bool
     return component_copy_refusable
 
 
+# EVICT-06 and EVICT-21 know nothing that goes with an entry of another component.
 @rule(
     "COMP-37",
     on=(*BEGUN, *REFUSED),
@@ -124,6 +129,7 @@ def a_copy_evicts_once_what_it_needs(
     return all(many <= component_copy_freed_most.get(name, 0) for name, many in component_copy_freed.items())
 
 
+# A plain cache names no places that a copy gives back: POOL-12 counts them.
 @rule(
     "COMP-40",
     on=On.COMPONENT_COPIED,

@@ -29,6 +29,7 @@ EVICTS = (
 """The calls that may evict from the device."""
 
 
+# BACKUP-02 speaks of pages of a path; a backup here is for a boundary, and each call may begin one.
 @rule(
     "COMP-53",
     on=CALLS,
@@ -48,6 +49,7 @@ def a_backup_begins_by_itself_when_the_policy_says(
     return not component_begun_untimely
 
 
+# New of components: a boundary is backed up whole.
 @rule(
     "COMP-54",
     on=CALLS,
@@ -61,6 +63,7 @@ def a_backup_is_of_a_boundary_of_the_device(component_begun_of_nothing: Collecti
     return not component_begun_of_nothing
 
 
+# BACKUP-01 speaks of pages of a path; here the last boundary is due, of every component.
 @rule(
     "COMP-55",
     on=On.COMPONENT_INSERT,
@@ -78,6 +81,7 @@ def what_an_insert_makes_due_is_backed_up(component_due_missed: Collection[int])
     return not component_due_missed
 
 
+# New of components: what leaves the device may be what another component needs there.
 @rule(
     "COMP-56",
     on=EVICTS,

@@ -27,6 +27,7 @@ COUNTED = ("component_prefetch", "component_counters")
 ASKED = (On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH)
 
 
+# FETCH-03 counts pages of one pool; a length here goes by the steps between boundaries of all components.
 @rule(
     "COMP-20",
     on=On.COMPONENT_PREFETCH,
@@ -45,6 +46,7 @@ def a_prefetch_takes_whole_steps_behind_its_anchor(
     )
 
 
+# New of components: by its shape each needs another amount for the same length.
 @rule(
     "COMP-21",
     on=On.COMPONENT_PREFETCH,
@@ -65,6 +67,7 @@ def a_prefetch_reserves_what_each_component_needs(
     )
 
 
+# FETCH-03 knows one pool; here all of them grant, or none, and the KV alone is cut short.
 @rule(
     "COMP-22",
     on=ASKED,
@@ -81,6 +84,7 @@ def a_prefetch_is_admitted_as_a_whole(component_fetch_length: int, component_fet
     return component_fetch_length == component_fetch_length_due
 
 
+# FETCH-03 knows one pool; room is made here in each, for what each shape needs.
 @rule(
     "COMP-23",
     on=ASKED,
@@ -94,6 +98,7 @@ def a_prefetch_makes_room_before_it_takes_less(component_fetch_spared: Sequence[
     return not component_fetch_spared
 
 
+# EVICT-06 and EVICT-21 know nothing that goes with an entry of another component.
 @rule(
     "COMP-24",
     on=ASKED,
@@ -109,6 +114,7 @@ def a_prefetch_evicts_once(
     return all(many <= component_fetch_freed_most.get(name, 0) for name, many in component_fetch_freed.items())
 
 
+# FETCH-08 knows one run; the intersection of what several components can restore is new.
 @rule(
     "COMP-26",
     on=On.COMPONENT_FOUND,
@@ -128,6 +134,7 @@ def a_prefetch_reads_up_to_what_all_can_restore(
     return component_fetch_boundary == component_fetch_boundary_due
 
 
+# FETCH-09 reads from the first page on; a window reads its last entries, a state one.
 @rule(
     "COMP-27",
     on=On.COMPONENT_FOUND,
@@ -149,6 +156,7 @@ def a_prefetch_reads_what_its_boundary_needs(
     )
 
 
+# FETCH-12 and FETCH-13 know one run; what is derived from the KV ends it too.
 @rule(
     "COMP-28",
     on=On.COMPONENT_COMMIT,
@@ -165,6 +173,7 @@ def a_commit_ends_before_what_is_missing(component_fetch_end: int, component_fet
     return component_fetch_end == component_fetch_end_due
 
 
+# New of components: a window or a state is attached whole, or not at all.
 @rule(
     "COMP-29",
     on=On.COMPONENT_COMMIT,
@@ -185,6 +194,7 @@ def a_commit_returns_what_it_does_not_attach(
     return set(component_fetch_left) <= set(component_fetch_given) <= set(component_fetch_left_most)
 
 
+# A plain cache names no places that it gives back: POOL-12 counts them.
 @rule(
     "COMP-30",
     on=(On.COMPONENT_ABORT, On.COMPONENT_SETTLED),
@@ -200,6 +210,7 @@ def a_prefetch_that_is_over_returns_everything(
     return set(component_fetch_given) == set(component_fetch_returned_due)
 
 
+# POOL-12 sees it in a snapshot; here the answer alone shows it.
 @rule(
     "COMP-31",
     on=(On.COMPONENT_FOUND, On.COMPONENT_COMMIT, On.COMPONENT_ABORT),

@@ -17,6 +17,7 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 
 
+# New of components: what a chunk reads goes by the shape; of the KV it is the row (REQ-01).
 @rule(
     "CREQ-01",
     on=GRANTED,
@@ -31,6 +32,7 @@ def a_request_holds_what_it_computes_with(
     return all(set(ends) <= request_held.get(name, {}).keys() for name, ends in request_working.items())
 
 
+# New of components: a window leaves something behind while its request runs.
 @rule(
     "CREQ-02",
     on=GRANTED,
@@ -45,6 +47,7 @@ def a_request_holds_no_more(
     return all(set(held) <= set(request_working.get(name, ())) for name, held in request_held.items())
 
 
+# REQ-14 and REQ-15 know one pool; here any of them may be the one that is short.
 @rule(
     "CREQ-03",
     on=REFUSED,
@@ -57,6 +60,7 @@ def a_refusal_means_that_requests_hold_the_rest(request_fits: bool) -> bool:
     return not request_fits
 
 
+# REQ-02 goes by what slots hold, which is followed of the KV alone.
 @rule(
     "CREQ-05",
     on=(On.COMPONENT_GROW, On.REFUSED_COMPONENT_GROW),
@@ -69,6 +73,7 @@ def what_a_request_holds_stays_where_it_is(request_moved: Collection[tuple[str, 
     return not request_moved
 
 
+# REQ-03 speaks of a beginning; here each chunk has to be found, of every component.
 @rule(
     "CREQ-06",
     on=GRANTED,

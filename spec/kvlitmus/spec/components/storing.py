@@ -24,6 +24,7 @@ STORES = ("component_storage",)
 LOOKED_AT = ("component_storage", "component_host_view")
 
 
+# A put of a plain cache is a job of its own, in prefix order (BACKUP-07, BACKUP-08); a write is asked for here.
 @rule(
     "COMP-57",
     on=On.COMPONENT_WRITE,
@@ -41,6 +42,7 @@ def a_write_takes_what_its_boundary_needs_and_storage_lacks(
     }
 
 
+# No put of a plain cache is refused; what it reads stays by TIER-11.
 @rule(
     "COMP-58",
     on=On.COMPONENT_WRITE,
@@ -56,6 +58,7 @@ def a_write_reads_what_the_host_has(component_detached: bool, component_write_un
     return not component_detached and not component_write_unread
 
 
+# No put of a plain cache is refused.
 @rule(
     "COMP-59",
     on=On.REFUSED_COMPONENT_WRITE,
@@ -71,6 +74,7 @@ def a_refused_write_has_nothing_to_take_or_to_read(component_write_refusable: bo
     return component_write_refusable
 
 
+# A plain cache names no places that a detach gives back: POOL-12 counts them.
 @rule(
     "COMP-61",
     on=On.COMPONENT_DETACH,
@@ -88,6 +92,7 @@ def what_prefetches_had_is_given_back_when_storage_goes(
     )
 
 
+# FETCH-01 and FETCH-02 reserve on the host, and a prefetch of components on the device.
 @rule(
     "COMP-62",
     on=ASKED,
