@@ -266,8 +266,17 @@ def cached_range(state: State, names: Sequence[Name]) -> tuple[int, int]:
 
 def run_of(names: Sequence[Name], *tiers: Tree) -> tuple[int, int]:
     """How many of a key's pages are certainly on one of these tiers, from the first one on, and how many possibly."""
-    known = [(tier.pages, tier.doubt.fallen, tier.doubt.open) for tier in tiers]
     sure = possible = 0
+    if not any(tier.doubt.unsure for tier in tiers):
+        for name in names:
+            for tier in tiers:
+                if name in tier.pages:
+                    sure += 1
+                    break
+            else:
+                break
+        return sure, sure
+    known = [(tier.pages, tier.doubt.fallen, tier.doubt.open) for tier in tiers]
     for name in names:
         found = [name not in open_ for pages, fallen, open_ in known if name in pages and name not in fallen]
         if not found:
