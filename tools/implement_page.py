@@ -65,6 +65,7 @@ METHODS: Mapping[str, Method] = {
     "end_upto": Method((calls.End,), (On.END, On.FINISH, On.END_UPTO)),
     "sizes": Method(),
     "view": Method(),
+    "flush": Method((calls.Flush,), (On.FLUSH, On.REFUSED_FLUSH)),
     "reset": Method((calls.Reset,), (On.RESET,)),
 }
 """The methods that a flat cache may have, in the order of the page."""
@@ -80,6 +81,7 @@ PROTOCOLS = (
         interface.Counters,
         interface.Inspect,
         interface.Resettable,
+        interface.Flush,
     ),
 )
 ANSWERS = (interface.Hit, interface.Stored, interface.Begun, interface.Sizes, interface.NodeView, interface.View)

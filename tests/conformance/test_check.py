@@ -131,7 +131,18 @@ FLAT = frozenset(
 
 def recordable(*, null: bool) -> list[Mutant]:
     """The mutants of flat caches; without misuse nothing is called with raw arrays."""
-    judged = FLAT | {"counters", "inspect", "events", "lookup", "raw", "raw_requests", "take_back", "fork", "retract"}
+    judged = FLAT | {
+        "counters",
+        "inspect",
+        "events",
+        "lookup",
+        "raw",
+        "raw_requests",
+        "take_back",
+        "fork",
+        "retract",
+        "flush",
+    }
     return [
         mutant
         for mutant in all_mutants().values()

@@ -261,7 +261,7 @@ LITTLE = (Config(page_size=1, pages=8), Config(page_size=4, pages=8))
 def found(target: Buggy, depth: int = 3, configs: Sequence[Config] = LITTLE) -> set[str]:
     """The rules that a few schedules find broken first."""
     broken: set[str] = set()
-    for seed in range(4):
+    for seed in range(8):
         for config in configs:
             item = Item(kind="random", config=config, seed=seed, ops=250)
             result = run_item(target, item, Options(depth=depth, reruns=0, shrink_trials=0))

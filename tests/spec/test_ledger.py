@@ -91,7 +91,17 @@ def test_no_row_but_of_looks_and_faults_changes_nothing_by_oversight() -> None:
 
     assert silent <= {
         *("free_group_begin", "free: in a group", "raw_match", "raw_insert", "raw_free", "raw_begin", "raw_prefetch"),
-        *("fail_host_alloc", "fail_copy", "set_clock", "poke", "attach", "loaded", "page_hashes", "plan_prefetch"),
+        *(
+            "fail_host_alloc",
+            "fail_copy",
+            "set_clock",
+            "poke",
+            "attach",
+            "loaded",
+            "discard",
+            "page_hashes",
+            "plan_prefetch",
+        ),
         *(one.name for one in LEDGER if one.call.startswith(("store_", "ranks_local", "sparse_"))),
         "component_attach",
     }

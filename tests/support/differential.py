@@ -260,6 +260,9 @@ class DifferentialAdapter:
     def _resume(self, rid: int) -> Begun | None:
         return self.begun("resume", rid, *self.both("resume", (rid,), (rid,)))
 
+    def _flush(self) -> Any:
+        return self.equal("flush", *self.both("flush", (), ()))
+
     def _discard(self, rid: int) -> None:
         self.both("discard", (rid,), (rid,))
 

@@ -15,6 +15,7 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
     "which page": ("last-freed-first", "lowest-first", "any-order"),
     "which of equals": ("ties-the-other-way",),
     "room at begin": ("begins-without-evicting",),
+    "flushes an idle cache": ("flush-waits-for-idle",),
     "room on the host": ("host-of-six-pages",),
     "shares what is cached": ("resumed-shares-what-is-cached",),
     "ahead": ("evicts-ahead",),

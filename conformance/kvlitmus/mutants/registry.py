@@ -28,6 +28,7 @@ MODULES: tuple[str, ...] = (
     "prefix.lock",
     "prefix.evict",
     "prefix.request",
+    "prefix.rows",
     "prefix.release",
     "misuse",
     "prefix.prefetch",

@@ -66,6 +66,14 @@ class BlockTable:
         self.told.append(Event("cleared"))
         self.start()
 
+    def flush(self) -> bool:
+        """Take the keys of all blocks away, if all are in the queue."""
+        if len(self.queue) < self.count:
+            return False
+        for block in self.blocks.values():
+            self.forget(block)
+        return True
+
     # The pool
 
     def alloc(self, n: int) -> list[int] | None:

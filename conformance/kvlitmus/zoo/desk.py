@@ -68,6 +68,13 @@ class Desk:
         slots = [page * self.size + at for page in guest.pages for at in range(self.size)]
         return tuple(slots[: len(guest.key.tokens)])
 
+    def flush(self) -> bool:
+        """Clear the shelf of what nobody stands on; all before a page that somebody stands on is stood on, too."""
+        for page in [page for page, standing in self.standing.items() if not standing]:
+            del self.shelf[self.spine.pop(page)], self.recent[page], self.standing[page]
+            self.empty.append(page)
+        return True
+
     def begin(self, rid: int, key: Key) -> Begun | None:
         """What is on the shelf, then empty pages."""
         before: object = (key.namespace,)

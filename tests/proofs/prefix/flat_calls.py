@@ -71,6 +71,17 @@ def reset(cache: Cache) -> Situation:
     return Situation(cache.state, calls.Reset())
 
 
+def flush(cache: Cache) -> Situation:
+    """What nobody protects goes; what is above something protected is protected, as LOCK-03 wants it."""
+    run, forest = cache.run, cache.forest
+
+    def held(at: Any) -> Any:
+        return cache.locks(cache.state, at) > 0
+
+    run.law(run.every(lambda at: z3.Implies(held(at), z3.Or(forest.root(forest.above(at)), held(forest.above(at))))))
+    return Situation(cache.state, calls.Flush())
+
+
 def match(pages: int) -> Callable[[Cache], Situation]:
     """Any key is looked for."""
     return lambda cache: Situation(cache.state, calls.Match(cache.path(pages)))
@@ -217,6 +228,7 @@ CASES = [
         for pages in (1, 2, 3)
     ],
     Case("reset", reset, keeps=("sound",)),
+    Case("flush", flush),
     *[Case(f"match of {pages} pages", match(pages)) for pages in (1, 2)],
     Case("match of 2 pages that counts", match(2), profile={"hit_counts": "match", "match_cap": "len-1"}),
     Case("match of 2 pages that ends at nodes", match(2), profile={"match_ends": "node"}),

@@ -167,12 +167,14 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "fork": (0, {"requests"}),
     "save": (0, {"requests"}),
     "bring_back": (0, {"requests"}),
+    "flush_all": (0, {"reset"}),
 }
 """How often each kind of operation is drawn, among those that a target can do, and which capabilities it needs.
 
-Seven are never drawn among the others: a schedule ends with ``misuse`` (of the first generations) or ``last_call``,
+Eight are never drawn among the others: a schedule ends with ``misuse`` (of the first generations) or ``last_call``,
 ``plan_behind`` takes the place of half of the plans, ``take_back`` of a quarter of the growth, ``fork`` of a fifth of
-the beginnings, ``save`` and ``bring_back`` of most of what retracts and resumes (:func:`draw`)."""
+the beginnings, ``save`` and ``bring_back`` of most of what retracts and resumes, ``flush_all`` of half of the resets
+(:func:`draw`)."""
 
 WEIGHTS = {kind: weight for kind, (weight, _) in OPERATIONS.items()}
 NEEDS = {kind: frozenset(needs) for kind, (_, needs) in OPERATIONS.items()}
@@ -188,6 +190,7 @@ SINCE = {
     "fork": 5,
     "save": 5,
     "bring_back": 5,
+    "flush_all": 5,
 }
 """From which generation on an operation is drawn; all others are from the first."""
 
@@ -222,7 +225,7 @@ def draw(seed: int, ops: int, kinds: Sequence[str], *, misuse: bool = False, gen
     """The schedule of a seed; where the target says what ``misuse`` does, that is its last operation.
 
     From the third generation on there are plans of what follows a prefix, from the fourth on tokens are taken back,
-    from the fifth on requests are forked, and retracted with a copy.
+    from the fifth on requests are forked, and retracted with a copy, and caches are flushed.
     These are drawn from sources of their own, so that all else is as it was.
     """
     source = _Random(seed)
@@ -236,7 +239,12 @@ def draw(seed: int, ops: int, kinds: Sequence[str], *, misuse: bool = False, gen
         drawn = [op._replace(kind="take_back") if op.kind == "grow" and back.random() < 0.25 else op for op in drawn]
     if generation >= SINCE["fork"]:
         again = _Random(f"requests forked of {seed}")
-        others = {"begin": ("fork", 0.2), "retract": ("save", 0.7), "resume": ("bring_back", 0.7)}
+        others = {
+            "begin": ("fork", 0.2),
+            "retract": ("save", 0.7),
+            "resume": ("bring_back", 0.7),
+            "reset": ("flush_all", 0.5),
+        }
         drawn = [
             op._replace(kind=others[op.kind][0]) if op.kind in others and again.random() < others[op.kind][1] else op
             for op in drawn

@@ -387,6 +387,10 @@ class Scribe:
         if self.last != "insert":
             self.write(Op("free", 0, 1))
 
+    def note_flush(self) -> None:
+        """``flush_all``."""
+        self.write(Op("flush_all"))
+
     def note_reset(self) -> None:
         """``reset``."""
         self.waits.clear()

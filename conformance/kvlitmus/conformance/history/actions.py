@@ -144,6 +144,12 @@ def reset(trace: TraceState, call: Call) -> None:  # noqa: ARG001 - an action li
     pool.reset(trace.checker)
 
 
+def flush(trace: TraceState, call: Call) -> None:
+    """``flush()``."""
+    if pool.flush(trace.checker):
+        trace.places.changed(call.line)
+
+
 # -- tree ------------------------------------------------------------------------------------------
 
 
@@ -329,6 +335,7 @@ ACTIONS: dict[str, Act] = {
     "publish_upto": one(publish),
     "end_upto": one(end),
     "reset": one(reset),
+    "flush": one(flush),
     "page_hashes": one(plain.hashes),
     "plan_prefetch": one(plain.plan),
     "write": one(write),

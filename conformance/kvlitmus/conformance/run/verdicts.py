@@ -40,6 +40,7 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("pool", "extend"): ("alloc_extend", "alloc_decode", "extend", "extend_batch", "extend_one"),
     ("pool", "group"): ("group_open", "group_end"),
     ("reset",): ("reset",),
+    ("reset", "flush"): ("flush",),
     ("lookup",): ("match",),
     ("pool", "tree"): ("insert",),
     ("tree",): ("beyond",),

@@ -112,6 +112,10 @@ class Specimen(PlainArrays):
                 raise ValueError(f"a page of {list(slots)} is cached elsewhere")
         return pages
 
+    def flush(self) -> bool:
+        """See :class:`~kvlitmus.conformance.ports.Flush`."""
+        return self.requests.flush()
+
     def lock(self, handle: object) -> object:
         """See :class:`~kvlitmus.conformance.ports.Locks`."""
         assert isinstance(handle, Node)

@@ -24,6 +24,7 @@ class TieredSpecimen(ShortMemory, Specimen):
     """One specimen with three tiers."""
 
     view = None  # type: ignore[assignment]  # the snapshot is :meth:`tiers`
+    flush = None  # type: ignore[assignment]  # of flat caches
     tree: Any = None
     store: PageStore | None = None
     seconds = 0.0

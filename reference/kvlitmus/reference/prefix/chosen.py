@@ -65,7 +65,7 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
         granted = answer.slots
     kept = kept_of(call, answer, state, after, setting) if setting.filters else None
     pages = None if granted is None else pages_in_order(granted, size)
-    refusal = {calls.Begin: None, calls.Retract: False}
+    refusal = {calls.Begin: None, calls.Retract: False, calls.Flush: False}
     declined = type(call) in refusal and answer is refusal[type(call)]
     waiting = setting.usable - after.free if setting.profile.release_delay or setting.reclaims else frozenset[PageNo]()
     if not isinstance(after, TierSeen):

@@ -351,6 +351,7 @@ DECIDE: dict[type, Callable[..., Decision]] = {
     calls.FreeInGroup: free,
     calls.EndGroup: free,
     calls.Reset: nothing,
+    calls.Flush: rows.flush,
     calls.Match: match,
     calls.Insert: insert,
     calls.Lock: lock,

@@ -1,5 +1,5 @@
 """What is done with the row of a running request, but for publishing it: tokens are taken back, it is forked, or
-copied to the host and back.
+copied to the host and back.  And a flush, which leaves such rows alone.
 """
 
 from __future__ import annotations
@@ -51,3 +51,8 @@ def discard(state: State, _: Setting, call: calls.Discard, __: Choice) -> Decisi
     if call.rid not in state.retracted.requests:
         raise ValueError(f"request {call.rid} is not on the host", call.rid)
     return Decision(None)
+
+
+def flush(_: State, __: Setting, ___: calls.Flush, choice: Choice) -> Decision:
+    """What nobody protects goes, whatever runs, unless another cache was seen to refuse (EVICT-25, EVICT-26)."""
+    return Decision(not choice.declined)

@@ -293,6 +293,17 @@ class Resettable(Protocol):
         """Forget everything."""
 
 
+class Flush(Protocol):
+    """A reset that running requests outlive: after new weights, or before a measurement."""
+
+    def flush(self) -> bool:
+        """Forget all that is cached and that nobody protects; what requests and receipts protect stays, and can be found.
+
+        A cache may refuse (``False``) while anybody has pages of the device; then nothing has changed.  Whoever must not
+        find what was computed before retracts or ends the requests first.
+        """
+
+
 CACHE_PORTS: dict[str, tuple[str, ...]] = {
     "pool": ("alloc", "free", "available"),
     "extend": ("alloc_extend", "alloc_decode"),
@@ -310,6 +321,7 @@ CACHE_PORTS: dict[str, tuple[str, ...]] = {
     "counters": ("sizes",),
     "inspect": ("view",),
     "reset": ("reset",),
+    "flush": ("flush",),
     "hashes": ("page_hashes",),
     "prefetch": ("plan_prefetch",),
 }

@@ -339,6 +339,8 @@ ACTIONS: Mapping[On, Row] = {
             )
         },
     ),
+    On.FLUSH: {what: because(Cause.RESET) for what in (What.EVICT, What.RELEASE)},
+    On.REFUSED_FLUSH: {},
     On.MATCH: LOOKS,
     On.INSERT: INSERTS,
     On.LOCK: {

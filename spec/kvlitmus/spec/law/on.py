@@ -24,6 +24,8 @@ class On(enum.StrEnum):
     GROUP_CLOSED = "group_closed"
     IN_GROUP = "in_group"
     RESET = "reset"
+    FLUSH = "flush"
+    REFUSED_FLUSH = "refused_flush"
     MATCH = "match"
     INSERT = "insert"
     LOCK = "lock"

@@ -109,6 +109,18 @@ FLAT_LINES: tuple[Line, ...] = (
     ),
     line(
         FLAT,
+        "flush",
+        On.FLUSH,
+        On.REFUSED_FLUSH,
+        refusal=Refusal.FALSE,
+        refused=by("EVICT-26", free="flushes an idle cache"),
+        least=by("EVICT-25 POOL-12 POOL-14 TREE-19", later="TREE-02"),
+        most=by("EVICT-25 LOCK-01 POOL-12 POOL-14 TREE-19", later="TREE-20"),
+        which=no("all go that nobody protects"),
+        stays=by(f"EVICT-25 {KEPT}"),
+    ),
+    line(
+        FLAT,
         "match",
         On.MATCH,
         amount=Amount.KEY,

@@ -24,6 +24,7 @@ FREEDOMS: Mapping[str, Freedom] = {
         Freedom("which page", "any free page may be handed out"),
         Freedom("which of equals", "of what is worth the same anything may go first"),
         Freedom("room at begin", "room is made by the call, or left to its caller, who evicts and asks again"),
+        Freedom("flushes an idle cache", "while anybody has anything on the device a flush may be refused"),
         Freedom("room on the host", "how many retracted requests the host has room for"),
         Freedom("shares what is cached", "a resumed request may share what is cached, or bring all of its row back"),
         Freedom("ahead", "more room is made than is lacking", "evict_slack"),

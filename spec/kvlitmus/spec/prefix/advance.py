@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from kvlitmus.spec.interface import Begun, Hit, Stored
-from kvlitmus.spec.prefix import calls, effects, partial, tables
+from kvlitmus.spec.prefix import calls, effects, partial, tables, windows
 from kvlitmus.spec.prefix.release import queued, without
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import Page, RequestState, Retracted, State, Tree, empty_state
@@ -203,6 +203,18 @@ def reset(state: State, setting: Setting, call: calls.Reset, answer: None) -> St
     """The cache is as new; what is stored, and what was told, is not forgotten."""
     tiers = None if state.tiers is None else state.tiers.forgotten()
     return empty_state()._replace(tiers=tiers, told=state.told, late=state.late)
+
+
+def flush(state: State, setting: Setting, call: calls.Flush, answer: object) -> State:
+    """What nobody protects is gone, and what is left is cached for certain."""
+    if not answer:
+        return state
+    if setting.table:
+        return tables.hand_out(state, [page for page, block in state.table.items() if not block.holders])
+    lost = frozenset([name for name, page in state.tree.pages.items() if not page.locks])
+    tree = effects.remove(state.tree, lost)
+    doubt = tree.doubt if setting.seen else windows.forgotten(tree.doubt, lost)
+    return state._replace(tree=Tree(tree.pages, tree.clock, doubt))
 
 
 def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> State:
@@ -522,6 +534,7 @@ EXPECT: dict[type, Callable[..., State]] = {
     calls.CloseGroup: nothing,
     calls.EndGroup: free,
     calls.Reset: reset,
+    calls.Flush: flush,
     calls.Match: match,
     calls.Insert: insert,
     calls.Lock: lock,

@@ -120,6 +120,10 @@ class Reset(NamedTuple):
     stored: int | None = None
 
 
+class Flush(NamedTuple):
+    """Forget what nobody protects; answers whether that was done."""
+
+
 class Within(NamedTuple):
     """Where other components of the cache have a say, how long the longest prefix is that all of them have what they need for.
 
@@ -304,6 +308,12 @@ def extend_occasions(call: Extend, answer: object) -> tuple[On, ...]:
     if answer is None:
         return (On.REFUSED_EXTEND,)
     return (On.ALLOC_DECODE,) if call.decode else (On.ALLOC_EXTEND,)
+
+
+@occasions_by_answer(Flush)
+def flush_occasions(_: Flush, answer: object) -> tuple[On, ...]:
+    """What nobody protects is forgotten, or all is as it was."""
+    return (On.FLUSH,) if answer else (On.REFUSED_FLUSH,)
 
 
 @occasions_by_answer(Retract)

@@ -46,6 +46,7 @@ from kvlitmus.spec.prefix.calls import (
     EndGroup,
     Evict,
     Extend,
+    Flush,
     Fork,
     Free,
     FreeInGroup,
@@ -166,6 +167,11 @@ class ReferencePorts(PlainArrays):
         self.perform(EndGroup(tuple(group)))
 
     # -- tree ----------------------------------------------------------------------------------
+
+    def flush(self) -> bool:
+        """See :class:`~kvlitmus.conformance.ports.Flush`."""
+        flushed: bool = self.perform(Flush())
+        return flushed
 
     def path(self, key: Key, *, row: bool = False) -> Path:
         """A key with the names of its prefixes; of a request, with the names of what its ``row`` holds."""

@@ -71,6 +71,8 @@ WITHOUT_MEMORY = frozenset(
 class TieredReference(ShortMemory, ReferencePorts):
     """One reference hierarchy behind the ports."""
 
+    flush = None  # type: ignore[assignment]  # of flat caches: what becomes of the host's copies isn't specified
+
     def __init__(self, config: Config, profile: Profile, names: Names | None = None) -> None:
         self.store: PageStore | None = None
         self.page_keys: dict[Name, Key] = {}

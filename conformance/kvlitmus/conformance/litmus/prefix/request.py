@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.checker.calls.prefix import request, tree
+from kvlitmus.conformance.checker.calls.prefix import pool, request, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
@@ -391,3 +391,28 @@ def who_finds_no_room_stays_on_the_host(checker: Checker) -> None:
             end(checker, rid, keep=False)
     resume(checker, 1)
     end(checker, 1, keep=True)
+
+
+@litmus(rules=("EVICT-25", "EVICT-26"), needs=(*SEEN, "tree", "flush"))
+def running_requests_outlive_a_flush(checker: Checker) -> None:
+    """A cache is flushed while a request runs and another waits on the host: it goes on, and publishes as ever."""
+    key, other = prompt(checker, "ab", tail=1), prompt(checker, "cde", tail=1)
+    pool.flush(checker)
+    for rid, one in ((1, key), (2, other)):
+        begin(checker, rid, one)
+        end(checker, rid, keep=True)
+    begin(checker, 3, prompt(checker, "abf", tail=1))
+    pool.flush(checker)
+    tree.match(checker, key)
+    tree.match(checker, other)
+    publish(checker, 3, chunked=True)
+    if "retract" in checker.capabilities:
+        retract(checker, 3)
+    else:
+        end(checker, 3, keep=True)
+    pool.flush(checker)
+    tree.match(checker, prompt(checker, "abf", tail=1))
+    resume(checker, 3)
+    publish(checker, 3, chunked=False)
+    end(checker, 3, keep=True)
+    tree.match(checker, prompt(checker, "abf", tail=1))

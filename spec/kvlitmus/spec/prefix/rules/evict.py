@@ -17,7 +17,7 @@ from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
-from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, PlayedAgain, Reset, Resume
+from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, Flush, PlayedAgain, Reset, Resume
 from kvlitmus.spec.prefix.evictable import certainly_evictable, droppable, reclaimable
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
@@ -115,7 +115,7 @@ def room_made(
 
 def went(setting: Setting, state: State, call: Any, before: Seen, after: Seen, vanished: AbstractSet[Name]) -> ByTier:
     """What left each tier to make room, of those that anything left; what a failed load was to bring goes for that."""
-    if isinstance(call, Reset):
+    if isinstance(call, Reset | Flush):
         return {}
     if vanished and state.tiers is not None:
         vanished = vanished - {
@@ -396,3 +396,50 @@ def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
 def the_same_calls_have_the_same_victims(victims: Sequence[object], victims_again: Sequence[object]) -> bool:
     """Two fresh caches that get the same calls SHOULD evict the same pages: ties are broken by something that both have, else ranks drift apart."""
     return same(victims, victims_again)
+
+
+@fact(0)
+def kept_by_flush(state: State) -> AbstractSet[Name]:
+    """What was protected, before the call."""
+    if state.table:
+        return {block.name for block in state.table.values() if block.holders}
+    return {name for name, page in state.tree.pages.items() if page.locks}
+
+
+@fact(0)
+def idle(state: State) -> bool:
+    """Whether no request runs on the device, no receipt is out, and nobody owns a page."""
+    return not (state.requests or state.receipts or state.owners)
+
+
+@fact(0)
+def flushed(answer: object) -> bool:
+    """Whether the cache was flushed."""
+    return bool(answer)
+
+
+@rule(
+    "EVICT-25",
+    on=(On.FLUSH,),
+    source="vllm#12284, vllm#28827",
+    reference="prefix.rows.flush",
+    allowed="{kept_by_flush} cached, where it was, and nothing else",
+)
+def a_flush_leaves_what_is_protected(
+    kept_by_flush: AbstractSet[Name], cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]
+) -> bool:
+    """A flush MUST forget all that nobody protects, and leave what requests and receipts protect cached, where it was."""
+    return cached_after == {name: page for name, page in cached_before.items() if name in kept_by_flush}
+
+
+@rule(
+    "EVICT-26",
+    on=(On.FLUSH, On.REFUSED_FLUSH),
+    source="vllm#12284, vllm#34382",
+    reference="prefix.rows.flush",
+    allowed="a flush, since nobody has anything on the device",
+    premise="idle",
+)
+def an_idle_cache_can_be_flushed(idle: bool, flushed: bool) -> bool:
+    """A flush MUST NOT be refused while no request runs on the device, no receipt is out, and nobody owns a page."""
+    return flushed or not idle

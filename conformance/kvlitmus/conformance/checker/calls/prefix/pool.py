@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.spec.prefix.calls import Alloc, EndGroup, Extend, ExtendBatch, ExtendOne, Free, FreeInGroup, Reset
+from kvlitmus.spec.prefix.calls import Alloc, EndGroup, Extend, ExtendBatch, ExtendOne, Flush, Free, FreeInGroup, Reset
 from kvlitmus.spec.words.units import Slot, Tokens
 
 if TYPE_CHECKING:
@@ -74,6 +74,14 @@ def extend_batch(
         checker.answered(ExtendOne(old, slot), got[at : at + new - old], checker.state)
         at += new - old
     return got
+
+
+def flush(checker: Checker) -> bool:
+    """Forget what nobody protects; ``False`` when refused."""
+    flushed = checker.flag(checker.call("flush()", "flush"), "whether the cache was flushed")
+    checker.history[-1] += f" → {flushed}"
+    checker.step(Flush(), flushed)
+    return flushed
 
 
 def reset(checker: Checker) -> None:

@@ -86,3 +86,12 @@ def continue_loan(caller: Caller, a: int, further: int, *, decode: bool) -> None
     if got is not None:
         opened = dict.fromkeys(PageNo(slot // size) for slot in got if slot not in slots)
         checker.loans[loan] = Loan(slots + tuple(slot for page in opened for slot in page_slots(page, size)))
+
+
+@action("flush_all")
+def flush_all(caller: Caller, a: int, b: int, c: int) -> None:
+    """Forget what nobody protects; all, where a cache can't do that while requests run."""
+    if "flush" in caller.checker.capabilities:
+        pool.flush(caller.checker)
+    else:
+        reset(caller, a, b, c)
