@@ -34,6 +34,7 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
     "aborted": ("zoo.leftovers", "aborts-of-the-tiers-are-kept"),
     "expiry": ("zoo.perishable",),
     "reclaimed": ("zoo.lazy_pool",),
+    "late unlock": ("zoo.step_ahead",),
     "admission": ("zoo.doorkeeper", "requests-leave-two-pages"),
     "all or nothing": ("component-commit-all-or-nothing",),
     "all or nothing on ranks": ("null-rank-takes-all-or-nothing",),

@@ -44,6 +44,7 @@ ZOO: tuple[str, ...] = (
     "doorkeeper",
     "perishable",
     "lazy_pool",
+    "step_ahead",
 )
 """The names of all caches."""
 

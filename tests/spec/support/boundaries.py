@@ -354,6 +354,7 @@ COUNTS = (
         after=seen(node((7,), (3,), None)),
         setting=setting(),
         then=EMPTY._replace(tree=SPLIT),
+        late_after={},
     ),
     row(
         "node_counts",
@@ -361,6 +362,7 @@ COUNTS = (
         after=seen(node((5, 6), (3, 4), 2)),
         setting=setting(),
         then=EMPTY._replace(tree=SPLIT),
+        late_after={},
     ),
     row(
         "node_counts",
@@ -368,6 +370,7 @@ COUNTS = (
         after=seen(node((7,), (3,), 0, hits=1, priority=2), node((8,), (4,), 0), node((7, 9), (3, 4), 1)),
         setting=setting(),
         then=EMPTY._replace(tree=SPLIT),
+        late_after={},
     ),
     row(
         "node_counts",
@@ -375,6 +378,7 @@ COUNTS = (
         after=seen(node((5,), (3,), None), node((6,), (4,), 1, 0)),
         setting=setting(),
         then=EMPTY._replace(tree=SPLIT),
+        late_after={},
     ),
     row(
         "node_counts",
@@ -382,6 +386,7 @@ COUNTS = (
         after=seen(node((5,), (3,), 0), node((6,), (4,), 1, 0)),
         setting=setting(),
         then=EMPTY._replace(tree=SPLIT),
+        late_after={},
     ),
     row(
         "node_counts",
@@ -389,10 +394,21 @@ COUNTS = (
         after=seen(node((7, 7), (3, 9), 1)),
         setting=setting(),
         then=EMPTY._replace(tree=SPLIT, table=TABLE),
+        late_after={},
     ),
-    row("node_counts", counts((), [(1, 3)], [(2, 4)]), **hosted(host_node((7,), None, hits=1, priority=2))),
-    row("node_counts", counts((), UNKNOWN, UNKNOWN), **hosted(host_node((7,), None))),
-    row("node_counts", counts(), **hosted(host_node((7,), (0, 1)), host_node((), None), host_node((8,), None))),
+    row(
+        "node_counts",
+        counts((), [(1, 3)], [(2, 4)]),
+        **hosted(host_node((7,), None, hits=1, priority=2)),
+        late_after={},
+    ),
+    row("node_counts", counts((), UNKNOWN, UNKNOWN), **hosted(host_node((7,), None)), late_after={}),
+    row(
+        "node_counts",
+        counts(),
+        **hosted(host_node((7,), (0, 1)), host_node((), None), host_node((8,), None)),
+        late_after={},
+    ),
     *(
         row(
             "node_counts",
@@ -400,6 +416,7 @@ COUNTS = (
             setting=setting(profile={"copy_locks": locks}),
             after=seen(node((6,), (4,), 2)),
             then=EMPTY._replace(tree=SPLIT, tiers=Tiers(work={1: work(1, kind, 6)})),
+            late_after={},
         )
         for locks, kind, shown in (("counted", "load", 1), ("apart", "load", 0), ("apart", "put", 1))
     ),
@@ -974,7 +991,12 @@ LAST = (
         load_names=(),
     ),
     row(
-        "node_counts", counts(), after=seen(node((9, 7), (3, 4), 1)), setting=setting(), then=EMPTY._replace(tree=SPLIT)
+        "node_counts",
+        counts(),
+        after=seen(node((9, 7), (3, 4), 1)),
+        setting=setting(),
+        then=EMPTY._replace(tree=SPLIT),
+        late_after={},
     ),
     row("POOL-08", True, available_before=4, available_after=4, may_evict=False),
     row("POOL-08", True, available_before=4, available_after=8, may_evict=True),

@@ -413,6 +413,7 @@ TABLES = (
         then=EMPTY._replace(
             tree=Tree({name: Page(Name(1), PageNo(3), Tick(0), Tick(0), locks=1) for name in (A, B)}, Tick(0))
         ),
+        late_after={},
     ),
     row("MISUSE-11", True, raised=True, found_oddly=None, found_lawfully=(4,)),
     row("MISUSE-11", False, raised=False, found_oddly=None, found_lawfully=(4,)),

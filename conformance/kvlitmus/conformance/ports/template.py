@@ -68,7 +68,7 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
     "evict_granularity": ("evict", "components"),
     **dict.fromkeys(("evict_moment", "hit_counts", "split_created", "slru_hits", "clock", "tick_uses"), ("evict",)),
     **dict.fromkeys(("evict_order", "most_hits", "evict_batch", "expiry"), ("evict",)),
-    **dict.fromkeys(("lock_touches", "unlock_touches"), ("locks",)),
+    **dict.fromkeys(("lock_touches", "unlock_touches", "unlock_delay"), ("locks",)),
     **dict.fromkeys(
         ("evict_slack", "evict_amount", "watermark", "refused_begin", "aborted", "admission"), ("requests",)
     ),
@@ -87,6 +87,7 @@ RARE = (
     "tick_uses",
     "evict_batch",
     "release_moment",
+    "unlock_delay",
     "expiry",
     "watermark",
     "aborted",

@@ -153,3 +153,22 @@ class ReclaimsWhatFitsTheFreeList(PagedPool):
 
     def give_back(self, pages: Sequence[int]) -> None:
         super().give_back(pages[1:] if not self.free_list else pages)
+
+
+@mutant(
+    "last-lock-never-ends",
+    profile=replace(PROFILE, unlock_delay=2),
+    kills=("LOCK-04", "LOCK-02", "LOCK-06", "TREE-24"),
+)
+class LastLockNeverEnds(RadixTree):
+    """An idle server can't evict what its last request has read.
+
+    A lock ends when the step after it is over, and steps are counted by the locks that are given back in them.
+    """
+
+    waiting: Node | None = None
+
+    def unlock(self, node: Node) -> None:
+        waiting, self.waiting = self.waiting, node
+        if waiting is not None:
+            super().unlock(waiting)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.late_locks import still_locked
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules.order import Choosing, passed_over_by
 from kvlitmus.spec.prefix.state import State, Tree
@@ -122,7 +123,7 @@ def available(state: State, setting: Setting) -> Tokens:
 
 def counted(state: State, setting: Setting) -> Tree:
     """The tree with the locks that nodes show: without those of copies under way, where these protect apart."""
-    tree = state.tree
+    tree = still_locked(state) if setting.unlock_delay else state.tree
     if state.works is not None and setting.profile.copy_locks == "apart":
         for one in state.works.transfers:
             tree = effects.lock(tree, one.names[-1], -1)

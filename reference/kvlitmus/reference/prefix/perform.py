@@ -50,6 +50,7 @@ from kvlitmus.spec.prefix.advance import (
     offered_by_request,
     opened_needed_by,
 )
+from kvlitmus.spec.prefix.late_locks import still_locked
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.release import waiting_in, without
 from kvlitmus.spec.prefix.rules.order import needless_victims
@@ -95,7 +96,10 @@ def perform(state: State, setting: Setting, call: Any, choice: Choice | None = N
 def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) -> Step[State]:
     """The step of a flat cache, or what a call does on the device of a hierarchy."""
     takes = setting.reclaims and isinstance(call, calls.TAKING)
-    answer, victims = DECIDE[type(call)](state._replace(leaving=()) if takes else state, setting, call, choice)
+    known = state._replace(leaving=()) if takes else state
+    if setting.unlock_delay:
+        known = known._replace(tree=still_locked(known, choice.victims or ()))
+    answer, victims = DECIDE[type(call)](known, setting, call, choice)
     after = expect(state, setting, call, answer)
     if setting.table:
         return Step(call, answer, state, table.after(state, after, choice))

@@ -149,7 +149,7 @@ FLAT_LINES: tuple[Line, ...] = (
         FLAT,
         "unlock",
         On.UNLOCK,
-        least=by("LOCK-04 LOCK-06 TREE-24", later="EVICT-01 EVICT-21 REQ-15"),
+        least=by("LOCK-04 LOCK-06 TREE-24", later="EVICT-01 EVICT-21 REQ-15", free="late unlock"),
         most=by("LOCK-04 TREE-24 LOCK-01", later="TREE-20 EVICT-03"),
         stays=by(f"LOCK-05 LOCK-07 TREE-22 {KEPT}"),
     ),

@@ -45,6 +45,7 @@ FREEDOMS: Mapping[str, Freedom] = {
         Freedom("admission", "what a request leaves may end at an earlier page", "admission", "own"),
         Freedom("expiry", "what is old may go when somebody looks", "expiry", "lookup"),
         Freedom("reclaimed", "what is given back may wait for whoever takes memory", "release_moment", "taken"),
+        Freedom("late unlock", "a lock that was given back may protect for some calls more", "unlock_delay"),
         Freedom("all or nothing on ranks", "a prefetch that some rank has no room for isn't begun"),
     )
 }

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.prefix import calls, effects, partial, tables, windows
+from kvlitmus.spec.prefix.late_locks import given_back
 from kvlitmus.spec.prefix.release import queued, without
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import Page, RequestState, Retracted, State, Tree, empty_state
@@ -28,7 +29,8 @@ def expect(state: State, setting: Setting, call: Any, answer: Any) -> State:
     """The state after a call that was answered so."""
     if state.tree.doubt.odd:
         state = partial.doubting(state, state.tree.doubt._replace(odd=()))
-    return queued(state, EXPECT[type(call)](state, setting, call, answer), setting, call)
+    then = queued(state, EXPECT[type(call)](state, setting, call, answer), setting, call)
+    return given_back(state, then, setting, call) if setting.unlock_delay else then
 
 
 def follow(state: State, setting: Setting, after: Seen) -> State:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kvlitmus.spec.prefix import effects, windows
+from kvlitmus.spec.prefix.late_locks import late_locks
 from kvlitmus.spec.prefix.page import Doubt, Tree
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.seen import Seen
@@ -115,6 +116,7 @@ def doubted(
         unsure=state.tree.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
     )
     order = order_known(setting) if ordered else None
+    held = (*held, *late_locks(state, tree))
     return doubting(state, windows.opened(doubt, tree, least, most, order, held, ties=setting.ties))
 
 

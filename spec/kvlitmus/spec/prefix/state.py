@@ -101,7 +101,8 @@ class State(NamedTuple):
     of a name in the tree is then one of its places.
     ``late``: what is remembered of the calls before, where events may lag.  ``leaving``: the pages that may wait in a release
     queue (:mod:`kvlitmus.spec.prefix.release`), by the call that gave them back, the oldest first.  ``retracted``: the
-    requests whose KV is on the host meanwhile.
+    requests whose KV is on the host meanwhile.  ``unlocking``: the pages whose locks were given
+    back and may end later (:mod:`kvlitmus.spec.prefix.late_locks`), by call as well.
     """
 
     tree: Tree
@@ -117,6 +118,7 @@ class State(NamedTuple):
     late: Late = Late()
     leaving: tuple[frozenset[PageNo], ...] = ()
     retracted: Retracted = Retracted()
+    unlocking: tuple[tuple[Name, ...], ...] = ()
 
 
 def empty_state() -> State:

@@ -33,6 +33,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "event_copies": ("each", "one"),
     "hit_counts": ("insert", "match", "none"),
     "most_hits": range((1 << 20) + 1),
+    "unlock_delay": range((1 << 20) + 1),
     "split_created": ("keeps", "renews"),
     "slru_hits": range(1, (1 << 20) + 1),
     "clock": ("counter", "wall"),
@@ -137,6 +138,8 @@ class Profile:
         they don't stop.
     lock_touches: whether taking a lock counts as a use for recency.
     unlock_touches: whether giving a lock back counts as a use for recency, that of an ended request included.
+    unlock_delay: so many later calls, at most, until a lock that was given back ends to protect its path, that of a request
+        that ends or publishes included (:mod:`kvlitmus.spec.prefix.late_locks`).  Of flat caches that publish explicitly.
     split_created: whether the upper half of a split node keeps the creation time (``keeps``) or
         gets a new one (``renews``); FIFO and FILO follow it.
     slru_hits: how many hits put a page into the protected segment of SLRU.
@@ -274,6 +277,7 @@ class Profile:
     most_hits: int = 0
     lock_touches: bool = False
     unlock_touches: bool = False
+    unlock_delay: int = 0
     split_created: str = "keeps"
     slru_hits: int = SLRU_HITS
     clock: str = "counter"

@@ -17,6 +17,7 @@ from typing import Any
 from kvlitmus.spec.law.facts import UNKNOWN, Facts
 from kvlitmus.spec.law.plan import value_of
 from kvlitmus.spec.law.rule import Rule
+from kvlitmus.spec.prefix.late_locks import late_locks
 from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
@@ -33,7 +34,7 @@ CACHED = "what is cached, and where"
 
 UNREADABLE: Mapping[str, frozenset[str]] = {
     OWNERS: frozenset({"owners", "requests", "contents", "found", "row_found"}),
-    LOCKS: frozenset({"requests", "receipts", "locks"}),
+    LOCKS: frozenset({"requests", "receipts", "locks", "unlocking"}),
     WORK: frozenset({"work"}),
 }
 """What it makes unreadable: fields of the state, of its pages and of what is below the device, and inputs.
@@ -111,7 +112,8 @@ def shows_other_locks(known: State, seen: Seen, setting: Setting) -> bool:
         return any(locks != known.table[page].holders for page, locks in shown if page in known.table)
     pages = counted_tree(known.tree, known.tiers, setting).pages
     ends = [(node.info.names[-1], node.locks) for node in seen.nodes if node.info.names and node.locks is not None]
-    return any(locks != pages[end].locks for end, locks in ends if end in pages)
+    late = late_locks(known, known.tree)
+    return any(not 0 <= locks - pages[end].locks <= late.get(end, 0) for end, locks in ends if end in pages)
 
 
 def blocked(rules: Iterable[Rule], inputs: Mapping[str, Any], distrusted: frozenset[str]) -> frozenset[str]:

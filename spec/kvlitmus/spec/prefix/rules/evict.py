@@ -19,6 +19,7 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, Flush, PlayedAgain, Reset, Resume
 from kvlitmus.spec.prefix.evictable import certainly_evictable, droppable, reclaimable
+from kvlitmus.spec.prefix.late_locks import late_locks
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
 from kvlitmus.spec.prefix.page import BY_AGE
@@ -90,9 +91,11 @@ def freed(
 
 
 @fact(3)
-def unlocked_before(state: State, before: Seen, setting: Setting, locked_names: frozenset[Name]) -> Tokens:
-    """Slots of all cached pages that nothing protects, before the call."""
-    unlocked = len(state.tree.pages) - len(locked_names)
+def unlocked_before(
+    state: State, before: Seen, setting: Setting, locked_names: frozenset[Name], late_before: Mapping[Name, int]
+) -> Tokens:
+    """Slots of all cached pages that nothing protects, nor may still, before the call."""
+    unlocked = len(state.tree.pages) - len(locked_names | late_before.keys())
     if state.tiers is not None:
         assert isinstance(before, TierSeen)
         unlocked = min(unlocked, certainly_evictable(state, setting, before))
@@ -198,7 +201,7 @@ def on_the_device(
     if isinstance(call, LOADS):
         held.update(call.path.pages)
     if expected.tiers is None:
-        return Choosing(expected.tree, vanished, held, held)
+        return Choosing(expected.tree, vanished, held, held.union(late_locks(state, state.tree)))
     assert isinstance(before, TierSeen)
     was = state.tree.pages
     held.update(

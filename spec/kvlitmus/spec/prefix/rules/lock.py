@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
@@ -40,13 +41,14 @@ def what_is_locked_stays_where_it_is(
     needs=("counters", "inspect"),
     source="R-LK-02; sglang#10637, mllm#656",
     reference="prefix.perform.sizes",
-    allowed="evictable {unlocked_count}, protected {locked_count}",
+    allowed="evictable {unlocked_count}, protected {locked_count}, by the profile's unlock_delay",
 )
 def the_tree_counts_what_is_protected(
-    evictable: Tokens, protected: Tokens, unlocked_count: Tokens, locked_count: Tokens
+    evictable: Tokens, protected: Tokens, unlocked_count: Tokens, locked_count: Tokens, late_count: Tokens
 ) -> bool:
-    """The tree's counters of evictable and protected units MUST equal a recount over its pages."""
-    return evictable == unlocked_count and protected == locked_count
+    """The tree's counters of evictable and protected units MUST equal a recount over its pages. What a lock protected that was given back may count as protected for as long as the profile says."""
+    late = protected - locked_count
+    return 0 <= late <= late_count and evictable == unlocked_count - late
 
 
 @rule(
@@ -68,11 +70,11 @@ def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[
     needs=("lookup", "inspect"),
     source="R-LK-04, R-LK-05; sglang#29471, mini-sglang#45, bytedance/sglang#508",
     reference="prefix.perform.lock",
-    allowed="as many locks as receipts on every node, and as copies, by the profile's copy_locks",
+    allowed="as many locks as receipts on every node, and as copies, by the profile's copy_locks and unlock_delay",
     premise="node_locks",
 )
 def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int]]) -> bool:
-    """A node MUST carry exactly one lock for each receipt and each running request that covers it, and, unless the profile says that these protect apart, for each copy under way between device and host."""
+    """A node MUST carry exactly one lock for each receipt and each running request that covers it, and, unless the profile says that these protect apart, for each copy under way between device and host. Where the profile has an unlock_delay, those that were given back may be carried so long."""
     return all(locks == receipts for locks, receipts in node_locks)
 
 
@@ -104,7 +106,7 @@ def locking_moves_nothing(
     premise="quiet",
 )
 def nothing_is_protected_when_nobody_holds_a_lock(quiet: bool, protected: Tokens) -> bool:
-    """When no receipt is out and no request runs, the tree MUST count nothing as protected."""
+    """When no receipt is out, no request runs, and the profile's unlock_delay has passed, the tree MUST count nothing as protected."""
     return not quiet or protected == 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, cast
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.release import NONE, at_hand
 from kvlitmus.spec.prefix.seen import Seen, TierNodeSeen, TierSeen
@@ -60,10 +61,11 @@ def owned_twice(then: State) -> frozenset[PageNo]:
 
 @fact(0)
 def quiet(setting: Setting, then: State) -> bool | Unknown:
-    """Whether no lock is held, no request runs and no copy is under way; unknown where nobody lists these."""
+    """Whether no lock is held, nor any that was given back may protect still, no request runs and no copy is under way; unknown where nobody lists these."""
     if setting.config.tiered and not setting.seen and then.tiers is None:
         return UNKNOWN
-    return not then.receipts and not then.requests and not (then.tiers is not None and then.tiers.copying)
+    going = then.receipts or then.requests or any(then.unlocking)
+    return not going and not (then.tiers is not None and then.tiers.copying)
 
 
 # Counters
@@ -237,7 +239,7 @@ def as_shown(pairs: Pairs, hidden: int) -> Pairs | Unknown:
 
 
 @fact(3)
-def node_counts(after: Seen, then: State, setting: Setting) -> NodeCounts:
+def node_counts(after: Seen, then: State, setting: Setting, late_after: Mapping[Name, int]) -> NodeCounts:
     """What the nodes show of themselves, beside what their use amounts to."""
     pages, nodes, table = counted_tree(then.tree, then.tiers, setting).pages, after.nodes, then.table
     locks: Pairs = []
@@ -258,11 +260,10 @@ def node_counts(after: Seen, then: State, setting: Setting) -> NodeCounts:
         elif table:
             locks += [(own, table[page].holders) for page in info.pages if page in table]
         else:
-            locks.append(
-                (own, last.locks)
-            )  # by its name: what isn't trusted can't be read (kvlitmus.spec.prefix.frame.trust)
+            # By its name: what isn't trusted can't be read (kvlitmus.spec.prefix.frame.trust).
+            locks.append((own, held_by(own, last.locks, late_after.get(names[-1], 0)) if late_after else last.locks))
             if first is not last and first.locks != last.locks:
-                locks.append((own, first.locks))
+                locks.append((own, held_by(own, first.locks, late_after.get(names[0], 0))))
             if parent >= 0:
                 above = nodes[parent].locks
                 if above is not None and above < own:
@@ -293,6 +294,11 @@ def node_counts(after: Seen, then: State, setting: Setting) -> NodeCounts:
     )
 
 
+def held_by(shown: int, locks: int, late: int) -> int:
+    """How many locks a node should show which shows so many: of those that were given back, some may be there still."""
+    return min(max(shown, locks), locks + late)
+
+
 def on_the_host_alone(then: State, after: Seen) -> Iterator[tuple[TierNodeSeen, Page]]:
     """The nodes that are on the host alone, each with what is known of its last page."""
     for node in after.tier_nodes if then.host.pages and isinstance(after, TierSeen) else ():
@@ -302,7 +308,7 @@ def on_the_host_alone(then: State, after: Seen) -> Iterator[tuple[TierNodeSeen, 
 
 @fact(3)
 def node_locks(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
-    """The lock count of each node, beside the number of receipts that cover it."""
+    """The lock count of each node, beside the number of receipts that cover it, and of those given back that may be there still."""
     return node_counts.locks
 
 

@@ -26,6 +26,7 @@ from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import partial
 from kvlitmus.spec.prefix.advance import computed_pages, copied_from, copied_pages, dropped_by, opened_needed_by
 from kvlitmus.spec.prefix.calls import Begin, End, Extend, Fork, Grow, Publish, Resume, Retract, TakeBack
+from kvlitmus.spec.prefix.late_locks import late_locks
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
@@ -162,7 +163,8 @@ def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
             return False
         cached = 0
     else:
-        cached = sum(1 for page in pages.values() if page.locks) if may_evict else len(pages)
+        late = late_locks(state, state.tree)
+        cached = sum(1 for name, page in pages.items() if page.locks or name in late) if may_evict else len(pages)
     needed = pages_needed(len(call.path.key.tokens), setting.size) + profile.evict_slack + profile.watermark
     waiting = 0 if setting.reclaims else len(waiting_in(state))
     return needed + cached + len(state.owners) + waiting <= len(setting.usable)

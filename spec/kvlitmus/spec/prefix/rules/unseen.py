@@ -7,11 +7,12 @@ what is found against it.  A snapshot says all of it, and more, by other rules; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.advance import opened_by
 from kvlitmus.spec.prefix.calls import Begin, Evict, Fork, Grow, Match, Resume
 from kvlitmus.spec.prefix.page import Tree
@@ -47,7 +48,7 @@ def unexplained(setting: Setting, then: State) -> Sequence[Name] | Unknown:
 
 
 @fact(0, unseen=True)
-def evictable_pages(setting: Setting, state: State) -> tuple[int, int] | Unknown:
+def evictable_pages(setting: Setting, state: State, late_before: Mapping[Name, int]) -> tuple[int, int] | Unknown:
     """How many cached pages nothing protects, before the call: certainly, and possibly.
 
     Under write-back a page without a host copy goes only if the host has room for one, so that none is certain to go.
@@ -55,7 +56,8 @@ def evictable_pages(setting: Setting, state: State) -> tuple[int, int] | Unknown
     if setting.config.tiered and state.tiers is None:
         return UNKNOWN
     (sure, possible), protected = cached_pages(state), protected_pages(state.tree)
-    return 0 if setting.config.write == WRITE_BACK else sure - protected, possible - protected
+    late = sum(not state.tree.pages[name].locks for name in late_before)
+    return 0 if setting.config.write == WRITE_BACK else sure - protected - late, possible - protected
 
 
 @fact(0)
@@ -284,8 +286,8 @@ def a_refused_request_keeps_nothing(made_available: Tokens) -> bool:
     needs=("counters",),
     source="R-LK-02; sglang#10637, mllm#656",
     reference="prefix.perform.sizes",
-    allowed="protected {counted_protected}",
+    allowed="protected {counted_protected}, by the profile's unlock_delay",
 )
-def what_is_protected_is_counted(protected: Tokens, counted_protected: Tokens) -> bool:
-    """The tree's counter of protected units MUST equal what receipts, running requests and, unless the profile says that these protect apart, copies under way protect."""
-    return protected == counted_protected
+def what_is_protected_is_counted(protected: Tokens, counted_protected: Tokens, late_count: Tokens) -> bool:
+    """The tree's counter of protected units MUST equal what receipts, running requests and, unless the profile says that these protect apart, copies under way protect. Where the profile has an unlock_delay, it may be more by what was given back."""
+    return counted_protected <= protected <= counted_protected + late_count
