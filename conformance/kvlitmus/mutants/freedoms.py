@@ -35,6 +35,7 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
     "expiry": ("zoo.perishable",),
     "reclaimed": ("zoo.lazy_pool",),
     "late unlock": ("zoo.step_ahead",),
+    "spare pages": ("zoo.drafts",),
     "admission": ("zoo.doorkeeper", "requests-leave-two-pages"),
     "all or nothing": ("component-commit-all-or-nothing",),
     "all or nothing on ranks": ("null-rank-takes-all-or-nothing",),

@@ -45,6 +45,7 @@ ZOO: tuple[str, ...] = (
     "perishable",
     "lazy_pool",
     "step_ahead",
+    "drafts",
 )
 """The names of all caches."""
 

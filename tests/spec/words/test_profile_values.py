@@ -110,6 +110,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("release_delay", 0, 2): LEAVE,
     ("release_moment", "given", "taken"): LEAVE,
     ("unlock_delay", 0, 2): LEAVE,
+    ("spare_pages", 0, 2): LEAVE,
     ("backup_filter", "none", "own"): LEAVE,
     ("backup_moment", "insert", "tick"): LEAVE,
     ("evict_slack", 0, 2): LEAVE,

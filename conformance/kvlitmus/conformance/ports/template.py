@@ -70,7 +70,8 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("evict_order", "most_hits", "evict_batch", "expiry"), ("evict",)),
     **dict.fromkeys(("lock_touches", "unlock_touches", "unlock_delay"), ("locks",)),
     **dict.fromkeys(
-        ("evict_slack", "evict_amount", "watermark", "refused_begin", "aborted", "admission"), ("requests",)
+        ("evict_slack", "evict_amount", "watermark", "spare_pages", "refused_begin", "aborted", "admission"),
+        ("requests",),
     ),
     "event_delay": ("events",),
     "hash_scheme": ("hashes", "tiers"),
@@ -90,6 +91,7 @@ RARE = (
     "unlock_delay",
     "expiry",
     "watermark",
+    "spare_pages",
     "aborted",
     "admission",
 )

@@ -172,3 +172,53 @@ class LastLockNeverEnds(RadixTree):
         waiting, self.waiting = self.waiting, node
         if waiting is not None:
             super().unlock(waiting)
+
+
+@mutant(
+    "spare-page-lost-by-aborts",
+    profile=replace(PROFILE, spare_pages=1),
+    kills=("REQ-07", "POOL-12", "POOL-14"),
+)
+class SparePageLostByAborts(RequestTable):
+    """Memory shrinks by a page with each client that hangs up.
+
+    A request holds a page for tokens that are speculated.  It is given back where the request finishes.
+    """
+
+    def __init__(self, pool: PagedPool, tree: RadixTree) -> None:
+        super().__init__(pool, tree)
+        self.ahead: dict[int, list[int]] = {}
+
+    def begin(self, rid: int, key: Key) -> SpecimenRequest | None:
+        begun = super().begin(rid, key)
+        if begun is not None:
+            self.ahead[rid] = self.pool.take(min(1, len(self.pool.free_list))) or []
+        return begun
+
+    def end(self, rid: int, keep: bool) -> None:
+        super().end(rid, keep)
+        ahead = self.ahead.pop(rid)
+        if keep:
+            self.pool.give_back(ahead)
+
+
+@mutant(
+    "spare-pages-pile-up",
+    profile=replace(PROFILE, spare_pages=1),
+    kills=("POOL-12", "POOL-14", "FRAME-02"),
+)
+class SparePagesPileUp(SparePageLostByAborts):
+    """A long answer ends with most of the memory that was meant for its drafts.
+
+    Each step takes a page for the next draft, though the one that it has wasn't used.
+    """
+
+    def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
+        grown = super().grow(rid, tokens)
+        if grown is not None:
+            self.ahead[rid] += self.pool.take(min(1, len(self.pool.free_list))) or []
+        return grown
+
+    def end(self, rid: int, keep: bool) -> None:
+        RequestTable.end(self, rid, keep)
+        self.pool.give_back(self.ahead.pop(rid))

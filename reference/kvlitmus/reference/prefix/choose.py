@@ -61,6 +61,8 @@ class Choice(NamedTuple):
     """Whether what is inserted as a chunk is backed up, too."""
     declined: bool = False
     """Whether a load of nothing is declined, or a request that would leave less than the watermark."""
+    spare: Collection[PageNo] = ()
+    """The pages that a request takes beside its row when it begins or grows."""
     kept: int | None = None
     """How many pages of a request are cached when it is published or has finished, where a filter may end them."""
     ended: Collection[int] | None = None
@@ -122,7 +124,10 @@ def available(state: State, setting: Setting) -> Tokens:
 
 
 def counted(state: State, setting: Setting) -> Tree:
-    """The tree with the locks that nodes show: without those of copies under way, where these protect apart."""
+    """The tree with the locks that nodes show.
+
+    Those that end late are there, those of copies under way not where these protect apart.
+    """
     tree = still_locked(state) if setting.unlock_delay else state.tree
     if state.works is not None and setting.profile.copy_locks == "apart":
         for one in state.works.transfers:
@@ -246,3 +251,17 @@ def room_for(pages: int, tree: Tree, free: Collection[PageNo], setting: Setting,
 def freed_by(tree: Tree, victims: Names) -> frozenset[PageNo]:
     """The pages that an eviction frees (EVICT-04)."""
     return frozenset(tree.pages[name].page for name in victims)
+
+
+# Requests
+
+
+def leaves_too_few(tree: Tree, victims: Names, left: int, setting: Setting) -> bool:
+    """Whether a request that leaves so many pages free may be refused.
+
+    They are too few to be spare, or with what could go they are below the watermark.
+    """
+    if left < setting.spare_pages:
+        return True
+    evictable = 0 if setting.table else sum(not page.locks for page in tree.pages.values()) - len(victims)
+    return left + evictable < setting.profile.watermark

@@ -65,12 +65,16 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
         granted = answer.slots
     kept = kept_of(call, answer, state, after, setting) if setting.filters else None
     pages = None if granted is None else pages_in_order(granted, size)
-    refusal = {calls.Begin: None, calls.Retract: False, calls.Flush: False}
+    refusal = {
+        **dict.fromkeys((calls.Begin, calls.Grow, calls.Fork, calls.Resume)),
+        **dict.fromkeys((calls.Retract, calls.Flush), False),
+    }
     declined = type(call) in refusal and answer is refusal[type(call)]
     waiting = setting.usable - after.free if setting.profile.release_delay or setting.reclaims else frozenset[PageNo]()
     if not isinstance(after, TierSeen):
         found = found_by(call, answer, state, setting) if setting.table or ends_at_nodes(setting) else None
-        return Choice(victims, pages, found, declined=declined, kept=kept, waiting=waiting)
+        spare = before.free.union(before.cached.values()).difference(after.free, after.cached.values(), pages or ())
+        return Choice(victims, pages, found, declined=declined, spare=spare, kept=kept, waiting=waiting)
     lost: Names | None = None
     if may_drop(call, setting):
         lost = dropped(before.parent_names, after.parent_names, before.hosted, after.hosted, setting)

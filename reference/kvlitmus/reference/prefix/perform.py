@@ -30,6 +30,7 @@ from kvlitmus.reference.prefix.choose import (
     hand_out,
     in_order,
     least_valuable,
+    leaves_too_few,
     refuse,
     room_for,
     sizes,
@@ -54,6 +55,7 @@ from kvlitmus.spec.prefix.late_locks import still_locked
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.release import waiting_in, without
 from kvlitmus.spec.prefix.rules.order import needless_victims
+from kvlitmus.spec.prefix.spare_pages import spares_taken
 from kvlitmus.spec.prefix.state import RequestState, State, Tree
 from kvlitmus.spec.words.limits import beyond_vocabulary
 from kvlitmus.spec.words.setting import Setting
@@ -101,6 +103,8 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
         known = known._replace(tree=still_locked(known, choice.victims or ()))
     answer, victims = DECIDE[type(call)](known, setting, call, choice)
     after = expect(state, setting, call, answer)
+    if setting.spare_pages:
+        after = spares_taken(after, choice.spare)
     if setting.table:
         return Step(call, answer, state, table.after(state, after, choice))
     if takes or after.leaving != state.leaving:  # only who gives something back, or reclaims it, looks at the queue
@@ -287,17 +291,14 @@ def begin(state: State, setting: Setting, call: calls.Begin, choice: Choice) -> 
     return Decision(Begun(row[:tokens], len(found) * size), victims)
 
 
-def leaves_too_few(tree: Tree, victims: Names, left: int, setting: Setting) -> bool:
-    """Whether a request that leaves so many pages free may be refused: with what could go it is below the watermark."""
-    evictable = 0 if setting.table else sum(not page.locks for page in tree.pages.values()) - len(victims)
-    return left + evictable < setting.profile.watermark
-
-
 def grow(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> Decision:
     """Slots for further tokens, the last page filled first (REQ-05); without memory nothing (REQ-10)."""
     row, unused, wanted = state.requests[call.rid].row, free_pages(state, setting), opened_by(state, setting, call)
     victims = room_for(wanted, state.tree, unused, setting, choice)
-    own = hand_out(unused | freed_by(state.tree, victims), wanted, choice.pages)
+    unused |= freed_by(state.tree, victims) | state.requests[call.rid].spare
+    own = hand_out(unused, wanted, choice.pages)
+    if choice.declined and wanted + setting.spare_pages > len(unused):
+        own = None
     return Decision(None if own is None else lengthened(row, len(call.tokens), own, setting.size), victims)
 
 

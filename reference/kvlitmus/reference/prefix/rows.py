@@ -34,8 +34,9 @@ def copied(state: State, setting: Setting, call: calls.Fork | calls.Resume, choi
     one, unused = copied_from(state, call), free_pages(state, setting)
     wanted = copied_pages(state, setting, call)
     victims = room_for(wanted, state.tree, unused, setting, choice)
-    own = hand_out(unused | freed_by(state.tree, victims), wanted, choice.pages)
-    if own is None:
+    unused |= freed_by(state.tree, victims)
+    own = hand_out(unused, wanted, choice.pages)
+    if own is None or (choice.declined and len(unused) < wanted + setting.spare_pages):
         return Decision(None, victims)
     row = one.row[: one.cached] + slots_of(own, setting.size)
     return Decision(Begun(row[: len(one.row)], one.cached), victims)

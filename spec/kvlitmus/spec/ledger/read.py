@@ -46,6 +46,9 @@ FREEDOMS: Mapping[str, Freedom] = {
         Freedom("expiry", "what is old may go when somebody looks", "expiry", "lookup"),
         Freedom("reclaimed", "what is given back may wait for whoever takes memory", "release_moment", "taken"),
         Freedom("late unlock", "a lock that was given back may protect for some calls more", "unlock_delay"),
+        Freedom(
+            "spare pages", "a request may take pages beside its row, or be refused for want of them", "spare_pages"
+        ),
         Freedom("all or nothing on ranks", "a prefetch that some rank has no room for isn't begun"),
     )
 }

@@ -17,6 +17,7 @@
 - :mod:`~kvlitmus.spec.prefix.tables`: of block tables.
 - :mod:`~kvlitmus.spec.prefix.release`: what is given back and not yet free.
 - :mod:`~kvlitmus.spec.prefix.late_locks`: locks that were given back and end later.
+- :mod:`~kvlitmus.spec.prefix.spare_pages`: what requests hold beside their rows.
 - :mod:`~kvlitmus.spec.prefix.seen`: what was seen of the cache.
 - :mod:`~kvlitmus.spec.prefix.replay`: what events tell.
 - :mod:`~kvlitmus.spec.prefix.listener`: what somebody knows who hears all events, of any kind of cache.

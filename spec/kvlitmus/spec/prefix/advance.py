@@ -17,6 +17,7 @@ from kvlitmus.spec.prefix import calls, effects, partial, tables, windows
 from kvlitmus.spec.prefix.late_locks import given_back
 from kvlitmus.spec.prefix.release import queued, without
 from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.spare_pages import spares_seen, with_spares
 from kvlitmus.spec.prefix.state import Page, RequestState, Retracted, State, Tree, empty_state
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.setting import Setting
@@ -39,6 +40,8 @@ def follow(state: State, setting: Setting, after: Seen) -> State:
         state = state._replace(table=tables.as_seen(state.table, after.places()))
     if state.leaving:
         state = without(state, after.free)
+    if setting.spare_pages:
+        state = spares_seen(state, setting, after)
     now = state.tree.clock
     tree = as_seen(state.tree, after.cached, lambda name, page: Page(after.parent_of(name), page, now, now))
     return state if tree is state.tree else state._replace(tree=tree)
@@ -311,7 +314,9 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
         touched = state
         if setting.profile.refused_begin == "renews":
             touched = partial.used(state._replace(tree=matched(state.tree, setting, used)), setting, state, used[sure:])
-        return partial.tried(touched, setting, pages_needed(len(call.path.key.tokens), size), used)
+        return partial.tried(
+            touched, setting, pages_needed(len(call.path.key.tokens), size) + setting.spare_pages, used
+        )
     row, cached = cast("Slots", tuple(answer.row)), answer.cached
     contents = written(state, setting, call, answer)
     covered = paged[: min(cached // size, possible)]
@@ -320,7 +325,7 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
         state = partial.gone(state, setting, paged[len(covered) :])
     at = covered[-1] if covered else call.path.root
     computed = min(cached, len(row)) if call.ahead else len(row)
-    running = RequestState(call.path, row, cached, computed, at)
+    running = with_spares(RequestState(call.path, row, cached, computed, at), setting)
     tree = effects.lock(matched(state.tree, setting, covered), at)
     state = state._replace(
         tree=tree,
@@ -341,11 +346,12 @@ def grow(state: State, setting: Setting, call: calls.Grow, answer: Slots | None)
         if setting.table:
             return state
         before, size = len(running.row), setting.size
-        return partial.tried(state, setting, pages_needed(before + len(call.tokens), size) - pages_needed(before, size))
+        needed = pages_needed(before + len(call.tokens), size) - pages_needed(before, size) + setting.spare_pages
+        return partial.tried(state, setting, needed)
     row = running.row + answer
-    opened = opened_by(running.row, answer, setting)
+    opened = opened_by(running.row, answer, setting) - running.spare
     computed = len(row) if running.upto is None else running.computed
-    grown = running._replace(path=call.path, row=row, computed=computed)
+    grown = with_spares(running._replace(path=call.path, row=row, computed=computed), setting)
     state = state._replace(
         owners=effects.take(state.owners, opened),
         requests={**state.requests, call.rid: grown},
@@ -388,7 +394,8 @@ def fork(state: State, setting: Setting, call: calls.Fork, answer: Begun | None)
     """The path that the other request shares is protected once more; the rest of its row is copied into own pages."""
     one = copied_from(state, call)
     if answer is None:
-        return state if setting.table else partial.tried(state, setting, copied_pages(state, setting, call))
+        needed = copied_pages(state, setting, call) + setting.spare_pages
+        return state if setting.table else partial.tried(state, setting, needed)
     tree = effects.lock(state.tree, one.locked)
     if setting.profile.lock_touches:
         tree = effects.touch(tree, effects.path(tree, one.locked))
@@ -401,7 +408,7 @@ def row_copied(state: State, setting: Setting, rid: int, one: RequestState, answ
     end = min(one.computed, len(row), len(one.path.tokens))
     state = state._replace(
         owners=effects.take(state.owners, owned_by(row[cached:], setting)),
-        requests={**state.requests, rid: one._replace(row=row, cached=cached)},
+        requests={**state.requests, rid: with_spares(one._replace(row=row, cached=cached, spare=frozenset()), setting)},
         contents=effects.write(state.contents, row[cached:end], one.path.tokens[cached:end]),
     )
     opened = pages_of(row[cached:], setting.size)
@@ -425,11 +432,8 @@ def resume(state: State, setting: Setting, call: calls.Resume, answer: Begun | N
     one, paged = copied_from(state, call), call.path.pages
     _, possible = partial.cached_range(state, paged)
     if answer is None:
-        return (
-            state
-            if setting.table
-            else partial.tried(state, setting, copied_pages(state, setting, call), paged[:possible])
-        )
+        needed = copied_pages(state, setting, call) + setting.spare_pages
+        return state if setting.table else partial.tried(state, setting, needed, paged[:possible])
     covered = paged[: min(answer.cached // setting.size, possible)]
     state = partial.known(state, setting, covered, pages_in_order(tuple(answer.row), setting.size))
     at = covered[-1] if covered else call.path.root
@@ -504,7 +508,7 @@ def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
         tree = state.tree
     return state._replace(
         tree=unlocked(tree, setting, running.locked),
-        owners=effects.release(state.owners, pages_of(running.row[running.cached :], setting.size)),
+        owners=effects.release(state.owners, pages_of(running.row[running.cached :], setting.size) | running.spare),
         requests={rid: one for rid, one in state.requests.items() if rid != call.rid},
     )
 

@@ -30,17 +30,24 @@ def wanted_pages(state: State, setting: Setting, call: Any, answer: Any) -> int 
         found = found_for(state, setting, call, answer)
         if answer is None and setting.profile.match_ends == "node":
             found = found[: effects.whole_nodes(state.tree, found)]
-        return pages_needed(len(call.path.key.tokens), size) - len(found)
+        return pages_needed(len(call.path.key.tokens), size) - len(found) + setting.spare_pages
     if isinstance(call, Grow):
-        return opened_needed_by(Extend(state.requests[call.rid].row, Tokens(len(call.tokens))), setting)
+        return growth_needs(state, setting, call)
     if isinstance(call, Fork | Resume):
-        return copied_pages(state, setting, call, answer)
+        return copied_pages(state, setting, call, answer) + setting.spare_pages
     if isinstance(call, LoadBack):
         there = effects.cached_prefix(state.tree, call.path.pages)
         wanted = run_of(call.path.pages[there:], state.host)[0]
         short = wanted * size < setting.profile.load_threshold
         return 0 if answer.slots is None and (short or above_quota(state, call, wanted, size)) else wanted
     return None
+
+
+def growth_needs(state: State, setting: Setting, call: Grow) -> int:
+    """The pages that a request needs to grow, and to have as many spare ones as it may, beyond those that it has."""
+    running = state.requests[call.rid]
+    opened = opened_needed_by(Extend(running.row, Tokens(len(call.tokens))), setting)
+    return max(0, opened + setting.spare_pages - len(running.spare))
 
 
 def found_for(state: State, setting: Setting, call: Begin | Resume, answer: Any) -> Sequence[Name]:

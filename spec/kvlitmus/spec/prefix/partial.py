@@ -18,6 +18,7 @@ from kvlitmus.spec.prefix.late_locks import late_locks
 from kvlitmus.spec.prefix.page import Doubt, Tree
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.spare_pages import unseen_in
 from kvlitmus.spec.prefix.state import Page, State
 from kvlitmus.spec.words.policies import Order
 from kvlitmus.spec.words.setting import Setting
@@ -53,7 +54,7 @@ def made_room(state: State, setting: Setting, needed: int) -> State:
         return doubted(state, setting, 0, len(state.tree.pages))
     sure, possible = cached_pages(state)
     taken = len(state.owners) - len(setting.usable)
-    most = possible + taken + len(waiting_in(state))
+    most = possible + taken + len(waiting_in(state)) + unseen_in(state, setting)
     return doubted(state, setting, sure + taken, most_evicted(state, setting, most, needed))
 
 
@@ -67,7 +68,8 @@ def tried(state: State, setting: Setting, needed: int, held: Sequence[Name] = ()
     pages = len(state.tree.pages)
     if not counts(setting):
         return doubted(state, setting, 0, pages)
-    lacking = cached_pages(state)[1] + len(state.owners) + len(waiting_in(state)) + needed - len(setting.usable)
+    others = len(state.owners) + len(waiting_in(state)) + unseen_in(state, setting)
+    lacking = cached_pages(state)[1] + others + needed - len(setting.usable)
     return doubted(state, setting, 0, most_evicted(state, setting, lacking, needed), held)
 
 
@@ -248,7 +250,7 @@ def cached_count(state: State, setting: Setting, seen: Seen) -> Pages | None:
     profile = setting.profile
     if available is None or not counts(setting) or profile.evict_moment != "call" or profile.release_delay:
         return None
-    if setting.reclaims:
+    if setting.reclaims or unseen_in(state, setting):
         return None
     if "counters" not in setting.capabilities:
         return None  # a pool whose tree doesn't count may hold something back

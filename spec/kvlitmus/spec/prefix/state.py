@@ -30,6 +30,8 @@ class RequestState(NamedTuple):
 
     ``row``: its slots, one per token.  The first ``cached`` of them are the tree's, protected by a lock on the path
     to ``locked``.  Into the first ``computed`` of them KV was written; the caller has not come to the others yet.
+    ``spare``: the pages that it holds beside its row (:mod:`kvlitmus.spec.prefix.spare_pages`); ``unseen``: how many more there
+    may be.
     """
 
     path: Path
@@ -37,6 +39,8 @@ class RequestState(NamedTuple):
     cached: int
     computed: int
     locked: Name
+    spare: frozenset[PageNo] = frozenset()
+    unseen: int = 0
 
     @property
     def upto(self) -> int | None:

@@ -19,6 +19,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "evict_batch": range(1, (1 << 20) + 1),
     "expiry": ("never", "lookup"),
     "watermark": range((1 << 20) + 1),
+    "spare_pages": range((1 << 20) + 1),
     "refused_begin": ("renews", "keeps"),
     "aborted": ("dropped", "kept"),
     "admission": ("all", "own"),
@@ -102,6 +103,9 @@ class Profile:
         nothing protects because it is old (``lookup``): how old, the cache decides.  Of flat caches.
     watermark: so many pages that could be free or evicted may be kept for requests that grow: a request that would leave fewer
         when it begins may be refused.
+    spare_pages: so many pages a running request may hold beside those of its row, for tokens to come, as speculative decoding
+        does: it takes them when it begins or grows, which may be refused for want of them, and gives them back when it ends
+        (:mod:`kvlitmus.spec.prefix.spare_pages`).  Of flat caches that publish explicitly.
     refused_begin: whether a request that is refused was a use of the prefix that was found for it (``renews``) or
         not (``keeps``).
     aborted: what a request has computed that is aborted or retracted, and didn't publish, is given back (``dropped``); or cached
@@ -261,6 +265,7 @@ class Profile:
     evict_batch: int = 1
     expiry: str = "never"
     watermark: int = 0
+    spare_pages: int = 0
     refused_begin: str = "renews"
     aborted: str = "dropped"
     admission: str = "all"

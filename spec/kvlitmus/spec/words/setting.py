@@ -56,6 +56,8 @@ class Setting:
     """Whether what was given back is free when the next call takes memory."""
     unlock_delay: int = field(init=False)
     """How many calls later a lock that was given back ends at the latest."""
+    spare_pages: int = field(init=False)
+    """How many pages a running request may hold beside those of its row."""
     filters: bool = field(init=False)
     """Whether a request may leave less than all its whole pages: a filter of the cache's own ends what it caches."""
     layout: Layout = field(init=False, compare=False)
@@ -78,8 +80,10 @@ class Setting:
         object.__setattr__(self, "own_order", profile.evict_order == "own")
         object.__setattr__(self, "expires", profile.expiry == "lookup" and not config.tiered)
         object.__setattr__(self, "reclaims", profile.release_moment == "taken" and not config.tiered)
-        late = not (config.tiered or config.apart or self.table)
-        object.__setattr__(self, "unlock_delay", profile.unlock_delay if late else 0)
+        plain = not (config.tiered or config.apart or self.table)
+        object.__setattr__(self, "unlock_delay", profile.unlock_delay if plain else 0)
+        own = plain and "composed" not in self.capabilities
+        object.__setattr__(self, "spare_pages", profile.spare_pages if own else 0)
         object.__setattr__(self, "filters", profile.admission == "own" and "composed" not in self.capabilities)
         # Of hierarchies nobody asks: their nodes come and go with demotions, and the policies that go by creation are
         # judged on flat caches.

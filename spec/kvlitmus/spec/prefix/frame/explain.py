@@ -309,7 +309,7 @@ def pages_handed_out(look: Look) -> Collection[PageNo]:
     if look.setting.table and isinstance(look.call, calls.Begin | calls.Grow | calls.Fork | calls.Resume):
         return pages_of(look.expected.requests[look.call.rid].row, look.setting.size)
     was, now = look.before.cached, look.after.cached
-    owned = look.expected.owners.keys() - look.state.owners.keys()
+    owned = (look.then if look.setting.spare_pages else look.expected).owners.keys() - look.state.owners.keys()
     if now is was or now.keys() <= was.keys():
         return owned
     return owned | {page for name, page in now.items() if name not in was}

@@ -19,6 +19,7 @@ from typing import Any
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.prefix import spare_pages as _spare_pages  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.advance import extended_by, opened_by, opened_needed_by
 from kvlitmus.spec.prefix.calls import (
     EXTENSIONS,
@@ -100,7 +101,8 @@ def granted_pages(
         return pages_of(answer.row[answer.cached :], setting.size)
     if isinstance(call, EXTENSIONS):
         return extended_by(call, answer, setting)
-    return opened_by(state.requests[call.rid].row, answer, setting)
+    running = state.requests[call.rid]
+    return opened_by(running.row, answer, setting) - running.spare
 
 
 @fact(0)
@@ -389,7 +391,7 @@ def the_pool_counts_its_free_list(
     needs=("counters",),
     source="R-DEV-04, R-LK-02; sglang#27731",
     reference="prefix.perform.free_pages",
-    allowed="available + evictable + protected + owned = {capacity}; where the profile's evict_moment is alloc, available may include evictable; a release queue may hold {waiting_after}",
+    allowed="available + evictable + protected + owned = {capacity}; where the profile's evict_moment is alloc, available may include evictable; a release queue may hold {waiting_after}, and requests {spares_unseen} spare pages, by the profile's spare_pages",
 )
 def the_counters_add_up(
     available_after: Tokens,
@@ -399,11 +401,12 @@ def the_counters_add_up(
     capacity: Tokens,
     may_evict: bool,
     waiting_after: frozenset[PageNo],
+    spares_unseen: int,
     page_size: int,
 ) -> bool:
-    """What is available, evictable, protected and owned MUST add up to the capacity after every call, but for what waits in a release queue; where the profile lets allocations evict, what is evictable may count as available too."""
+    """What is available, evictable, protected and owned MUST add up to the capacity after every call, but for what waits in a release queue or is spare. Where the profile lets allocations evict, what is evictable may count as available too."""
     beyond = available_after + evictable + protected + owned_slots - capacity
-    return -len(waiting_after) * page_size <= beyond <= (evictable if may_evict else 0)
+    return -(len(waiting_after) + spares_unseen) * page_size <= beyond <= (evictable if may_evict else 0)
 
 
 @rule("POOL-15", kind=Kind.STATE, source="R-DEV-08; sglang#27731, sglang#38941", reference="prefix.perform.free_pages")

@@ -24,14 +24,16 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import partial
-from kvlitmus.spec.prefix.advance import computed_pages, copied_from, copied_pages, dropped_by, opened_needed_by
-from kvlitmus.spec.prefix.calls import Begin, End, Extend, Fork, Grow, Publish, Resume, Retract, TakeBack
+from kvlitmus.spec.prefix.advance import computed_pages, copied_from, copied_pages, dropped_by
+from kvlitmus.spec.prefix.calls import Begin, End, Fork, Grow, Publish, Resume, Retract, TakeBack
 from kvlitmus.spec.prefix.late_locks import late_locks
+from kvlitmus.spec.prefix.memory_needed import growth_needs
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.tree import adds_exactly, contents_of
 from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.spare_pages import unseen_in
 from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, continues_pages, pages_needed, pages_of, same
@@ -112,8 +114,8 @@ def uncomputed_pages(request_before: RequestState, setting: Setting, call: Publi
 
 @fact(0)
 def request_pages(request_before: RequestState, setting: Setting) -> frozenset[PageNo]:
-    """Pages that the request owned alone before it ended."""
-    return pages_of(request_before.row[request_before.cached :], setting.size)
+    """Pages that the request owned alone before it ended, spare ones included."""
+    return pages_of(request_before.row[request_before.cached :], setting.size) | request_before.spare
 
 
 @fact(0)
@@ -133,15 +135,15 @@ def request_wanted(state: State, setting: Setting, call: Begin | Grow | Fork | R
     """Slots of the pages that the request needs at most beyond what it has, shares or is certain to find cached, and of those that a beginning must leave."""
     size = setting.size
     if isinstance(call, Fork | Resume):
-        return Tokens(copied_pages(state, setting, call) * size)
+        return Tokens((copied_pages(state, setting, call) + setting.spare_pages) * size)
     if isinstance(call, Grow):
-        row = state.requests[call.rid].row
-        return Tokens(opened_needed_by(Extend(row, Tokens(len(call.tokens))), setting) * size)
+        return Tokens(growth_needs(state, setting, call) * size)
     paged = call.path.pages[: setting.cap(len(call.path.names)) // size]
     profile = setting.profile  # what it finds may count as available, too, or be less than what is cached
     counted = setting.table or profile.evict_moment == "alloc" or profile.match_ends == "node"
     found = 0 if counted else partial.cached_range(state, paged)[0]
-    return Tokens((pages_needed(len(call.path.key.tokens), size) - found + profile.watermark) * size)
+    beside = profile.watermark + setting.spare_pages
+    return Tokens((pages_needed(len(call.path.key.tokens), size) - found + beside) * size)
 
 
 @fact(0)
@@ -167,7 +169,8 @@ def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
         cached = sum(1 for name, page in pages.items() if page.locks or name in late) if may_evict else len(pages)
     needed = pages_needed(len(call.path.key.tokens), setting.size) + profile.evict_slack + profile.watermark
     waiting = 0 if setting.reclaims else len(waiting_in(state))
-    return needed + cached + len(state.owners) + waiting <= len(setting.usable)
+    spare = setting.spare_pages + unseen_in(state, setting)
+    return needed + spare + cached + len(state.owners) + waiting <= len(setting.usable)
 
 
 @fact(0)

@@ -129,10 +129,7 @@ def evicted_unseen(
     if setting.expires and isinstance(call, Begin):
         return UNKNOWN
     was, now = cached_count(state, setting, before), cached_count(then, setting, after)
-    if was is None:
-        return UNKNOWN
-    assert now is not None  # it goes by the setting whether it can be told
-    return was - now
+    return UNKNOWN if was is None or now is None else was - now
 
 
 @fact(1, ports=("pool",), unseen=True)
