@@ -17,13 +17,14 @@ from kvlitmus.conformance.run.plan import OPS, configs_of, items
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.interface import Event
+from kvlitmus.spec.interface import Begun, Event
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.words.units import Key
-from kvlitmus.zoo import sparse_map
+from kvlitmus.spec.words.units import Key, Unit
+from kvlitmus.zoo import partial_reuse, sparse_map
 from kvlitmus.zoo.block_copies import CountedTable, HeadsFirst
 from kvlitmus.zoo.block_requests import BlockRequests, BlockRequestsTarget
 from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, BlockTable, namespace_of
+from kvlitmus.zoo.partial_reuse import PartialReuse
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
 
 STEPS = 700
@@ -253,6 +254,58 @@ def test_components_tell_as_their_listeners_read() -> None:
 )
 def test_a_bug_of_a_block_table_is_found(kind: type[BlockTable], rules: set[str]) -> None:
     assert found(Buggy(kind)) & rules, found(Buggy(kind))
+
+
+class CopiesNothing(PartialReuse):
+    """What is alike counts as computed, and is copied nowhere."""
+
+    def copy(self, kv: Sequence[int], slots: Sequence[int]) -> None:
+        pass
+
+
+class TakesTheTailToo(PartialReuse):
+    """A page that begins like the key is reused up to its end, whoever's tokens these are."""
+
+    def alike(self, mine: Sequence[Unit], theirs: Sequence[Unit]) -> int:
+        return min(len(mine), len(theirs)) if super().alike(mine, theirs) else 0
+
+
+class MeetsEverybodysPages(PartialReuse):
+    """A source is looked for in the pages of all tenants."""
+
+    def source(self, key: Key) -> list[int]:
+        return next((slots for slots in map(super().source, self.in_all_spaces(key)) if slots), [])
+
+    def in_all_spaces(self, key: Key) -> Iterator[Key]:
+        yield from [key._replace(namespace=space) for space, _ in [(key.namespace, ()), *self.shared]]
+
+
+class LendsTheSource(PartialReuse):
+    """A request goes on in the very page that it was to copy."""
+
+    def begin(self, rid: int, key: Key) -> Begun | None:
+        source, begun = self.source(key), super().begin(rid, key)
+        if begun is None or not source:
+            return begun
+        row = list(begun.row)
+        row[begun.cached - len(source) : begun.cached] = source
+        return begun._replace(row=row)
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+@pytest.mark.parametrize(
+    ("kind", "rules"),
+    [
+        (CopiesNothing, {"TREE-03", "REQ-02"}),
+        (TakesTheTailToo, {"TREE-01", "TREE-03"}),
+        (MeetsEverybodysPages, {"TREE-01", "TREE-03"}),
+        (LendsTheSource, {"POOL-12", "REQ-05", "REQ-06", "REQ-02"}),
+    ],
+)
+def test_a_bug_of_hits_inside_a_page_is_found(kind: type[PartialReuse], rules: set[str], depth: int) -> None:
+    declared = partial_reuse.target
+    broken = found(Buggy(kind, declared.profile), depth, declared.configs)
+    assert broken & rules, broken
 
 
 LITTLE = (Config(page_size=1, pages=8), Config(page_size=4, pages=8))

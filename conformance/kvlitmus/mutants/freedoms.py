@@ -36,6 +36,7 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
     "reclaimed": ("zoo.lazy_pool",),
     "late unlock": ("zoo.step_ahead",),
     "spare pages": ("zoo.drafts",),
+    "inside a page": ("zoo.partial_reuse",),
     "admission": ("zoo.doorkeeper", "requests-leave-two-pages"),
     "all or nothing": ("component-commit-all-or-nothing",),
     "all or nothing on ranks": ("null-rank-takes-all-or-nothing",),

@@ -46,6 +46,7 @@ ZOO: tuple[str, ...] = (
     "lazy_pool",
     "step_ahead",
     "drafts",
+    "partial_reuse",
 )
 """The names of all caches."""
 

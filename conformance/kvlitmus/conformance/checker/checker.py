@@ -146,7 +146,7 @@ class Checker(Guard):
             self.capabilities -= {"tiers"}
         self.own_judge = Judge(self.rules, depth=self.depth, capabilities=self.capabilities, muted=muted)
         self.lifts: dict[str, Judge] = {}
-        self.has_data = config.tiered and "data" in self.capabilities
+        self.has_data = "data" in self.capabilities and (config.tiered or self.setting.inside)
         tiers = None if self.store is None else Tiers()
         self.state = empty_state()._replace(tiers=tiers, told=EventMirror() if self.has_events else None)
         try:

@@ -115,13 +115,14 @@ class Composed:
         """Match, lock, make room, allocate; without room the lock is given back."""
         size = self._size
         hit, receipt = self._calls(Part("match", "match", [key]), Part("lock", "lock", [HANDED]))
-        own = self._room(-(-len(key.tokens) // size) * size - hit.length)
+        found = page_floor(hit.length, size)  # who composes copies nothing
+        own = self._room(-(-len(key.tokens) // size) * size - found)
         if own is None:
             self._calls(Part("unlock", "unlock", [receipt]))
             return None
-        row = [*slots_of(hit.slots), *own][: len(key.tokens)]
-        self._running[rid] = ComposedRequest(key, row, hit.length, receipt)
-        return Begun(tuple(row), hit.length)
+        row = [*slots_of(hit.slots)[:found], *own][: len(key.tokens)]
+        self._running[rid] = ComposedRequest(key, row, found, receipt)
+        return Begun(tuple(row), found)
 
     def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
         """Fill the last page, then whole new pages."""

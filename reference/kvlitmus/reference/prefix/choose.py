@@ -16,13 +16,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.calls import Begin, Match
 from kvlitmus.spec.prefix.late_locks import still_locked
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules.order import Choosing, passed_over_by
+from kvlitmus.spec.prefix.rules.tree import alike
 from kvlitmus.spec.prefix.state import State, Tree
 from kvlitmus.spec.words.policies import later
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Tokens
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens
 
 Names = tuple[Name, ...]
 Kept = TypeVar("Kept")
@@ -63,6 +65,8 @@ class Choice(NamedTuple):
     """Whether a load of nothing is declined, or a request that would leave less than the watermark."""
     spare: Collection[PageNo] = ()
     """The pages that a request takes beside its row when it begins or grows."""
+    inside: tuple[Slot, ...] = ()
+    """The slots at the end of a match that ends inside a page, or of a request's copy of them."""
     kept: int | None = None
     """How many pages of a request are cached when it is published or has finished, where a filter may end them."""
     ended: Collection[int] | None = None
@@ -254,6 +258,13 @@ def freed_by(tree: Tree, victims: Names) -> frozenset[PageNo]:
 
 
 # Requests
+
+
+def inside_of(state: State, setting: Setting, call: Match | Begin, whole: int, choice: Choice) -> tuple[Slot, ...]:
+    """What is found inside the page behind so many: nothing, unless it was chosen and is as a cached page begins."""
+    if len(choice.inside) > (alike(state.tree, setting.names, call.path, whole, setting.size) if choice.inside else 0):
+        refuse(f"no cached page begins with {len(choice.inside)} units of the key behind {whole} pages")
+    return choice.inside
 
 
 def leaves_too_few(tree: Tree, victims: Names, left: int, setting: Setting) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, Names, ends_at_nodes
+from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, PUT, Job, Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls, tier_calls
@@ -18,7 +19,7 @@ from kvlitmus.spec.prefix.tier_state import COPIES
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_in_order
+from kvlitmus.spec.words.units import Name, PageNo, Slot, page_floor, pages_in_order
 
 MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow, calls.Fork, calls.Resume})
 """The calls that may evict; the profile says whether an allocation does."""
@@ -57,7 +58,7 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     if answer is not None and isinstance(call, calls.Alloc):
         granted = answer
     elif answer is not None and isinstance(call, calls.Begin | calls.Fork | calls.Resume):
-        granted = answer.row[answer.cached :]
+        granted = answer.row[page_floor(answer.cached, size) :]
     elif answer is not None and isinstance(call, calls.Extend | calls.Grow):
         row = call.row if isinstance(call, calls.Extend) else state.requests[call.rid].row
         granted = answer[-len(row) % size :]
@@ -74,7 +75,8 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     if not isinstance(after, TierSeen):
         found = found_by(call, answer, state, setting) if setting.table or ends_at_nodes(setting) else None
         spare = before.free.union(before.cached.values()).difference(after.free, after.cached.values(), pages or ())
-        return Choice(victims, pages, found, declined=declined, spare=spare, kept=kept, waiting=waiting)
+        inside = ended_inside(answer, size) if setting.inside else ()
+        return Choice(victims, pages, found, declined=declined, spare=spare, inside=inside, kept=kept, waiting=waiting)
     lost: Names | None = None
     if may_drop(call, setting):
         lost = dropped(before.parent_names, after.parent_names, before.hosted, after.hosted, setting)
@@ -95,6 +97,15 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     elif isinstance(call, tier_calls.Advance):
         choice = choice._replace(at_once=over_at_once(call, state, before, after))
     return choice_of_jobs(choice, call, answer, before, after, setting)
+
+
+def ended_inside(answer: Any, size: int) -> tuple[Slot, ...]:
+    """The slots behind the last whole page of what was found."""
+    if isinstance(answer, Begun):
+        return tuple(map(Slot, answer.row[page_floor(answer.cached, size) : answer.cached]))
+    if isinstance(answer, Hit):
+        return tuple(map(Slot, (answer.slots or ())[page_floor(answer.length, size) :]))
+    return ()
 
 
 def kept_of(call: Any, answer: Any, state: State, after: Seen, setting: Setting) -> int | None:

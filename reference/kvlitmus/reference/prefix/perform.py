@@ -29,6 +29,7 @@ from kvlitmus.reference.prefix.choose import (
     freed_by,
     hand_out,
     in_order,
+    inside_of,
     least_valuable,
     leaves_too_few,
     refuse,
@@ -207,7 +208,7 @@ def least_found(state: State, setting: Setting, path: calls.Path, covered: Names
 def match(state: State, setting: Setting, call: calls.Match, choice: Choice) -> Decision:
     """The longest cached prefix, where it is, and its last page as the handle for a lock."""
     found = find(state, setting, call.path, choice)
-    slots = slots_of(found, setting.size)
+    slots = slots_of(found, setting.size) + inside_of(state, setting, call, len(found), choice)
     gone = in_order(state.tree, choice.victims, setting) if setting.expires and choice.victims else ()
     return Decision(Hit(len(slots), slots, call.path.end(len(found))), gone)
 
@@ -288,7 +289,8 @@ def begin(state: State, setting: Setting, call: calls.Begin, choice: Choice) -> 
     if own is None:
         return Decision(None, victims)
     row = slots_of(found, size) + slots_of(own, size)
-    return Decision(Begun(row[:tokens], len(found) * size), victims)
+    inside = len(inside_of(state, setting, call, len(found), choice))
+    return Decision(Begun(row[:tokens], len(found) * size + inside), victims)
 
 
 def grow(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> Decision:

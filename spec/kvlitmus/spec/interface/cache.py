@@ -40,7 +40,10 @@ class Stored(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """The answer to ``begin`` and ``publish``: the request's slots, the first ``cached`` of them the tree's."""
+    """The answer to ``begin`` and ``publish``: the request's slots, the first ``cached`` of them the tree's.
+
+    Where the profile says that matches end inside a page, what is behind the last whole page is a copy in the request's own.
+    """
 
     row: Sequence[int]
     cached: int

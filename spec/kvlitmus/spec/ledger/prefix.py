@@ -125,7 +125,7 @@ FLAT_LINES: tuple[Line, ...] = (
         On.MATCH,
         amount=Amount.KEY,
         least=by("TREE-02 TREE-20", free="expiry"),
-        most=by("TREE-01 TREE-02 TREE-10"),
+        most=by("TREE-01 TREE-02 TREE-10", free="inside a page"),
         stays=by(f"TREE-04 TREE-22 {KEPT}", free="expiry"),
     ),
     line(
@@ -171,7 +171,7 @@ FLAT_LINES: tuple[Line, ...] = (
         refusal=Refusal.NONE,
         refused=by("REQ-14 REQ-15", free="room at begin, watermark, spare pages"),
         least=by("REQ-01 TREE-02 TREE-20"),
-        most=by("REQ-01 REQ-06 TREE-02 TREE-10 POOL-12 POOL-14", free="which page, spare pages"),
+        most=by("REQ-01 REQ-06 TREE-01 TREE-02 TREE-10 POOL-12 POOL-14", free="which page, spare pages, inside a page"),
         which=by(f"{ORDER} EVICT-23", free="ahead"),
         stays=by(f"REQ-06 REQ-10 TREE-23 {KEPT}"),
     ),

@@ -49,6 +49,9 @@ FREEDOMS: Mapping[str, Freedom] = {
         Freedom(
             "spare pages", "a request may take pages beside its row, or be refused for want of them", "spare_pages"
         ),
+        Freedom(
+            "inside a page", "what is found may end inside a page that begins like the key", "match_ends", "inside"
+        ),
         Freedom("all or nothing on ranks", "a prefetch that some rank has no room for isn't begun"),
     )
 }

@@ -21,7 +21,17 @@ from kvlitmus.spec.prefix.spare_pages import spares_seen, with_spares
 from kvlitmus.spec.prefix.state import Page, RequestState, Retracted, State, Tree, empty_state
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, page_slots, pages_in_order, pages_needed, pages_of
+from kvlitmus.spec.words.units import (
+    Name,
+    PageNo,
+    Slot,
+    Tick,
+    page_floor,
+    page_slots,
+    pages_in_order,
+    pages_needed,
+    pages_of,
+)
 
 Slots = tuple[Slot, ...]
 
@@ -145,7 +155,11 @@ def written_by(state: State, setting: Setting, call: Any, answer: Any) -> tuple[
 def written(state: State, setting: Setting, call: Any, answer: Any) -> Mapping[Slot, Name]:
     """What slots hold after the caller has written."""
     wrote = written_by(state, setting, call, answer)
-    return state.contents if wrote is None else effects.write(state.contents, *wrote)
+    contents = state.contents if wrote is None else effects.write(state.contents, *wrote)
+    if setting.inside and isinstance(call, calls.Begin) and answer is not None:
+        copied = slice(page_floor(answer.cached, setting.size), min(answer.cached, len(answer.row)))
+        contents = effects.write(contents, answer.row[copied], call.path.tokens[copied])
+    return contents
 
 
 # The calls
@@ -230,7 +244,7 @@ def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> Sta
     covered = paged[: min(length // setting.size, possible)]
     if answer.slots is not None:
         state = partial.known(state, setting, covered, pages_in_order(answer.slots, setting.size))
-    if length < setting.cap(len(call.path.names)) and setting.profile.match_ends == "page":
+    if length < setting.cap(len(call.path.names)) and setting.profile.match_ends != "node":
         state = partial.gone(state, setting, paged[len(covered) :])
     return state._replace(tree=matched(state.tree, setting, covered))
 
@@ -317,14 +331,15 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
         return partial.tried(
             touched, setting, pages_needed(len(call.path.key.tokens), size) + setting.spare_pages, used
         )
-    row, cached = cast("Slots", tuple(answer.row)), answer.cached
+    row, found = cast("Slots", tuple(answer.row)), answer.cached
+    cached = page_floor(found, size) if setting.inside else found
     contents = written(state, setting, call, answer)
     covered = paged[: min(cached // size, possible)]
     state = partial.known(state, setting, covered, pages_in_order(row, size))
-    if cached < cap and setting.profile.match_ends == "page":
+    if cached < cap and setting.profile.match_ends != "node":
         state = partial.gone(state, setting, paged[len(covered) :])
     at = covered[-1] if covered else call.path.root
-    computed = min(cached, len(row)) if call.ahead else len(row)
+    computed = min(found, len(row)) if call.ahead else len(row)
     running = with_spares(RequestState(call.path, row, cached, computed, at), setting)
     tree = effects.lock(matched(state.tree, setting, covered), at)
     state = state._replace(

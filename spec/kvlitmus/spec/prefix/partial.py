@@ -178,7 +178,7 @@ def joined(state: State, setting: Setting, names: Sequence[Name]) -> State:
 
     That matters where matches end at nodes.  What was evicted and comes back with what follows is no node of its own.
     """
-    if setting.seen or setting.profile.match_ends == "page":
+    if setting.seen or setting.profile.match_ends != "node":
         return state
     pages = state.tree.pages
     inside = {name: pages[name]._replace(first=False) for name in names if name in pages}

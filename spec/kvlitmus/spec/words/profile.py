@@ -24,7 +24,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "aborted": ("dropped", "kept"),
     "admission": ("all", "own"),
     "match_cap": ("full", "len-1"),
-    "match_ends": ("page", "node"),
+    "match_ends": ("page", "node", "inside"),
     "duplicates": ("caller_frees", "cache_frees", "kept"),
     "publish": ("explicit", "at_alloc"),
     "table_gaps": ("none", "left"),
@@ -117,7 +117,9 @@ class Profile:
     match_cap: a match may cover the whole key (``full``) or leaves one token to compute
         (``len-1``).
     match_ends: a match ends with the last page that is cached (``page``), or, where a key leaves a node in its middle, may
-        end with the node before (``node``).
+        end with the node before (``node``); or it may end ``inside`` a page, where a cached page begins like the key.  Of such
+        a page a request has its own copy, as far as they are alike, and what is alike needn't be computed; no lock protects
+        it, and it wasn't used.  Of flat caches that publish explicitly.
     duplicates: after an insert of what was cached already, the slots brought in vain are freed
         by the caller (``caller_frees``), by the cache (``cache_frees``), or stay the caller's
         (``kept``); in a block table, which has no insert, all places of a prefix are kept.

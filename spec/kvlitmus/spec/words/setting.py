@@ -9,7 +9,7 @@ from kvlitmus.spec.words.layouts import Layout, layout_of
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.policies import Order, worth
 from kvlitmus.spec.words.profile import Profile
-from kvlitmus.spec.words.units import PageNo, Tokens
+from kvlitmus.spec.words.units import PageNo, Tokens, page_floor
 
 EVENTS = 2
 """The depth of events."""
@@ -58,6 +58,8 @@ class Setting:
     """How many calls later a lock that was given back ends at the latest."""
     spare_pages: int = field(init=False)
     """How many pages a running request may hold beside those of its row."""
+    inside: bool = field(init=False)
+    """Whether a match may end inside a page."""
     filters: bool = field(init=False)
     """Whether a request may leave less than all its whole pages: a filter of the cache's own ends what it caches."""
     layout: Layout = field(init=False, compare=False)
@@ -82,6 +84,7 @@ class Setting:
         object.__setattr__(self, "reclaims", profile.release_moment == "taken" and not config.tiered)
         plain = not (config.tiered or config.apart or self.table)
         object.__setattr__(self, "unlock_delay", profile.unlock_delay if plain else 0)
+        object.__setattr__(self, "inside", plain and profile.match_ends == "inside")
         own = plain and "composed" not in self.capabilities
         object.__setattr__(self, "spare_pages", profile.spare_pages if own else 0)
         object.__setattr__(self, "filters", profile.admission == "own" and "composed" not in self.capabilities)
@@ -129,7 +132,9 @@ class Setting:
         return self.profile.tick_uses - 1
 
     def cap(self, units: int) -> Tokens:
-        """The longest match that the profile allows for a key of this many units."""
-        if self.profile.match_cap == "len-1":
-            units = max(0, units - 1)
-        return Tokens(units - units % self.size)
+        """The longest match of whole pages that the profile allows for a key of this many units."""
+        return page_floor(self.most_found(units), self.size)
+
+    def most_found(self, units: int) -> Tokens:
+        """The same where matches may end inside a page."""
+        return Tokens(max(0, units - 1) if self.profile.match_cap == "len-1" else units)

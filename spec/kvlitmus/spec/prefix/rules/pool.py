@@ -41,7 +41,7 @@ from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, continues_pages, pages_of
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, continues_pages, page_floor, pages_of
 
 ALLOCATIONS = (On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH)
 
@@ -98,7 +98,7 @@ def granted_pages(
     if isinstance(call, Alloc):
         return pages_of(answer, setting.size)
     if isinstance(call, Begin | Fork | Resume):
-        return pages_of(answer.row[answer.cached :], setting.size)
+        return pages_of(answer.row[page_floor(answer.cached, setting.size) :], setting.size)
     if isinstance(call, EXTENSIONS):
         return extended_by(call, answer, setting)
     running = state.requests[call.rid]

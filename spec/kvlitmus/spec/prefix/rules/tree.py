@@ -28,12 +28,13 @@ from kvlitmus.spec.prefix.advance import (
     offered_by_request,
 )
 from kvlitmus.spec.prefix.calls import Begin, End, Insert, Match, Publish
+from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.prefix.release import NONE, released
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.state import RequestState, State
-from kvlitmus.spec.words.names import NO_NAME
+from kvlitmus.spec.words.names import NO_NAME, Names
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, page_slots, same
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, page_floor, page_slots, same
 
 LOOKUPS = (On.MATCH, On.BEGIN)
 
@@ -85,7 +86,7 @@ def contents_of(state: State, slots: Sequence[Slot]) -> Sequence[Name]:
 @fact(0)
 def match_cap(setting: Setting, key_length: Tokens) -> Tokens:
     """The longest match that the profile allows for this key."""
-    return setting.cap(key_length)
+    return setting.most_found(key_length) if setting.inside else setting.cap(key_length)
 
 
 @fact(0)
@@ -120,7 +121,7 @@ def certain_length(
 ) -> Tokens:
     """Units of the key that are certainly cached, before the call."""
     units = cached_pages_before[0] * setting.size
-    return Tokens(units if isinstance(call, calls.IN_LIFE) else min(units, match_cap))
+    return Tokens(units if isinstance(call, calls.IN_LIFE) else min(units, page_floor(match_cap, setting.size)))
 
 
 @fact(0)
@@ -129,7 +130,28 @@ def possible_length(
 ) -> Tokens:
     """Units of the key that are possibly cached, before the call."""
     units = cached_pages_before[1] * setting.size
-    return Tokens(units if isinstance(call, calls.IN_LIFE) else min(units, match_cap))
+    if isinstance(call, calls.IN_LIFE):
+        return Tokens(units)
+    return Tokens(min(units + (setting.size - 1 if setting.inside else 0), match_cap))
+
+
+@fact(0)
+def inside_length(state: State, setting: Setting, call: Match | Begin, match_length: Tokens) -> Tokens:
+    """Units behind the last whole page of a match with which a cached page there begins, where matches may end inside one."""
+    whole = match_length // setting.size
+    if not setting.inside or match_length % setting.size == 0 or whole > len(call.path.pages):
+        return Tokens(0)
+    return alike(state.tree, setting.names, call.path, whole, setting.size)
+
+
+def alike(tree: Tree, names: Names, path: calls.Path, whole: int, size: int) -> Tokens:
+    """Units of a key behind so many whole pages with which a cached page there begins, the longest one."""
+    above, begun = path.end(whole), set[Name]()
+    for name, page in tree.pages.items():
+        while page.parent == above != name:
+            begun.add(name)
+            name = names.parent(name)
+    return Tokens(sum(1 for _ in takewhile(begun.__contains__, path.names[whole * size : (whole + 1) * size])))
 
 
 @fact(0)
@@ -216,12 +238,12 @@ def _kept(running: RequestState, setting: Setting, call: End) -> Sequence[Name]:
     on=LOOKUPS,
     source="R-TR-01; sglang#10637, sglang#28692",
     reference="prefix.perform.match",
-    allowed="a multiple of {page_size}",
+    allowed="a multiple of {page_size}, or {inside_length} more, by the profile's match_ends",
     premise="match_length",
 )
-def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int) -> bool:
-    """A match MUST cover whole pages only."""
-    return match_length % page_size == 0
+def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int, inside_length: Tokens) -> bool:
+    """A match MUST cover whole pages only, and of another page no more than its beginning that a cached page shares, where the profile's match_ends lets it."""
+    return match_length % page_size <= inside_length
 
 
 @rule(

@@ -25,7 +25,7 @@ from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_state import counted_tree
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, pages_of
+from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor, pages_needed, pages_of
 
 FOUND = (On.MATCH, On.BEGIN, On.RESUME, On.INSERT, On.LOCK, On.PUBLISH)
 TOLD = (
@@ -84,7 +84,7 @@ def protected_length(setting: Setting, state: State, call: Match | Begin, match_
         if name not in pages or not pages[name].locks:
             break
         length += setting.size
-    return Tokens(min(length, match_cap))
+    return Tokens(min(length, page_floor(match_cap, setting.size)))
 
 
 @fact(1, unseen=True)
@@ -157,7 +157,7 @@ def opened_for(setting: Setting, state: State, call: Begin | Grow | Fork | Resum
     """How many pages a request opened."""
     if isinstance(call, Begin | Fork | Resume):
         row, cached = answer.row, answer.cached  # type: ignore[attr-defined]
-        return len(pages_of(row[cached:], setting.size))
+        return len(pages_of(row[page_floor(cached, setting.size) :], setting.size))
     return len(opened_by(state.requests[call.rid].row, answer, setting))  # type: ignore[arg-type]
 
 

@@ -59,7 +59,7 @@ def lock(checker: Checker, hit: Hit, key: Key, receipt: int) -> None:
     """Lock what a match found; ``receipt`` is the suite's number for it."""
     path = checker.path(key)
     # A match that is longer than its key is judged where it was made; whoever muted that may still lock what it found.
-    at = path.names[min(hit.length, len(path.names)) - 1] if hit.length and path.names else path.root
+    at = path.end(min(hit.length // checker.size, len(path.pages)))
     answer = checker.call(f"lock(match of {hit.length} units)", "lock", hit.handle)
     checker.history[-1] += f" → receipt {receipt}"
     checker.tokens[receipt] = answer

@@ -55,7 +55,7 @@ def insert(caller: Caller, a: int, b: int, c: int) -> None:
     if reuse:
         hit = tree.match(checker, key)
         if hit.slots is not None:
-            shared = tuple(map(Slot, hit.slots))
+            shared = tuple(map(Slot, hit.slots))[: page_floor(len(hit.slots), caller.config.page_size)]
             caller.serial += 1
             receipt = caller.serial
             tree.lock(checker, hit, key, receipt)
