@@ -20,10 +20,11 @@ from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.interface import Begun, Event
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.words.units import Key, Unit
-from kvlitmus.zoo import partial_reuse, sparse_map
+from kvlitmus.zoo import page_map, partial_reuse, sparse_map
 from kvlitmus.zoo.block_copies import CountedTable, HeadsFirst
 from kvlitmus.zoo.block_requests import BlockRequests, BlockRequestsTarget
 from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, BlockTable, namespace_of
+from kvlitmus.zoo.page_map import PageMap
 from kvlitmus.zoo.partial_reuse import PartialReuse
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
 
@@ -254,6 +255,33 @@ def test_components_tell_as_their_listeners_read() -> None:
 )
 def test_a_bug_of_a_block_table_is_found(kind: type[BlockTable], rules: set[str]) -> None:
     assert found(Buggy(kind)) & rules, found(Buggy(kind))
+
+
+class LateMap(PageMap):
+    """A map of pages that ends locks as the third call after begins; its requests are composed."""
+
+    def reset(self) -> None:
+        super().reset()
+        self.due: list[list[tuple[Any, ...]]] = [[], [], []]
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name in ("alloc", "free", "match", "insert", "lock", "unlock", "evict"):
+            for receipt in self.due.pop(0):
+                super().unlock(receipt)
+            self.due.append([])
+        return found
+
+    def unlock(self, receipt: object) -> None:
+        assert isinstance(receipt, tuple)
+        self.due[-1].append(receipt)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_locks_of_composed_requests_may_end_late(depth: int) -> None:
+    profile = replace(page_map.target.profile, unlock_delay=3)
+    assert found(Buggy(LateMap, profile), depth) == set()
+    assert found(Buggy(LateMap, replace(profile, unlock_delay=1)), 3) & {"LOCK-02", "LOCK-04"}
 
 
 class CopiesNothing(PartialReuse):

@@ -19,7 +19,7 @@ from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.law.facts import FACTS, UNKNOWN
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import partial
-from kvlitmus.spec.prefix.calls import Begin, Evict, Insert, Match, Publish, Raised, Reset, Within, path_of
+from kvlitmus.spec.prefix.calls import Begin, Evict, Grow, Insert, Match, Publish, Raised, Reset, Within, path_of
 from kvlitmus.spec.prefix.late_events import Contents, Late
 from kvlitmus.spec.prefix.page import Block, Page, Tree
 from kvlitmus.spec.prefix.prefetch_plan import HostCall, Planned, PlanPrefetch
@@ -644,7 +644,88 @@ def unreachable(says: list[Name], publish: str, slots: int) -> Row:
     )
 
 
+def locked(protected: int, late: int) -> dict[str, Any]:
+    """What a tree of twelve units says of which four are locked."""
+    counted = {"locked_count": Tokens(4), "unlocked_count": Tokens(8), "late_count": Tokens(late)}
+    return {"protected": Tokens(protected), "evictable": Tokens(12 - protected), **counted}
+
+
+def adds_up(available: int, spares_unseen: int) -> dict[str, Any]:
+    """Counters of a pool of sixteen slots, of which so many are available."""
+    nothing = {"evictable": Tokens(0), "protected": Tokens(0), "owned_slots": Tokens(0), "waiting_after": frozenset()}
+    told = {"available_after": Tokens(available), "capacity": Tokens(16), "may_evict": False, "page_size": 4}
+    return {**nothing, **told, "spares_unseen": spares_unseen}
+
+
+def inside(ends: str) -> Setting:
+    """A setting whose matches end so."""
+    return replace(setting(profile={"match_ends": ends}), names=NAMES)
+
+
+BESIDE, ELSEWHERE = (path_of(NAMES, Key(space, (0, 1, 2, 3, 4, 5, 9, 9)), 4) for space in (None, "another"))
+"""A key that is like a page of another one for two units; and one of another namespace."""
+UNSEEN = EMPTY._replace(requests={0: RUNNING._replace(unseen=2), 1: RUNNING._replace(unseen=1)})
+SPARED = EMPTY._replace(requests={0: RUNNING._replace(spare=frozenset({PageNo(5)}))})
+"""A request of two pages and a token, with a page beside them."""
+UNLOCKED = CACHED._replace(unlocking=((ONE, TWO), ()))
+"""A path of two pages whose lock was given back by the call before the last one."""
+
+LATE = (
+    row("late_before", {}, state=CACHED),
+    row("late_before", {ONE: 1, TWO: 1}, state=UNLOCKED),
+    row("late_after", {ONE: 2, TWO: 1}, then=UNLOCKED._replace(unlocking=((ONE, TWO), (ONE,)))),
+    row("late_count", 8, then=UNLOCKED, setting=setting(), late_after={ONE: 1, TWO: 1}),
+    *[row("LOCK-02", 4 <= protected <= 8, **locked(protected, late=4)) for protected in (0, 4, 8, 12)],
+    row("LOCK-02", False, **{**locked(8, late=4), "evictable": Tokens(8)}),
+    *[
+        row("TREE-24", 4 <= protected <= 8, protected=protected, counted_protected=4, late_count=4)
+        for protected in (3, 4, 8, 9)
+    ],
+    *[
+        row("prefix.rules.observed.held_by", says, shown=shown, locks=1, late=2)
+        for shown, says in ((0, 1), (2, 2), (4, 3))
+    ],
+    row("evictable_pages", (0, 2), setting=setting(0), state=UNLOCKED, late_before={ONE: 1, TWO: 1}),
+    row("quiet", False, setting=setting(), then=UNLOCKED),
+)
+"""Locks that end late."""
+
+SPARE = (
+    row("spares_unseen", 0, then=SPARED, setting=setting(profile={"spare_pages": 2})),
+    row("spares_unseen", 3, then=UNSEEN, setting=setting(profile={"spare_pages": 2})),
+    row("spares_unseen", 0, then=UNSEEN, setting=setting()),
+    row("POOL-14", True, **adds_up(8, spares_unseen=2)),
+    row("POOL-14", False, **adds_up(4, spares_unseen=2)),
+)
+"""Pages beside a row."""
+
+INSIDE = (
+    *[
+        row("inside_length", says, state=CACHED, setting=inside(ends), call=Match(path), match_length=length)
+        for ends, path, length, says in (
+            ("inside", BESIDE, 6, 2),
+            ("page", BESIDE, 6, 0),
+            ("inside", BESIDE, 4, 0),
+            ("inside", ELSEWHERE, 2, 0),
+            ("inside", SHORT, 2, 4),
+        )
+    ],
+    *[
+        row("TREE-01", says, match_length=6, page_size=4, inside_length=length)
+        for length, says in ((1, False), (2, True))
+    ],
+    row("match_cap", 6, setting=inside("inside"), key_length=6),
+    row("match_cap", 4, setting=inside("page"), key_length=6),
+    row("certain_length", 4, setting=inside("inside"), call=MATCH, cached_pages_before=(2, 2), match_cap=7),
+    row("possible_length", 7, setting=inside("inside"), call=MATCH, cached_pages_before=(1, 1), match_cap=8),
+    row("possible_length", 6, setting=inside("inside"), call=MATCH, cached_pages_before=(1, 1), match_cap=6),
+)
+"""Matches that end inside a page."""
+
 CHOICES = (
+    *LATE,
+    *SPARE,
+    *INSIDE,
     choosing(UNKNOWN, expected=TIERED, setting=setting(3, RENEWS, policy="fifo")),
     choosing([Choosing(EMPTY.tree, {Name(5)}, frozenset(), set())], expected=TIERED, setting=setting(3, RENEWS)),
     choosing([Choosing(EMPTY.tree, {Name(5)}, frozenset(), set())], expected=TIERED, setting=setting(3, policy="fifo")),
@@ -665,7 +746,14 @@ CHOICES = (
     wanted(8, match_ends="node"),
     wanted(4, match_cap="len-1"),
     wanted(8, watermark=2),
+    wanted(8, spare_pages=2),
+    row("request_wanted", 12, state=SPARED, setting=setting(profile={"spare_pages": 2}), call=Grow(0, (1,) * 8, None)),
     fits(True),
+    fits(False, spare_pages=1),
+    fits(False, EMPTY._replace(requests={0: RUNNING._replace(unseen=1)}), 4, spare_pages=1),
+    fits(True, EMPTY._replace(requests={0: RUNNING._replace(unseen=1)}), 5, spare_pages=1),
+    fits(False, UNLOCKED, 4, evict_moment="alloc", unlock_delay=2),
+    fits(True, UNLOCKED, 5, evict_moment="alloc", unlock_delay=2),
     fits(False, evict_slack=1),
     fits(False, watermark=1),
     fits(False, EMPTY._replace(owners={PageNo(1): 1})),
