@@ -197,7 +197,7 @@ class SparePageLostByAborts(RequestTable):
 
     def end(self, rid: int, keep: bool) -> None:
         super().end(rid, keep)
-        ahead = self.ahead.pop(rid)
+        ahead = self.ahead.pop(rid, [])
         if keep:
             self.pool.give_back(ahead)
 
@@ -216,9 +216,9 @@ class SparePagesPileUp(SparePageLostByAborts):
     def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
         grown = super().grow(rid, tokens)
         if grown is not None:
-            self.ahead[rid] += self.pool.take(min(1, len(self.pool.free_list))) or []
+            self.ahead.setdefault(rid, []).extend(self.pool.take(min(1, len(self.pool.free_list))) or [])
         return grown
 
     def end(self, rid: int, keep: bool) -> None:
         RequestTable.end(self, rid, keep)
-        self.pool.give_back(self.ahead.pop(rid))
+        self.pool.give_back(self.ahead.pop(rid, []))
