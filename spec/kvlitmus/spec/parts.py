@@ -16,6 +16,7 @@ PARTS = (
     "prefix.rules.evict",
     "prefix.rules.request",
     "prefix.rules.unseen",
+    "prefix.rules.flush",
     "prefix.rules.hashing",
     "prefix.rules.prefetch",
     "prefix.rules.tier",

@@ -839,13 +839,21 @@ CHOICES = (
         tiers_seen_before=TierSeen(pinned={(ONE,): 1}),
         tiers_seen=TierSeen(tier_nodes=[host_node((5,), None)]),
     ),
-    row("device_lately", (frozenset({ONE}),), then=EMPTY, setting=setting(), cached_after={ONE: PageNo(0)}),
+    row(
+        "device_lately",
+        (frozenset({ONE}),),
+        then=EMPTY,
+        setting=setting(),
+        after=Seen(cached={ONE: PageNo(0)}, seen=True),
+        told_device=frozenset(),
+    ),
     row(
         "device_lately",
         UNKNOWN,
         then=EMPTY._replace(late=Late((Contents(busy=True),))),
         setting=setting(profile={"event_delay": 2}),
-        cached_after={},
+        after=Seen(),
+        told_device=frozenset(),
     ),
     row(
         "host_emptied",

@@ -9,6 +9,7 @@
 - :mod:`~kvlitmus.spec.prefix.rules.host_room`: what the host could choose from, and how much it lacked.
 - :mod:`~kvlitmus.spec.prefix.rules.request`: who owns which slots while a request runs (REQ).
 - :mod:`~kvlitmus.spec.prefix.rules.unseen`: what answers and counters say without a snapshot.
+- :mod:`~kvlitmus.spec.prefix.rules.flush`: forgetting what nobody protects (EVICT).
 - :mod:`~kvlitmus.spec.prefix.rules.hashing`: names of pages (HASH).
 - :mod:`~kvlitmus.spec.prefix.rules.prefetch`: how much is fetched, decided before (PREFETCH).
 - :mod:`~kvlitmus.spec.prefix.rules.prefetch_facts`: the facts of such a plan.
