@@ -119,7 +119,7 @@ def test_what_both_break_is_no_parting_and_ends_no_comparison() -> None:
 
 
 def test_what_parted_is_compared_again_after_a_reset() -> None:
-    record = of_specimen(drawn(Config(page_size=4), 1, 120))
+    record = of_specimen(drawn(Config(page_size=4), 23, 120))
     steps = record.plays[0][1]
     (reset,) = [one.number for one in steps if one.call == "reset"]
     looked_at = [one.number for one in steps if "available" in one.looks]

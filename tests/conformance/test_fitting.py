@@ -30,7 +30,8 @@ LEGAL = {
 BY_DAY = {
     ("batches", "evict_batch"),
     ("watermark", "watermark"),
-    ("clock-is-coarse", "tick_uses"),
+    ("drafts", "spare_pages"),
+    ("step_ahead", "unlock_delay"),
     ("node_ends", "match_ends"),
 }
 
