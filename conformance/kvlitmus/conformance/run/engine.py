@@ -231,13 +231,14 @@ def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None =
     """
     run = run or CurrentRun()
     target = Declaring(target, item.declared) if item.declared else target
-    started, kind = monotonic(), run.checker_type
+    started = monotonic()
     result = ItemResult(item=item.id, config=item.config.label)
     try:
-        if options.record and recorder.wanted(item):
-            _recorded(target, item, options, result, run)
-        else:
-            _run(target, item, options, result, run)
+        with _judging(item, run):
+            if options.record and recorder.wanted(item):
+                _recorded(target, item, options, result, run)
+            else:
+                _run(target, item, options, result, run)
     except Unsupported as declined:
         result.unsupported = harmless(declined) or "the target gave no reason"
         result.left_out = isinstance(declined, LeftOut)
@@ -245,9 +246,24 @@ def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None =
         result.error = harmless(error, 2_000)
     finally:
         run.checker = None  # which holds the run in turn: nobody but the garbage collector would let go of the cache
-        run.checker_type = kind
     result.seconds = monotonic() - started
     return result
+
+
+@contextmanager
+def _judging(item: Item, run: CurrentRun) -> Iterator[None]:
+    """Where a tape is driven another kind of checker judges, and then the one before; one put there meanwhile stays."""
+    if item.kind != "tape":
+        yield
+        return
+    from kvlitmus.conformance.history.compare.driven import DrivenChecker  # which judges records by this module
+
+    before, run.checker_type = run.checker_type, DrivenChecker
+    try:
+        yield
+    finally:
+        if run.checker_type is DrivenChecker:
+            run.checker_type = before
 
 
 def _recorded(target: Any, item: Item, options: Options, result: ItemResult, run: CurrentRun) -> None:
@@ -283,10 +299,9 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> Prog
     if item.kind == "schedule":
         return Scheduled(item.schedule)
     if item.kind == "tape":
-        from kvlitmus.conformance.history.compare import driven  # which judges records by this module
+        from kvlitmus.conformance.history.compare.driven import Driven  # which judges records by this module
 
-        run.checker_type = driven.DrivenChecker
-        return driven.Driven(item.name)
+        return Driven(item.name)
     fresh = fresh_checker(target, item.config, options, run)
     has = fresh.capabilities
     test = litmus_of(item.name) if item.kind in ("litmus", "transcript") else None
