@@ -59,6 +59,7 @@ PLANTED = (
     Planted("prefix.frame", "publishing-flushes", "frame/calls-leave-alone-what-they-are-not-about"),
     Planted("sparse.rows", "sparse-overflow-found-late", "sparse/a-row-is-full"),
     Planted("components.tree", "component-hit-of-the-main-pool", "components/what-was-stored-is-found-whole"),
+    Planted("components.tree", "component-lock-of-the-kv-alone", "components/a-lock-holds-what-its-boundary-needs"),
     Planted("components.requests", "request-keeps-its-window", "component_requests/a-request-leaves-its-window-behind"),
     Planted("ranks.decisions", "rank-loads-are-noted-alone", "ranks/what-is-loaded-back-is-on-every-rank"),
 )
