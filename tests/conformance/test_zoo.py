@@ -199,7 +199,7 @@ COUNTED = replace(PROFILE, event_copies="each")
 @pytest.mark.parametrize(
     ("kind", "profile", "rules"),
     [
-        (RemovedWithTheFirst, PROFILE, {2: {"EVENT-08"}, 3: {"EVENT-02"}}),
+        (RemovedWithTheFirst, PROFILE, {2: {"EVENT-02"}, 3: {"EVENT-02"}}),
         (HitsAreCopies, COUNTED, {2: {"EVENT-04"}, 3: {"EVENT-04"}}),
     ],
 )
