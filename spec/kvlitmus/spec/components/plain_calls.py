@@ -71,7 +71,7 @@ OF_AMOUNTS = UNFOLLOWED | {"asked", "needless", "evicted_most"}
 """How much an eviction had to free, and might, where it was made for something else: other rules say that."""
 
 
-UNMEASURED = UNFOLLOWED | {"certain_length", "match_cap", "told_length"}
+UNMEASURED = UNFOLLOWED | {"certain_length", "inside_length", "match_cap", "told_length"}
 """Facts of how long a hit is, on what isn't found from the root on."""
 
 
@@ -168,9 +168,12 @@ def _alloc(plain: Plain, setting: Setting, state: ComponentState, call: Componen
 def _allocated(
     plain: Plain, setting: Setting, state: ComponentState, call: ComponentAlloc, answer: Entries
 ) -> Sequence[PlainCall]:
-    """Of each component of this pool so much is asked for, and granted one after the other."""
+    """Of each component of this pool so much is asked for, and granted one after the other; a place for two is one grant's."""
     mine = [name for name in plain.components if call.wants.get(name) or answer.get(name)]
     found, later = list[PlainCall](), plain.places(answer)
+    if len(set(later)) < len(later):
+        asked = calls.Alloc(plain.tokens(plain.pages(call.wants)))
+        return [_granted(plain, state, later)._replace(call=asked, hidden=frozenset())]
     for name in mine:
         got = answer.get(name, ())
         one, later = _granted(plain, state, got), later[len(got) :]
@@ -200,10 +203,15 @@ def _match(plain: Plain, setting: Setting, state: ComponentState, call: Componen
     hit = hit_of(plain, setting, state, call.path, answer.length, plain.places(answer.entries))
     if not plain.tree:
         return hit
-    path = call.path._replace(pages=call.path.names[plain.setting.size - 1 :: plain.setting.size])
+    path = paged(plain, call.path)
     bounds = within(setting, state, path, answer.length)
     slots = plain.slots(plain.places(answer.entries))
     return hit._replace(call=calls.Match(path, bounds), answer=Hit(answer.length, slots, None), hidden=UNFOLLOWED)
+
+
+def paged(plain: Plain, path: Path) -> Path:
+    """A path in the pages of a pool."""
+    return path._replace(pages=path.names[plain.setting.size - 1 :: plain.setting.size])
 
 
 def hit_of(
