@@ -7,7 +7,7 @@ here, so that nothing can be concluded from it by accident.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any, NamedTuple, NoReturn
@@ -19,8 +19,10 @@ from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.plan import applies, unseen
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.page import NO_DOUBT
 from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
 from kvlitmus.spec.words.setting import SNAPSHOT
+from kvlitmus.spec.words.units import Name
 
 BEYOND = (AttributeError, LookupError, TypeError, ValueError, AssertionError)
 """What comes of asking for what isn't known."""
@@ -41,6 +43,28 @@ class Nothing:
         raise AttributeError("this isn't known")
 
     __eq__ = __ne__ = __hash__ = __len__ = __iter__ = __bool__  # type: ignore[assignment]
+
+
+class SeenTier(Nothing):
+    """A tier of which it was seen which pages are there, and of these nothing else is known."""
+
+    __slots__ = ("doubt", "pages")
+
+    def __init__(self, names: Iterable[Name]) -> None:
+        self.pages = dict.fromkeys(names, Nothing())
+        self.doubt = NO_DOUBT
+
+
+class SeenState(Nothing):
+    """What is known before a step by the look right before it: which pages each tier has that was looked at."""
+
+    __slots__ = ("host", "tree")
+
+    def __init__(self, before: object) -> None:
+        if isinstance(before, Seen) and hasattr(before, "cached"):
+            self.tree = SeenTier(before.cached)
+        if isinstance(before, TierSeen) and hasattr(before, "hosted"):
+            self.host = SeenTier(before.hosted)
 
 
 class Certain(NamedTuple):

@@ -350,7 +350,7 @@ class RecordedChecker(Checker):
         """Evaluate the rules that speak of nothing but this."""
         inputs = {"setting": self.setting, "state": known, "expected": certain.Nothing(), "then": certain.Nothing()}
         if not isinstance(known, HashLedger):
-            inputs["state"] = certain.Nothing()
+            inputs["state"] = certain.SeenState(before)
         seen = {"call": call, "answer": answer, "before": before, "after": after}
         inputs |= {
             name: one for name, one in seen.items() if one is not None or (name == "answer" and call is not None)
