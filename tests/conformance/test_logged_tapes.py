@@ -117,7 +117,7 @@ PLANTED: dict[Callable[[Line, list[Line]], bool], tuple[str, str]] = {
     matched_less: ("sglang-0.5.23-hicache", "REQ-"),
     backed_up_elsewhere: ("sglang-0.5.23-hicache", "TIER-|FRAME-"),
     counted_wrong: ("sglang-0.5.23-hicache", "TIER-"),
-    begun_too_far: ("vllm-0.33.0-states", "CREQ-|COMP-"),
+    begun_too_far: ("vllm-0.33.0-states", "TREE-"),
     cached_twice: ("vllm-0.33.0-states", "CREQ-|COMP-"),
 }
 """A fault, the tape in which it is planted, and the rules that tell it."""

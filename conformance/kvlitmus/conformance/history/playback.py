@@ -27,6 +27,7 @@ from kvlitmus.conformance.tape.lines import Step
 from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.spec.components.calls import After
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
+from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.hash_calls import HashLedger
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen
@@ -405,5 +406,12 @@ class RecordedChecker(Checker):
             unknown |= POOL_FACTS
         try:
             super().judge(occasions, inputs, unknown)
+        except Violation as violation:
+            self.told_of(violation)
+
+    def lifted(self, one: Lifted[State, Seen]) -> None:
+        """Evaluate the rules of plain caches of a step too, and go on in the same way."""
+        try:
+            super().lifted(one)
         except Violation as violation:
             self.told_of(violation)
