@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kvlitmus.conformance.checker.calls.components.plain import glimpsed
+from kvlitmus.conformance.checker.calls.components.plain import glimpsed, said
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.explain import WHERE
 from kvlitmus.conformance.checker.guard import Violation
@@ -360,6 +360,11 @@ class RecordedChecker(Checker):
 
     def looked_at(self, call: Any, look: After) -> None:
         """Judge a call on a cache of components by its pools, from the look before it to the one after it."""
+        nothing = certain.Nothing()
+        for one in said(self.setting, call, look):
+            inputs = {"setting": one.setting, "call": one.call, "answer": one.answer}
+            inputs |= dict.fromkeys(("state", "expected", "then", "before", "after"), nothing)
+            self.certainly(inputs, one.setting.depth, one.setting.capabilities, one.hidden, {WHERE: one.where})
         before, self.last_look = self.last_look, None if self.without else look
         alone = "component_writes" in self.capabilities or not self.config.host_pages
         if before is None or call is None or not alone:
@@ -367,7 +372,7 @@ class RecordedChecker(Checker):
         for one in glimpsed(self.setting, before, call, look):
             inputs = {"setting": one.setting, "call": one.call, "answer": one.answer}
             inputs |= {"before": certain.pool_seen(one.before), "after": certain.pool_seen(one.after)}
-            inputs |= dict.fromkeys(("state", "expected", "then"), certain.Nothing())
+            inputs |= dict.fromkeys(("state", "expected", "then"), nothing)
             has = one.setting.capabilities - {"events"}  # what was told before nobody knows
             self.certainly(inputs, one.setting.depth, has, one.hidden, {WHERE: one.where})
 

@@ -19,6 +19,8 @@ from kvlitmus.spec.components.calls import (
     ComponentInsert,
     ComponentMatch,
     ComponentReset,
+    ComponentStart,
+    Holding,
 )
 from kvlitmus.spec.components.plain import (
     UNTOLD,
@@ -33,7 +35,7 @@ from kvlitmus.spec.components.plain import (
     plain_caches,
     tree_of,
 )
-from kvlitmus.spec.components.plain_calls import PlainCall, plain_calls
+from kvlitmus.spec.components.plain_calls import PlainCall, paged, plain_calls
 from kvlitmus.spec.components.plain_requests import (
     computed,
     served,
@@ -46,9 +48,10 @@ from kvlitmus.spec.components.plain_requests import (
 from kvlitmus.spec.components.replay import Replayed
 from kvlitmus.spec.components.state import ComponentState, components_at_first, tier_of
 from kvlitmus.spec.components.steps import ComponentStep
+from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
-from kvlitmus.spec.prefix.calls import Begin, Grow
+from kvlitmus.spec.prefix.calls import Begin, Grow, Match
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import Tree
 from kvlitmus.spec.prefix.partial import doubting
@@ -235,6 +238,16 @@ def glimpsed(setting: Setting, before: After, call: ComponentCall, after: After)
             hidden = plain.hidden | made.hidden
             told = plain.where, plain.setting, UNKNOWN, UNKNOWN, UNKNOWN, made.call, made.answer
             yield Lifted(*told, seen, sees, hidden)
+
+
+def said(setting: Setting, call: ComponentCall, after: After) -> Iterator[Lifted[State, Seen]]:
+    """What the answer alone tells of a request that begins: how long its hit is, as of a match on the KV."""
+    if not isinstance(call, ComponentStart) or not isinstance(after.answer, Holding):
+        return
+    for plain in plain_caches(setting):
+        if plain.tree and plain.tier == DEVICE:
+            match, hit = Match(paged(plain, call.path)), Hit(after.answer.length)
+            yield Lifted(plain.where, plain.setting, call=match, answer=hit, hidden=plain.hidden)
 
 
 class Table(Pool):
