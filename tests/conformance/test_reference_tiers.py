@@ -35,7 +35,8 @@ def test_a_configuration_with_a_host_has_the_ports_of_a_hierarchy_and_one_withou
     tiered, flat = capabilities_of(hierarchy), capabilities_of(cache)
     assert {*TIER_PORTS} <= tiered and not hasattr(hierarchy, "view")
     assert not flat & {*TIER_PORTS} and hasattr(cache, "view")
-    assert flat <= tiered | {"inspect"}
+    assert "flush" in flat and "flush" not in tiered
+    assert flat <= tiered | {"inspect", "flush"}  # a flush is of flat caches: nothing says what becomes of copies
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -70,7 +70,7 @@ def test_every_kind_of_step_is_taken() -> None:
         if rule.pack in PACKS and rule.kind is Kind.STEP and rule.id not in ELSEWHERE and rule.pack != "frame"
         for kind in rule.on
     }
-    elsewhere = {"insert", "publish", "commit", "flat_call"}
+    elsewhere = {"insert", "publish", "commit", "flat_call", "flush", "refused_flush"}
     allocations = {"alloc", "refused_alloc", "alloc_extend", "alloc_decode", "refused_extend", "grow", "refused_grow"}
     shortened = {
         "take_back",
