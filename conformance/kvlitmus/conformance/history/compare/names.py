@@ -29,7 +29,8 @@ PAGED = frozenset({"device", "host", "row"})
 """The kinds of places that come in whole pages."""
 
 GIVEN = frozenset({"alloc", "alloc_extend", "alloc_decode", "grow"})
-HITS, BEGUNS = frozenset({"match", "raw_match"}), frozenset({"begin", "raw_begin", "publish", "publish_upto"})
+HITS, BEGINS = frozenset({"match", "raw_match"}), frozenset({"begin", "raw_begin", "fork", "resume"})
+BEGUNS = BEGINS | {"publish", "publish_upto"}
 STORED, LOADED = frozenset({"insert", "raw_insert"}), frozenset({"load_back", "load_back_within"})
 ROWS = frozenset({"sparse_request", "sparse_read", "sparse_stage", "sparse_prealloc"})
 GIVEN_BACK = frozenset(
@@ -302,7 +303,7 @@ class Names:
         if method in LOADED:
             return {"before": told.get("before"), "slots": self.places("device", told.get("slots"), given=True)}
         if method in BEGUNS and type(row := told.get("row")) is list and type(cached := told.get("cached")) is int:
-            rest = self.places("device", row[cached:], given=method in ("begin", "raw_begin"))
+            rest = self.places("device", row[cached:], given=method in BEGINS)
             return {"cached": cached, "row": [self.places("device", row[:cached]), rest]}
         return cast("Plain", told)
 
