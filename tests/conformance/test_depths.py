@@ -214,7 +214,7 @@ class NamesNoParent(RadixTree):
 
 def test_events_of_a_flat_cache_are_judged_without_a_snapshot() -> None:
     assert findings(Parts(cache=Listening), 3) == set()
-    assert findings(Parts(cache=Listening, tree=NamesNoParent), 3) == {"EVENT-01"}
+    assert findings(Parts(cache=Listening, tree=NamesNoParent), 3) == {"EVENT-01", "EVENT-02"}
     assert findings(Parts(cache=Listening, tree=NamesNoParent), 1) == set()
 
 
