@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.prefix import request
 from kvlitmus.conformance.generate.actions.registry import GROUPED, MAX_REQUESTS, action
+from kvlitmus.spec.words.limits import beyond_limits
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller
@@ -116,10 +117,15 @@ def abort(caller: Caller, a: int, b: int, c: int) -> None:
 
 @action("retract")
 def retract(caller: Caller, a: int, b: int, c: int) -> None:
-    """Retract one of the requests: it will be resumed under the same id."""
+    """Retract one of the requests: it will be resumed under the same id.
+
+    So much may have been taken back of it that the cache takes no such prompt: that one was aborted.
+    """
     rid = caller.pick("request", caller.checker.requests, c)
     if rid is not None:
-        caller.waiting[rid] = caller.checker.requests[rid].path.key
+        key = caller.checker.requests[rid].path.key
+        if not beyond_limits(caller.checker.profile, key):
+            caller.waiting[rid] = key
         request.end(caller.checker, rid, keep=False)
 
 
