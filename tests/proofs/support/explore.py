@@ -48,7 +48,7 @@ class Scope:
 
     ``units``: how long keys get at most.  ``alphabet``: the tokens.  ``loans``, ``receipts``,
     ``requests``: how much the callers hold at once.  ``misuse``: whether forbidden calls are tried
-    in every state, too.
+    in every state, too.  ``retracts``: whether requests are retracted with a copy on the host.
     """
 
     pages: int = 3
@@ -62,6 +62,7 @@ class Scope:
     receipts: int = 1
     requests: int = 1
     misuse: bool = True
+    retracts: bool = False
     profile: Profile = PROFILE
 
     @property
@@ -100,7 +101,8 @@ class State(NamedTuple):
         """What tells states apart: everything, save what follows from the rest (contents, and what is owned)."""
         known = self.known
         requests = tuple((one.path.key, one.row, one.cached, one.locked) for one in known.requests.values())
-        return (tuple(known.tree.pages.items()), requests, self.loan, self.receipts)
+        parked = (tuple(one.path.key for one in known.retracted.requests.values()), known.retracted.most)
+        return (tuple(known.tree.pages.items()), requests, parked, self.loan, self.receipts)
 
 
 Loan = tuple[PageNo, ...]
@@ -224,6 +226,10 @@ class Explorer:
         if seen is not None:
             checker.before = seen
 
+    def decline(self, refused: bool) -> None:
+        """Let the next call be refused that may be."""
+        self.adapter.choice = self.adapter.choice._replace(declined=refused)
+
     def contents(self, tree: Tree, requests: Iterable[RequestState]) -> dict[Slot, Name]:
         """What slots hold that somebody owns or that are cached; the others hold nothing."""
         contents = dict[Slot, Name]()
@@ -271,6 +277,8 @@ class Explorer:
             return Slot(number[PageNo(slot // size)] * size + slot % size)
 
         requests = {at: one._replace(row=tuple(map(moved, one.row))) for at, one in enumerate(running, 1)}
+        parked = sorted(known.retracted.requests.values(), key=lambda one: one.path.key.tokens)
+        waiting = {at: one._replace(row=(Slot(0),) * len(one.row)) for at, one in enumerate(parked, len(running) + 1)}
         tree = self.ranked(known.tree, number)
         return State(
             Known(
@@ -279,6 +287,7 @@ class Explorer:
                 requests,
                 dict(enumerate(sorted(known.receipts.values()), 1)),
                 self.contents(tree, requests.values()),
+                retracted=known.retracted._replace(requests=waiting),
             ),
             tuple(sorted(number[page] for page in state.loan)),
         )

@@ -8,7 +8,7 @@ from kvlitmus.conformance.checker.calls import misuse
 from kvlitmus.conformance.checker.calls.prefix import pool, request, tree
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.words.names import page_names
-from kvlitmus.spec.words.units import Key, PageNo, Slot
+from kvlitmus.spec.words.units import Key, PageNo, Slot, pages_needed
 from tests.proofs.support.explore import Explorer, Loan, Move, State
 
 
@@ -18,12 +18,14 @@ def moves(search: Explorer, state: State) -> Iterator[Move]:
     yield from tree_moves(search, state)
     yield from insert_moves(search, state)
     yield from request_moves(search, state)
+    if search.scope.retracts:
+        yield from retraction_moves(search, state)
     if search.scope.misuse:
         yield from misuse_moves(search, state)
 
 
 def pool_moves(search: Explorer, state: State) -> Iterator[Move]:
-    """Allocate, free, extend, decode, groups, reset."""
+    """Allocate, free, extend, decode, groups, reset, flush; a flush is refused, too, where it may be."""
     checker, size, loan = search.checker, search.scope.page_size, state.loan
 
     def alloc(pages: int) -> Loan:
@@ -48,6 +50,11 @@ def pool_moves(search: Explorer, state: State) -> Iterator[Move]:
         pool.reset(checker)
         return ()
 
+    def flush(*, refused: bool) -> Loan:
+        search.decline(refused)
+        pool.flush(checker)
+        return loan
+
     for pages in range(search.scope.loans - len(loan) + 1):
         yield f"alloc {pages} pages", lambda pages=pages: alloc(pages)  # type: ignore[misc]
     for many in range(1, len(loan) + 1):
@@ -62,6 +69,11 @@ def pool_moves(search: Explorer, state: State) -> Iterator[Move]:
                 if further == 1:
                     yield f"decode after {unused} unused", lambda u=unused: extend(u, 1, True)  # type: ignore[misc]
     yield "reset", reset
+    if "flush" not in checker.capabilities:
+        return
+    yield "flush", lambda: flush(refused=False)
+    if state.known.requests or state.receipts or state.known.owners:
+        yield "flush, refused", lambda: flush(refused=True)
 
 
 def tree_moves(search: Explorer, state: State) -> Iterator[Move]:
@@ -133,9 +145,10 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
     checker, scope = search.checker, search.scope
     longest = scope.units + scope.bigram
     running = dict(zip(state.known.requests, state.keys, strict=True))
+    many_there = len(running) + len(state.known.retracted.requests)
 
     def begin(key: Key) -> Loan:
-        request.begin(checker, len(running) + 1, key)
+        request.begin(checker, many_there + 1, key)
         return state.loan
 
     def grow(rid: int, tokens: tuple[int, ...]) -> Loan:
@@ -147,7 +160,7 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
         return state.loan
 
     def fork(of: int) -> Loan:
-        request.fork(checker, len(running) + 1, of)
+        request.fork(checker, many_there + 1, of)
         return state.loan
 
     def publish(rid: int, chunked: bool, upto: int | None = None) -> Loan:
@@ -158,7 +171,7 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
         request.end(checker, rid, keep=keep, upto=upto)
         return state.loan
 
-    if len(running) < scope.requests:
+    if many_there < scope.requests:
         for key in search.keys:
             yield f"begin {key.tokens}", lambda key=key: begin(key)  # type: ignore[misc]
         for rid, key in running.items() if "fork" in checker.capabilities else ():
@@ -179,6 +192,33 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
         for upto in range(now.cached, len(now.row)):
             yield f"publish {upto} of {key.tokens}", lambda r=rid, u=upto: publish(r, False, u)  # type: ignore[misc]
             yield f"finish {upto} of {key.tokens}", lambda r=rid, u=upto: end(r, True, u)  # type: ignore[misc]
+
+
+def retraction_moves(search: Explorer, state: State) -> Iterator[Move]:
+    """Retract with a copy, which is refused, too, where the host may be full; resume, discard."""
+    checker, parked = search.checker, state.known.retracted
+
+    def retract(rid: int, *, refused: bool) -> Loan:
+        search.decline(refused)
+        request.retract(checker, rid)
+        return state.loan
+
+    def resume(rid: int) -> Loan:
+        request.resume(checker, rid)
+        return state.loan
+
+    def discard(rid: int) -> Loan:
+        request.discard(checker, rid)
+        return state.loan
+
+    size = search.scope.page_size
+    for rid, one in state.known.requests.items():
+        yield f"retract {one.path.key.tokens}", lambda r=rid: retract(r, refused=False)  # type: ignore[misc]
+        if parked.pages(size) + pages_needed(len(one.row), size) > parked.most:
+            yield f"retract {one.path.key.tokens}, refused", lambda r=rid: retract(r, refused=True)  # type: ignore[misc]
+    for rid, one in parked.requests.items():
+        yield f"resume {one.path.key.tokens}", lambda r=rid: resume(r)  # type: ignore[misc]
+        yield f"discard {one.path.key.tokens}", lambda r=rid: discard(r)  # type: ignore[misc]
 
 
 def misuse_moves(search: Explorer, state: State) -> Iterator[Move]:

@@ -13,6 +13,7 @@ CAPPED = replace(PROFILE, match_cap="len-1")
 QUICK: dict[str, Scope] = {
     "tails": Scope(page_size=2, units=3, pages=2),
     "bigrams": Scope(page_size=2, units=2, bigram=True, pages=2, loans=1, receipts=0),
+    "retracted": Scope(page_size=2, units=3, pages=2, loans=1, receipts=0, alphabet=(1,), misuse=False, retracts=True),
 }
 """A few seconds together; they reach every rule that the enumeration can reach."""
 
