@@ -144,7 +144,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
 }
 """Why a cache that declares a value is not accused, or can't be, when it is judged by another."""
 
-FIRST_SEED = {"timeout_basis": 12, "timeout_from": 3, "refused_begin": 22}
+FIRST_SEED = {"timeout_basis": 12, "timeout_from": 3, "refused_begin": 170}
 """Where the schedules begin that tell values apart which few schedules do."""
 
 
