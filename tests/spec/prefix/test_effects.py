@@ -39,18 +39,20 @@ CONFIGS = (
 
 
 @cache
-def schedules(target: SpecimenTarget, config: Config, depth: int) -> list[Sequence[Op]]:
+def schedules(target: SpecimenTarget, config: Config, depth: int, seeds: Sequence[int]) -> list[Sequence[Op]]:
     """Schedules of what a target and the reference both can do."""
     checker = Checker(target.make(config), config, target.profile, depth=depth)
     other = Checker(ReferenceTarget(target.profile).make(config), config, target.profile, depth=depth)
     kinds = [kind for kind in table(checker.capabilities & other.capabilities) if kind in Interpreter(checker).actions]
-    return [draw(seed, 150, tuple(kinds)) for seed in SEEDS]
+    return [draw(seed, 150, tuple(kinds)) for seed in seeds]
 
 
-def judged(target: SpecimenTarget, depth: int, configs: Iterable[Config] = CONFIGS) -> None:
+def judged(
+    target: SpecimenTarget, depth: int, configs: Iterable[Config] = CONFIGS, seeds: Sequence[int] = SEEDS
+) -> None:
     """Play on a target under the judge."""
     for config in configs:
-        for ops in schedules(target, config, depth):
+        for ops in schedules(target, config, depth, seeds):
             checker = Checker(target.make(config), config, target.profile, depth=depth, names=Names())
             Interpreter(checker).play(ops)
 
@@ -61,8 +63,8 @@ def specimen() -> None:
 
 
 def renewing() -> None:
-    """The rules, on a legal cache whose splits renew the time of creation."""
-    judged(all_mutants()["split-renews"].target, 3)
+    """The rules, on a legal cache whose splits renew the time of creation; what is older goes first, of many nodes."""
+    judged(all_mutants()["split-renews"].target, 3, (*CONFIGS, Config(page_size=1, policy="fifo")), range(10))
 
 
 def blind() -> None:
@@ -73,7 +75,7 @@ def blind() -> None:
 def lock_step() -> None:
     """The specimen beside the reference: the same nodes, the same victims, page by page and node by node."""
     for config in CONFIGS:
-        for ops in schedules(SpecimenTarget(), config, 3):
+        for ops in schedules(SpecimenTarget(), config, 3, SEEDS):
             lockstep(SpecimenTarget(), ReferenceTarget(PROFILE), config, ops)
 
 
