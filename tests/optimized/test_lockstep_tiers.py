@@ -7,6 +7,7 @@ one test over all that there are.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from kvlitmus.conformance.adapters.optimized.contents import VARIANTS, Variant
 from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget, audited, target
 from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.generate.schedule import OP_BYTES, decode, draw
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIERED
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
@@ -62,12 +63,26 @@ def test_they_agree_on_any_schedule(config: Config, data: bytes) -> None:
     lockstep(target, REFERENCE, config, decode(data, KINDS[config]))
 
 
-@pytest.mark.parametrize(("policy", "seed"), [("mru", 2_000_063), ("fifo", 2_000_061)])
+class AsAble:
+    """The reference, of which only those calls are made that the optimized cache has, too."""
+
+    profile = PROFILE
+
+    def make(self, config: Config) -> Any:
+        """A fresh one, without the other calls."""
+        made, other = REFERENCE.make(config), target.make(config)
+        for name in {name for methods in PORTS.values() for name in methods}:
+            if not callable(getattr(other, name, None)):
+                setattr(made, name, None)
+        return made
+
+
+@pytest.mark.parametrize(("policy", "seed"), [("mru", 2_000_073), ("fifo", 2_000_061)])
 def test_what_a_judge_can_not_know_is_held_against_nobody(policy: str, seed: int) -> None:
     """A refused prefetch may be a use of the very victim; when a page from storage was created, nobody promised."""
     config = replace(TIERED, policy=policy)
     ops = draw(seed, 250, KINDS[config])
-    assert lockstep(target, REFERENCE, config, ops) == lockstep(REFERENCE, REFERENCE, config, ops) > 200
+    assert lockstep(target, REFERENCE, config, ops) == lockstep(AsAble(), REFERENCE, config, ops) > 200
 
 
 def test_a_planted_difference_is_noticed() -> None:
