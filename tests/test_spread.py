@@ -63,5 +63,5 @@ def test_all_shares_together_have_each_test_once() -> None:
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "-1/3", "a/b", "1/3/5", ""])
 def test_a_share_that_is_none_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=r"from 1 to N, such as 3/12"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"from 1 to N, such as 3/16"):
         night.share(text)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import re
 import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -21,16 +19,12 @@ class Share(NamedTuple):
         """Whether what has that name is in it: by the name alone, on each machine and each night."""
         return zlib.crc32(name.encode()) % self.of == self.number - 1
 
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
-
 
 def share(text: str) -> Share:
-    """Read ``I/N``."""
-    read = re.fullmatch(r"(\d+)/(\d+)", text)
-    if read is None or not 1 <= int(read[1]) <= int(read[2]):
-        raise argparse.ArgumentTypeError(f"a share is I/N with I from 1 to N, such as 3/12 (got {text!r})")
-    return Share(int(read[1]), int(read[2]))
+    """A type for argparse, which reads what ``kvlitmus run --shard`` does."""
+    from kvlitmus.conformance.cli.commands.arguments import shard_of
+
+    return Share(*shard_of(text))
 
 
 def by_turns(cases: Iterable[Any], ids: Iterable[str] | None = None, every: int = 3) -> list[Any]:
