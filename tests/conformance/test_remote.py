@@ -38,6 +38,7 @@ from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.words.units import Key
 from tests.conformance.support import hostile, rude
+from tests.conformance.support.messages import sent
 from tests.support.processes import HELPERS, eventually, read_quietly
 
 HERE = Path(__file__).parent / "support"
@@ -85,15 +86,7 @@ def _nothing_is_left() -> Iterator[None]:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, Any]]:
     """The messages that processes are sent."""
-    told: list[Mapping[str, Any]] = []
-    ask = Line.ask
-
-    def heard(line: Line, message: Mapping[str, Any]) -> dict[str, Any]:
-        told.append(message)
-        return ask(line, message)
-
-    monkeypatch.setattr(Line, "ask", heard)
-    return told
+    return sent(monkeypatch)
 
 
 # -- what goes wrong -----------------------------------------------------------------------------

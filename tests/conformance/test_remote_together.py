@@ -17,6 +17,7 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.tape.calls import LOOKS
 from kvlitmus.conformance.tape.forms import Json
+from tests.conformance.support.messages import sent
 
 PIPED = Path(__file__).parent / "support" / "piped.py"
 FLAT = Path(__file__).parents[2] / "examples" / "flat_cache.py"
@@ -46,14 +47,7 @@ MATCHED = {"call": "match", "then": [{"call": "lock", "args": [{"@": "handle"}]}
 
 def test_the_parts_of_a_composed_request_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
     target = flat()
-    asked: list[Mapping[str, Any]] = []
-    ask = Line.ask
-
-    def heard(line: Line, message: Mapping[str, Any]) -> dict[str, Any]:
-        asked.append(message)
-        return ask(line, message)
-
-    monkeypatch.setattr(Line, "ask", heard)
+    asked = sent(monkeypatch)
     result = run_item(target, ITEM, OPTIONS)
     assert (result.findings, result.error) == ([], "")
     together = [one for one in asked if "then" in one]
