@@ -26,9 +26,7 @@ def begin(checker: Checker, rid: int, key: Key, *, ahead: bool = False) -> bool:
 
 def begun(checker: Checker, rid: int, key: Key, answer: object, *, ahead: bool = False) -> bool:
     """Judge the beginning of a request that was answered so; ``False`` when it was refused."""
-    if answer is None:
-        checker.history[-1] += " → None"
-    begins = None if answer is None else _begun(checker, answer)
+    begins = _granted(checker, answer)
     checker.step(Begin(rid, checker.path(key, row=begins is not None), ahead), begins)
     return begins is not None
 
@@ -61,9 +59,7 @@ def take_back(checker: Checker, rid: int, n: int) -> None:
 def fork(checker: Checker, rid: int, of: int) -> bool:
     """Begin a second request over the row of a running one; ``False`` when refused."""
     answer = checker.call(f"fork({rid}, {of})", "fork", rid, of)
-    if answer is None:
-        checker.history[-1] += " → None"
-    begins = None if answer is None else _begun(checker, answer)
+    begins = _granted(checker, answer)
     checker.step(Fork(rid, of), begins)
     return begins is not None
 
@@ -79,9 +75,7 @@ def retract(checker: Checker, rid: int) -> bool:
 def resume(checker: Checker, rid: int) -> bool:
     """Let a retracted request run again; ``False`` when refused."""
     answer = checker.call(f"resume({rid})", "resume", rid)
-    if answer is None:
-        checker.history[-1] += " → None"
-    begins = None if answer is None else _begun(checker, answer)
+    begins = _granted(checker, answer)
     checker.step(Resume(rid, checker.state.retracted.requests[rid].path), begins)
     return begins is not None
 
@@ -123,6 +117,14 @@ def end(checker: Checker, rid: int, *, keep: bool, upto: int | None = None) -> N
     else:
         checker.call(f"end({rid}, keep={keep})", "end", rid, keep=keep)
     checker.step(End(rid, keep or checker.setting.keeps_aborted, upto), None)
+
+
+def _granted(checker: Checker, answer: object) -> Begun | None:
+    """The answer of a call that begins a request, in the promised form; ``None`` when it was refused."""
+    if answer is None:
+        checker.history[-1] += " → None"
+        return None
+    return _begun(checker, answer)
 
 
 def _begun(checker: Checker, answer: object) -> Begun:
