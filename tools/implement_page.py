@@ -20,7 +20,7 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Rule
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import advance, calls, effects
-from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.page import Page, Tier
 from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.words.choices import Values
 from kvlitmus.spec.words.config import CONFIG_VALUES, Config
@@ -149,7 +149,7 @@ def elementary() -> dict[str, Callable[..., Any]]:
         for name, function in vars(effects).items()
         if inspect.isfunction(function)
         and function.__module__ == effects.__name__
-        and re.match(r"Tree|tuple\[Tree|Mapping", str(inspect.signature(function).return_annotation))
+        and re.match(r"Tier|tuple\[Tier|Mapping", str(inspect.signature(function).return_annotation))
     }
 
 
@@ -258,6 +258,6 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "effects": effects_part,
     "policies": policies_part,
     "profile": profile_part,
-    "state": lambda: described((State, Tree, Page, RequestState)),
+    "state": lambda: described((State, Tier, Page, RequestState)),
 }
 """What is rendered, by the name that the page gives it."""

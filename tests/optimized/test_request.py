@@ -141,10 +141,10 @@ class Pair:
             assert running.tokens.tolist() == self.tokens[rid]
         nodes = [node.pages for node in nodes_of(self.cache.tree) if node.pages is not None]
         cached = {int(page) for pages in nodes for page in pages}
-        assert cached == {page.page for page in self.now.tree.pages.values()}
-        protected = sum(1 for page in self.now.tree.pages.values() if page.locks)
+        assert cached == {page.page for page in self.now.device.pages.values()}
+        protected = sum(1 for page in self.now.device.pages.values() if page.locks)
         assert self.cache.sizes()[1] == protected * self.size
-        assert self.cache.tree.clock == self.now.tree.clock
+        assert self.cache.tree.clock == self.now.device.clock
 
 
 @settings(max_examples=150)

@@ -131,7 +131,7 @@ def test_what_matches_and_inserts_find_was_used_and_of_what_was_loaded_nobody_kn
 
     def after(ask: Ask, *decisions: Decision) -> tuple[Prefix, ...]:
         (step, *_) = steps(ask, here, here, *decisions, agreed=used)
-        pages = step.then.tree.pages.items()  # type: ignore[union-attr]
+        pages = step.then.device.pages.items()  # type: ignore[union-attr]
         known = [(page.touched, name) for name, page in pages if not page.unsure]
         return tuple(step.setting.names.prefix(name)[1] for _, name in sorted(known))  # type: ignore[misc]
 

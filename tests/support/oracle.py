@@ -68,7 +68,7 @@ class Oracle(Checker):
     def hold_table(self, expected: State, seen: Seen) -> None:
         """The same is found in the same pages of a block table; which of them a page of the tree names is nothing."""
         found = {page: block.name for page, block in expected.table.items()}
-        if found != seen.places() or expected.tree.pages.keys() != seen.cached.keys():
+        if found != seen.places() or expected.device.pages.keys() != seen.cached.keys():
             raise Differs(f"{self.history[-1]}: the entered pages: expected {found}, got {seen.places()}")
 
     def compare_counts(self, expected: State, seen: Seen) -> None:
@@ -89,4 +89,4 @@ class Oracle(Checker):
 
 def places(state: State) -> dict[int, int]:
     """Where each cached page is."""
-    return {name: page.page for name, page in state.tree.pages.items()}
+    return {name: page.page for name, page in state.device.pages.items()}

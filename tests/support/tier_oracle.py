@@ -49,9 +49,9 @@ class TieredOracle(Oracle):
     def hold_snapshot(self, after: TierSeen) -> None:
         """All that a snapshot shows is as in the reference's state."""
         own, works = self.follower.state, works_of(self.follower.state)
-        pages = {**own.tree.pages, **alone_of(own)}
+        pages = {**own.device.pages, **alone_of(own)}
         self.hold("the tree", {name: page.parent for name, page in pages.items()}, after.parent_names)
-        self.hold("the cached pages", {name: page.page for name, page in own.tree.pages.items()}, after.cached)
+        self.hold("the cached pages", {name: page.page for name, page in own.device.pages.items()}, after.cached)
         self.hold("the host copies", {name: copy.page for name, copy in own.host.pages.items()}, after.hosted)
         self.hold("the free pages", free_pages(own, self.setting), after.free)
         self.hold("the host's free pages", works.free, frozenset(after.host_free))

@@ -36,7 +36,7 @@ class Look:
         works = works_of(now)
         host_homes(now, one.setting)
         audit(two.tree)
-        assert now.tree.clock == two.tree.clock
+        assert now.device.clock == two.tree.clock
         assert one.sizes() == two.sizes()
         assert (one.available(), one.host_available()) == (two.available(), two.host_available())
         assert one.occupied() == two.occupied()
@@ -80,9 +80,9 @@ class Look:
         loading = {name for one in works.transfers if one.kind == "load" and not one.landed for name in one.names}
         busy = {name for put in works.puts for name in put.names}
         busy |= {name for one in works.transfers if one.kind == "backup" for name in one.names}
-        for name, page in [*now.tree.pages.items(), *alone_of(now).items()]:
+        for name, page in [*now.device.pages.items(), *alone_of(now).items()]:
             copy = now.host.pages.get(name)
-            resident = name in now.tree.pages
+            resident = name in now.device.pages
             level = (page.touched, page.created, page.hits, page.priority, resident and page.locks > 0, page.first)
             side = None if copy is None else (copy.locks, name in works.settled, name in works.stored, name in busy)
             contents = self.one.contents.read("device", page.page) if resident and name not in loading else None

@@ -139,7 +139,7 @@ class Twins:
         assert looked[1:] == found[1:] and (looked.place[:2] == found.place[:2] or not found.known)
         self.now, there, behind = tier.match(self.now, self.setting, names, units)
         place = self.tree.resident_place(found)
-        pages = [self.now.tree.pages[name].page for name in names[:there]]
+        pages = [self.now.device.pages[name].page for name in names[:there]]
         assert self.tree.path_pages(place).tolist() == pages
         assert (found.resident, found.known) == (there, there + behind)
         return found, names[: found.known]
@@ -348,7 +348,7 @@ class Twins:
                     flags = int(run.branch.flags[run.lo + at])
                     pins = int(run.branch.pins[run.lo + at])
                     seen["copies"][name] = (int(host[at]), pins, bool(flags & SETTLED), bool(flags & STORED))
-        tree = self.now.tree
+        tree = self.now.device
         works, alone = works_of(self.now), alone_of(self.now)
         assert seen["device"] == {name: tuple(page)[:8] for name, page in tree.pages.items()}
         assert seen["alone"] == {

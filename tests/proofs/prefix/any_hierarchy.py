@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import z3
 
-from kvlitmus.spec.prefix.state import State, Tree
+from kvlitmus.spec.prefix.state import State, Tier
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.prefix.works import Works
 from tests.proofs.prefix.any_size import (
@@ -49,7 +49,7 @@ class Hierarchy(Cache):
     def assume(self) -> None:
         """It is sound."""
         run = self.run
-        host = Tree(run.map_of(self.backed, self.page_below), self.state.tree.clock)
+        host = Tier(run.map_of(self.backed, self.page_below), self.state.device.clock)
         works = Works(*[run.some_of(one) for one in (self.host_free, self.marks["settled"], self.marks["stored"])])
         self.state = self.state._replace(tiers=Tiers(), host=host, works=works)
         super().assume()
@@ -109,7 +109,7 @@ class Hierarchy(Cache):
         self.rooms += 1
         left, free = (run.predicate(f"{what}{self.rooms}") for what in ("left", "free"))
         first, used = run.predicate(f"cut{self.rooms}"), run.function(f"used{self.rooms}")
-        backed, pages = run.predicate(f"kept{self.rooms}"), cast("UnknownMap", state.tree.pages)
+        backed, pages = run.predicate(f"kept{self.rooms}"), cast("UnknownMap", state.device.pages)
         copies = cast("UnknownMap", state.host.pages)
 
         def kept(at: Formula) -> Any:
@@ -121,7 +121,7 @@ class Hierarchy(Cache):
         spare: Any = UnknownSet(run, run.held(free))
         assert state.works is not None
         after = state._replace(
-            tree=state.tree._replace(pages=tree),
+            device=state.device._replace(pages=tree),
             host=state.host._replace(pages=there),
             works=state.works._replace(free=spare),
         )
@@ -135,9 +135,9 @@ def makes_room(step: After) -> Claims:
     run, old, new = step.cache.run, step.before, step.after
 
     def same(at: Formula) -> Formula:
-        was, now = mapped(old.tree.pages, at, NO_PAGE), mapped(new.tree.pages, at, NO_PAGE)
+        was, now = mapped(old.device.pages, at, NO_PAGE), mapped(new.device.pages, at, NO_PAGE)
         alike = [whole(getattr(was, name)) == whole(getattr(now, name)) for name in ("page", "parent", "locks")]
-        return z3.Implies(is_in(new.tree.pages, at), z3.And(is_in(old.tree.pages, at), *alike))
+        return z3.Implies(is_in(new.device.pages, at), z3.And(is_in(old.device.pages, at), *alike))
 
     def copied(at: Formula) -> Formula:
         was, now = mapped(old.host.pages, at, NO_PAGE), mapped(new.host.pages, at, NO_PAGE)
@@ -175,7 +175,7 @@ def pinned_stays(step: After) -> Claims:
         return z3.Implies(z3.And(is_in(old, at), whole(was.locks) > 0), kept)
 
     def demoted(at: Formula) -> Formula:
-        left = z3.And(is_in(step.before.tree.pages, at), z3.Not(is_in(step.after.tree.pages, at)))
+        left = z3.And(is_in(step.before.device.pages, at), z3.Not(is_in(step.after.device.pages, at)))
         return z3.Implies(z3.And(left, is_in(old, at)), is_in(new, at))
 
     return [

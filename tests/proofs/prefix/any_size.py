@@ -22,7 +22,7 @@ import z3
 
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.page import Page
-from kvlitmus.spec.prefix.state import RequestState, State, Tree
+from kvlitmus.spec.prefix.state import RequestState, State, Tier
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
@@ -97,7 +97,7 @@ class Cache:
             Config(page_size=size), Profile(**profile), SNAPSHOT, frozenset({"pool", "tree", "inspect"})
         )
         object.__setattr__(self.setting, "usable", run.some_of(self.usable))
-        tree = Tree(run.map_of(self.cached, self.page), run.number("clock"))
+        tree = Tier(run.map_of(self.cached, self.page), run.number("clock"))
         owners = run.map_of(self.owned, lambda at: Item(self.count(at), run))
         receipts = run.map_of(self.given, lambda at: Item(self.ends(at), run))
         requests = run.map_of(self.runs, self.other)
@@ -136,7 +136,7 @@ class Cache:
 
     def homes(self, state: State) -> list[tuple[str, Formula]]:
         """Each page has one home."""
-        run, pages, owners = self.run, state.tree.pages, state.owners
+        run, pages, owners = self.run, state.device.pages, state.owners
 
         def place(at: Formula) -> Formula:
             return whole(mapped(pages, at, NO_PAGE).page)
@@ -158,7 +158,7 @@ class Cache:
 
     def closed(self, state: State) -> list[tuple[str, Formula]]:
         """What is cached is reachable."""
-        root, above, pages = self.forest.root, self.forest.above, state.tree.pages
+        root, above, pages = self.forest.root, self.forest.above, state.device.pages
 
         def reachable(at: Formula) -> Formula:
             parent = whole(mapped(pages, at, NO_PAGE).parent)
@@ -169,14 +169,14 @@ class Cache:
 
     def paths(self, state: State) -> Formula:
         """What is on the path to a cached page is cached: it follows where parents are; see ``RESTS_ON``."""
-        pages, covers = state.tree.pages, self.forest.known
+        pages, covers = state.device.pages, self.forest.known
         return self.run.every(
             lambda at, end: z3.Implies(z3.And(is_in(pages, end), covers(at, end)), is_in(pages, at)), 2
         )
 
     def locks(self, state: State, at: Formula) -> Formula:
         """How often a page is locked; nought where it isn't cached."""
-        pages = state.tree.pages
+        pages = state.device.pages
         return z3.If(is_in(pages, at), whole(mapped(pages, at, NO_PAGE).locks), 0)
 
     # a step
@@ -224,7 +224,7 @@ class Cache:
         size = self.setting.size
         shared = one.path.pages[: one.cached // size]
         places = [whole(slot // size) for slot in one.row[::size]]
-        pages = state.tree.pages
+        pages = state.device.pages
         there = [
             z3.And(is_in(pages, whole(name)), whole(mapped(pages, whole(name), NO_PAGE).page) == place)
             for name, place in zip(shared, places, strict=False)
@@ -270,9 +270,9 @@ def locked_stays(step: After) -> Claims:
     cache = step.cache
 
     def stays(at: Formula) -> Formula:
-        old, new = (mapped(state.tree.pages, at, NO_PAGE) for state in (step.before, step.after))
+        old, new = (mapped(state.device.pages, at, NO_PAGE) for state in (step.before, step.after))
         locked = cache.locks(step.before, at) > 0
-        return z3.Implies(locked, z3.And(is_in(step.after.tree.pages, at), whole(old.page) == whole(new.page)))
+        return z3.Implies(locked, z3.And(is_in(step.after.device.pages, at), whole(old.page) == whole(new.page)))
 
     return [("what is locked stays cached, where it is", cache.run.every(stays))]
 
@@ -313,7 +313,7 @@ def balanced(step: After) -> Claims:
 
         def kept(one: Formula, new: Any = new, now: Any = now) -> Formula:
             end = now(one)
-            return z3.Implies(is_in(new, one), z3.Or(cache.forest.root(end), is_in(step.after.tree.pages, end)))
+            return z3.Implies(is_in(new, one), z3.Or(cache.forest.root(end), is_in(step.after.device.pages, end)))
 
         claims.append(("no other receipt and no other request is touched", run.every(same)))
         sums.append(run.every(no_more, 2))
@@ -346,10 +346,10 @@ INVARIANTS = {"sound": still_sound, "locked": locked_stays, "balance": balanced,
 # Contracts: what takes the place of functions that go through what is of unknown size
 
 
-def lock_contract(original: Callable[..., Tree], kit: Kit) -> Callable[..., Tree]:
+def lock_contract(original: Callable[..., Tier], kit: Kit) -> Callable[..., Tier]:
     """``effects.lock``: the pages that cover a name are locked once more, or once less; see ``RESTS_ON``."""
 
-    def lock(tree: Tree, name: Any, by: int = 1) -> Tree:
+    def lock(tree: Tier, name: Any, by: int = 1) -> Tier:
         pages: Any = tree.pages
         if not isinstance(pages, UnknownMap):
             return original(tree, name, by)
@@ -362,7 +362,7 @@ def lock_contract(original: Callable[..., Tree], kit: Kit) -> Callable[..., Tree
             return page._replace(locks=page.locks + more)
 
         made: Any = UnknownMap(run, pages.has, locked)
-        return Tree(made, tree.clock)
+        return Tier(made, tree.clock)
 
     return lock
 
@@ -370,7 +370,7 @@ def lock_contract(original: Callable[..., Tree], kit: Kit) -> Callable[..., Tree
 def path_contract(original: Callable[..., Any], kit: Kit) -> Callable[..., Any]:
     """``effects.path``: the pages that cover a name, in an order that nobody asks for."""
 
-    def path(tree: Tree, name: Any) -> Any:
+    def path(tree: Tier, name: Any) -> Any:
         pages: Any = tree.pages
         if not isinstance(pages, UnknownMap):
             return original(tree, name)

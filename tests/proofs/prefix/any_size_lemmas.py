@@ -66,13 +66,13 @@ LEMMAS: dict[str, Lemma] = {
             slip(PERFORM, "if page != own and page not in state.owners]", "if False]"): "insert of 1 pages",
             slip(
                 PERFORM,
-                "        after = after._replace(tree=effects.remove(after.tree, frozenset(victims)))",
+                "        after = after._replace(device=effects.remove(after.device, frozenset(victims)))",
                 "        pass",
             ): "begin of 1 page that evicts 1",
             slip(
                 ADVANCE,
-                "state._replace(tree=tree, owners=effects.release(state.owners, adopted), contents=contents)",
-                "state._replace(tree=tree, contents=contents)",
+                "state._replace(device=tree, owners=effects.release(state.owners, adopted), contents=contents)",
+                "state._replace(device=tree, contents=contents)",
             ): "insert of 1 pages",
             slip(EFFECTS, "taken[page] = taken.get(page, 0) + 1", "taken[page] = taken.get(page, 0) + 2"): (
                 "alloc of 1 pages"
@@ -96,7 +96,7 @@ LEMMAS: dict[str, Lemma] = {
                 "tree = effects.lock(effects.lock(tree, at), running.locked, -1)",
                 "tree = effects.lock(tree, at)",
             ): "Publish(None, False) of 2 pages, 1 cached",
-            slip(ADVANCE, "tree=unlocked(tree, setting, running.locked)", "tree=tree"): (
+            slip(ADVANCE, "device=unlocked(tree, setting, running.locked)", "device=tree"): (
                 "End(False, None) of 1 pages, 1 cached"
             ),
             slip(
@@ -129,7 +129,7 @@ TIER_LEMMAS: dict[str, Lemma] = {
         {
             slip(
                 EFFECTS,
-                "return remove(device, names), Tree(pages, host.clock, host.doubt)",
+                "return remove(device, names), Tier(pages, host.clock, host.doubt)",
                 "return remove(device, names), remove(host, names)",
             ): EVICTS,
             slip(TIER, "if run[0] not in state.host.pages:", "if True:"): EVICTS,
@@ -198,7 +198,7 @@ def one_turn_of_lock(modules: Modules, run: World) -> object:
     """
     modules.kit.run = run
     cache = Cache(run)
-    forest, tree, name, by = cache.forest, cache.state.tree, run.element("name"), run.element("by")
+    forest, tree, name, by = cache.forest, cache.state.device, run.element("name"), run.element("by")
     above = forest.above(whole(name))
     cache.names_a_page(whole(name), above)
     run.law(z3.Not(forest.known(whole(name), above)))
@@ -240,8 +240,8 @@ TURN_SLIPS = (
     ),
     Slip(
         EFFECTS,
-        "        name = old.parent\n    return Tree(pages, tree.clock)\n\n\ndef insert",
-        "        name = name\n    return Tree(pages, tree.clock)\n\n\ndef insert",
+        "        name = old.parent\n    return Tier(pages, tree.clock)\n\n\ndef insert",
+        "        name = name\n    return Tier(pages, tree.clock)\n\n\ndef insert",
     ),
 )
 

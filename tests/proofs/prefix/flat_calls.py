@@ -102,7 +102,7 @@ def lock(cache: Cache) -> Situation:
     """Any path that is cached is locked."""
     at = cache.run.element("at")
     cache.run.law(z3.Not(cache.given(z3.IntVal(RECEIPT))))
-    cache.run.law(z3.Or(cache.forest.root(whole(at)), is_in(cache.state.tree.pages, whole(at))))
+    cache.run.law(z3.Or(cache.forest.root(whole(at)), is_in(cache.state.device.pages, whole(at))))
     return Situation(cache.state, calls.Lock(at, RECEIPT), receipt=RECEIPT)
 
 

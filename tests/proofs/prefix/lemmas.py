@@ -20,7 +20,7 @@ from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.law import step as performed
 from kvlitmus.spec.misuse.calls import Aftermath, DoubleFree, RepeatedFree
 from kvlitmus.spec.prefix.calls import Alloc, EndGroup, Extend, Free, FreeInGroup, Match, Path
-from kvlitmus.spec.prefix.state import State, empty_tree
+from kvlitmus.spec.prefix.state import State, empty_tier
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo, Slot, Tokens, key_length, pages_needed, pages_of
 from tests.proofs.support.steps import NO_KEY, ROOT, Acting, Step, claim, keeps, seen, setting_of, state_of, step_of
@@ -58,7 +58,7 @@ SIZES = (1, 2)
 
 def small_state(free: tuple[bool, bool, bool]) -> State:
     """Nothing is cached; of pages 1 to 3 these are free, and the others owned."""
-    return state_of(empty_tree(), [PageNo(at) for at, there in enumerate(free, 1) if not there])
+    return state_of(empty_tier(), [PageNo(at) for at, there in enumerate(free, 1) if not there])
 
 
 def plain(number: int, most: int) -> int:
@@ -296,7 +296,7 @@ def _capped(cap: Callable[[Setting, int], int], tokens: int, size: int, bigram: 
     setting = CAPPED[size, bool(capped)]
     length = cap(setting, units)
     names: Any = range(units)
-    state = state_of(empty_tree())
+    state = state_of(empty_tier())
     now = seen(state, setting)
     step = Step(setting, state, now, Match(Path(NO_KEY, ROOT, names, (), names)), Hit(length), now)
     allowed = units - 1 if capped and units else units

@@ -10,7 +10,7 @@ from kvlitmus.spec.law import step as performed
 from kvlitmus.spec.misuse.calls import Aftermath, StaleUnlock
 from kvlitmus.spec.prefix import advance, effects
 from kvlitmus.spec.prefix.calls import Lock, Unlock
-from kvlitmus.spec.prefix.state import Page, State, Tree
+from kvlitmus.spec.prefix.state import Page, State, Tier
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tick
 from tests.proofs.prefix.lemmas import LEMMAS, lemma, plain
@@ -18,7 +18,7 @@ from tests.proofs.support.steps import Acting, Claim, Step, claim, keeps, seen, 
 
 __all__ = ["LEMMAS"]
 
-# Tree: up to three pages, in every shape; ticks, hits, priorities and locks are any integers
+# Tier: up to three pages, in every shape; ticks, hits, priorities and locks are any integers
 
 
 class Numbers(NamedTuple):
@@ -29,7 +29,7 @@ class Numbers(NamedTuple):
     locks: int
 
 
-def small_tree(second: int, third: int, numbers: Sequence[Numbers]) -> Tree:
+def small_tree(second: int, third: int, numbers: Sequence[Numbers]) -> Tier:
     """Page 1 below the root 0, page 2 below ``second`` (0 or 1), page 3 below ``third`` (0, 1 or 2)."""
     pages = {}
     second, third = plain(second, 1), plain(third, 2)
@@ -37,7 +37,7 @@ def small_tree(second: int, third: int, numbers: Sequence[Numbers]) -> Tree:
         pages[Name(at)] = Page(
             Name(parent), PageNo(at), Tick(one.touched), Tick(one.touched), one.hits, 0, one.locks, True
         )
-    return Tree(pages, Tick(max(one.touched for one in numbers)))
+    return Tier(pages, Tick(max(one.touched for one in numbers)))
 
 
 def shape(second: int, third: int) -> bool:
@@ -51,13 +51,13 @@ UNLOCKED = claim("LOCK-03", "LOCK-04", on=("unlock",))
 COVERED = claim("LOCK-03", "LOCK-04", on=("lock",))
 
 
-def _locks(lock: Callable[[Tree, Name], Tree], tree: Tree, place: int, claimed: Claim) -> bool:
+def _locks(lock: Callable[[Tier, Name], Tier], tree: Tier, place: int, claimed: Claim) -> bool:
     state, after = state_of(tree), state_of(lock(tree, Name(place)))
     step = Step(SETTING, state, seen(state, SETTING), Lock(Name(place), 1), 1, seen(after, SETTING))
     return keeps(step, claimed)
 
 
-def covers_the_path(lock: Callable[[Tree, Name], Tree], tree: Tree, place: int) -> bool:
+def covers_the_path(lock: Callable[[Tier, Name], Tier], tree: Tier, place: int) -> bool:
     """What a lock is, in words of its own: one more for the page and for each page above it, and for no other."""
     covered, name = [], Name(place)
     while name in tree.pages:
@@ -67,7 +67,7 @@ def covers_the_path(lock: Callable[[Tree, Name], Tree], tree: Tree, place: int) 
     return all(after[name] == one._replace(locks=one.locks + (name in covered)) for name, one in tree.pages.items())
 
 
-def inversions(tree: Tree) -> list[Name]:
+def inversions(tree: Tier) -> list[Name]:
     """Pages that are locked more often than their parent."""
     return [
         name
@@ -86,12 +86,12 @@ def a_lock_keeps_every_rule(second: int, third: int, a: int, b: int, c: int, pla
         assert covers_the_path(effects.lock, tree, place)
 
 
-def only_the_page(tree: Tree, name: Name) -> Tree:
+def only_the_page(tree: Tier, name: Name) -> Tier:
     """A lock that forgets the parents."""
     pages = dict(tree.pages)
     if name in pages:
         pages[name] = pages[name]._replace(locks=pages[name].locks + 1)
-    return Tree(pages, tree.clock)
+    return Tier(pages, tree.clock)
 
 
 @lemma("LOCK-03", "LOCK-04", bounds="only the page itself is locked")
@@ -110,7 +110,7 @@ def planted_effect_of_one_page(second: int, third: int, a: int, b: int, c: int, 
     assert inversions(tree) or covers_the_path(only_the_page, tree, plain(place, 3))
 
 
-def _gives_back(act: Acting, tree: Tree, one: int, other: int) -> tuple[bool, Tree]:
+def _gives_back(act: Acting, tree: Tier, one: int, other: int) -> tuple[bool, Tier]:
     """Two places are locked and given back: whether the rules hold after the last call, and the tree then."""
     state = state_of(tree)
     for call in (Lock(Name(one), 1), Lock(Name(other), 2), Unlock(Name(one), 1)):
@@ -118,10 +118,10 @@ def _gives_back(act: Acting, tree: Tree, one: int, other: int) -> tuple[bool, Tr
     last = Unlock(Name(other), 2)
     after = act(state, SETTING, last).after
     before, now = (seen(known, SETTING, counted=False) for known in (state, after))
-    return keeps(Step(SETTING, state, before, last, None, now), UNLOCKED), after.tree
+    return keeps(Step(SETTING, state, before, last, None, now), UNLOCKED), after.device
 
 
-def _as_before(tree: Tree, after: Tree) -> bool:
+def _as_before(tree: Tier, after: Tier) -> bool:
     return all(after.pages[name].locks == one.locks for name, one in tree.pages.items())
 
 
@@ -147,7 +147,7 @@ def planted_unlock_of_the_same_place_twice(
     one, other = plain(one, 3), plain(other, 3)
 
     def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
-        return performed.Step(call, None, state, state._replace(tree=effects.lock(state.tree, Name(one), -1)))
+        return performed.Step(call, None, state, state._replace(device=effects.lock(state.device, Name(one), -1)))
 
     assert inversions(tree) or _gives_back(act, tree, one, other)[0]
 
@@ -167,7 +167,7 @@ def _refuses(act: Acting, second: int, third: int, place: int) -> bool:
         raised = True
     before, now = seen(spent, SETTING), seen(after, SETTING)
     step = Step(SETTING, spent, before, StaleUnlock(1), Aftermath(raised, True, (), True), now)
-    return keeps(step, SPENT) and _as_before(tree, after.tree)
+    return keeps(step, SPENT) and _as_before(tree, after.device)
 
 
 @lemma("MISUSE-06", bounds="3 pages in every shape, nothing locked; any place")

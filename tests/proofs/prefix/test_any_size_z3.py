@@ -129,7 +129,7 @@ def test_another_turn_is_refuted(slip: Slip) -> None:
 def test_a_loop_over_an_unknown_size_is_refused(function: str, why: str) -> None:
     modules = Modules(REWRITTEN, {})
     run = modules.kit.run = World([])
-    tree = Cache(run).state.tree
+    tree = Cache(run).state.device
     some: Any = tree.pages
     assert isinstance(some, UnknownMap)
     arguments = {"path": (run.element("at"),), "nodes": (), "below": (some.keys(),), "demote": (tree, some)}

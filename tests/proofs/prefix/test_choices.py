@@ -19,7 +19,7 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.reference.prefix import choose, perform
 from kvlitmus.reference.prefix.perform import Choice
 from kvlitmus.spec.prefix.effects import leaves
-from kvlitmus.spec.prefix.state import Tree
+from kvlitmus.spec.prefix.state import Tier
 from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.units import Key, Name, PageNo
 from tests.proofs.support.explore import Explorer, Scope, State
@@ -62,7 +62,7 @@ def accepted(search: Explorer, state: State, choice: Choice, call: Callable[[], 
     return found[0]
 
 
-def legal_victims(tree_now: Tree, wanted: int, policy: str) -> set[frozenset[Name]]:
+def legal_victims(tree_now: Tier, wanted: int, policy: str) -> set[frozenset[Name]]:
     """All sets of victims: always a least valuable unlocked leaf, until enough are gone or none is left."""
     pages = dict(tree_now.pages)
     candidates = [name for name in leaves(tree_now) if not pages[name].locks]
@@ -72,7 +72,7 @@ def legal_victims(tree_now: Tree, wanted: int, policy: str) -> set[frozenset[Nam
     found = set()
     for name in candidates:
         if POLICIES[policy](pages[name]) == least:
-            rest = Tree({other: page for other, page in pages.items() if other != name}, tree_now.clock, tree_now.doubt)
+            rest = Tier({other: page for other, page in pages.items() if other != name}, tree_now.clock, tree_now.doubt)
             found |= {victims | {name} for victims in legal_victims(rest, wanted - 1, policy)}
     return found
 
@@ -90,9 +90,9 @@ def test_the_judge_accepts_exactly_the_legal_victims(name: str) -> None:
     search = explored(name)
     tally: Counter[bool] = Counter()
     for state in search.states:
-        pages = tuple(state.known.tree.pages)
+        pages = tuple(state.known.device.pages)
         for wanted in range(1, search.scope.pages + 1):
-            legal = legal_victims(state.known.tree, wanted, search.scope.policy)
+            legal = legal_victims(state.known.device, wanted, search.scope.policy)
             for victims in subsets(pages):
                 choice = Choice(victims=tuple(map(Name, victims)))
                 seen = accepted(search, state, choice, lambda n=wanted: tree.evict(search.checker, n))  # type: ignore[misc]
@@ -148,8 +148,8 @@ def legal_rows(search: Explorer, state: State, key: Key) -> tuple[int, set[froze
     search.checker.before = search.checker.observe_now()
     if not request.begin(search.checker, 1, key):
         return None
-    before = {page.page for page in state.known.tree.pages.values()}
-    after = {page.page for page in search.adapter.state.tree.pages.values()}
+    before = {page.page for page in state.known.device.pages.values()}
+    after = {page.page for page in search.adapter.state.device.pages.values()}
     row = search.checker.requests[1]
     opened = len(row.row) - row.cached
     roomy = search.free(state) | (before - after)

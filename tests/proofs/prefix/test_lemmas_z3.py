@@ -19,7 +19,7 @@ import pytest
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.rules.lock import locking_only_shifts_between_the_counters
 from kvlitmus.spec.prefix.rules.observed import locked_count, locked_pages, unlocked_count
-from kvlitmus.spec.prefix.state import Tree, empty_state
+from kvlitmus.spec.prefix.state import Tier, empty_state
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
@@ -67,7 +67,7 @@ def used_now(tick: Formula, on_path: Formula, clock: Formula) -> Formula:
     return z3.If(on_path, clock, tick)
 
 
-def small_trees() -> Iterator[Tree]:
+def small_trees() -> Iterator[Tier]:
     """Three pages in every shape, with different counts."""
     for second, third, locks in itertools.product((0, 1), (0, 1, 2), (0, 2)):
         yield small_tree(second, third, [Numbers(1, 0, locks), Numbers(2, 0, locks), Numbers(3, 0, 0)])
@@ -198,7 +198,7 @@ def _after_lock(moved: Formula) -> Formula:
 def test_what_is_protected_is_what_the_facts_count(page: int) -> None:
     setting = Setting(Config(page_size=page), Profile(), SNAPSHOT, frozenset())
     for tree in small_trees():
-        before, after = (empty_state()._replace(tree=one) for one in (tree, effects.lock(tree, Name(1))))
+        before, after = (empty_state()._replace(device=one) for one in (tree, effects.lock(tree, Name(1))))
         counts = [locked_count(state, state, setting, page, locked_pages(state)) for state in (before, after)]
         more = page * value(protects(z3.IntVal(tree.pages[Name(1)].locks)))
         assert counts[1] - counts[0] == more

@@ -86,7 +86,7 @@ ALLOWED = {(step.source, step.goal): step for step in STEPS.values()}
 
 def _homes(state: states.State, setting: Setting) -> dict[PageNo, str]:
     """Where each page is at home; fails where one has two homes, or is cached twice."""
-    cached = [page.page for page in state.tree.pages.values()]
+    cached = [page.page for page in state.device.pages.values()]
     free = free_pages(state, setting)
     homes = [*free, *state.owners, *cached]
     assert len(set(homes)) == len(homes) == len(setting.usable)
@@ -98,7 +98,7 @@ def _steps_between(before: states.State, after: states.State, setting: Setting) 
     one, other = _homes(before, setting), _homes(after, setting)
     assert one.keys() == other.keys()
     changed = {number for number in one if one[number] != other[number]}
-    locked = {entry.page for entry in before.tree.pages.values() if entry.locks > 0}
+    locked = {entry.page for entry in before.device.pages.values() if entry.locks > 0}
     for number in changed:
         step = ALLOWED[one[number], other[number]]
         assert not (step.unlocked and number in locked)
@@ -126,8 +126,8 @@ def test_every_call_of_the_reference_is_made_of_these_steps(size_of_page: int) -
             call = calls.Insert(path, slots_of(mine[: len(path.pages)], size_of_page))
         elif kind == "evict":
             call = calls.Evict(Tokens(source.randrange(3 * size_of_page)))
-        elif kind == "lock" and state.tree.pages:
-            call = calls.Lock(source.choice(sorted(state.tree.pages)), receipt)
+        elif kind == "lock" and state.device.pages:
+            call = calls.Lock(source.choice(sorted(state.device.pages)), receipt)
         elif kind == "unlock" and state.receipts:
             given_back = source.choice(sorted(state.receipts))
             call = calls.Unlock(state.receipts[given_back], given_back)

@@ -10,7 +10,7 @@ from kvlitmus.spec.interface import Stored
 from kvlitmus.spec.law import step as performed
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Insert, Match, PlayedAgain, Publish
-from kvlitmus.spec.prefix.state import Page, State, Tree, empty_state
+from kvlitmus.spec.prefix.state import Page, State, Tier, empty_state
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Pages, Slot, Tick, Tokens, pages_of
 from tests.proofs.prefix.lemmas import LEMMAS, lemma, plain
@@ -30,17 +30,17 @@ from tests.proofs.support.steps import (
 )
 
 
-def path_to(tree: Tree, place: int) -> tuple[Name, ...]:
+def path_to(tree: Tier, place: int) -> tuple[Name, ...]:
     """The key that ends at a page."""
     return effects.path(tree, Name(place))
 
 
 # Uses
 
-Inserting = Callable[..., tuple[Tree, Pages]]
+Inserting = Callable[..., tuple[Tier, Pages]]
 
 
-def _inserted(insert: Inserting, tree: Tree, names: Sequence[Name], first: int, priority: int, chunked: bool) -> Step:
+def _inserted(insert: Inserting, tree: Tier, names: Sequence[Name], first: int, priority: int, chunked: bool) -> Step:
     """The step of an insert of these pages, in the slots from ``first`` on."""
     offered = [PageNo(first + at) for at in range(len(names))]
     added, already = insert(tree, ROOT, names, offered, counts=not chunked, priority=priority)
@@ -49,7 +49,7 @@ def _inserted(insert: Inserting, tree: Tree, names: Sequence[Name], first: int, 
     return Step(SETTING, state, seen(state, SETTING), call, Stored(already), seen(after, SETTING))
 
 
-def is_a_use(insert: Inserting, tree: Tree, place: int, priority: int, chunked: bool) -> bool:
+def is_a_use(insert: Inserting, tree: Tier, place: int, priority: int, chunked: bool) -> bool:
     """What a use is, in words of its own: each page of the path counts it, and is younger than any page was."""
     names = path_to(tree, place)
     after, already = insert(tree, ROOT, names, [PageNo(9)] * len(names), counts=not chunked, priority=priority)
@@ -82,12 +82,12 @@ def a_use_is_counted_once_on_the_whole_path(
 
 
 def insert_that_forgets(
-    tree: Tree, root: Name, names: Sequence[Name], offered: Any, *, counts: bool, priority: int
-) -> tuple[Tree, Pages]:
+    tree: Tier, root: Name, names: Sequence[Name], offered: Any, *, counts: bool, priority: int
+) -> tuple[Tier, Pages]:
     """The last priority counts, not the highest."""
     after, already = effects.insert(tree, root, names, offered, counts=counts, priority=priority)
     pages = {n: page._replace(priority=priority if n in names else page.priority) for n, page in after.pages.items()}
-    return Tree(pages, after.clock, after.doubt), already
+    return Tier(pages, after.clock, after.doubt), already
 
 
 @lemma("TREE-14", bounds="priority falls")
@@ -117,7 +117,7 @@ ADDED = claim("TREE-05", "TREE-07", "TREE-08", "TREE-09", on=("insert",))
 FOUND = claim("TREE-01", "TREE-02", "TREE-04", "TREE-10", on=("match",))
 
 
-def _inserts(insert: Inserting, tree: Tree, names: tuple[Name, ...], used: int) -> bool:
+def _inserts(insert: Inserting, tree: Tier, names: tuple[Name, ...], used: int) -> bool:
     """What was missing is added, and then a match covers the whole key."""
     step = _inserted(insert, tree, names, used, 0, False)
     after = insert(tree, ROOT, names, [PageNo(used + at) for at in range(len(names))], counts=True, priority=0)[0]
@@ -125,10 +125,10 @@ def _inserts(insert: Inserting, tree: Tree, names: tuple[Name, ...], used: int) 
     return keeps(step, ADDED) and keeps(match, FOUND) and match.answer.length == len(names)
 
 
-def _part_of(second: int, third: int, kept: int) -> tuple[Tree, Tree]:
+def _part_of(second: int, third: int, kept: int) -> tuple[Tier, Tier]:
     """A whole small tree, and the part of it that is cached: the pages up to ``kept``."""
     whole = small_tree(second, third, [Numbers(0, 0, 0)] * 3)
-    return whole, Tree({name: page for name, page in whole.pages.items() if name <= kept}, whole.clock)
+    return whole, Tier({name: page for name, page in whole.pages.items() if name <= kept}, whole.clock)
 
 
 @lemma(
@@ -150,13 +150,13 @@ def planted_insert_that_replaces(second: int, third: int, kept: int, place: int,
     whole, tree = _part_of(second, third, plain(kept, 3))
 
     def insert(
-        tree: Tree, root: Name, names: Sequence[Name], offered: Sequence[PageNo], *, counts: bool, priority: int
-    ) -> tuple[Tree, Pages]:
+        tree: Tier, root: Name, names: Sequence[Name], offered: Sequence[PageNo], *, counts: bool, priority: int
+    ) -> tuple[Tier, Pages]:
         after, already = effects.insert(tree, root, names, offered, counts=counts, priority=priority)
         pages = dict(after.pages)
         for name, page in zip(names, offered, strict=True):
             pages[name] = pages[name]._replace(page=page)
-        return Tree(pages, after.clock, after.doubt), already
+        return Tier(pages, after.clock, after.doubt), already
 
     assert _inserts(insert, tree, path_to(whole, plain(place, 3)), used)
 
@@ -174,7 +174,7 @@ IN_ORDER = claim("EVICT-05", on=("evict",))
 AGAIN = claim("EVICT-07", on=("again",))
 
 
-def _evicts(act: Acting, tree: Tree, wanted: int, claimed: Claim) -> bool:
+def _evicts(act: Acting, tree: Tier, wanted: int, claimed: Claim) -> bool:
     return keeps(step_of(act, state_of(tree), SETTING, Evict(Tokens(wanted))), claimed)
 
 
@@ -193,8 +193,10 @@ def planted_eviction_of_what_is_locked(second: int, third: int, locked: int, wan
     tree = effects.lock(small_tree(second, third, [Numbers(1, 0, 0)] * 3), Name(plain(locked, 3)))
 
     def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
-        bare = Tree({n: page._replace(locks=0) for n, page in state.tree.pages.items()}, state.tree.clock, tree.doubt)
-        return perform(state._replace(tree=bare), setting, call)
+        bare = Tier(
+            {n: page._replace(locks=0) for n, page in state.device.pages.items()}, state.device.clock, tree.doubt
+        )
+        return perform(state._replace(device=bare), setting, call)
 
     assert _evicts(act, tree, max(0, wanted), SPARED)
 
@@ -221,7 +223,7 @@ BY_POLICY = {policy: setting_of(1, pages=2, policy=policy) for policy in POLICIE
 
 def _one_goes(act: Acting, policy: str, one: Page, other: Page) -> tuple[Step, Name]:
     """The step of an eviction of one of two leaves, and which went."""
-    state = state_of(Tree({Name(1): one, Name(2): other}, Tick(0)))
+    state = state_of(Tier({Name(1): one, Name(2): other}, Tick(0)))
     step = step_of(act, state, BY_POLICY[policy], Evict(Tokens(1)))
     return step, Name(2) if Name(1) in step.after.cached else Name(1)
 
@@ -273,7 +275,7 @@ def planted_worth_without_segments(policy: int, t: int, u: int, c: int, d: int, 
 def _alike(act: Acting, policy: str, one: Page, other: Page) -> bool:
     """Two caches that hold the same pages, and came to hold them in another order."""
     first = _one_goes(act, policy, one, other)[1]
-    state = state_of(Tree({Name(2): other, Name(1): one}, Tick(0)))
+    state = state_of(Tier({Name(2): other, Name(1): one}, Tick(0)))
     step = step_of(act, state, BY_POLICY[policy], Evict(Tokens(1)))
     again = Name(2) if Name(1) in step.after.cached else Name(1)
     return keeps(step._replace(call=PlayedAgain((first,), (again,)), answer=None), AGAIN)
@@ -296,9 +298,9 @@ def planted_ties_by_order(policy: int, t: int, u: int, c: int, d: int, h: int, i
     other = Page(ROOT, PageNo(2), Tick(u), Tick(d), i, q, 0, True)
 
     def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
-        pages = state.tree.pages
+        pages = state.device.pages
         gone = min(pages, key=lambda name: pages[name].touched)
-        return performed.Step(call, 1, state, state._replace(tree=effects.remove(state.tree, [gone])))
+        return performed.Step(call, 1, state, state._replace(device=effects.remove(state.device, [gone])))
 
     assert _alike(act, "lru", one, other)
 

@@ -32,7 +32,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.prefix.perform import free_pages
 from kvlitmus.spec.prefix.effects import path
 from kvlitmus.spec.prefix.seen import Seen
-from kvlitmus.spec.prefix.state import EventMirror, Page, RequestState, Tree
+from kvlitmus.spec.prefix.state import EventMirror, Page, RequestState, Tier
 from kvlitmus.spec.prefix.state import State as Known
 from kvlitmus.spec.words.names import NO_NAME, Names
 from kvlitmus.spec.words.units import Key, Name, PageNo, Pages, Slot, Tick, page_slots
@@ -102,7 +102,7 @@ class State(NamedTuple):
         known = self.known
         requests = tuple((one.path.key, one.row, one.cached, one.locked) for one in known.requests.values())
         parked = (tuple(one.path.key for one in known.retracted.requests.values()), known.retracted.most)
-        return (tuple(known.tree.pages.items()), requests, parked, self.loan, self.receipts)
+        return (tuple(known.device.pages.items()), requests, parked, self.loan, self.receipts)
 
 
 Loan = tuple[PageNo, ...]
@@ -212,7 +212,7 @@ class Explorer:
 
     def restore(self, state: State, seen: Seen | None) -> None:
         """Put adapter and judge into a state: what the one is, is what the other one knows, and was told by events."""
-        checker, adapter, tree = self.checker, self.adapter, state.known.tree
+        checker, adapter, tree = self.checker, self.adapter, state.known.device
         adapter.state, adapter.told, adapter.cleared = state.known, tree, False
         roots = {name: tree.pages[path(tree, name)[0]].parent for name in tree.pages}
         told = EventMirror(device=dict.fromkeys(tree.pages, 1), pages={name: name for name in tree.pages}, roots=roots)
@@ -230,7 +230,7 @@ class Explorer:
         """Let the next call be refused that may be."""
         self.adapter.choice = self.adapter.choice._replace(declined=refused)
 
-    def contents(self, tree: Tree, requests: Iterable[RequestState]) -> dict[Slot, Name]:
+    def contents(self, tree: Tier, requests: Iterable[RequestState]) -> dict[Slot, Name]:
         """What slots hold that somebody owns or that are cached; the others hold nothing."""
         contents = dict[Slot, Name]()
         for one in requests:
@@ -265,8 +265,8 @@ class Explorer:
             for page in pages:
                 number.setdefault(page, PageNo(len(number) + 1))
 
-        names = sorted(known.tree.pages)
-        renumber(known.tree.pages[name].page for name in names)
+        names = sorted(known.device.pages)
+        renumber(known.device.pages[name].page for name in names)
         for one in running:
             renumber(slot // size for slot in one.row)
         renumber(state.loan)
@@ -279,7 +279,7 @@ class Explorer:
         requests = {at: one._replace(row=tuple(map(moved, one.row))) for at, one in enumerate(running, 1)}
         parked = sorted(known.retracted.requests.values(), key=lambda one: one.path.key.tokens)
         waiting = {at: one._replace(row=(Slot(0),) * len(one.row)) for at, one in enumerate(parked, len(running) + 1)}
-        tree = self.ranked(known.tree, number)
+        tree = self.ranked(known.device, number)
         return State(
             Known(
                 tree,
@@ -292,7 +292,7 @@ class Explorer:
             tuple(sorted(number[page] for page in state.loan)),
         )
 
-    def ranked(self, tree: Tree, number: dict[PageNo, PageNo]) -> Tree:
+    def ranked(self, tree: Tier, number: dict[PageNo, PageNo]) -> Tier:
         """The tree with ranks for ticks, the counts that matter, and other page numbers; parents first."""
         policy = self.scope.policy
         most = HITS_THAT_MATTER.get(policy, 0)
@@ -311,7 +311,7 @@ class Explorer:
             )
             for name, page in sorted(tree.pages.items(), key=lambda item: (self.level(item[0]), item[0]))
         }
-        return Tree(pages, Tick(len(ticks)))
+        return Tier(pages, Tick(len(ticks)))
 
     def level(self, name: Name) -> int:
         """How long the prefix is."""

@@ -110,7 +110,7 @@ def tree_moves(search: Explorer, state: State) -> Iterator[Move]:
 def insert_moves(search: Explorer, state: State) -> Iterator[Move]:
     """Insert each key: all in the caller's own pages, or after a locked prefix in the tree's."""
     checker, size, loan = search.checker, search.scope.page_size, state.loan
-    cached = state.known.tree.pages
+    cached = state.known.device.pages
     counted = search.scope.policy in ("lfu", "slru")
     priorities = (0, 1) if search.scope.policy == "priority" else (0,)
 

@@ -10,7 +10,7 @@ from kvlitmus.conformance.ports import Begun, Hit, Sizes, Stored
 from kvlitmus.mutants.mutant import Mutant, recipe_of
 from kvlitmus.reference.prefix.perform import free_pages
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.state import Tree
+from kvlitmus.spec.prefix.state import Tier
 from kvlitmus.spec.words.units import Key, PageNo, pages_in_order
 from tests.proofs.support.explore import Scope
 
@@ -33,9 +33,9 @@ def planted(made: type[ReferenceCache], *kills: str, scope: Scope = ONE_REQUEST)
 class Open(ReferenceCache):
     """A reference cache whose state can be tampered with."""
 
-    def plant(self, tree: Tree) -> None:
+    def plant(self, tree: Tier) -> None:
         """Put another tree in."""
-        self.state = self.state._replace(tree=tree)
+        self.state = self.state._replace(device=tree)
 
     def lose(self, page: PageNo) -> None:
         """Nobody has this page, and yet it isn't free."""
@@ -49,7 +49,7 @@ class AbortForgetsTheLock(Open):
         locked = self.state.requests[rid].locked
         super().end(rid, keep=keep)
         if not keep:
-            self.plant(effects.lock(self.state.tree, locked))
+            self.plant(effects.lock(self.state.device, locked))
 
 
 class AbortLosesTheTail(Open):
@@ -69,7 +69,7 @@ class PublishKeepsItsOldLock(Open):
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         locked = self.state.requests[rid].locked
         answer = super().publish(rid, chunked=chunked)
-        self.plant(effects.lock(self.state.tree, locked))
+        self.plant(effects.lock(self.state.device, locked))
         return answer
 
 
@@ -86,10 +86,10 @@ class EvictionTakesLockedPages(Open):
     """Locks are overlooked by evictions."""
 
     def evict(self, n: int) -> int:
-        tree = self.state.tree
-        self.plant(Tree({name: page._replace(locks=0) for name, page in tree.pages.items()}, tree.clock))
+        tree = self.state.device
+        self.plant(Tier({name: page._replace(locks=0) for name, page in tree.pages.items()}, tree.clock))
         freed = super().evict(n)
-        self.plant(Tree({name: tree.pages[name] for name in self.state.tree.pages}, tree.clock))
+        self.plant(Tier({name: tree.pages[name] for name in self.state.device.pages}, tree.clock))
         return freed
 
 
@@ -135,14 +135,14 @@ class InsertDoesNotSplit(Open):
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
-        before = self.state.tree.pages
+        before = self.state.device.pages
         answer = super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
         pages = {
             name: page._replace(first=before[name].first) if name in before else page
-            for name, page in self.state.tree.pages.items()
+            for name, page in self.state.device.pages.items()
         }
         if len(pages) == len(before):
-            self.plant(Tree(pages, self.state.tree.clock))
+            self.plant(Tier(pages, self.state.device.clock))
         return answer
 
 
@@ -154,7 +154,7 @@ class InsertSwapsThePage(Open):
     ) -> Stored:
         answer = super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
         paged = self.path(key).pages
-        self.plant(effects.move(self.state.tree, dict(zip(paged, pages_in_order(slots, self.size), strict=False))))
+        self.plant(effects.move(self.state.device, dict(zip(paged, pages_in_order(slots, self.size), strict=False))))
         return answer
 
 
@@ -184,7 +184,7 @@ class RefusalKeepsTheLock(Open):
         answer = super().begin(rid, key)
         if answer is None:
             path = self.path(key)
-            self.plant(effects.lock(self.state.tree, path.end(effects.cached_prefix(self.state.tree, path.pages))))
+            self.plant(effects.lock(self.state.device, path.end(effects.cached_prefix(self.state.device, path.pages))))
         return answer
 
 
@@ -221,9 +221,9 @@ class SpentReceiptsCount(Open):
         if receipt in self.state.receipts:
             super().unlock(receipt)
             return
-        locked = [name for name, page in self.state.tree.pages.items() if page.locks]
+        locked = [name for name, page in self.state.device.pages.items() if page.locks]
         if locked:
-            self.plant(effects.lock(self.state.tree, locked[-1], -1))
+            self.plant(effects.lock(self.state.device, locked[-1], -1))
 
 
 class ResetForgetsTheTree(Open):

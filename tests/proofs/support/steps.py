@@ -25,7 +25,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import advance
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
-from kvlitmus.spec.prefix.state import State, Tree
+from kvlitmus.spec.prefix.state import State, Tier
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.profile import Profile
@@ -52,7 +52,7 @@ def path_of(names: Sequence[Name], page_size: int = 1) -> Path:
     return Path(Key(None, (0,) * len(every)), ROOT, every, page_names(every, page_size), every)
 
 
-def state_of(tree: Tree, owned: Iterable[PageNo] = ()) -> State:
+def state_of(tree: Tier, owned: Iterable[PageNo] = ()) -> State:
     """A cache in which no request runs: what is cached, and what its callers own."""
     return State(tree, dict.fromkeys(owned, 1), {}, {}, {})
 
@@ -62,7 +62,7 @@ def seen(state: State, setting: Setting, *, counted: bool = True) -> Seen:
 
     With the tree's own counters if ``counted``.
     """
-    made, tree = Seen(), state.tree
+    made, tree = Seen(), state.device
     cached = [page.page for page in tree.pages.values()]
     # one by one: a page may be any integer, and is not to be hashed
     free = frozenset([page for page in setting.usable if page not in state.owners and page not in cached])

@@ -121,7 +121,7 @@ class Bench:
         below = works_of(state)
         missing = [one for one in below.transfers if one.failed or not one.landed]
         loading = {name for one in missing if one.kind == LOAD for name in one.names}
-        device = {page.page: name for name, page in state.tree.pages.items() if name not in loading}
+        device = {page.page: name for name, page in state.device.pages.items() if name not in loading}
         host = {copy.page: name for name, copy in state.host.pages.items() if name in below.settled}
         for one in below.operations:
             if one.live:

@@ -31,7 +31,7 @@ from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.prefix.calls import End
 from kvlitmus.spec.prefix.page import copy_of
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
-from kvlitmus.spec.prefix.state import Page, RequestState, State, Tree
+from kvlitmus.spec.prefix.state import Page, RequestState, State, Tier
 from kvlitmus.spec.words.policies import TICKS_TO_REST, USES
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick
 from tests.proofs.support import tier_laws, tier_moves
@@ -177,7 +177,7 @@ class Explorer:
 
     def canonical(self, now: State) -> State:
         """The same state with ranks, saturated counts, and other numbers for jobs and pages."""
-        size, resident, alone, below = self.scope.page_size, now.tree.pages, alone_of(now), works_of(now)
+        size, resident, alone, below = self.scope.page_size, now.device.pages, alone_of(now), works_of(now)
         ticks = sorted({page.touched for pages in (resident, alone) for page in pages.values()})
         rank = {tick: Tick(at) for at, tick in enumerate(ticks, 1)}
         most = USES.get(self.scope.asked.write, 1)
@@ -205,16 +205,16 @@ class Explorer:
             return request._replace(row=tuple(row))
 
         pages = {name: ranked(page, device[page.page]) for name, page in sorted(resident.items())}
-        tree = Tree(pages, Tick(len(ticks)))
+        tree = Tier(pages, Tick(len(ticks)))
         copies = {name: kept(name, page) for name, page in sorted(now.host.pages.items())}
         operations = [one._replace(held=tuple([host[page] for page in one.held])) for one in below.operations]
         numbers = itertools.count(1)
         return now._replace(
-            tree=tree,
+            device=tree,
             requests={rid: moved(request) for rid, request in now.requests.items()},
             owners={device[page]: times for page, times in now.owners.items()},
             contents={},
-            host=Tree(copies, tree.clock),
+            host=Tier(copies, tree.clock),
             works=below._replace(
                 free=host_pages(self.bench.setting).difference(host.values()),
                 settled=frozenset(sorted(below.settled)),
@@ -232,7 +232,7 @@ def identity(now: State) -> tuple[object, ...]:
     """What tells canonical states apart: everything that is not the same in all of them."""
     works = works_of(now)
     return (
-        tuple(now.tree.pages.items()),
+        tuple(now.device.pages.items()),
         tuple(now.requests.items()),
         tuple(now.host.pages.items()),
         works.settled,

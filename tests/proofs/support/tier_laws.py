@@ -34,7 +34,7 @@ def pins_are_those_of_holders(now: State, setting: Setting) -> str:
 
 def locks_are_those_of_holders(now: State, setting: Setting) -> str:
     """Each lock is a request or a copy under way, on the path to where it ends."""
-    resident = now.tree.pages
+    resident = now.device.pages
     held: Counter[Name] = Counter()
     ends = [one.names[-1] for one in works_of(now).transfers] + [one.locked for one in now.requests.values()]
     for name in ends:
@@ -47,9 +47,9 @@ def locks_are_those_of_holders(now: State, setting: Setting) -> str:
 
 def a_page_is_on_one_side_of_the_books(now: State, setting: Setting) -> str:
     """No page is resident and remembered as being on the host alone; no device page has two homes or none."""
-    both = now.tree.pages.keys() & alone_of(now).keys()
+    both = now.device.pages.keys() & alone_of(now).keys()
     size = setting.size
-    own: list[PageNo] = [*free_pages(now, setting), *[page.page for page in now.tree.pages.values()]]
+    own: list[PageNo] = [*free_pages(now, setting), *[page.page for page in now.device.pages.values()]]
     for one in now.requests.values():
         own += [PageNo(slot // size) for slot in one.row[one.cached :: size]]
     lost = Counter(own) != Counter(setting.usable)
@@ -58,7 +58,7 @@ def a_page_is_on_one_side_of_the_books(now: State, setting: Setting) -> str:
 
 def nodes_are_of_one_kind(now: State, setting: Setting) -> str:
     """All pages of a node are on the same tiers, equally used and locked, and only the last one has other children."""
-    resident, alone = now.tree.pages, alone_of(now)
+    resident, alone = now.device.pages, alone_of(now)
     pages = {**alone, **resident}
     children: Counter[Name] = Counter(page.parent for page in pages.values())
     for name, page in pages.items():
@@ -121,7 +121,7 @@ def what_storage_gave_is_counted(now: State, setting: Setting, contents: Content
 def events_tell_what_there_is(now: State, setting: Setting, contents: Contents, known: State) -> str:
     """Who has replayed all events knows what is on which tier, whatever is under way."""
     assert known.told is not None
-    told, resident, host = known.told, set(now.tree.pages), set(now.host.pages)
+    told, resident, host = known.told, set(now.device.pages), set(now.host.pages)
     host.difference_update(name for one in works_of(now).transfers if one.kind == BACKUP for name in one.names)
     if told.device.keys() == resident and told.host.keys() == host:
         return ""

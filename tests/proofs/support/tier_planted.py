@@ -151,9 +151,9 @@ class TickForgetsToUnlock(Wrong):
     at = Tick
 
     def afterwards(self, step: Step[State]) -> State:
-        before, tree = step.before.tree.pages, step.after.tree
+        before, tree = step.before.device.pages, step.after.device
         pages = {name: page._replace(locks=before[name].locks) for name, page in tree.pages.items()}
-        return step.after._replace(tree=tree._replace(pages=pages))
+        return step.after._replace(device=tree._replace(pages=pages))
 
 
 class ARevocationMeetsTheNext(Wrong):
@@ -197,7 +197,7 @@ class DemotionLosesTheCopy(Wrong):
 
     def afterwards(self, step: Step[State]) -> State:
         alone = alone_of(step.after)
-        return tier.unback(step.after, [name for name in step.before.tree.pages if name in alone])
+        return tier.unback(step.after, [name for name in step.before.device.pages if name in alone])
 
 
 class MatchOverlooksTheHost(Wrong):
@@ -257,7 +257,7 @@ class AQuotaIsLoosened(Wrong):
 
     def wrong(self, now: State, setting: Setting, call: LoadBack) -> Step[State]:
         if call.quota is not None:
-            resident = now.tree.pages
+            resident = now.device.pages
             locked = [name for name in call.path.pages if name in resident and not resident[name].locks]
             call = call._replace(quota=call.quota + 2 * len(locked) * setting.size)
         return self.right(now, setting, call)

@@ -73,7 +73,7 @@ class Shower:
 
     def show_tree(self, seen: TierSeen, now: State) -> None:
         """Add what is on which tier."""
-        resident, alone, copies = now.tree.pages, alone_of(now), now.host.pages
+        resident, alone, copies = now.device.pages, alone_of(now), now.host.pages
         number: dict[Name, int] = {}
         for pages in (resident, alone):
             for name, page in pages.items():
@@ -144,7 +144,7 @@ class Shower:
             failing=seen.failing,
         )
         roots = {name: self.setting.names.root(page.key.namespace) for name, page in self.pages.items()}
-        there, below = dict.fromkeys(now.tree.pages, 1), dict.fromkeys(event.on_host(now), 1)
+        there, below = dict.fromkeys(now.device.pages, 1), dict.fromkeys(event.on_host(now), 1)
         told = EventMirror(there, below, {name: name for name in self.pages}, roots)
         return now._replace(tiers=tiers, told=told)
 

@@ -131,11 +131,11 @@ def test_a_page_that_could_not_be_copied_stays_or_is_given_up() -> None:
     desk = spilling()
     (last,) = desk.cache.path(desk.key(4)).pages[1:]
     stays = perform(desk.now, desk.cache.setting, Evict(Tokens(2)))
-    assert stays.answer == 0 and last in stays.after.tree.pages
+    assert stays.answer == 0 and last in stays.after.device.pages
     lost = perform(
         desk.now, desk.cache.setting, Evict(Tokens(2)), Choice((last,), host_victims=(last,), given_up=(last,))
     )
-    assert lost.answer == 2 and last not in lost.after.tree.pages and last not in lost.after.host.pages
+    assert lost.answer == 2 and last not in lost.after.device.pages and last not in lost.after.host.pages
 
 
 def test_with_a_page_that_is_given_up_goes_what_is_below_it() -> None:
@@ -146,7 +146,7 @@ def test_with_a_page_that_is_given_up_goes_what_is_below_it() -> None:
     first, last = desk.cache.path(desk.key(4)).pages
     choice = Choice((first,), host_victims=(first, last), given_up=(first,))
     step = perform(desk.now, desk.cache.setting, Evict(Tokens(2)), choice)
-    assert not step.after.tree.pages and not step.after.host.pages and len(works_of(step.after).free) == 8
+    assert not step.after.device.pages and not step.after.host.pages and len(works_of(step.after).free) == 8
 
 
 def test_a_page_that_can_be_copied_is_not_given_up() -> None:
@@ -180,7 +180,7 @@ def test_a_copy_may_be_over_when_the_call_returns() -> None:
     own = works_of(step.after)
     assert own.settled == step.after.host.pages.keys() and len(own.settled) == 2
     assert not any(copy.locks for copy in step.after.host.pages.values())
-    assert not own.transfers and not any(page.locks for page in step.after.tree.pages.values())
+    assert not own.transfers and not any(page.locks for page in step.after.device.pages.values())
 
 
 @pytest.mark.parametrize("chunks", [False, True])
@@ -259,7 +259,7 @@ def test_a_match_ends_neither_behind_the_cached_prefix_nor_before_a_whole_node(f
     own = cached(6, match_ends="node")
     own.match(Key(None, (0, 1, 2, 3)))
     own.choice = Choice(found=tuple(map(PageNo, range(1, found + 1))))
-    own.state = own.state._replace(tree=effects.split(own.state.tree, own.path(Key(None, (0, 1, 2, 3))).pages[1]))
+    own.state = own.state._replace(device=effects.split(own.state.device, own.path(Key(None, (0, 1, 2, 3))).pages[1]))
     with pytest.raises(ValueError, match=NOT_SO):
         own.match(Key(None, (0, 1, 2, 3, 9, 9)))
 
@@ -305,8 +305,8 @@ def test_what_is_found_in_a_page_is_lost_with_its_last_place() -> None:
     own.choice = Choice((), (PageNo(2),))
     with pytest.raises(ValueError, match=NOT_SO):
         own.alloc(2)
-    own.choice = Choice(tuple(own.state.tree.pages), (PageNo(2),))
-    assert own.alloc(2) == (4, 5) and not own.state.tree.pages
+    own.choice = Choice(tuple(own.state.device.pages), (PageNo(2),))
+    assert own.alloc(2) == (4, 5) and not own.state.device.pages
 
 
 def test_a_block_table_takes_its_hit_back_before_it_hands_out() -> None:

@@ -76,7 +76,7 @@ def test_the_gates(tokens: int, config: dict[str, Any], started: bool) -> None:
     before = desk.now
     assert desk.cache.prefetch(1, desk.key(tokens)).started == started
     if not started:
-        assert desk.now._replace(tree=before.tree) == before
+        assert desk.now._replace(device=before.device) == before
 
 
 def test_without_storage_or_with_one_under_way_a_prefetch_is_refused() -> None:

@@ -12,7 +12,7 @@ from kvlitmus.reference.prefix.perform import Choice, perform
 from kvlitmus.reference.prefix.tier import allocate
 from kvlitmus.spec.interface.tiers import DONE
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Reset
-from kvlitmus.spec.prefix.page import empty_tree
+from kvlitmus.spec.prefix.page import empty_tier
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.tier_calls import Tick
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
@@ -195,7 +195,7 @@ def test_books_that_do_not_add_up_are_told() -> None:
     now, setting = desk.now, desk.cache.setting
     works = works_of(now)
     with pytest.raises(ValueError, match="lost"):
-        host_homes(now._replace(host=empty_tree()), setting)
+        host_homes(now._replace(host=empty_tier()), setting)
     with pytest.raises(ValueError, match="twice"):
         host_homes(now._replace(works=works._replace(release=(next(iter(works.free)),))), setting)
     with pytest.raises(ValueError, match="not pinned"):

@@ -104,7 +104,7 @@ class Desk:
         now = self.now
         letters = []
         for name in names[1::2]:
-            there = (name in now.tree.pages) + 2 * (name in now.host.pages)
+            there = (name in now.device.pages) + 2 * (name in now.host.pages)
             letters.append("-DHB"[there])
         return "".join(letters)
 

@@ -187,7 +187,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
     @fact(0)
     def told_pages(state: State) -> int | Unknown:
         """Pages."""
-        return UNKNOWN if state.tree.doubt.unsure else len(state.tree.pages)
+        return UNKNOWN if state.device.doubt.unsure else len(state.device.pages)
 
     @fact(0)
     def pages_twice(told_pages: int) -> int:
@@ -283,7 +283,7 @@ def test_what_is_known_only_without_a_snapshot_is_not_worked_out_with_one(planne
     @fact(0, unseen=True)
     def pages_left(state: State) -> int:
         """Pages."""
-        return len(state.tree.pages)
+        return len(state.device.pages)
 
     @rule("TREE-95", kind=Kind.STATE, source="test")
     def no_page_is_left(pages_left: int) -> bool:

@@ -23,7 +23,7 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.state import Page, Tree
+from kvlitmus.spec.prefix.state import Page, Tier
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick
 from tests.support.configs import TIER_POLICY_CONFIGS
@@ -87,13 +87,13 @@ def below() -> None:
             lockstep(SpecimenTarget(), ReferenceTarget(PROFILE), config, draw(seed, 250, kinds))
 
 
-def chain(*names: int, at: int = 10) -> Tree:
+def chain(*names: int, at: int = 10) -> Tier:
     """One node of these pages, in order, below the root 0; page ``n`` is in page ``n + at`` of the pool."""
     pages = {
         Name(name): Page(Name(above), PageNo(name + at), Tick(1), Tick(1), 0, 0, 0, not above)
         for above, name in zip((0, *names), names, strict=False)
     }
-    return Tree(pages, Tick(1))
+    return Tier(pages, Tick(1))
 
 
 def law_of_moves() -> None:
@@ -151,13 +151,13 @@ def changed(**fields: Any) -> Change:
     """The effect's tree with other values in the pages that it changed."""
 
     def wrong(right: Any) -> Any:
-        def mutated(tree: Tree, *args: Any, **options: Any) -> Tree:
-            after: Tree = right(tree, *args, **options)
+        def mutated(tree: Tier, *args: Any, **options: Any) -> Tier:
+            after: Tier = right(tree, *args, **options)
             pages = {
                 name: page if tree.pages.get(name) == page else page._replace(**fields)
                 for name, page in after.pages.items()
             }
-            return Tree(pages, after.clock, after.doubt)
+            return Tier(pages, after.clock, after.doubt)
 
         return mutated
 
@@ -187,10 +187,10 @@ def still(right: Any) -> Any:
 def side_by_side(right: Any) -> Any:
     """All pages of a new node hang below the same one."""
 
-    def mutated(tree: Tree, parent: Name, names: Sequence[Name], *args: Any, **options: Any) -> Tree:
-        after: Tree = right(tree, parent, names, *args, **options)
+    def mutated(tree: Tier, parent: Name, names: Sequence[Name], *args: Any, **options: Any) -> Tier:
+        after: Tier = right(tree, parent, names, *args, **options)
         hung = {name: after.pages[name]._replace(parent=parent) for name in names}
-        return Tree({**after.pages, **hung}, after.clock, after.doubt)
+        return Tier({**after.pages, **hung}, after.clock, after.doubt)
 
     return mutated
 
@@ -198,7 +198,7 @@ def side_by_side(right: Any) -> Any:
 def replacing(right: Any) -> Any:
     """The pages that were offered take the place of those that were cached."""
 
-    def mutated(tree: Tree, root: Name, names: Sequence[Name], offered: Sequence[PageNo], **options: Any) -> Any:
+    def mutated(tree: Tier, root: Name, names: Sequence[Name], offered: Sequence[PageNo], **options: Any) -> Any:
         after, already = right(tree, root, names, offered, **options)
         return effects.move(after, dict(zip(names, offered, strict=False))), already
 
@@ -215,11 +215,11 @@ def one_short(right: Any) -> Any:
 def page_alone(right: Any) -> Any:
     """The pages above stay as they are."""
 
-    def mutated(tree: Tree, name: Name, by: int = 1) -> Tree:
+    def mutated(tree: Tier, name: Name, by: int = 1) -> Tier:
         pages = dict(tree.pages)
         if name in pages:
             pages[name] = pages[name]._replace(locks=pages[name].locks + by)
-        return Tree(pages, tree.clock, tree.doubt)
+        return Tier(pages, tree.clock, tree.doubt)
 
     return mutated
 
@@ -243,7 +243,7 @@ def known_wrong(**fields: Any) -> Change:
     """What is known of pages that change tiers is not what it was."""
 
     def wrong(right: Any) -> Any:
-        def mutated(device: Tree, host: Tree, names: Any, **options: Any) -> Any:
+        def mutated(device: Tier, host: Tier, names: Any, **options: Any) -> Any:
             tiers = right(device, host, names, **options)
             known = [{name: one.pages[name]._replace(**fields) for name in names if name in one.pages} for one in tiers]
             return tuple(one._replace(pages={**one.pages, **pages}) for one, pages in zip(tiers, known, strict=True))

@@ -6,7 +6,7 @@ import pytest
 
 from kvlitmus.spec.prefix import windows
 from kvlitmus.spec.prefix.late_events import Contents, Late, followed
-from kvlitmus.spec.prefix.page import NO_DOUBT, Page, Tree
+from kvlitmus.spec.prefix.page import NO_DOUBT, Page, Tier
 from kvlitmus.spec.prefix.rules.order import Choosing, passed_over_by
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.words.policies import POLICIES, later, lru, worth
@@ -15,14 +15,14 @@ from kvlitmus.spec.words.units import Name, PageNo, Tick
 ROOT, OLD, NEWER, NEWEST = map(Name, range(4))
 
 
-def used_at(**ticks: int) -> Tree:
+def used_at(**ticks: int) -> Tier:
     """Three pages, side by side, used and created then."""
     names = {"old": OLD, "newer": NEWER, "newest": NEWEST}
     pages = {
         names[which]: Page(ROOT, PageNo(at), Tick(tick), Tick(tick), first=True)
         for at, (which, tick) in enumerate(ticks.items(), 1)
     }
-    return Tree(pages, Tick(max(ticks.values())))
+    return Tier(pages, Tick(max(ticks.values())))
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -45,7 +45,7 @@ def after(*calls: Any) -> State:
 )
 def test_a_lock_is_remembered_for_so_many_calls(calls: tuple[Any, ...], late: dict[Name, int]) -> None:
     state = after(*calls)
-    assert late_locks(state, state.tree) == late
+    assert late_locks(state, state.device) == late
     assert {name: page.locks for name, page in still_locked(state).pages.items() if page.locks} == late
     assert not any(page.locks for page in still_locked(state, late).pages.values()), "where they have ended"
 
@@ -55,14 +55,14 @@ def test_what_may_have_made_no_call_is_not_counted() -> None:
     state = given_back(RUNS, RUNS, composed, Unlock(TWO, 1))
     for _ in range(3):
         state = given_back(state, state, composed, Grow(0, (1,), None))
-    assert late_locks(state, state.tree) == {ONE: 1, TWO: 1}
+    assert late_locks(state, state.device) == {ONE: 1, TWO: 1}
     state = given_back(state, state, composed, Publish(0))
-    assert late_locks(state, state.tree) == {ONE: 2, TWO: 1}
+    assert late_locks(state, state.device) == {ONE: 2, TWO: 1}
 
 
 def test_a_reset_forgets_them() -> None:
     state = given_back(after(Unlock(TWO, 1)), CACHED, setting(profile=DELAYED), Reset())
-    assert not late_locks(state, state.tree)
+    assert not late_locks(state, state.device)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.frame.trust import CACHED, LOCKS, OWNERS, DistrustedError, contradicted, distrusting, parted
 from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.seen import Seen
-from kvlitmus.spec.prefix.state import State, Tree, empty_state
+from kvlitmus.spec.prefix.state import State, Tier, empty_state
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import Setting
@@ -29,7 +29,7 @@ def known(*, owned: Iterable[int] = (), locked: bool = False, cached: bool = Tru
     """One page is cached in page 7, under a receipt if it is locked; some are owned."""
     page = Page(SETTING.names.root(None), PageNo(7), Tick(0), Tick(0), locks=int(locked))
     state = empty_state()._replace(
-        tree=Tree({FIRST: page} if cached else {}, Tick(0)),
+        device=Tier({FIRST: page} if cached else {}, Tick(0)),
         owners={PageNo(one): 1 for one in owned},
     )
     return state._replace(receipts={1: FIRST}) if locked else state
@@ -64,10 +64,10 @@ def test_without_a_snapshot_nothing_is_contradicted() -> None:
 
 def test_what_is_not_trusted_cannot_be_read_and_the_rest_can() -> None:
     state = distrusting(known(owned=[1], locked=True), frozenset({LOCKS}))
-    assert state.tree.pages[FIRST].page == 7
+    assert state.device.pages[FIRST].page == 7
     assert state.owners == {1: 1}
     with pytest.raises(DistrustedError):
-        _ = state.tree.pages[FIRST].locks
+        _ = state.device.pages[FIRST].locks
     with pytest.raises(DistrustedError):
         _ = state.receipts
 

@@ -39,16 +39,16 @@ def compared(cache: str, config: Config, depth: int) -> tuple[int, int, list[str
         refused = False
         for step, states in all_histories(setting, steps):
             known = step.known
-            there = frozenset(known.tree.pages) - known.tree.doubt.fallen
-            certain = there - known.tree.doubt.open
-            always = frozenset.intersection(*(frozenset(state.tree.pages) for state in states))
-            ever = frozenset.union(*(frozenset(state.tree.pages) for state in states))
+            there = frozenset(known.device.pages) - known.device.doubt.fallen
+            certain = there - known.device.doubt.open
+            always = frozenset.intersection(*(frozenset(state.device.pages) for state in states))
+            ever = frozenset.union(*(frozenset(state.device.pages) for state in states))
             if not certain <= always or not ever <= there:
                 wrong.append(f"{step.call}: {certain - always} are not certain, {ever - there} are possible")
             refused |= depth == 0 and step.answer is None and isinstance(step.call, calls.Begin | calls.Grow)
             if not refused:
-                said += len(known.tree.pages) - len(there - certain)
-                could += len(known.tree.pages) - len(ever - always)
+                said += len(known.device.pages) - len(there - certain)
+                could += len(known.device.pages) - len(ever - always)
     return said, could, wrong
 
 
@@ -71,5 +71,5 @@ def test_events_leave_no_doubt(cache: str) -> None:
         _, steps = noted(CACHES[cache], SMALL, 2, seed)
 
         assert any(isinstance(step.call, calls.Evict) for step in steps)
-        assert all(not step.known.tree.doubt.unsure for step in steps)
-        assert all(step.known.tree.pages.keys() == step.told for step in steps)
+        assert all(not step.known.device.doubt.unsure for step in steps)
+        assert all(step.known.device.pages.keys() == step.told for step in steps)

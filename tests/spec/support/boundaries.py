@@ -21,7 +21,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import partial
 from kvlitmus.spec.prefix.calls import Begin, Evict, Grow, Insert, Match, Publish, Raised, Reset, Within, path_of
 from kvlitmus.spec.prefix.late_events import Contents, Late
-from kvlitmus.spec.prefix.page import Block, Page, Tree
+from kvlitmus.spec.prefix.page import Block, Page, Tier
 from kvlitmus.spec.prefix.prefetch_plan import HostCall, Planned, PlanPrefetch
 from kvlitmus.spec.prefix.rules.observed import NodeCounts
 from kvlitmus.spec.prefix.rules.order import Choosing
@@ -312,7 +312,7 @@ ROOM = (
 )
 """What there is room for, and what came of loads and prefetches."""
 
-SPLIT = Tree({Name(5): page(locks=2), Name(6): page(locks=1), Name(7): page(hits=3, priority=4)}, Tick(0))
+SPLIT = Tier({Name(5): page(locks=2), Name(6): page(locks=1), Name(7): page(hits=3, priority=4)}, Tick(0))
 TABLE = {PageNo(3): Block(Name(7), 2)}
 
 
@@ -335,7 +335,7 @@ def waiting(hit: int | None, *, revoked: bool = False) -> Tiers:
 
 def hosted(*nodes: TierNodeSeen) -> dict[str, Any]:
     """Nodes of a hierarchy, of whose pages number 7 is on the host alone."""
-    then = EMPTY._replace(tiers=Tiers(), host=Tree({Name(7): page(hits=3, priority=4)}, Tick(0)))
+    then = EMPTY._replace(tiers=Tiers(), host=Tier({Name(7): page(hits=3, priority=4)}, Tick(0)))
     return {"then": then, "setting": setting(), "after": TierSeen(tier_nodes=[*nodes])}
 
 
@@ -353,7 +353,7 @@ COUNTS = (
         counts(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
         after=seen(node((7,), (3,), None)),
         setting=setting(),
-        then=EMPTY._replace(tree=SPLIT),
+        then=EMPTY._replace(device=SPLIT),
         late_after={},
     ),
     row(
@@ -361,7 +361,7 @@ COUNTS = (
         counts([(2, 1), (2, 2)], UNKNOWN, UNKNOWN),
         after=seen(node((5, 6), (3, 4), 2)),
         setting=setting(),
-        then=EMPTY._replace(tree=SPLIT),
+        then=EMPTY._replace(device=SPLIT),
         late_after={},
     ),
     row(
@@ -369,7 +369,7 @@ COUNTS = (
         counts([(0, 0)], [(1, 3)], [(2, 4)]),
         after=seen(node((7,), (3,), 0, hits=1, priority=2), node((8,), (4,), 0), node((7, 9), (3, 4), 1)),
         setting=setting(),
-        then=EMPTY._replace(tree=SPLIT),
+        then=EMPTY._replace(device=SPLIT),
         late_after={},
     ),
     row(
@@ -377,7 +377,7 @@ COUNTS = (
         counts([(1, 1)], UNKNOWN, UNKNOWN),
         after=seen(node((5,), (3,), None), node((6,), (4,), 1, 0)),
         setting=setting(),
-        then=EMPTY._replace(tree=SPLIT),
+        then=EMPTY._replace(device=SPLIT),
         late_after={},
     ),
     row(
@@ -385,7 +385,7 @@ COUNTS = (
         counts([(0, 2), (1, 1)], UNKNOWN, UNKNOWN, [(0, 1)]),
         after=seen(node((5,), (3,), 0), node((6,), (4,), 1, 0)),
         setting=setting(),
-        then=EMPTY._replace(tree=SPLIT),
+        then=EMPTY._replace(device=SPLIT),
         late_after={},
     ),
     row(
@@ -393,7 +393,7 @@ COUNTS = (
         counts([(1, 2)], UNKNOWN, UNKNOWN),
         after=seen(node((7, 7), (3, 9), 1)),
         setting=setting(),
-        then=EMPTY._replace(tree=SPLIT, table=TABLE),
+        then=EMPTY._replace(device=SPLIT, table=TABLE),
         late_after={},
     ),
     row(
@@ -415,7 +415,7 @@ COUNTS = (
             counts([(2, shown)], UNKNOWN, UNKNOWN),
             setting=setting(profile={"copy_locks": locks}),
             after=seen(node((6,), (4,), 2)),
-            then=EMPTY._replace(tree=SPLIT, tiers=Tiers(work={1: work(1, kind, 6)})),
+            then=EMPTY._replace(device=SPLIT, tiers=Tiers(work={1: work(1, kind, 6)})),
             late_after={},
         )
         for locks, kind, shown in (("counted", "load", 1), ("apart", "load", 0), ("apart", "put", 1))
@@ -457,8 +457,8 @@ COUNTS = (
         "backed_early",
         [6],
         setting=setting(1, host_pages=4, write="write_through_selective"),
-        state=EMPTY._replace(tree=SPLIT),
-        then=EMPTY._replace(tree=SPLIT),
+        state=EMPTY._replace(device=SPLIT),
+        then=EMPTY._replace(device=SPLIT),
         inserted_path=(Name(5), Name(6)),
         below_before=Tiers(below_once=frozenset({Name(5)})),
         backups_begun=[Name(5), Name(6)],
@@ -467,8 +467,8 @@ COUNTS = (
         "backed_early",
         [5, 6],
         setting=setting(3, host_pages=4, write="write_through_selective"),
-        state=EMPTY._replace(tree=SPLIT),
-        then=EMPTY._replace(tree=SPLIT),
+        state=EMPTY._replace(device=SPLIT),
+        then=EMPTY._replace(device=SPLIT),
         inserted_path=(Name(5), Name(6)),
         below_before=Tiers(below_once=frozenset({Name(5)})),
         backups_begun=[Name(5), Name(6)],
@@ -477,8 +477,8 @@ COUNTS = (
         "backed_early",
         [],
         setting=setting(3, {"backup_parent": "chain"}, host_pages=4, write="write_through_selective"),
-        state=EMPTY._replace(tree=SPLIT),
-        then=EMPTY._replace(tree=SPLIT),
+        state=EMPTY._replace(device=SPLIT),
+        then=EMPTY._replace(device=SPLIT),
         inserted_path=(Name(5),),
         below_before=Tiers(),
         backups_begun=[Name(5)],
@@ -575,14 +575,14 @@ LONG, SHORT = (path_of(NAMES, Key(None, tuple(range(units))), 4) for units in (8
 ONE, TWO = LONG.pages
 """The pages of a key of two, of which the first is a key as well."""
 
-CHAIN = Tree(
+CHAIN = Tier(
     {
         ONE: Page(LONG.root, PageNo(0), Tick(0), Tick(0), first=True),
         TWO: Page(ONE, PageNo(1), Tick(0), Tick(0)),
     },
     Tick(0),
 )
-CACHED = EMPTY._replace(tree=CHAIN)
+CACHED = EMPTY._replace(device=CHAIN)
 TIERED = EMPTY._replace(tiers=Tiers())
 RENEWS = {"split_created": "renews"}
 BEGIN = Begin(0, PATH)
@@ -727,16 +727,18 @@ CHOICES = (
     *SPARE,
     *INSIDE,
     choosing(UNKNOWN, expected=TIERED, setting=setting(3, RENEWS, policy="fifo")),
-    choosing([Choosing(EMPTY.tree, {Name(5)}, frozenset(), set())], expected=TIERED, setting=setting(3, RENEWS)),
-    choosing([Choosing(EMPTY.tree, {Name(5)}, frozenset(), set())], expected=TIERED, setting=setting(3, policy="fifo")),
-    choosing([Choosing(EMPTY.tree, {Name(5)}, set(PATH.pages), set(PATH.pages))], call=LoadBack(PATH)),
-    choosing([Choosing(EMPTY.tree, {Name(5)}, set(PATH.pages), set(PATH.pages))], call=OutOfMemory(PATH)),
+    choosing([Choosing(EMPTY.device, {Name(5)}, frozenset(), set())], expected=TIERED, setting=setting(3, RENEWS)),
+    choosing(
+        [Choosing(EMPTY.device, {Name(5)}, frozenset(), set())], expected=TIERED, setting=setting(3, policy="fifo")
+    ),
+    choosing([Choosing(EMPTY.device, {Name(5)}, set(PATH.pages), set(PATH.pages))], call=LoadBack(PATH)),
+    choosing([Choosing(EMPTY.device, {Name(5)}, set(PATH.pages), set(PATH.pages))], call=OutOfMemory(PATH)),
     choosing(
         [Choosing(SPLIT, {Name(5)}, frozenset(), {Name(7)})],
-        state=EMPTY._replace(tree=Tree({Name(7): page(locks=1), Name(6): page(locks=1)}, Tick(0))),
-        expected=TIERED._replace(tree=SPLIT),
+        state=EMPTY._replace(device=Tier({Name(7): page(locks=1), Name(6): page(locks=1)}, Tick(0))),
+        expected=TIERED._replace(device=SPLIT),
     ),
-    choosing([Choosing(SPLIT, {Name(5)}, frozenset(), set())], expected=TIERED._replace(tree=SPLIT)),
+    choosing([Choosing(SPLIT, {Name(5)}, frozenset(), set())], expected=TIERED._replace(device=SPLIT)),
     due_missed([], {}, {Name(6): PageNo(1)}),
     due_missed([5], {Name(5): True}, {Name(6): PageNo(1)}),
     due_missed([], {Name(5): True}, {}),
@@ -957,9 +959,9 @@ def on_host(
     )
 
 
-def on_tier(*names: Name) -> Tree:
+def on_tier(*names: Name) -> Tier:
     """A tier on which these pages are."""
-    return Tree(dict.fromkeys(names, UNKNOWN_PAGE), Tick(0))
+    return Tier(dict.fromkeys(names, UNKNOWN_PAGE), Tick(0))
 
 
 def reservable(says: Any, depth: int, fetchable: int, gate: str = "", threshold: int = 8, **more: Any) -> Row:
@@ -984,7 +986,7 @@ def sha(message: bytes) -> bytes:
 
 
 UNKNOWN_PAGE = Page(Name(1), partial.SOMEWHERE, Tick(0), Tick(0), undated=True, unsure=True)
-ALONE = Choosing(Tree({Name(5): UNKNOWN_PAGE}, Tick(0)), {Name(5)}, {Name(5)}, {Name(5)})
+ALONE = Choosing(Tier({Name(5): UNKNOWN_PAGE}, Tick(0)), {Name(5)}, {Name(5)}, {Name(5)})
 SCHEME = {"scheme": SCHEMES["kvlitmus-2"], "hash_function": sha}
 CAPPED = {"match_cap": "len-1"}
 
@@ -1064,7 +1066,7 @@ LAST = (
         8,
         expected=EMPTY,
         setting=setting(),
-        then=EMPTY._replace(tree=SPLIT),
+        then=EMPTY._replace(device=SPLIT),
         page_size=4,
         locked_pages=frozenset(),
     ),
@@ -1091,7 +1093,7 @@ LAST = (
         counts(),
         after=seen(node((9, 7), (3, 4), 1)),
         setting=setting(),
-        then=EMPTY._replace(tree=SPLIT),
+        then=EMPTY._replace(device=SPLIT),
         late_after={},
     ),
     row("POOL-08", True, available_before=4, available_after=4, may_evict=False),

@@ -16,7 +16,7 @@ from kvlitmus.spec.prefix import tier_calls
 from kvlitmus.spec.prefix.calls import Begin, Evict, Reset
 from kvlitmus.spec.prefix.frame.explain import Effect
 from kvlitmus.spec.prefix.frame.judged_step import Look
-from kvlitmus.spec.prefix.page import Block, Doubt, Page, Rank, Tree, Window
+from kvlitmus.spec.prefix.page import Block, Doubt, Page, Rank, Tier, Window
 from kvlitmus.spec.prefix.partial import doubting
 from kvlitmus.spec.prefix.rules.order import Choosing
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen, TierSeen
@@ -55,9 +55,9 @@ DOUBTED = doubting(CACHED, Doubt(frozenset({TWO}), (Window(0, 1, {TWO: Rank(1, 1
 # -- backups -----------------------------------------------------------------------------------------------
 
 
-def tier_of(pages: Mapping[Name, int]) -> Tree:
+def tier_of(pages: Mapping[Name, int]) -> Tier:
     """A tier with these pages at its root, each where it says."""
-    return Tree({name: Page(Name(1), PageNo(at), Tick(0), Tick(0)) for name, at in pages.items()}, Tick(0))
+    return Tier({name: Page(Name(1), PageNo(at), Tick(0), Tick(0)) for name, at in pages.items()}, Tick(0))
 
 
 def has_room(says: bool, names: tuple[Name, ...], free: int) -> Row:
@@ -78,7 +78,7 @@ def acked(says: list[Any], under_way: Any) -> Row:
 
 
 WAITS = {"backup_moment": "tick"}
-USED = EMPTY._replace(tree=Tree({A: Page(Name(1), PageNo(3), Tick(0), Tick(0), hits=1)}, Tick(0)))
+USED = EMPTY._replace(device=Tier({A: Page(Name(1), PageNo(3), Tick(0), Tick(0), hits=1)}, Tick(0)))
 
 
 def at_the_tick(says: Any, free: int = 1, below: Tiers | None = None, **profile: Any) -> Row:
@@ -114,8 +114,8 @@ def early(says: Any, *begun: Name, state: State = EMPTY, write: str = "write_thr
         "backed_early",
         says,
         setting=setting(3, counted, host_pages=4, write=write),
-        state=state._replace(host=Tree({C: USED.tree.pages[A]}, Tick(0))),
-        then=EMPTY._replace(tree=Tree({at: USED.tree.pages[A]._replace(hits=0) for at in (A, B)}, Tick(1))),
+        state=state._replace(host=Tier({C: USED.device.pages[A]}, Tick(0))),
+        then=EMPTY._replace(device=Tier({at: USED.device.pages[A]._replace(hits=0) for at in (A, B)}, Tick(1))),
         inserted_path=(A, B),
         below_before=Tiers(),
         backups_begun=[*begun],
@@ -174,7 +174,7 @@ BACKUPS = (
 # -- what was evicted --------------------------------------------------------------------------------------
 
 CHAINED = Choosing(
-    Tree(
+    Tier(
         {
             A: Page(Name(1), PageNo(0), Tick(5), Tick(0), first=True),
             B: Page(A, PageNo(1), Tick(1), Tick(0)),
@@ -192,7 +192,7 @@ def whose_turn(says: set[Name], granularity: str) -> tuple[Row, ...]:
     asked = setting(3, {"evict_granularity": granularity}, host_pages=4)
     return tuple(
         row("passed_over", says, choosing=[*others, CHAINED], had_choice=True, setting=asked)
-        for others in ((), (Choosing(EMPTY.tree),))
+        for others in ((), (Choosing(EMPTY.device),))
     )
 
 
@@ -277,7 +277,7 @@ EVICTED = (
     row(
         "spared",
         set(),
-        state=TIERED._replace(tree=tier_of({B: 0}), host=tier_of({B: 2})),
+        state=TIERED._replace(device=tier_of({B: 0}), host=tier_of({B: 2})),
         call=tier_calls.EvictHost(4),
         locked_names=frozenset({C}),
         before=TierSeen(hosted={B: PageNo(2)}, cached={B: PageNo(0)}, parent_names={B: Name(1)}),
@@ -286,7 +286,7 @@ EVICTED = (
     row(
         "spared",
         {B},
-        state=TIERED._replace(tree=tier_of({B: 0}), host=tier_of({B: 2})),
+        state=TIERED._replace(device=tier_of({B: 0}), host=tier_of({B: 2})),
         call=tier_calls.EvictHost(4),
         locked_names=frozenset({C}),
         before=TierSeen(hosted={B: PageNo(2)}, cached={B: PageNo(0)}, parent_names={B: Name(1)}),
@@ -302,7 +302,7 @@ def reclaimable(says: Any, *names: Name) -> Row:
     return row(
         "reservable",
         says,
-        state=TIERED._replace(tree=tier_of(dict.fromkeys(names, 0)), host=tier_of(dict.fromkeys(names, 2))),
+        state=TIERED._replace(device=tier_of(dict.fromkeys(names, 0)), host=tier_of(dict.fromkeys(names, 2))),
         below_before=Tiers(),
         tiers_seen_before=TierSeen(
             hosted=dict.fromkeys(names, PageNo(2)),
@@ -343,7 +343,7 @@ def room_for_a_load(says: int, available: int | None, sizes: tuple[int, int] | N
     )
 
 
-PROTECTED = EMPTY._replace(tree=Tree({A: Page(Name(1), PageNo(3), Tick(0), Tick(0), locks=1)}, Tick(0)))
+PROTECTED = EMPTY._replace(device=Tier({A: Page(Name(1), PageNo(3), Tick(0), Tick(0), locks=1)}, Tick(0)))
 """A cached page is protected, whoever does it."""
 AT_ALLOC: dict[str, Any] = {**TABLE, "evict_moment": "alloc"}
 
@@ -411,7 +411,7 @@ TABLES = (
         after=seen(node((5, 6), (3, 4), 1)),
         setting=setting(),
         then=EMPTY._replace(
-            tree=Tree({name: Page(Name(1), PageNo(3), Tick(0), Tick(0), locks=1) for name in (A, B)}, Tick(0))
+            device=Tier({name: Page(Name(1), PageNo(3), Tick(0), Tick(0), locks=1) for name in (A, B)}, Tick(0))
         ),
         late_after={},
     ),
@@ -420,7 +420,7 @@ TABLES = (
     row("MISUSE-13", True, raised=True, units_found_oddly=4),
     row("MISUSE-13", False, raised=False, units_found_oddly=4),
     row("locked_pages", {(C, PageNo(3))}, expected=HELD),
-    row("locked_pages", {(A, PageNo(3)), (B, PageNo(3))}, expected=EMPTY._replace(tree=SPLIT)),
+    row("locked_pages", {(A, PageNo(3)), (B, PageNo(3))}, expected=EMPTY._replace(device=SPLIT)),
     row("locked_before", frozenset({PageNo(3)}), state=HELD),
     row(
         "cached_homes",
@@ -506,7 +506,9 @@ def disturbed(
         setting=setting(3, **{"host_pages": 4, **config}),
         call=call,
         state=TIERED._replace(
-            tree=tier_of(dict.fromkeys(here_before, 0)), host=tier_of(before), tiers=Tiers() if below is None else below
+            device=tier_of(dict.fromkeys(here_before, 0)),
+            host=tier_of(before),
+            tiers=Tiers() if below is None else below,
         ),
         below_before=Tiers() if below is None else below,
         tiers_seen_before=shown(before, here_before),

@@ -14,7 +14,7 @@ from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.frame.explain import Effect
 from kvlitmus.spec.prefix.late_events import Late
-from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.page import Page, Tier
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.tier_calls import Prefetch
 from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Stored, Tiers
@@ -39,7 +39,7 @@ from tests.spec.support.boundaries import (
 from tests.spec.support.edges import CHAINED, A, B, C, matched
 
 TREE = CHAINED.tree
-TORN_OFF = Tree({B: TREE.pages[B]}, Tick(5))
+TORN_OFF = Tier({B: TREE.pages[B]}, Tick(5))
 """The end of a node is left, and what was above it is gone."""
 
 
@@ -104,13 +104,13 @@ def gate(says: Any, units: int = 8, below: Tiers | None = None, occupied: int | 
 
 def doubtful(says: set[Name], policy: str, **flags: bool) -> Row:
     """Whether the place of page 5 in the order of a policy is known."""
-    tree = Tree({A: Page(Name(1), PageNo(3), Tick(1), Tick(0), **flags)}, Tick(1))
+    tree = Tier({A: Page(Name(1), PageNo(3), Tick(1), Tick(0), **flags)}, Tick(1))
     return row("prefix.rules.order.ageless", frozenset(says), tree=tree, policy=policy)
 
 
 FAILED = CACHED._replace(tiers=Tiers(ended=(work(1, "backup", 5, failed=True),)))
 
-HOSTING = EMPTY._replace(host=Tree({ONE: TREE.pages[A]}, Tick(0)))
+HOSTING = EMPTY._replace(host=Tier({ONE: TREE.pages[A]}, Tick(0)))
 
 BELOW = (
     commits([], TierSeen(jobs={7: job(7, "fetch")})),

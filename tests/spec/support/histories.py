@@ -23,7 +23,7 @@ from kvlitmus.reference.prefix.perform import DECIDE, perform
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import calls, effects
 from kvlitmus.spec.prefix.advance import expect, opened_by
-from kvlitmus.spec.prefix.page import Tree
+from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, pages_in_order, pages_of
@@ -92,7 +92,7 @@ def noted(target: Any, config: Config, depth: int, seed: int, *, judged: bool = 
 
 def room(state: State, after: State, setting: Setting, call: Any, answer: Any) -> Sequence[int]:
     """How many pages a correct cache may evict for this call."""
-    unlocked = sum(not page.locks for page in after.tree.pages.values())
+    unlocked = sum(not page.locks for page in after.device.pages.values())
     slack = setting.profile.evict_slack
     if isinstance(call, calls.Evict):
         return [answer // setting.size]
@@ -106,7 +106,7 @@ def room(state: State, after: State, setting: Setting, call: Any, answer: Any) -
     lack = len(opened) - free
     if lack + slack <= 0:
         return [0]
-    whole = least_valuable(after.tree, lack, setting)
+    whole = least_valuable(after.device, lack, setting)
     return range(max(0, lack), min(max(lack + slack, len(whole)), unlocked) + 1)
 
 
@@ -122,7 +122,7 @@ def all_histories(setting: Setting, steps: Sequence[Noted]) -> Iterator[tuple[No
         for state in states:
             for then in successors(state, setting, step.call, step.answer):
                 if shows(then, setting, step):
-                    found[frozenset(then.tree.pages.items())] = then
+                    found[frozenset(then.device.pages.items())] = then
         states = list(found.values())
         if not states:
             raise Differs(f"{step.call} → {step.answer}")
@@ -136,8 +136,8 @@ def shows(state: State, setting: Setting, step: Noted) -> bool:
     return (
         (step.available is None or step.available == available(state, setting))
         and (step.sizes is None or tuple(step.sizes) == sizes(state, setting))
-        and (step.told is None or step.told == state.tree.pages.keys())
-        and (step.cached is None or step.cached == {name: page.page for name, page in state.tree.pages.items()})
+        and (step.told is None or step.told == state.device.pages.keys())
+        and (step.cached is None or step.cached == {name: page.page for name, page in state.device.pages.items()})
     )
 
 
@@ -152,7 +152,7 @@ def successors(state: State, setting: Setting, call: Any, answer: Any) -> Iterat
         return
     granted = pages_granted(state, setting, call, answer)
     for many in room(state, touched, setting, call, answer):
-        victims = first_to_go(touched.tree, many, setting)
+        victims = first_to_go(touched.device, many, setting)
         if len(victims) == many:
             try:
                 step = perform(state, setting, call, Choice(victims, granted))
@@ -164,16 +164,16 @@ def successors(state: State, setting: Setting, call: Any, answer: Any) -> Iterat
 
 def refusals(state: State, touched: State, setting: Setting, call: Any) -> Iterator[State]:
     """The same of a refused request: anything may have gone in the attempt, and what it found may have been held."""
-    found = [page for page in call.path.pages if page in state.tree.pages] if isinstance(call, calls.Begin) else []
-    held = effects.lock(touched.tree, found[-1]) if found else touched.tree
-    for tree in (touched.tree, held):
+    found = [page for page in call.path.pages if page in state.device.pages] if isinstance(call, calls.Begin) else []
+    held = effects.lock(touched.device, found[-1]) if found else touched.device
+    for tree in (touched.device, held):
         for many in range(len(tree.pages) + 1):
             victims = first_to_go(tree, many, setting)
             if len(victims) == many:
-                yield touched._replace(tree=effects.remove(touched.tree, victims))
+                yield touched._replace(device=effects.remove(touched.device, victims))
 
 
-def first_to_go(tree: Tree, many: int, setting: Setting) -> tuple[Name, ...]:
+def first_to_go(tree: Tier, many: int, setting: Setting) -> tuple[Name, ...]:
     """So many pages, in the order in which they are evicted page by page."""
     profile = replace(setting.profile, evict_granularity="page")
     return least_valuable(tree, many, Setting(setting.config, profile, 3, setting.capabilities))

@@ -298,7 +298,7 @@ class Followed:
                     return
                 step = Made(call, None, follower.state, follower.state)  # of a job that the reference hasn't
         self.last = number
-        adapter.state = step.after._replace(tree=counted(step.after, setting))
+        adapter.state = step.after._replace(device=counted(step.after, setting))
         made = [at for at in range(start + 1, number + 1) if self.steps[at].call not in UNMADE]
         answers: dict[int, Json] = {}
         if len(made) == 1:

@@ -48,7 +48,7 @@ from kvlitmus.spec.prefix.replay import replay
 from kvlitmus.spec.prefix.rules.event import remembered
 from kvlitmus.spec.prefix.rules.request import computed_slots
 from kvlitmus.spec.prefix.seen import Held, Seen, TierSeen
-from kvlitmus.spec.prefix.state import EventMirror, State, Tree, empty_state
+from kvlitmus.spec.prefix.state import EventMirror, State, Tier, empty_state
 from kvlitmus.spec.prefix.tier_advance import follow_tiers
 from kvlitmus.spec.prefix.tier_calls import Advance
 from kvlitmus.spec.prefix.tier_state import Tiers
@@ -471,9 +471,9 @@ class Checker(Guard):
     # -- what is known -------------------------------------------------------------------------
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> Tier:
         """What is cached."""
-        return self.state.tree
+        return self.state.device
 
     @property
     def below(self) -> Tiers:

@@ -261,7 +261,7 @@ class RecordedChecker(Checker):
     def held_names(self) -> Iterator[Name]:
         """The names that the checker's state speaks of."""
         yield from self.tree.pages
-        yield from self.state.tree.doubt.unsure
+        yield from self.state.device.doubt.unsure
         yield from self.ledger.held()
         yield from self.state.contents.values()
         for running in self.requests.values():

@@ -38,7 +38,7 @@ def due(state: State, setting: Setting, names: Sequence[Name], choice: Choice) -
     :func:`kvlitmus.spec.words.policies.due`. Where insertions aren't what counts, only this one is known; what the
     choice says of the others goes.
     """
-    copies, resident = state.host.pages, state.tree.pages
+    copies, resident = state.host.pages, state.device.pages
     nodes: list[list[Name]] = []
     for name in names:
         if name not in copies:
@@ -92,7 +92,7 @@ def begin_postponed(state: State, setting: Setting, choice: Choice) -> State:
     works = works_of(state)
     state = state._replace(works=works._replace(postponed=())) if works.postponed else state
     for path in works.postponed:
-        resident = list(takewhile(state.tree.pages.__contains__, path))
+        resident = list(takewhile(state.device.pages.__contains__, path))
         state = begin_backups(state, setting, resident, choice)
     return state
 

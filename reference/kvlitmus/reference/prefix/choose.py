@@ -21,7 +21,7 @@ from kvlitmus.spec.prefix.late_locks import still_locked
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules.order import Choosing, passed_over_by
 from kvlitmus.spec.prefix.rules.tree import alike
-from kvlitmus.spec.prefix.state import State, Tree
+from kvlitmus.spec.prefix.state import State, Tier
 from kvlitmus.spec.words.policies import later
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens
@@ -118,7 +118,7 @@ def free_pages(state: State, setting: Setting) -> frozenset[PageNo]:
     """
     if setting.table:
         return setting.usable.difference(state.owners, [page for page, block in state.table.items() if block.holders])
-    cached = [page.page for page in state.tree.pages.values()]
+    cached = [page.page for page in state.device.pages.values()]
     return setting.usable.difference(state.owners, cached, waiting_in(state))
 
 
@@ -127,12 +127,12 @@ def available(state: State, setting: Setting) -> Tokens:
     return Tokens(len(free_pages(state, setting)) * setting.size)
 
 
-def counted(state: State, setting: Setting) -> Tree:
+def counted(state: State, setting: Setting) -> Tier:
     """The tree with the locks that nodes show.
 
     Those that end late are there, those of copies under way not where these protect apart.
     """
-    tree = still_locked(state) if setting.unlock_delay else state.tree
+    tree = still_locked(state) if setting.unlock_delay else state.device
     if state.works is not None and setting.profile.copy_locks == "apart":
         for one in state.works.transfers:
             tree = effects.lock(tree, one.names[-1], -1)
@@ -142,7 +142,7 @@ def counted(state: State, setting: Setting) -> Tree:
 def sizes(state: State, setting: Setting) -> tuple[Tokens, Tokens]:
     """How many units could be evicted, and how many are protected (LOCK-02)."""
     protected = sum(1 for page in counted(state, setting).pages.values() if page.locks)
-    return Tokens((len(state.tree.pages) - protected) * setting.size), Tokens(protected * setting.size)
+    return Tokens((len(state.device.pages) - protected) * setting.size), Tokens(protected * setting.size)
 
 
 def hand_out(free: Collection[PageNo], wanted: int, choice: tuple[PageNo, ...] | None) -> tuple[PageNo, ...] | None:
@@ -160,7 +160,7 @@ def hand_out(free: Collection[PageNo], wanted: int, choice: tuple[PageNo, ...] |
 # Eviction
 
 
-def next_to_go(tree: Tree, most: int, setting: Setting, spared: Collection[Name], first: Collection[Name]) -> Names:
+def next_to_go(tree: Tier, most: int, setting: Setting, spared: Collection[Name], first: Collection[Name]) -> Names:
     """The pages that go together next, last page first: the end of a node, ``most`` pages of it or the whole node.
 
     It is the node whose leaf is worth least (EVICT-05, EVICT-07); among equals, and those whose last uses may share a
@@ -187,7 +187,7 @@ def make_room(
     start: Kept,
     wanted: int,
     setting: Setting,
-    tree_of: Callable[[Kept], Tree],
+    tree_of: Callable[[Kept], Tier],
     let_go: Callable[[Kept, Names], tuple[Kept, Names]],
     spared: Collection[Name] = (),
     first: Collection[Name] = (),
@@ -210,12 +210,12 @@ def make_room(
     return start, tuple(victims)
 
 
-def least_valuable(tree: Tree, wanted: int, setting: Setting) -> Names:
+def least_valuable(tree: Tier, wanted: int, setting: Setting) -> Names:
     """What the policy evicts until ``wanted`` pages are gone or nothing unlocked is left, in order."""
     return make_room(tree, wanted, setting, lambda left: left, lambda left, run: (effects.remove(left, run), run))[1]
 
 
-def in_order(tree: Tree, victims: Names, setting: Setting) -> Names:
+def in_order(tree: Tier, victims: Names, setting: Setting) -> Names:
     """A choice of victims; raises ``ValueError`` where the rules of eviction don't allow it, in whatever amount."""
     gone = frozenset(victims)
     kept = [name for name in gone if name not in tree.pages or tree.pages[name].locks]
@@ -239,7 +239,7 @@ class Decision(NamedTuple):
     victims: Names = ()
 
 
-def room_for(pages: int, tree: Tree, free: Collection[PageNo], setting: Setting, choice: Choice) -> Names:
+def room_for(pages: int, tree: Tier, free: Collection[PageNo], setting: Setting, choice: Choice) -> Names:
     """What is evicted so that so many pages are free: what lacks, or what there is.
 
     How much a cache evicts on its own account is its own affair, so a choice may be more or less.  A block table evicts
@@ -252,7 +252,7 @@ def room_for(pages: int, tree: Tree, free: Collection[PageNo], setting: Setting,
     return in_order(tree, choice.victims, setting)
 
 
-def freed_by(tree: Tree, victims: Names) -> frozenset[PageNo]:
+def freed_by(tree: Tier, victims: Names) -> frozenset[PageNo]:
     """The pages that an eviction frees (EVICT-04)."""
     return frozenset(tree.pages[name].page for name in victims)
 
@@ -262,12 +262,14 @@ def freed_by(tree: Tree, victims: Names) -> frozenset[PageNo]:
 
 def inside_of(state: State, setting: Setting, call: Match | Begin, whole: int, choice: Choice) -> tuple[Slot, ...]:
     """What is found inside the page behind so many: nothing, unless it was chosen and is as a cached page begins."""
-    if len(choice.inside) > (alike(state.tree, setting.names, call.path, whole, setting.size) if choice.inside else 0):
+    if len(choice.inside) > (
+        alike(state.device, setting.names, call.path, whole, setting.size) if choice.inside else 0
+    ):
         refuse(f"no cached page begins with {len(choice.inside)} units of the key behind {whole} pages")
     return choice.inside
 
 
-def leaves_too_few(tree: Tree, victims: Names, left: int, setting: Setting) -> bool:
+def leaves_too_few(tree: Tier, victims: Names, left: int, setting: Setting) -> bool:
     """Whether a request that leaves so many pages free may be refused.
 
     They are too few to be spare, or with what could go they are below the watermark.

@@ -134,7 +134,7 @@ def found_by(call: Any, answer: Any, state: State, setting: Setting) -> tuple[Pa
     if answer.slots is not None:
         return tuple(pages_in_order(answer.slots, setting.size))
     names = call.path.pages[: answer.length // setting.size]
-    return tuple([state.tree.pages[name].page for name in names if name in state.tree.pages])
+    return tuple([state.device.pages[name].page for name in names if name in state.device.pages])
 
 
 def choice_of_jobs(

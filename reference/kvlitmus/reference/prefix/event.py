@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, record, works_of
 from kvlitmus.spec.interface.tiers import BACKUP
-from kvlitmus.spec.prefix.state import State, Tree
+from kvlitmus.spec.prefix.state import State, Tier
 from kvlitmus.spec.words.units import Name, PageNo
 
 STORED, REMOVED = "stored", "removed"
@@ -48,8 +48,8 @@ def changes(before: State, after: State) -> tuple[PageChange, ...]:
     """What there is to tell between two moments: removals from the leaves up, then what is stored, parents first."""
     told: list[PageChange] = []
     sides = [(HOST, on_host(before), on_host(after))]
-    if before.tree is not after.tree:
-        sides.insert(0, (DEVICE, frozenset(before.tree.pages), frozenset(after.tree.pages)))
+    if before.device is not after.device:
+        sides.insert(0, (DEVICE, frozenset(before.device.pages), frozenset(after.device.pages)))
     for tier, had, has in sides:
         told += [
             PageChange(REMOVED, tier, name, record(before, name).parent) for name in sorted(had - has, reverse=True)
@@ -59,7 +59,7 @@ def changes(before: State, after: State) -> tuple[PageChange, ...]:
     return tuple(told)
 
 
-def cached_changes(before: Tree, after: Tree) -> tuple[PageChange, ...]:
+def cached_changes(before: Tier, after: Tier) -> tuple[PageChange, ...]:
     """The same for a flat cache, which has no tier but the device."""
     had, has = before.pages, after.pages
     gone, come = sorted(had.keys() - has.keys(), reverse=True), sorted(has.keys() - had.keys())
@@ -77,10 +77,10 @@ def moves(before: State, after: State) -> tuple[Moved, ...]:
     moved: list[Moved] = []
     for one in landed:
         for name in one.names:
-            device, host = after.tree.pages[name].page, after.host.pages[name].page
+            device, host = after.device.pages[name].page, after.host.pages[name].page
             moved.append(Moved(DEVICE, device, host) if one.kind == BACKUP else Moved(HOST, host, device))
     for name, copy in after.host.pages.items():
-        left = name in before.tree.pages and name not in after.tree.pages
+        left = name in before.device.pages and name not in after.device.pages
         if left and name in new.settled and name not in before.host.pages:
-            moved.append(Moved(DEVICE, before.tree.pages[name].page, copy.page))
+            moved.append(Moved(DEVICE, before.device.pages[name].page, copy.page))
     return tuple(moved)

@@ -187,7 +187,7 @@ def commit(state: State, setting: Setting, operation: Operation) -> State:
     if names:
         there, behind = tier.known_prefix(state, names)
         already = there + behind
-        state = state._replace(tree=effects.touch(state.tree, names[:there]))
+        state = state._replace(device=effects.touch(state.device, names[:there]))
         state = tier.use_alone(state, setting, names[there:already])
         state = tier.cut(state, names[already - 1] if already else operation.anchor)
         state, filled = fill(state, setting, names[:already], pages[:already])
@@ -224,12 +224,12 @@ def attach(
     above = names[already - 1] if already else anchor
     if not new:
         return state, NO_PAGES
-    bare = above in state.tree.pages and above not in state.host.pages
+    bare = above in state.device.pages and above not in state.host.pages
     if bare and setting.config.write != WRITE_BACK:
         return release(state, pages[already:]), NO_PAGES
-    cached = above in state.tree.pages or above in state.host.pages
+    cached = above in state.device.pages or above in state.host.pages
     priority = record(state, above).priority if cached else 0
-    host = state.host._replace(clock=state.tree.clock)
+    host = state.host._replace(clock=state.device.clock)
     state = state._replace(host=effects.place(host, above, new, pages[already:], priority=priority))
     return tier.marked(state, new, settled=True, stored=True), Pages(len(new))
 

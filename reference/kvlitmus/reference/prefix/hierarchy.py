@@ -55,17 +55,17 @@ def works_of(state: State) -> Works:
 
 def alone_of(state: State) -> Mapping[Name, Page]:
     """The pages that are on the host alone."""
-    return {name: page for name, page in state.host.pages.items() if name not in state.tree.pages}
+    return {name: page for name, page in state.host.pages.items() if name not in state.device.pages}
 
 
 def record(state: State, name: Name) -> Page:
     """What is known of a cached page, on whichever tier it is."""
-    return state.tree.pages.get(name) or state.host.pages[name]
+    return state.device.pages.get(name) or state.host.pages[name]
 
 
 def lock(state: State, name: Name) -> State:
     """Protect the path to a resident page; the root needs no protection."""
-    return state._replace(tree=effects.lock(state.tree, name))
+    return state._replace(device=effects.lock(state.device, name))
 
 
 def unlock(state: State, name: Name) -> State:
@@ -73,10 +73,10 @@ def unlock(state: State, name: Name) -> State:
 
     Raises ``ValueError`` when it isn't protected.
     """
-    page = state.tree.pages.get(name)
+    page = state.device.pages.get(name)
     if page is not None and page.locks < 1:
         raise ValueError(f"page {name} is not locked", name)
-    return state._replace(tree=effects.lock(state.tree, name, -1))
+    return state._replace(device=effects.lock(state.device, name, -1))
 
 
 def host_homes(state: State, setting: Setting) -> dict[PageNo, str]:

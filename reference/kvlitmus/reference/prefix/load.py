@@ -43,7 +43,7 @@ def load_back(state: State, setting: Setting, call: LoadBack, choice: Choice) ->
     state, there, behind = tier.match_all(state, setting, names)
     before = Tokens(there * size)
     declined = Loaded(before, None)
-    locked = sum(not state.tree.pages[name].locks for name in names[:there])
+    locked = sum(not state.device.pages[name].locks for name in names[:there])
     dear = call.quota is not None and (behind + locked) * size > call.quota
     if behind * size < setting.profile.load_threshold or dear:
         return state, declined
@@ -68,9 +68,9 @@ def room(state: State, setting: Setting, wanted: int, choice: Choice) -> State:
 
 def make_resident(state: State, names: Names, pages: Sequence[PageNo]) -> State:
     """Pages that were on the host alone are on the device, in these pages."""
-    placed = effects.place(state.tree, state.host.pages[names[0]].parent, names, pages)
+    placed = effects.place(state.device, state.host.pages[names[0]].parent, names, pages)
     tree, host = effects.promote(placed, state.host, names)
-    return state._replace(tree=tree, host=host)
+    return state._replace(device=tree, host=host)
 
 
 def copy_layers(state: State, job: int, layers: int) -> State:
@@ -97,6 +97,6 @@ def acknowledge_loads(state: State, setting: Setting, choice: Choice) -> State:
 
 def _needed(state: State, names: Sequence[Name]) -> bool:
     """Whether a lock covers these pages of one path, or a resident page hangs below one of them."""
-    resident = state.tree.pages
+    resident = state.device.pages
     below = (page.parent in names and name not in names for name, page in resident.items())
     return any(resident[name].locks for name in names) or any(below)

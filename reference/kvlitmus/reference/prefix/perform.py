@@ -57,7 +57,7 @@ from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.release import waiting_in, without
 from kvlitmus.spec.prefix.rules.order import needless_victims
 from kvlitmus.spec.prefix.spare_pages import spares_taken
-from kvlitmus.spec.prefix.state import RequestState, State, Tree
+from kvlitmus.spec.prefix.state import RequestState, State, Tier
 from kvlitmus.spec.words.limits import beyond_vocabulary
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo, Pages, RequestId, Slot, Tokens, pages_needed
@@ -101,7 +101,7 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
     takes = setting.reclaims and isinstance(call, calls.TAKING)
     known = state._replace(leaving=()) if takes else state
     if setting.unlock_delay:
-        known = known._replace(tree=still_locked(known, choice.victims or ()))
+        known = known._replace(device=still_locked(known, choice.victims or ()))
     answer, victims = DECIDE[type(call)](known, setting, call, choice)
     after = expect(state, setting, call, answer)
     if setting.spare_pages:
@@ -111,7 +111,7 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
     if takes or after.leaving != state.leaving:  # only who gives something back, or reclaims it, looks at the queue
         after = without(after, waiting_in(after).difference(choice.waiting))
     if victims:
-        after = after._replace(tree=effects.remove(after.tree, frozenset(victims)))
+        after = after._replace(device=effects.remove(after.device, frozenset(victims)))
     return Step(call, answer, state, after)
 
 
@@ -128,12 +128,12 @@ def alloc(state: State, setting: Setting, call: calls.Alloc, choice: Choice) -> 
         raise ValueError(f"asked must be a multiple of {size} and not negative (got {call.asked})", call.asked)
     wanted, victims = pages_needed(call.asked, size), Names()
     if setting.profile.evict_moment == "alloc":
-        victims = room_for(wanted, state.tree, free, setting, choice)
+        victims = room_for(wanted, state.device, free, setting, choice)
     elif choice.victims:
         refuse(f"an allocation evicts nothing (got {choice.victims})")
     if len(free) + len(victims) < wanted:
         return Decision(None)
-    pages = hand_out(free | freed_by(state.tree, victims), wanted, choice.pages)
+    pages = hand_out(free | freed_by(state.device, victims), wanted, choice.pages)
     return Decision(None if pages is None else slots_of(pages, size), victims)
 
 
@@ -175,7 +175,7 @@ def nothing(state: State, setting: Setting, call: object, choice: Choice) -> Dec
 def cached_part(state: State, setting: Setting, path: calls.Path) -> Names:
     """The cached pages that a match covers at most, as far as the profile lets it (TREE-02, TREE-10)."""
     most = setting.cap(len(path.names)) // setting.size
-    return path.pages[: effects.cached_prefix(state.tree, path.pages[:most])]
+    return path.pages[: effects.cached_prefix(state.device, path.pages[:most])]
 
 
 def find(state: State, setting: Setting, path: calls.Path, choice: Choice) -> tuple[PageNo, ...]:
@@ -191,13 +191,13 @@ def find(state: State, setting: Setting, path: calls.Path, choice: Choice) -> tu
         covered = tuple(takewhile(lambda name: name not in (choice.victims or ()), covered))
     if ends_at_nodes(setting):
         covered = covered[: least_found(state, setting, path, covered, choice)]
-    return tuple([state.tree.pages[name].page for name in covered])
+    return tuple([state.device.pages[name].page for name in covered])
 
 
 def least_found(state: State, setting: Setting, path: calls.Path, covered: Names, choice: Choice) -> int:
     """How many of these cached pages are found where matches end at nodes: those of whole nodes, unless chosen."""
-    whole = path.pages[: effects.cached_prefix(state.tree, path.pages)]
-    least = min(len(covered), effects.whole_nodes(state.tree, whole))
+    whole = path.pages[: effects.cached_prefix(state.device, path.pages)]
+    least = min(len(covered), effects.whole_nodes(state.device, whole))
     if choice.found is None:
         return least
     if not least <= len(choice.found) <= len(covered):
@@ -209,7 +209,7 @@ def match(state: State, setting: Setting, call: calls.Match, choice: Choice) -> 
     """The longest cached prefix, where it is, and its last page as the handle for a lock."""
     found = find(state, setting, call.path, choice)
     slots = slots_of(found, setting.size) + inside_of(state, setting, call, len(found), choice)
-    gone = in_order(state.tree, choice.victims, setting) if setting.expires and choice.victims else ()
+    gone = in_order(state.device, choice.victims, setting) if setting.expires and choice.victims else ()
     return Decision(Hit(len(slots), slots, call.path.end(len(found))), gone)
 
 
@@ -223,11 +223,11 @@ def insert(state: State, setting: Setting, call: calls.Insert, _: Choice) -> Dec
     offered = whole_pages(call.slots[: len(paged) * size], size)
     if len(set(offered)) < len(offered):
         raise ValueError(f"a page is named twice in {offered}", offered)
-    cached = [state.tree.pages[name].page if name in state.tree.pages else None for name in paged]
+    cached = [state.device.pages[name].page if name in state.device.pages else None for name in paged]
     strange = [page for page, own in zip(offered, cached, strict=True) if page != own and page not in state.owners]
     if strange:
         raise ValueError(f"pages {strange} are nobody's to cache", strange)
-    already = effects.cached_prefix(state.tree, paged)
+    already = effects.cached_prefix(state.device, paged)
     vain = brought_in_vain(state, setting, call, already) if setting.profile.duplicates == "caller_frees" else []
     return Decision(Stored(already * size, slots_of(vain, size)))
 
@@ -246,7 +246,7 @@ def unlock(state: State, setting: Setting, call: calls.Unlock, _: Choice) -> Dec
 
 def evict(state: State, setting: Setting, call: calls.Evict, choice: Choice) -> Decision:
     """At least what was asked for, if there is so much, and nothing after that (EVICT-01, EVICT-02, EVICT-06)."""
-    tree, size = state.tree, setting.size
+    tree, size = state.device, setting.size
     wanted = pages_needed(call.asked, size)
     if choice.victims is None:
         victims = least_valuable(tree, wanted, setting)
@@ -258,7 +258,7 @@ def evict(state: State, setting: Setting, call: calls.Evict, choice: Choice) -> 
     return Decision(len(victims) * size, victims)
 
 
-def needless(tree: Tree, victims: Names, asked: int, setting: Setting) -> bool:
+def needless(tree: Tier, victims: Names, asked: int, setting: Setting) -> bool:
     """Whether fewer victims would have been enough, or fewer batches of them."""
     most = setting.in_batches(pages_needed(asked, setting.size)) * setting.size
     granularity = setting.profile.evict_granularity
@@ -279,10 +279,10 @@ def begin(state: State, setting: Setting, call: calls.Begin, choice: Choice) -> 
     found = find(state, setting, call.path, choice)
     if setting.table:
         unused = unused.difference(found)
-    protected = effects.lock(expect(state, setting, call, None).tree, call.path.end(len(found)))
+    protected = effects.lock(expect(state, setting, call, None).device, call.path.end(len(found)))
     wanted = pages_needed(tokens, size) - len(found)
     victims = room_for(wanted, protected, unused, setting, choice)
-    unused |= freed_by(state.tree, victims)
+    unused |= freed_by(state.device, victims)
     if choice.declined and leaves_too_few(protected, victims, len(unused) - wanted, setting):
         return Decision(None, victims)
     own = hand_out(unused, wanted, choice.pages)
@@ -296,8 +296,8 @@ def begin(state: State, setting: Setting, call: calls.Begin, choice: Choice) -> 
 def grow(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> Decision:
     """Slots for further tokens, the last page filled first (REQ-05); without memory nothing (REQ-10)."""
     row, unused, wanted = state.requests[call.rid].row, free_pages(state, setting), opened_by(state, setting, call)
-    victims = room_for(wanted, state.tree, unused, setting, choice)
-    unused |= freed_by(state.tree, victims) | state.requests[call.rid].spare
+    victims = room_for(wanted, state.device, unused, setting, choice)
+    unused |= freed_by(state.device, victims) | state.requests[call.rid].spare
     own = hand_out(unused, wanted, choice.pages)
     if choice.declined and wanted + setting.spare_pages > len(unused):
         own = None
@@ -314,7 +314,7 @@ def publish(state: State, setting: Setting, call: calls.Publish, choice: Choice)
 
     In a block table its own pages are where they were.
     """
-    running, tree, size = state.requests[call.rid], state.tree, setting.size
+    running, tree, size = state.requests[call.rid], state.device, setting.size
     paged = computed(running, setting, call.upto)
     paged = paged[: admitted(tree, paged, setting, choice)]
     if setting.table:
@@ -329,10 +329,10 @@ def publish(state: State, setting: Setting, call: calls.Publish, choice: Choice)
 def end(state: State, setting: Setting, call: calls.End, choice: Choice) -> Decision:
     """Nothing to say: what becomes of its pages is no choice (REQ-07, REQ-08, REQ-09), but for a filter's."""
     paged = computed(state.requests[call.rid], setting, call.upto)
-    return Decision(None, paged[admitted(state.tree, paged, setting, choice) :] if call.keep else ())
+    return Decision(None, paged[admitted(state.device, paged, setting, choice) :] if call.keep else ())
 
 
-def admitted(tree: Tree, paged: Names, setting: Setting, choice: Choice) -> int:
+def admitted(tree: Tier, paged: Names, setting: Setting, choice: Choice) -> int:
     """How many of these pages of a request are cached from now on: all, unless a filter ends them behind what is."""
     if not setting.filters or choice.kept is None:
         return len(paged)
@@ -391,9 +391,9 @@ def perform_tiered(state: State, setting: Setting, call: Any, choice: Choice) ->
     if choice.released is not None:
         after = fetch.given_back(state, after, choice.released)
     if choice.host_victims is not None:
-        before = {*state.tree.pages, *state.host.pages}
+        before = {*state.device.pages, *state.host.pages}
         copies, left = ({name: copy.page for name, copy in one.host.pages.items()} for one in (state, after))
-        gone = dropped(before, {*after.tree.pages, *after.host.pages}, copies, left, setting)
+        gone = dropped(before, {*after.device.pages, *after.host.pages}, copies, left, setting)
         if gone != tuple(sorted(choice.host_victims)):
             refuse(f"{list(gone)} leave the host, not {sorted(choice.host_victims)}")
     return after, answer
@@ -409,7 +409,7 @@ def match_tiers(state: State, setting: Setting, call: calls.Match, choice: Choic
     """The longest cached prefix on both tiers; slots are those on the device."""
     covered = cached_part(state, setting, call.path)
     state, _, behind = tier.match(state, setting, call.path.pages, len(call.path.names))
-    slots = slots_of([state.tree.pages[name].page for name in covered], setting.size)
+    slots = slots_of([state.device.pages[name].page for name in covered], setting.size)
     return state, Hit(len(slots), slots, call.path.end(len(covered)), behind * setting.size)
 
 
@@ -417,7 +417,7 @@ def evict_tiers(state: State, setting: Setting, call: calls.Evict, choice: Choic
     """Make room on the device: enough, if that can be, and nothing after that."""
     wanted = pages_needed(call.asked, setting.size)
     after, victims = tier.evict(state, setting, wanted, choice)
-    if choice.victims is not None and needless(state.tree, victims, call.asked, setting):
+    if choice.victims is not None and needless(state.device, victims, call.asked, setting):
         refuse(f"expected {wanted} pages to be evicted, got {sorted(victims)}")
     return after, len(victims) * setting.size
 
@@ -460,8 +460,8 @@ def in_room(
     choice: Choice,
 ) -> tuple[State, Any]:
     """Make a flat call that needs no more room: below the device it is as in ``roomy``, which lacks the victims."""
-    victims = state.tree.pages.keys() - roomy.tree.pages.keys()
-    left = state._replace(tree=effects.remove(state.tree, victims))
+    victims = state.device.pages.keys() - roomy.device.pages.keys()
+    left = state._replace(device=effects.remove(state.device, victims))
     own = Choice((), choice.pages, declined=choice.declined, waiting=choice.waiting)
     step = flat(left, setting, call, own)
     return step.after._replace(tiers=roomy.tiers, host=roomy.host, works=roomy.works), step.answer
@@ -480,7 +480,7 @@ def insert_tiers(
     if isinstance(call, calls.End) and not call.keep:
         return after, answer
     if setting.filters:
-        names = names[: effects.cached_prefix(after.tree, names)]
+        names = names[: effects.cached_prefix(after.device, names)]
     after = tier.adopt(state, after, setting, names)
     return (after if chunked and not choice.chunks else backup.used(after, setting, names, choice)), answer
 

@@ -33,8 +33,8 @@ def copied(state: State, setting: Setting, call: calls.Fork | calls.Resume, choi
         raise ValueError(f"request {call.rid} is running already", call.rid)
     one, unused = copied_from(state, call), free_pages(state, setting)
     wanted = copied_pages(state, setting, call)
-    victims = room_for(wanted, state.tree, unused, setting, choice)
-    unused |= freed_by(state.tree, victims)
+    victims = room_for(wanted, state.device, unused, setting, choice)
+    unused |= freed_by(state.device, victims)
     own = hand_out(unused, wanted, choice.pages)
     if own is None or (choice.declined and len(unused) < wanted + setting.spare_pages):
         return Decision(None, victims)

@@ -38,9 +38,9 @@ def after(before: State, state: State, choice: Choice) -> State:
 
     Raises ``ValueError`` where other pages were chosen to be lost than those that were found in what was handed out.
     """
-    lost = before.tree.pages.keys() - state.tree.pages.keys()
+    lost = before.device.pages.keys() - state.device.pages.keys()
     if choice.victims is not None and lost != set(choice.victims):
         refuse(f"{sorted(lost)} are lost, not {sorted(choice.victims)}")
     if state.table is before.table:
         return state
-    return state._replace(tree=effects.move(state.tree, {name: pages[0] for name, pages in places(state).items()}))
+    return state._replace(device=effects.move(state.device, {name: pages[0] for name, pages in places(state).items()}))

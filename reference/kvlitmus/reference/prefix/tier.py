@@ -35,7 +35,7 @@ from kvlitmus.spec.words.units import Name, PageNo, Pages
 
 def known_prefix(state: State, names: Sequence[Name]) -> tuple[Pages, Pages]:
     """How many of a key's pages are resident, and how many follow on the host alone."""
-    there = effects.cached_prefix(state.tree, names)
+    there = effects.cached_prefix(state.device, names)
     return there, effects.cached_prefix(state.host, names[there:])
 
 
@@ -46,7 +46,7 @@ def match(state: State, setting: Setting, names: Sequence[Name], units: int) -> 
     cached; see :func:`match_all`.
     """
     there, behind = known_prefix(state, names[: setting.cap(units) // setting.size])
-    state = state._replace(tree=matched(state.tree, setting, names[:there]))
+    state = state._replace(device=matched(state.device, setting, names[:there]))
     hits = int(setting.profile.hit_counts == "match")
     return use_alone(state, setting, names[there : there + behind], hits=hits), there, behind
 
@@ -54,7 +54,7 @@ def match(state: State, setting: Setting, names: Sequence[Name], units: int) -> 
 def match_all(state: State, setting: Setting, names: Sequence[Name]) -> tuple[State, Pages, Pages]:
     """All that a key has cached was used now: what is moved between tiers need not be computed, and isn't a hit yet."""
     there, behind = known_prefix(state, names)
-    state = state._replace(tree=used(state.tree, setting, names[:there]))
+    state = state._replace(device=used(state.device, setting, names[:there]))
     return use_alone(state, setting, names[there : there + behind]), there, behind
 
 
@@ -62,13 +62,13 @@ def use_alone(state: State, setting: Setting, names: Sequence[Name], *, hits: in
     """Note a use of these pages of one path, all on the host alone, at the present tick."""
     if not names:
         return state
-    return state._replace(host=used(state.host, setting, names, hits=hits, now=state.tree.clock))
+    return state._replace(host=used(state.host, setting, names, hits=hits, now=state.device.clock))
 
 
 def cut(state: State, name: Name) -> State:
     """End a node at this page, on whichever tier it is: see :func:`kvlitmus.spec.prefix.effects.split`."""
     state = state._replace(host=effects.split(state.host, name))
-    return state._replace(tree=effects.split(state.tree, name)) if name in state.tree.pages else state
+    return state._replace(device=effects.split(state.device, name)) if name in state.device.pages else state
 
 
 def adopt(before: State, state: State, setting: Setting, names: Sequence[Name]) -> State:
@@ -77,15 +77,15 @@ def adopt(before: State, state: State, setting: Setting, names: Sequence[Name]) 
     They have taken the caller's slots, and keep what was known of them; whether the insert that brings a page back
     is counted as a hit is a choice.
     """
-    back = [name for name in names if name in state.host.pages and name not in before.tree.pages]
+    back = [name for name in names if name in state.host.pages and name not in before.device.pages]
     if not back:
         return state
     host = effects.split(state.host, back[-1])
-    tree, host = effects.promote(state.tree, host, back, counts=setting.profile.restored_counts)
+    tree, host = effects.promote(state.device, host, back, counts=setting.profile.restored_counts)
     pages = dict(tree.pages)
     for name in names[names.index(back[-1]) + 1 :][:1]:
         pages[name] = pages[name]._replace(first=True)
-    return state._replace(tree=tree._replace(pages=pages), host=host)
+    return state._replace(device=tree._replace(pages=pages), host=host)
 
 
 # -- the host's memory ------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def free(state: State, pages: Sequence[PageNo]) -> State:
 
 def back(state: State, names: Sequence[Name], pages: Sequence[PageNo], *, settled: bool, stored: bool) -> State:
     """Give these pages of the device host copies in these host pages."""
-    resident = state.tree.pages
+    resident = state.device.pages
     copies = {name: copy_of(resident[name].parent, page) for name, page in zip(names, pages, strict=True)}
     state = state._replace(host=state.host._replace(pages={**state.host.pages, **copies}))
     return marked(state, names, settled=settled, stored=stored)
@@ -207,7 +207,7 @@ def evict(state: State, setting: Setting, wanted: int, choice: Choice) -> tuple[
         return (leave_device(now, run), run) if run else (now, run)
 
     most = max(wanted, len(chosen or ()))
-    state, victims = make_room(state, most, setting, lambda now: now.tree, let_go, first=chosen or ())
+    state, victims = make_room(state, most, setting, lambda now: now.device, let_go, first=chosen or ())
     if chosen is not None and len(victims) < len(chosen):
         refuse(f"{sorted(set(chosen).difference(victims))} can't leave the device: locked, or the host has no room")
     return state, victims
@@ -225,15 +225,15 @@ def give_up(state: State, run: Names) -> tuple[State, Names]:
     if pinned:
         refuse(f"{list(run)} are given up, and {pinned} below them are pinned")
     state = unback(state, sorted(below))
-    return state._replace(tree=effects.remove(state.tree, run)), run
+    return state._replace(device=effects.remove(state.device, run)), run
 
 
 def leave_device(state: State, run: Sequence[Name]) -> State:
     """Free the device slots of the end of a branch, last page first: it is demoted if it has host copies, else gone."""
     if run[0] not in state.host.pages:
-        return state._replace(tree=effects.remove(state.tree, run))
-    tree, host = effects.demote(state.tree, state.host, run)
-    return state._replace(tree=tree, host=host)
+        return state._replace(device=effects.remove(state.device, run))
+    tree, host = effects.demote(state.device, state.host, run)
+    return state._replace(device=tree, host=host)
 
 
 def write_back(state: State, setting: Setting, run: Names, choice: Choice) -> tuple[State, Names]:
@@ -269,7 +269,7 @@ def evict_host(state: State, setting: Setting, wanted: int, choice: Choice) -> t
     def let_go(now: State, run: Names) -> tuple[State, Names]:
         return unback(now, run), run
 
-    spared = set(state.host.pages.keys() & state.tree.pages.keys())
+    spared = set(state.host.pages.keys() & state.device.pages.keys())
     if choice.host_victims is not None:
         spared |= state.host.pages.keys() - set(choice.host_victims)
         if wanted > 0:
@@ -282,7 +282,7 @@ def reclaimed_by(state: State, setting: Setting, choice: Choice) -> Names:
     """The pages on the device whose host copies are chosen to go: under write-back a profile may allow it."""
     if setting.profile.host_duplicates != "reclaimed" or setting.config.write != WRITE_BACK:
         return ()
-    tree, copies = state.tree, state.host.pages
+    tree, copies = state.device, state.host.pages
     return tuple(
         name for name in choice.host_victims or () if name in tree.pages and name in copies and not copies[name].locks
     )

@@ -14,10 +14,11 @@ from typing import NamedTuple, cast
 
 from kvlitmus.spec.components.calls import At, Entries, Telling
 from kvlitmus.spec.components.replay import Replayed
-from kvlitmus.spec.components.state import ComponentState, Stored, Tier, copying
+from kvlitmus.spec.components.state import ComponentState, Stored, copying
+from kvlitmus.spec.components.state import Tier as Known
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import NO_DOUBT, Doubt, Page, Rank, Tree, Window
+from kvlitmus.spec.prefix.page import NO_DOUBT, Doubt, Page, Rank, Tier, Window
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, State
 from kvlitmus.spec.prefix.windows import LEAST, MOST
@@ -177,7 +178,7 @@ def numbered(plain: Plain, after: Seen, then: State) -> Plain:
 # What is known and seen
 
 
-def known(plain: Plain, state: ComponentState, setting: Setting, tree: Tree) -> State:
+def known(plain: Plain, state: ComponentState, setting: Setting, tree: Tier) -> State:
     """What is known of a cache of components, of one of its pools; ``tree``: what is cached there."""
     there = copying(setting.layout, state, load=plain.tier == DEVICE)
     others = () if plain.tier == HOST else (*state.owned, *state.fetching)
@@ -187,10 +188,10 @@ def known(plain: Plain, state: ComponentState, setting: Setting, tree: Tree) -> 
     return State(tree._replace(doubt=doubt), cast("Mapping[PageNo, int]", Counter(owned)), {}, receipts, {})
 
 
-def tree_of(plain: Plain, there: Tier, locks: Mapping[At, int]) -> Tree:
+def tree_of(plain: Plain, there: Known, locks: Mapping[At, int]) -> Tier:
     """What may be cached in a pool, and how often each entry is protected (:func:`covers`) that is there for certain."""
     name, now, certain, places = plain.name, Tick(0), there.certain, there.places
-    return Tree(
+    return Tier(
         {
             name(at): Page(above(plain, at[1]), PageNo(place), now, now, 0, 0, locks.get(at, 0) if at in certain else 0)
             for at, place in places.items()

@@ -18,7 +18,7 @@ from kvlitmus.spec.components.state import ComponentRequest, ComponentState, Sto
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.prefix import calls
-from kvlitmus.spec.prefix.page import NO_DOUBT, Block, Page, Tree
+from kvlitmus.spec.prefix.page import NO_DOUBT, Block, Page, Tier
 from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.prefix.state import RequestState, State, empty_state
 from kvlitmus.spec.words.names import NO_NAME, page_names
@@ -49,7 +49,7 @@ def table_of(plain: Plain, state: ComponentState, stored: Collection[Stored], se
     rows = {number: row_of(plain, one, table) for number, one in state.running.items()}
     owners = dict.fromkeys(own - table.keys(), 1)
     doubt = NO_DOUBT if setting.seen else doubt_of(plain, state)
-    return State(Tree(pages, Tick(0), doubt), owners, rows, {}, {}, table=table)
+    return State(Tier(pages, Tick(0), doubt), owners, rows, {}, {}, table=table)
 
 
 def still_there(plain: Plain, setting: Setting, one: ComponentStep) -> frozenset[Stored]:

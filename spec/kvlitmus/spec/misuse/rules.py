@@ -73,7 +73,7 @@ def units_found_oddly(found_oddly: Found) -> Tokens:
 
 def taken_after(then: State, before: Seen) -> set[PageNo]:
     """The pages that nobody may be granted after misuse: owned, protected, or cached before it."""
-    locked = (page.page for page in then.tree.pages.values() if page.locks)
+    locked = (page.page for page in then.device.pages.values() if page.locks)
     return {*then.owners, *locked, *before.cached.values()}
 
 

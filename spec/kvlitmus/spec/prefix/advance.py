@@ -18,7 +18,7 @@ from kvlitmus.spec.prefix.late_locks import given_back
 from kvlitmus.spec.prefix.release import queued, without
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.spare_pages import spares_seen, with_spares
-from kvlitmus.spec.prefix.state import Page, RequestState, Retracted, State, Tree, empty_state
+from kvlitmus.spec.prefix.state import Page, RequestState, Retracted, State, Tier, empty_state
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import (
@@ -38,8 +38,8 @@ Slots = tuple[Slot, ...]
 
 def expect(state: State, setting: Setting, call: Any, answer: Any) -> State:
     """The state after a call that was answered so."""
-    if state.tree.doubt.odd:
-        state = partial.doubting(state, state.tree.doubt._replace(odd=()))
+    if state.device.doubt.odd:
+        state = partial.doubting(state, state.device.doubt._replace(odd=()))
     then = queued(state, EXPECT[type(call)](state, setting, call, answer), setting, call)
     return given_back(state, then, setting, call) if setting.unlock_delay else then
 
@@ -52,12 +52,12 @@ def follow(state: State, setting: Setting, after: Seen) -> State:
         state = without(state, after.free)
     if setting.spare_pages:
         state = spares_seen(state, setting, after)
-    now = state.tree.clock
-    tree = as_seen(state.tree, after.cached, lambda name, page: Page(after.parent_of(name), page, now, now))
-    return state if tree is state.tree else state._replace(tree=tree)
+    now = state.device.clock
+    tree = as_seen(state.device, after.cached, lambda name, page: Page(after.parent_of(name), page, now, now))
+    return state if tree is state.device else state._replace(device=tree)
 
 
-def as_seen(tier: Tree, places: Mapping[Name, PageNo], begun: Callable[[Name, PageNo], Page]) -> Tree:
+def as_seen(tier: Tier, places: Mapping[Name, PageNo], begun: Callable[[Name, PageNo], Page]) -> Tier:
     """A tier with the pages that a snapshot shows, where it shows them; ``begun``: the record of one that is new."""
     if places == {name: page.page for name, page in tier.pages.items()}:
         return tier
@@ -91,7 +91,7 @@ def inserted_already(state: State, setting: Setting, call: calls.Insert, answer:
 
 def brought_in_vain(state: State, setting: Setting, call: calls.Insert, already: int) -> list[PageNo]:
     """The pages of an insert that were brought for what was cached already, elsewhere."""
-    tree = partial.gone(state, setting, call.path.pages[already:]).tree
+    tree = partial.gone(state, setting, call.path.pages[already:]).device
     offered = list(offered_by(call, setting).items())[call.protected // setting.size : already]
     return [page for name, page in offered if tree.pages[name].page != page]
 
@@ -230,10 +230,10 @@ def flush(state: State, setting: Setting, call: calls.Flush, answer: object) -> 
         return state
     if setting.table:
         return tables.hand_out(state, [page for page, block in state.table.items() if not block.holders])
-    lost = frozenset([name for name, page in state.tree.pages.items() if not page.locks])
-    tree = effects.remove(state.tree, lost)
+    lost = frozenset([name for name, page in state.device.pages.items() if not page.locks])
+    tree = effects.remove(state.device, lost)
     doubt = tree.doubt if setting.seen else windows.forgotten(tree.doubt, lost)
-    return state._replace(tree=Tree(tree.pages, tree.clock, doubt))
+    return state._replace(device=Tier(tree.pages, tree.clock, doubt))
 
 
 def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> State:
@@ -246,17 +246,17 @@ def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> Sta
         state = partial.known(state, setting, covered, pages_in_order(answer.slots, setting.size))
     if length < setting.cap(len(call.path.names)) and setting.profile.match_ends != "node":
         state = partial.gone(state, setting, paged[len(covered) :])
-    return state._replace(tree=matched(state.tree, setting, covered))
+    return state._replace(device=matched(state.device, setting, covered))
 
 
-def matched(tree: Tree, setting: Setting, covered: Sequence[Name]) -> Tree:
+def matched(tree: Tier, setting: Setting, covered: Sequence[Name]) -> Tier:
     """The tree after a match that covered these pages; in a block table only giving them back counts as a use."""
     if setting.table:
         return tree
     return used(tree, setting, covered, hits=int(setting.profile.hit_counts == "match"))
 
 
-def used(tree: Tree, setting: Setting, covered: Sequence[Name], *, hits: int = 0, now: Tick | None = None) -> Tree:
+def used(tree: Tier, setting: Setting, covered: Sequence[Name], *, hits: int = 0, now: Tick | None = None) -> Tier:
     """The tree after a use of these pages of one path, at its next tick or ``now``: a node ends with the last of them."""
     tree = effects.touch(tree, covered, hits=hits, now=now)
     return effects.split(tree, covered[-1], renews=setting.renews) if covered else tree
@@ -270,7 +270,7 @@ def insert(state: State, setting: Setting, call: calls.Insert, answer: Stored) -
     contents = written(state, setting, call, answer)
     state = partial.gone(state, setting, paged[already:])
     tree, _ = effects.insert(
-        state.tree,
+        state.device,
         call.path.root,
         paged,
         list(offered_by(call, setting).values()),
@@ -283,26 +283,26 @@ def insert(state: State, setting: Setting, call: calls.Insert, answer: Stored) -
         size,
     )
     state = partial.certain(state, setting, paged)
-    return state._replace(tree=tree, owners=effects.release(state.owners, adopted), contents=contents)
+    return state._replace(device=tree, owners=effects.release(state.owners, adopted), contents=contents)
 
 
 def lock(state: State, setting: Setting, call: calls.Lock, answer: object) -> State:
     """The path is protected once more; it was used, where the profile says that a lock is a use."""
-    tree = effects.lock(state.tree, call.at)
+    tree = effects.lock(state.device, call.at)
     covered = effects.path(tree, call.at)
     if setting.profile.lock_touches:
         tree = effects.touch(tree, covered)
     state = partial.certain(state, setting, covered)
-    return state._replace(tree=tree, receipts={**state.receipts, call.receipt: call.at})
+    return state._replace(device=tree, receipts={**state.receipts, call.receipt: call.at})
 
 
 def unlock(state: State, setting: Setting, call: calls.Unlock, answer: object) -> State:
     """The path is protected once less."""
     receipts = {number: at for number, at in state.receipts.items() if number != call.receipt}
-    return state._replace(tree=unlocked(state.tree, setting, call.at), receipts=receipts)
+    return state._replace(device=unlocked(state.device, setting, call.at), receipts=receipts)
 
 
-def unlocked(tree: Tree, setting: Setting, at: Name) -> Tree:
+def unlocked(tree: Tier, setting: Setting, at: Name) -> Tier:
     """The tree after the path that ends here was given back; it was used, where the profile says that this is a use."""
     tree = effects.lock(tree, at, -1)
     return effects.touch(tree, effects.path(tree, at)) if setting.profile.unlock_touches else tree
@@ -324,10 +324,12 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
             return state
         used = paged[: min(possible, cap // size)]
         if setting.profile.match_ends == "node":
-            used = used[: effects.whole_nodes(state.tree, used)]
+            used = used[: effects.whole_nodes(state.device, used)]
         touched = state
         if setting.profile.refused_begin == "renews":
-            touched = partial.used(state._replace(tree=matched(state.tree, setting, used)), setting, state, used[sure:])
+            touched = partial.used(
+                state._replace(device=matched(state.device, setting, used)), setting, state, used[sure:]
+            )
         return partial.tried(
             touched, setting, pages_needed(len(call.path.key.tokens), size) + setting.spare_pages, used
         )
@@ -341,9 +343,9 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
     at = covered[-1] if covered else call.path.root
     computed = min(found, len(row)) if call.ahead else len(row)
     running = with_spares(RequestState(call.path, row, cached, computed, at), setting)
-    tree = effects.lock(matched(state.tree, setting, covered), at)
+    tree = effects.lock(matched(state.device, setting, covered), at)
     state = state._replace(
-        tree=tree,
+        device=tree,
         owners=effects.take(state.owners, owned_by(row[cached:], setting)),
         requests={**state.requests, call.rid: running},
         contents=contents,
@@ -411,10 +413,10 @@ def fork(state: State, setting: Setting, call: calls.Fork, answer: Begun | None)
     if answer is None:
         needed = copied_pages(state, setting, call) + setting.spare_pages
         return state if setting.table else partial.tried(state, setting, needed)
-    tree = effects.lock(state.tree, one.locked)
+    tree = effects.lock(state.device, one.locked)
     if setting.profile.lock_touches:
         tree = effects.touch(tree, effects.path(tree, one.locked))
-    return row_copied(state._replace(tree=tree), setting, call.rid, one, answer)
+    return row_copied(state._replace(device=tree), setting, call.rid, one, answer)
 
 
 def row_copied(state: State, setting: Setting, rid: int, one: RequestState, answer: Begun) -> State:
@@ -453,7 +455,9 @@ def resume(state: State, setting: Setting, call: calls.Resume, answer: Begun | N
     state = partial.known(state, setting, covered, pages_in_order(tuple(answer.row), setting.size))
     at = covered[-1] if covered else call.path.root
     state = discard(state, setting, calls.Discard(call.rid), None)
-    state = state._replace(tree=effects.lock(matched(state.tree, setting, covered) if covered else state.tree, at))
+    state = state._replace(
+        device=effects.lock(matched(state.device, setting, covered) if covered else state.device, at)
+    )
     return row_copied(state, setting, call.rid, one._replace(locked=at), answer)
 
 
@@ -481,13 +485,13 @@ def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) 
         paged = paged[: max(running.cached, cached) // size]
     state = partial.gone(state, setting, paged[kept_from(state, setting, running, paged, row) :])
     at = paged[-1] if paged else running.path.root
-    tree = stored(state.tree, setting, running, paged, chunked=call.chunked)
+    tree = stored(state.device, setting, running, paged, chunked=call.chunked)
     if paged and "composed" in setting.capabilities:  # the request's slots come from a match of their own
         tree = matched(tree, setting, paged)
     tree = effects.lock(effects.lock(tree, at), running.locked, -1)
     owners = effects.release(state.owners, pages_of(running.row[running.cached :], size))
     state = state._replace(
-        tree=tree,
+        device=tree,
         owners=effects.take(owners, owned_by(row[cached:], setting)),
         requests={**state.requests, call.rid: running._replace(row=row, cached=cached, locked=at)},
     )
@@ -496,11 +500,11 @@ def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) 
 
 def kept_from(state: State, setting: Setting, running: RequestState, paged: Sequence[Name], row: Slots) -> int:
     """The first of the pages to publish that wasn't cached, since the request keeps its own page for it; only of those in doubt."""
-    if not state.tree.doubt.unsure:
+    if not state.device.doubt.unsure:
         return len(paged)
     own, now = offered_by_request(running, setting, paged), pages_in_order(row, setting.size)
     for at, (name, old, new) in enumerate(zip(paged, own, now, strict=False)):
-        if name in state.tree.doubt.unsure and old == new and at >= running.cached // setting.size:
+        if name in state.device.doubt.unsure and old == new and at >= running.cached // setting.size:
             return at
     return len(paged)
 
@@ -511,24 +515,26 @@ def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
         return tables.leave(state, setting, call.rid)
     running = state.requests[call.rid]
     paged = computed_pages(running, setting, call.upto) if call.keep else ()
-    tree = stored(state.tree, setting, running, paged, chunked=False) if call.keep else state.tree
+    tree = stored(state.device, setting, running, paged, chunked=False) if call.keep else state.device
     filtered = setting.filters and not setting.seen
-    unsure = [name for name in paged if name in state.tree.doubt.unsure or (filtered and name not in state.tree.pages)]
+    unsure = [
+        name for name in paged if name in state.device.doubt.unsure or (filtered and name not in state.device.pages)
+    ]
     if unsure:
         fresh = int(setting.profile.hit_counts == "insert")
         others = [tree.pages[name]._replace(created=tree.clock, hits=fresh, priority=0) for name in unsure]
         leaves = partial.perhaps if filtered else partial.renewed
-        state = leaves(state._replace(tree=tree), setting, unsure, others)
+        state = leaves(state._replace(device=tree), setting, unsure, others)
         state = partial.joined(state, setting, paged[paged.index(unsure[0]) + 1 :])
-        tree = state.tree
+        tree = state.device
     return state._replace(
-        tree=unlocked(tree, setting, running.locked),
+        device=unlocked(tree, setting, running.locked),
         owners=effects.release(state.owners, pages_of(running.row[running.cached :], setting.size) | running.spare),
         requests={rid: one for rid, one in state.requests.items() if rid != call.rid},
     )
 
 
-def stored(tree: Tree, setting: Setting, running: RequestState, paged: Sequence[Name], *, chunked: bool) -> Tree:
+def stored(tree: Tier, setting: Setting, running: RequestState, paged: Sequence[Name], *, chunked: bool) -> Tier:
     """The tree after the request's whole pages were inserted; where there are none, nothing was used."""
     if not paged:
         return tree

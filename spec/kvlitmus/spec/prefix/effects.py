@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from kvlitmus.spec.prefix.page import Page, Tree, copy_of
+from kvlitmus.spec.prefix.page import Page, Tier, copy_of
 from kvlitmus.spec.words.units import Name, PageNo, Pages, Slot, Tick
 
 
 def touch(
-    tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | None = None, now: Tick | None = None
-) -> Tree:
+    tree: Tier, names: Iterable[Name], *, hits: int = 0, priority: int | None = None, now: Tick | None = None
+) -> Tier:
     """Note a use of these cached pages: all at the same tick, so that a parent is never older than its child.
 
     ``now``: the tick, where they were used together with what is on another tier.
@@ -44,10 +44,10 @@ def touch(
         pages[name] = Page(
             old.parent, old.page, now, old.created, old.hits + hits, worth, old.locks, old.first, old.undated
         )
-    return Tree(pages, now, tree.doubt)
+    return Tier(pages, now, tree.doubt)
 
 
-def split(tree: Tree, name: Name, *, renews: bool = False) -> Tree:
+def split(tree: Tier, name: Name, *, renews: bool = False) -> Tier:
     """End a node at this page: the pages after it begin nodes of their own (TREE-04).
 
     Nothing else changes, except that in some caches the upper half counts as created now (``renews``).
@@ -57,35 +57,35 @@ def split(tree: Tree, name: Name, *, renews: bool = False) -> Tree:
     }
     if cut and renews:
         cut |= {upper: tree.pages[upper]._replace(created=tree.clock) for upper in node_of(tree, name)}
-    return Tree({**tree.pages, **cut}, tree.clock, tree.doubt) if cut else tree
+    return Tier({**tree.pages, **cut}, tree.clock, tree.doubt) if cut else tree
 
 
 def place(
-    tree: Tree, parent: Name, names: Sequence[Name], pages: Sequence[PageNo], *, hits: int = 0, priority: int = 0
-) -> Tree:
+    tree: Tier, parent: Name, names: Sequence[Name], pages: Sequence[PageNo], *, hits: int = 0, priority: int = 0
+) -> Tier:
     """Cache these pages below ``parent``, in order, as one node that was created now."""
     placed = dict(tree.pages)
     first = True
     for name, page in zip(names, pages, strict=True):
         placed[name] = Page(parent, page, tree.clock, tree.clock, hits, priority, 0, first)
         parent, first = name, False
-    return Tree(placed, tree.clock, tree.doubt)
+    return Tier(placed, tree.clock, tree.doubt)
 
 
-def remove(tree: Tree, names: Collection[Name]) -> Tree:
+def remove(tree: Tier, names: Collection[Name]) -> Tier:
     """These pages are not cached any more."""
-    return Tree({name: page for name, page in tree.pages.items() if name not in names}, tree.clock, tree.doubt)
+    return Tier({name: page for name, page in tree.pages.items() if name not in names}, tree.clock, tree.doubt)
 
 
-def move(tree: Tree, places: Mapping[Name, PageNo]) -> Tree:
+def move(tree: Tier, places: Mapping[Name, PageNo]) -> Tier:
     """These cached pages are elsewhere."""
     pages = dict(tree.pages)
     for name, page in places.items():
         pages[name] = pages[name]._replace(page=page)
-    return Tree(pages, tree.clock, tree.doubt)
+    return Tier(pages, tree.clock, tree.doubt)
 
 
-def demote(device: Tree, host: Tree, names: Collection[Name]) -> tuple[Tree, Tree]:
+def demote(device: Tier, host: Tier, names: Collection[Name]) -> tuple[Tier, Tier]:
     """These pages leave the device; on the host, where their copies are, everything else about them lives on (TREE-05).
 
     They are the ends of branches.  A node begins where they were cut off.
@@ -95,10 +95,10 @@ def demote(device: Tree, host: Tree, names: Collection[Name]) -> tuple[Tree, Tre
         old, copy = device.pages[name], pages[name]
         first = old.first or old.parent not in names
         pages[name] = old._replace(page=copy.page, locks=copy.locks, first=first)
-    return remove(device, names), Tree(pages, host.clock, host.doubt)
+    return remove(device, names), Tier(pages, host.clock, host.doubt)
 
 
-def promote(device: Tree, host: Tree, names: Collection[Name], *, counts: bool = True) -> tuple[Tree, Tree]:
+def promote(device: Tier, host: Tier, names: Collection[Name], *, counts: bool = True) -> tuple[Tier, Tier]:
     """These pages, which the host has, were just placed on the device: what was known of them is known of them there.
 
     They were created when they were, and begin nodes where they did; their hits add up, unless coming back doesn't
@@ -113,16 +113,16 @@ def promote(device: Tree, host: Tree, names: Collection[Name], *, counts: bool =
             created=old.created, hits=hits, priority=priority, first=old.first, undated=old.undated, unsure=unsure
         )
         copies[name] = copy_of(old.parent, old.page, old.locks)
-    return Tree(pages, device.clock, device.doubt), Tree(copies, host.clock, host.doubt)
+    return Tier(pages, device.clock, device.doubt), Tier(copies, host.clock, host.doubt)
 
 
-def blur(tree: Tree, names: Iterable[Name]) -> Tree:
+def blur(tree: Tier, names: Iterable[Name]) -> Tier:
     """These pages, those of them that are cached, were used or not: nobody says."""
     unsure = {name: tree.pages[name]._replace(unsure=True) for name in names if name in tree.pages}
-    return Tree({**tree.pages, **unsure}, tree.clock, tree.doubt) if unsure else tree
+    return Tier({**tree.pages, **unsure}, tree.clock, tree.doubt) if unsure else tree
 
 
-def lock(tree: Tree, name: Name, by: int = 1) -> Tree:
+def lock(tree: Tier, name: Name, by: int = 1) -> Tier:
     """Protect the path from the root to this page once more, or once less (LOCK-01, LOCK-03, LOCK-04)."""
     pages = dict(tree.pages)
     while name in pages:
@@ -141,11 +141,11 @@ def lock(tree: Tree, name: Name, by: int = 1) -> Tree:
             old.unsure,
         )
         name = old.parent
-    return Tree(pages, tree.clock, tree.doubt)
+    return Tier(pages, tree.clock, tree.doubt)
 
 
 def insert(
-    tree: Tree,
+    tree: Tier,
     root: Name,
     names: Sequence[Name],
     offered: Sequence[PageNo],
@@ -153,7 +153,7 @@ def insert(
     counts: bool = True,
     priority: int = 0,
     renews: bool = False,
-) -> tuple[Tree, Pages]:
+) -> tuple[Tier, Pages]:
     """Cache the missing pages of a key in the pages offered; returns how many were cached before (TREE-08, TREE-09).
 
     ``root`` is the name of the key's namespace.  Existing pages win over offered ones.  A use is
@@ -200,7 +200,7 @@ def write(contents: Mapping[Slot, Name], slots: Sequence[Slot], names: Sequence[
 # What effects ask of the tree
 
 
-def cached_prefix(tree: Tree, names: Sequence[Name]) -> Pages:
+def cached_prefix(tree: Tier, names: Sequence[Name]) -> Pages:
     """How many of a key's pages are cached, from the first one on (TREE-02)."""
     length = 0
     for name in names:
@@ -210,13 +210,13 @@ def cached_prefix(tree: Tree, names: Sequence[Name]) -> Pages:
     return Pages(length)
 
 
-def whole_nodes(tree: Tree, names: Sequence[Name]) -> Pages:
+def whole_nodes(tree: Tier, names: Sequence[Name]) -> Pages:
     """How many of these cached pages of one path are in nodes that the path covers to their end."""
     inside = {page.parent for page in tree.pages.values() if not page.first}
     return Pages(max((at for at, name in enumerate(names, 1) if name not in inside), default=0))
 
 
-def path(tree: Tree, name: Name) -> tuple[Name, ...]:
+def path(tree: Tier, name: Name) -> tuple[Name, ...]:
     """The cached pages from the root to this one, in order."""
     names: list[Name] = []
     while name in tree.pages:
@@ -225,13 +225,13 @@ def path(tree: Tree, name: Name) -> tuple[Name, ...]:
     return tuple(reversed(names))
 
 
-def leaves(tree: Tree) -> list[Name]:
+def leaves(tree: Tier) -> list[Name]:
     """The cached pages without a cached child."""
     parents = {page.parent for page in tree.pages.values()}
     return [name for name in tree.pages if name not in parents]
 
 
-def node_of(tree: Tree, leaf: Name) -> tuple[Name, ...]:
+def node_of(tree: Tier, leaf: Name) -> tuple[Name, ...]:
     """The pages of the node that ends with this leaf, last page first."""
     names = [leaf]
     while not tree.pages[names[-1]].first:
@@ -239,7 +239,7 @@ def node_of(tree: Tree, leaf: Name) -> tuple[Name, ...]:
     return tuple(names)
 
 
-def nodes(tree: Tree) -> list[tuple[tuple[Name, ...], Name]]:
+def nodes(tree: Tier) -> list[tuple[tuple[Name, ...], Name]]:
     """All nodes: the names of their pages in order, and the name of the page (or root) above the first."""
     follows: dict[Name, Name] = {}
     heads: list[Name] = []
@@ -257,7 +257,7 @@ def nodes(tree: Tree) -> list[tuple[tuple[Name, ...], Name]]:
     return found
 
 
-def below(tree: Tree, names: Collection[Name]) -> set[Name]:
+def below(tree: Tier, names: Collection[Name]) -> set[Name]:
     """These pages and everything cached below them."""
     lost = set(names)
     while True:

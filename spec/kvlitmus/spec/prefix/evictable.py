@@ -19,7 +19,7 @@ from kvlitmus.spec.words.units import Name
 
 def with_above(state: State, names: Iterable[Name]) -> set[Name]:
     """These pages, those that are on a tier, with all that is above them."""
-    device, host = state.tree.pages, state.host.pages
+    device, host = state.device.pages, state.host.pages
     found: set[Name] = set()
     for name in names:
         while name not in found and (page := device.get(name) or host.get(name)) is not None:
@@ -41,14 +41,14 @@ def droppable(state: State, seen: TierSeen, spared: Collection[Name] = (), *, no
         for node in seen.tier_nodes:
             if not held.isdisjoint(node.named.pages):
                 held.update(node.named.pages)
-    return state.host.pages.keys() - with_above(state, (*held, *state.tree.pages))
+    return state.host.pages.keys() - with_above(state, (*held, *state.device.pages))
 
 
 def reclaimable(state: State, setting: Setting) -> set[Name]:
     """The pages whose host copies may go though they are on the device too (``host_duplicates``): nothing reads them."""
     if setting.profile.host_duplicates != "reclaimed" or setting.config.write != WRITE_BACK:
         return set()
-    return (state.host.pages.keys() & state.tree.pages.keys()) - tiers_of(state).held_sources().keys()
+    return (state.host.pages.keys() & state.device.pages.keys()) - tiers_of(state).held_sources().keys()
 
 
 def certainly_evictable(state: State, setting: Setting, seen: TierSeen, spared: Collection[Name] = ()) -> int:
@@ -58,7 +58,7 @@ def certainly_evictable(state: State, setting: Setting, seen: TierSeen, spared: 
     may not have room for all of them, or a copy is to fail, nothing is certain.  The host copies of ``spared``
     pages stay.
     """
-    unlocked = [name for name, page in state.tree.pages.items() if not page.locks]
+    unlocked = [name for name, page in state.device.pages.items() if not page.locks]
     if setting.config.write != WRITE_BACK:
         return len(unlocked)
     tiers = tiers_of(state)

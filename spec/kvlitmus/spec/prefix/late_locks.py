@@ -27,7 +27,7 @@ from kvlitmus.spec.prefix.calls import (
     Unlock,
 )
 from kvlitmus.spec.prefix.effects import path
-from kvlitmus.spec.prefix.page import Tree
+from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens
@@ -46,46 +46,46 @@ def given_back(state: State, then: State, setting: Setting, call: Any) -> State:
 def covered_by(state: State, then: State, call: Any) -> tuple[Name, ...]:
     """The pages that are covered by the lock which a call gave back, if it did; at most."""
     if isinstance(call, Unlock):
-        return path(state.tree, call.at)
+        return path(state.device, call.at)
     if isinstance(call, Begin | Resume) and call.rid not in then.requests:
         pages = call.path.pages
     elif isinstance(call, End) and call.keep:
         pages = state.requests[call.rid].path.pages
     else:
         of = call.rid if isinstance(call, (*OF_REQUESTS, Retract)) else call.of if isinstance(call, Fork) else None
-        return () if of is None else path(state.tree, state.requests[of].locked)
-    return tuple([name for name in pages if name in then.tree.pages])
+        return () if of is None else path(state.device, state.requests[of].locked)
+    return tuple([name for name in pages if name in then.device.pages])
 
 
-def late_locks(state: State, tree: Tree) -> Mapping[Name, int]:
+def late_locks(state: State, tree: Tier) -> Mapping[Name, int]:
     """How many locks that were given back each page may have still."""
     if not any(state.unlocking):
         return {}
     return Counter([name for covered in state.unlocking for name in covered if name in tree.pages])
 
 
-def still_locked(state: State, ended: Collection[Name] = ()) -> Tree:
+def still_locked(state: State, ended: Collection[Name] = ()) -> Tier:
     """The tree with these locks, too, of a cache that ends them as late as it may; without those on pages where they have ``ended``."""
-    pages = dict(state.tree.pages)
-    for name, times in late_locks(state, state.tree).items():
+    pages = dict(state.device.pages)
+    for name, times in late_locks(state, state.device).items():
         if name not in ended:
             pages[name] = pages[name]._replace(locks=pages[name].locks + times)
-    return state.tree._replace(pages=pages)
+    return state.device._replace(pages=pages)
 
 
 @fact(0)
 def late_before(state: State) -> Mapping[Name, int]:
     """How many locks that were given back each page may have had still, before the call."""
-    return late_locks(state, state.tree)
+    return late_locks(state, state.device)
 
 
 @fact(0)
 def late_after(then: State) -> Mapping[Name, int]:
     """How many locks that were given back each page may have still, after the call."""
-    return late_locks(then, then.tree)
+    return late_locks(then, then.device)
 
 
 @fact(0)
 def late_count(then: State, setting: Setting, late_after: Mapping[Name, int]) -> Tokens:
     """Units of cached pages that nothing protects but, perhaps, a lock that was given back, after the call."""
-    return Tokens(sum(not then.tree.pages[name].locks for name in late_after) * setting.size)
+    return Tokens(sum(not then.device.pages[name].locks for name in late_after) * setting.size)

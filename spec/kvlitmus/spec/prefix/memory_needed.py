@@ -29,14 +29,14 @@ def wanted_pages(state: State, setting: Setting, call: Any, answer: Any) -> int 
     if isinstance(call, Begin):
         found = found_for(state, setting, call, answer)
         if answer is None and setting.profile.match_ends == "node":
-            found = found[: effects.whole_nodes(state.tree, found)]
+            found = found[: effects.whole_nodes(state.device, found)]
         return pages_needed(len(call.path.key.tokens), size) - len(found) + setting.spare_pages
     if isinstance(call, Grow):
         return growth_needs(state, setting, call)
     if isinstance(call, Fork | Resume):
         return copied_pages(state, setting, call, answer) + setting.spare_pages
     if isinstance(call, LoadBack):
-        there = effects.cached_prefix(state.tree, call.path.pages)
+        there = effects.cached_prefix(state.device, call.path.pages)
         wanted = run_of(call.path.pages[there:], state.host)[0]
         short = wanted * size < setting.profile.load_threshold
         return 0 if answer.slots is None and (short or above_quota(state, call, wanted, size)) else wanted
@@ -55,15 +55,15 @@ def found_for(state: State, setting: Setting, call: Begin | Resume, answer: Any)
     paged = call.path.pages
     if answer is not None:
         return paged[: answer.cached // setting.size]
-    return paged[: effects.cached_prefix(state.tree, paged[: setting.cap(len(call.path.names)) // setting.size])]
+    return paged[: effects.cached_prefix(state.device, paged[: setting.cap(len(call.path.names)) // setting.size])]
 
 
 def above_quota(state: State, call: LoadBack, wanted: int, size: int) -> bool:
     """Whether a load of so many pages is more than its quota allows, what it would newly lock taken off."""
     if call.quota is None:
         return False
-    resident = call.path.pages[: effects.cached_prefix(state.tree, call.path.pages)]
-    return (wanted + sum(not state.tree.pages[name].locks for name in resident)) * size > call.quota
+    resident = call.path.pages[: effects.cached_prefix(state.device, call.path.pages)]
+    return (wanted + sum(not state.device.pages[name].locks for name in resident)) * size > call.quota
 
 
 def lacking(wanted: int, free: int, setting: Setting) -> Tokens:

@@ -91,7 +91,7 @@ NO_DOUBT = Doubt()
 
 
 @lean
-class Tree(NamedTuple):
+class Tier(NamedTuple):
     """What is known of one tier: all pages that are cached there, or may be, by name, the time, and the doubt.
 
     A radix tree groups pages into nodes; here a node is a run of pages whose first one carries the mark ``first``.
@@ -114,6 +114,6 @@ class Block(NamedTuple):
     holders: int
 
 
-def empty_tree() -> Tree:
+def empty_tier() -> Tier:
     """A tree in which nothing is cached."""
-    return Tree({}, Tick(0))
+    return Tier({}, Tick(0))

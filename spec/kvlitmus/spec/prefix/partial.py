@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 
 from kvlitmus.spec.prefix import effects, windows
 from kvlitmus.spec.prefix.late_locks import late_locks
-from kvlitmus.spec.prefix.page import Doubt, Tree
+from kvlitmus.spec.prefix.page import Doubt, Tier
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.spare_pages import unseen_in
@@ -33,7 +33,7 @@ SOMEWHERE = PageNo(-1)
 
 def doubting(state: State, doubt: Doubt) -> State:
     """The same where this isn't known."""
-    return state._replace(tree=state.tree._replace(doubt=doubt))
+    return state._replace(device=state.device._replace(doubt=doubt))
 
 
 def evicted(state: State, setting: Setting, reported: int) -> State:
@@ -41,7 +41,7 @@ def evicted(state: State, setting: Setting, reported: int) -> State:
     if setting.seen:
         return state
     if not counts(setting):
-        return doubted(state, setting, 0, len(state.tree.pages))
+        return doubted(state, setting, 0, len(state.device.pages))
     size = setting.size
     return doubted(state, setting, reported // size, pages_needed(reported, size))
 
@@ -51,7 +51,7 @@ def made_room(state: State, setting: Setting, needed: int) -> State:
     if setting.seen:
         return state
     if not counts(setting):
-        return doubted(state, setting, 0, len(state.tree.pages))
+        return doubted(state, setting, 0, len(state.device.pages))
     sure, possible = cached_pages(state)
     taken = len(state.owners) - len(setting.usable)
     most = possible + taken + len(waiting_in(state)) + unseen_in(state, setting)
@@ -65,7 +65,7 @@ def tried(state: State, setting: Setting, needed: int, held: Sequence[Name] = ()
     """
     if setting.seen:
         return state
-    pages = len(state.tree.pages)
+    pages = len(state.device.pages)
     if not counts(setting):
         return doubted(state, setting, 0, pages)
     others = len(state.owners) + len(waiting_in(state)) + unseen_in(state, setting)
@@ -88,7 +88,7 @@ def beyond(state: State, setting: Setting) -> int:
     """How many pages more may go with the last victim, where whole nodes do: how pages are grouped isn't seen."""
     if setting.profile.evict_granularity == "page":
         return 0
-    pages = state.tree.pages
+    pages = state.device.pages
     longest = 0
     for page in pages.values():
         length = 0
@@ -104,7 +104,7 @@ def aged(state: State, setting: Setting) -> State:
     """Somebody looks: where pages expire, whatever isn't locked may be gone from now on, in no order."""
     if setting.seen or not setting.expires:
         return state
-    return doubted(state, setting, 0, len(state.tree.pages), ordered=False)
+    return doubted(state, setting, 0, len(state.device.pages), ordered=False)
 
 
 def doubted(
@@ -113,9 +113,9 @@ def doubted(
     """Between so many pages were evicted: whatever isn't locked may be gone from now on."""
     if most <= 0:
         return state
-    tree = state.tree
-    doubt = state.tree.doubt._replace(
-        unsure=state.tree.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
+    tree = state.device
+    doubt = state.device.doubt._replace(
+        unsure=state.device.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
     )
     order = order_known(setting) if ordered else None
     held = (*held, *late_locks(state, tree))
@@ -143,16 +143,16 @@ def known(state: State, setting: Setting, names: Sequence[Name], pages: Sequence
     """These pages are cached for certain, here."""
     if setting.seen or not names:
         return state
-    tree = state.tree
+    tree = state.device
     places = {name: page for name, page in zip(names, pages, strict=False) if name in tree.pages}
-    return certain(state._replace(tree=effects.move(tree, places)), setting, names)
+    return certain(state._replace(device=effects.move(tree, places)), setting, names)
 
 
 def certain(state: State, setting: Setting, names: Sequence[Name]) -> State:
     """These pages are cached for certain, wherever they are."""
-    if setting.seen or not state.tree.doubt.unsure:
+    if setting.seen or not state.device.doubt.unsure:
         return state
-    return doubting(state, windows.present(state.tree.doubt, frozenset(names)))
+    return doubting(state, windows.present(state.device.doubt, frozenset(names)))
 
 
 def renewed(state: State, setting: Setting, names: Sequence[Name], others: Sequence[Page]) -> State:
@@ -160,8 +160,8 @@ def renewed(state: State, setting: Setting, names: Sequence[Name], others: Seque
     if setting.seen or not names:
         return state
     places = dict.fromkeys(names, SOMEWHERE)
-    doubt = windows.blurred(windows.forgotten(state.tree.doubt, names), zip(names, others, strict=True))
-    return doubting(state._replace(tree=effects.move(state.tree, places)), doubt)
+    doubt = windows.blurred(windows.forgotten(state.device.doubt, names), zip(names, others, strict=True))
+    return doubting(state._replace(device=effects.move(state.device, places)), doubt)
 
 
 def perhaps(state: State, setting: Setting, names: Sequence[Name], others: Sequence[Page]) -> State:
@@ -169,8 +169,8 @@ def perhaps(state: State, setting: Setting, names: Sequence[Name], others: Seque
     if setting.seen or not names:
         return state
     places = dict.fromkeys(names, SOMEWHERE)
-    doubt = windows.blurred(windows.left_open(state.tree.doubt, names), zip(names, others, strict=True))
-    return doubting(state._replace(tree=effects.move(state.tree, places)), doubt)
+    doubt = windows.blurred(windows.left_open(state.device.doubt, names), zip(names, others, strict=True))
+    return doubting(state._replace(device=effects.move(state.device, places)), doubt)
 
 
 def joined(state: State, setting: Setting, names: Sequence[Name]) -> State:
@@ -180,17 +180,17 @@ def joined(state: State, setting: Setting, names: Sequence[Name]) -> State:
     """
     if setting.seen or setting.profile.match_ends != "node":
         return state
-    pages = state.tree.pages
+    pages = state.device.pages
     inside = {name: pages[name]._replace(first=False) for name in names if name in pages}
-    return state._replace(tree=state.tree._replace(pages={**pages, **inside}))
+    return state._replace(device=state.device._replace(pages={**pages, **inside}))
 
 
 def used(state: State, setting: Setting, before: State, names: Collection[Name]) -> State:
     """These pages may have been used since ``before``, or not."""
     if setting.seen:
         return state
-    others = [(name, before.tree.pages[name]) for name in names if name in before.tree.pages]
-    return doubting(state, windows.blurred(state.tree.doubt, others))
+    others = [(name, before.device.pages[name]) for name in names if name in before.device.pages]
+    return doubting(state, windows.blurred(state.device.doubt, others))
 
 
 def gone(state: State, setting: Setting, names: Collection[Name]) -> State:
@@ -200,19 +200,19 @@ def gone(state: State, setting: Setting, names: Collection[Name]) -> State:
     """
     if setting.seen or setting.table:
         return state
-    tree = state.tree
+    tree = state.device
     lost = [name for name in names if name in tree.pages and not tree.pages[name].locks]
     if not lost:
         return state
     all_lost = effects.below(tree, lost)
-    return doubting(state._replace(tree=effects.remove(tree, all_lost)), windows.absent(tree.doubt, all_lost))
+    return doubting(state._replace(device=effects.remove(tree, all_lost)), windows.absent(tree.doubt, all_lost))
 
 
 def taken(state: State, setting: Setting, pages: Collection[PageNo]) -> State:
     """These pages were handed out: whatever was cached in them is gone."""
     if setting.seen:
         return state
-    return gone(state, setting, [name for name, page in state.tree.pages.items() if page.page in pages])
+    return gone(state, setting, [name for name, page in state.device.pages.items() if page.page in pages])
 
 
 def told(then: State, setting: Setting) -> State:
@@ -220,25 +220,25 @@ def told(then: State, setting: Setting) -> State:
     if setting.seen:
         return then
     lag = setting.profile.event_delay
-    if lag or setting.table or setting.config.tiered or then.told is None or not then.tree.doubt.unsure:
+    if lag or setting.table or setting.config.tiered or then.told is None or not then.device.doubt.unsure:
         return then
-    unsure, device = then.tree.doubt.unsure, then.told.device
+    unsure, device = then.device.doubt.unsure, then.told.device
     then = certain(then, setting, [name for name in unsure if name in device])
     return gone(then, setting, [name for name in unsure if name not in device])
 
 
 def counted(state: State, then: State, setting: Setting, before: Seen, after: Seen) -> State:
     """What is known after a step from ``state`` to ``then``, where the pool was asked what is available."""
-    if setting.seen or not then.tree.doubt.windows:
+    if setting.seen or not then.device.doubt.windows:
         return then
     was, now = cached_count(state, setting, before), cached_count(then, setting, after)
     if was is None or now is None:
         return then
     made = (
-        then.tree.doubt.made > state.tree.doubt.made and not setting.expires
+        then.device.doubt.made > state.device.doubt.made and not setting.expires
     )  # else some went by age, whatever was evicted
     last = was - now if made else None
-    return doubting(then, windows.counted(then.tree.doubt, then.tree, last, now))
+    return doubting(then, windows.counted(then.device.doubt, then.device, last, now))
 
 
 # What is known
@@ -259,16 +259,16 @@ def cached_count(state: State, setting: Setting, seen: Seen) -> Pages | None:
 
 def cached_pages(state: State) -> tuple[int, int]:
     """How many pages are certainly cached, and how many possibly, if what was evicted is what should be."""
-    possible = len(state.tree.pages) - len(state.tree.doubt.fallen)
-    return possible - len(state.tree.doubt.open), possible
+    possible = len(state.device.pages) - len(state.device.doubt.fallen)
+    return possible - len(state.device.doubt.open), possible
 
 
 def cached_range(state: State, names: Sequence[Name]) -> tuple[int, int]:
     """How many of a key's pages are certainly on the device, and how many possibly."""
-    return run_of(names, state.tree)
+    return run_of(names, state.device)
 
 
-def run_of(names: Sequence[Name], *tiers: Tree) -> tuple[int, int]:
+def run_of(names: Sequence[Name], *tiers: Tier) -> tuple[int, int]:
     """How many of a key's pages are certainly on one of these tiers, from the first one on, and how many possibly."""
     sure = possible = 0
     if not any(tier.doubt.unsure for tier in tiers):
@@ -293,9 +293,9 @@ def run_of(names: Sequence[Name], *tiers: Tree) -> tuple[int, int]:
 
 def known_part(state: State, names: Sequence[Name]) -> Sequence[Name]:
     """The pages of a key that are certainly cached on either tier, from the first one on."""
-    return names[: run_of(names, state.tree, state.host)[0]]
+    return names[: run_of(names, state.device, state.host)[0]]
 
 
-def surely(tier: Tree) -> set[Name]:
+def surely(tier: Tier) -> set[Name]:
     """The pages that are on a tier for certain."""
     return tier.pages.keys() - tier.doubt.open - tier.doubt.fallen

@@ -31,7 +31,7 @@ def put(state: State, tiers: Tiers) -> State:
 def perhaps_used(state: State, names: Iterable[Name]) -> State:
     """These pages were used, or not: nobody says."""
     names = frozenset(names)
-    return state._replace(tree=effects.blur(state.tree, names), host=effects.blur(state.host, names))
+    return state._replace(device=effects.blur(state.device, names), host=effects.blur(state.host, names))
 
 
 # -- prefetches ------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def queued(state: State, then: State, setting: Setting, call: Any) -> State:
         return then
     given = state.owners.keys() - then.owners.keys()
     if given:
-        given -= {page.page for page in then.tree.pages.values()}
+        given -= {page.page for page in then.device.pages.values()}
     leaving = then.leaving
     if given and (setting.seen or gives_back(call) or not leaving):
         leaving = (*leaving, frozenset(given))[-delay:]
@@ -46,7 +46,7 @@ def reclaimed(state: State, then: State, call: Any) -> State:
     """The same where a call that gets memory has reclaimed all that waits."""
     if isinstance(call, Reset) or (isinstance(call, TAKING) and then.owners.keys() - state.owners.keys()):
         return then._replace(leaving=())
-    given = (state.owners.keys() - then.owners.keys()) - {page.page for page in then.tree.pages.values()}
+    given = (state.owners.keys() - then.owners.keys()) - {page.page for page in then.device.pages.values()}
     return then._replace(leaving=(waiting_in(then) | given,)) if given else then
 
 

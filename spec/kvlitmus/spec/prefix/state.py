@@ -5,7 +5,7 @@ a step that leaves a group alone keeps the very object, so that unchanged groups
 
 The same type serves the reference, where it is all that there is, and the checker, where it is what the calls so far
 amount to, corrected by what was seen.  What a checker can't know for certain, because evictions are not seen below
-depth 3, is :attr:`~kvlitmus.spec.prefix.page.Tree.doubt`.
+depth 3, is :attr:`~kvlitmus.spec.prefix.page.Tier.doubt`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.late_events import Late
-from kvlitmus.spec.prefix.page import Block, Page, Tree, empty_tree
+from kvlitmus.spec.prefix.page import Block, Page, Tier, empty_tier
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.prefix.works import Works
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_needed
 
-__all__ = ["Block", "EventMirror", "Page", "RequestState", "State", "Tree", "empty_state", "empty_tree"]
+__all__ = ["Block", "EventMirror", "Page", "RequestState", "State", "Tier", "empty_state", "empty_tier"]
 
 
 @lean
@@ -95,7 +95,7 @@ class EventMirror(NamedTuple):
 class State(NamedTuple):
     """What is known of one cache.
 
-    ``tree``: what is cached on the device, or may be, and what isn't known of it, where nobody saw evictions; ``host``: the
+    ``device``: what is cached there, or may be, and what isn't known of it, where nobody saw evictions; ``host``: the
     same of the host.  Of a page that is on both tiers the device has the use.  ``owners``: how many
     requests and callers own each page that is owned.  ``requests``: by id.  ``receipts``: by the suite's number, where
     the protected path ends.  ``contents``: which prefix's KV was written last into each slot.
@@ -109,14 +109,14 @@ class State(NamedTuple):
     back and may end later (:mod:`kvlitmus.spec.prefix.late_locks`), by call as well.
     """
 
-    tree: Tree
+    device: Tier
     owners: Mapping[PageNo, int]
     requests: Mapping[int, RequestState]
     receipts: Mapping[int, Name]
     contents: Mapping[Slot, Name]
     tiers: Tiers | None = None
     told: EventMirror | None = None
-    host: Tree = empty_tree()
+    host: Tier = empty_tier()
     works: Works | None = None
     table: Mapping[PageNo, Block] = {}
     late: Late = Late()
@@ -127,4 +127,4 @@ class State(NamedTuple):
 
 def empty_state() -> State:
     """Nothing is cached, owned, locked or written."""
-    return State(empty_tree(), {}, {}, {}, {})
+    return State(empty_tier(), {}, {}, {}, {})

@@ -30,8 +30,8 @@ def hand_out(state: State, pages: Collection[PageNo]) -> State:
         return state
     table = {page: block for page, block in state.table.items() if page not in pages}
     lost -= {block.name for block in table.values()}
-    tree = effects.remove(state.tree, lost) if lost else state.tree
-    return state._replace(tree=tree, table=table)
+    tree = effects.remove(state.device, lost) if lost else state.device
+    return state._replace(device=tree, table=table)
 
 
 def enter(state: State, setting: Setting, rid: int, start: int) -> State:
@@ -40,12 +40,12 @@ def enter(state: State, setting: Setting, rid: int, start: int) -> State:
     pages = pages_in_order(running.row, size)[: len(running.path.pages)]
     names = running.path.pages[: len(pages)]
     end = running.path.end(len(names))
-    tree, _ = effects.insert(state.tree, running.path.root, names, pages, counts=False)
+    tree, _ = effects.insert(state.device, running.path.root, names, pages, counts=False)
     tree = effects.lock(effects.lock(tree, end), running.locked, -1)
     own = pages_of(running.row[running.cached : len(names) * size], size)
     whole = running._replace(cached=max(running.cached, len(names) * size), locked=end)
     return state._replace(
-        tree=tree,
+        device=tree,
         table=hold(state.table, names[start:], pages[start:]),
         owners=effects.release(state.owners, own),
         requests={**state.requests, rid: whole},
@@ -56,9 +56,9 @@ def leave(state: State, setting: Setting, rid: int) -> State:
     """A request holds and owns nothing any more; its blocks were used until now, and stay where they are found."""
     size, running = setting.size, state.requests[rid]
     held = pages_of(running.row[: running.cached], size)
-    tree = effects.touch(state.tree, effects.path(state.tree, running.locked))
+    tree = effects.touch(state.device, effects.path(state.device, running.locked))
     return state._replace(
-        tree=effects.lock(tree, running.locked, -1),
+        device=effects.lock(tree, running.locked, -1),
         table=let_go(state.table, held),
         owners=effects.release(state.owners, pages_of(running.row[running.cached :], size)),
         requests={number: one for number, one in state.requests.items() if number != rid},

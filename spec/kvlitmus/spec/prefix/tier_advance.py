@@ -18,7 +18,7 @@ from typing import Any
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loaded
 from kvlitmus.spec.prefix import calls, effects, tier_calls
 from kvlitmus.spec.prefix.advance import as_seen, follow, used, used_path
-from kvlitmus.spec.prefix.page import Tree, copy_of
+from kvlitmus.spec.prefix.page import Tier, copy_of
 from kvlitmus.spec.prefix.partial import known_part
 from kvlitmus.spec.prefix.prefetch_advance import (
     allocated,
@@ -52,7 +52,7 @@ from kvlitmus.spec.words.units import Name, Slot, Tick
 
 def behind(state: State, paged: Sequence[Name]) -> Sequence[Name]:
     """The pages of a key that are on the host, directly behind those on the device."""
-    there = effects.cached_prefix(state.tree, paged)
+    there = effects.cached_prefix(state.device, paged)
     return paged[there : there + effects.cached_prefix(state.host, paged[there:])]
 
 
@@ -61,7 +61,7 @@ def used_behind(state: State, setting: Setting, paged: Sequence[Name], *, hits: 
     names = behind(state, paged) if setting.seen and state.host.pages else ()
     if not names:
         return state
-    return state._replace(host=used(state.host, setting, names, hits=hits, now=state.tree.clock))
+    return state._replace(host=used(state.host, setting, names, hits=hits, now=state.device.clock))
 
 
 def match(state: State, setting: Setting, call: calls.Match | calls.Begin) -> State:
@@ -76,14 +76,14 @@ def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer:
     Where contents can't be seen, the slots of a load hold what it is to bring.
     """
     paged = call.path.pages
-    there = effects.cached_prefix(state.tree, paged)
+    there = effects.cached_prefix(state.device, paged)
     if answer.slots is None:
         return perhaps_used(state, paged[: there + len(behind(state, paged))])
     if "data" not in setting.capabilities:
         units = call.path.names[answer.before :][: len(answer.slots)]
         slots = tuple(map(Slot, answer.slots[: len(units)]))
         state = state._replace(contents=effects.write(state.contents, slots, units))
-    return used_behind(state._replace(tree=used(state.tree, setting, paged[:there])), setting, paged)
+    return used_behind(state._replace(device=used(state.device, setting, paged[:there])), setting, paged)
 
 
 def advance(state: State, setting: Setting, call: tier_calls.Advance, after: TierSeen) -> State:
@@ -158,10 +158,10 @@ def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, answer: 
     if not answer.started:
         return perhaps_used(state, known_part(state, paged))
     state = begin_prefetch(state, setting, call, answer.matched, answer.asked)
-    tree = used(state.tree, setting, paged[: effects.cached_prefix(state.tree, paged)])
+    tree = used(state.device, setting, paged[: effects.cached_prefix(state.device, paged)])
     if setting.profile.reserve == "submit":
         state = put(state, allocated(tiers_of(state)))
-    return used_behind(state._replace(tree=tree), setting, paged)
+    return used_behind(state._replace(device=tree), setting, paged)
 
 
 def poll(state: State, call: tier_calls.Poll, answer: bool) -> State:
@@ -254,14 +254,14 @@ def note_ended(state: State, setting: Setting, after: TierSeen, *, forgot: bool)
     if not gone:
         return state if not tiers.ended else put(state, tiers._replace(ended=()))
     copies = [work for work in gone if work.job.kind in COPIES] if setting.steps else []
-    tree, backed = state.tree, tiers.backed
+    tree, backed = state.device, tiers.backed
     for work in copies:
         tree = effects.lock(tree, work.end, -1)
         if not work.failed and work.job.kind == BACKUP and tiers.attached and not behind_refused(tiers, setting, work):
             backed = backed.union(work.names)
     left = {number: work for number, work in tiers.work.items() if number in after.jobs}
     ended = () if forgot else tuple(copies)
-    return state._replace(tree=tree, tiers=tiers._replace(work=left, backed=backed, ended=ended))
+    return state._replace(device=tree, tiers=tiers._replace(work=left, backed=backed, ended=ended))
 
 
 def behind_refused(tiers: Tiers, setting: Setting, work: Work) -> bool:
@@ -281,15 +281,15 @@ def restored(state: State, expected: State, setting: Setting, before: TierSeen, 
     back = [name for name in after.cached if name not in before.cached and name in host.pages]
     if not back:
         return state
-    tree, bare = effects.promote(state.tree, host, back, counts=setting.profile.restored_counts)
-    loaded = {name: host.pages[name].priority for name in back if name not in expected.tree.pages}
+    tree, bare = effects.promote(state.device, host, back, counts=setting.profile.restored_counts)
+    loaded = {name: host.pages[name].priority for name in back if name not in expected.device.pages}
     pages = {name: tree.pages[name]._replace(priority=priority) for name, priority in loaded.items()}
-    return state._replace(tree=tree._replace(pages={**tree.pages, **pages}), host=bare)
+    return state._replace(device=tree._replace(pages={**tree.pages, **pages}), host=bare)
 
 
 def note_begun(state: State, setting: Setting, after: TierSeen) -> State:
     """Jobs that have begun protect what they copy."""
-    tiers, tree = tiers_of(state), state.tree
+    tiers, tree = tiers_of(state), state.device
     fresh: list[Work] = []
     for number, job in after.jobs.items():
         if number in tiers.work:
@@ -305,23 +305,23 @@ def note_begun(state: State, setting: Setting, after: TierSeen) -> State:
     if not fresh:
         return state if not tiers.begun else put(state, tiers._replace(begun=()))
     tiers = tiers._replace(work={**tiers.work, **{work.job.id: work for work in fresh}}, begun=tuple(fresh))
-    return state._replace(tree=tree, tiers=tiers)
+    return state._replace(device=tree, tiers=tiers)
 
 
 def hosted(state: State, then: State, after: TierSeen) -> State:
     """The host is as the snapshot shows it: what left the device lives on there, and what came from storage begins."""
     host = as_seen(then.host, after.hosted, lambda name, page: copy_of(after.parent_names[name], page))
-    left = [name for name in host.pages if name in state.tree.pages and name not in then.tree.pages]
+    left = [name for name in host.pages if name in state.device.pages and name not in then.device.pages]
     if not left and host is then.host:
         return then
-    known = {*then.host.pages, *state.tree.pages, *then.tree.pages}
+    known = {*then.host.pages, *state.device.pages, *then.device.pages}
     fresh = [name for name in host.pages if name not in known]
     if left:
-        _, host = effects.demote(state.tree, host, left)
-    return then._replace(host=from_storage(host, then.tree.clock, fresh, after))
+        _, host = effects.demote(state.device, host, left)
+    return then._replace(host=from_storage(host, then.device.clock, fresh, after))
 
 
-def from_storage(host: Tree, clock: Tick, names: Collection[Name], after: TierSeen) -> Tree:
+def from_storage(host: Tier, clock: Tick, names: Collection[Name], after: TierSeen) -> Tier:
     """The host, to which these pages came from storage: without hits, and of the priority that the cache gave them."""
     found = dict(host.pages)
     for node in after.tier_nodes if names else ():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Job
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.page import Tree
+from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.setting import Setting
@@ -243,7 +243,7 @@ class Tiers(NamedTuple):
         )
 
 
-def counted_tree(tree: Tree, tiers: Tiers | None, setting: Setting) -> Tree:
+def counted_tree(tree: Tier, tiers: Tiers | None, setting: Setting) -> Tier:
     """The tree with the locks that nodes show and counters tell: without those of copies, where these protect apart (``copy_locks``)."""
     if tiers is None or setting.profile.copy_locks == "counted":
         return tree

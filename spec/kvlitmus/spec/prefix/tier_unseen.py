@@ -23,7 +23,7 @@ from typing import Any
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT, QUERY, Loaded
 from kvlitmus.spec.prefix import calls, effects, partial, tier_calls, windows
-from kvlitmus.spec.prefix.page import Tree, copy_of, empty_tree
+from kvlitmus.spec.prefix.page import Tier, copy_of, empty_tier
 from kvlitmus.spec.prefix.prefetch_advance import ending, put, tiers_of
 from kvlitmus.spec.prefix.seen import Put, TierSeen
 from kvlitmus.spec.prefix.state import State
@@ -67,11 +67,15 @@ def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer:
     state = partial.tried(state, setting, len(names), path.pages[:start])
     state = partial.gone(partial.taken(state, setting, pages_of(slots, size)), setting, names)
     above = path.pages[start - 1] if names and start else path.root
-    if not names or any(name in state.tree.pages for name in names) or not (start == 0 or above in state.tree.pages):
+    if (
+        not names
+        or any(name in state.device.pages for name in names)
+        or not (start == 0 or above in state.device.pages)
+    ):
         return state  # rules say what is wrong with it
     state = partial.certain(state, setting, path.pages[:start])
-    tree = effects.place(effects.touch(state.tree, ()), above, names, pages_in_order(slots, size)[: len(names)])
-    state = partial.certain(state._replace(tree=tree), setting, names)
+    tree = effects.place(effects.touch(state.device, ()), above, names, pages_in_order(slots, size)[: len(names)])
+    state = partial.certain(state._replace(device=tree), setting, names)
     units = path.names[start * size : end * size]
     return state._replace(contents=effects.write(state.contents, slots[: len(units)], units))
 
@@ -92,7 +96,7 @@ OWN: dict[type, Fold] = {tier_calls.LoadBack: load_back, tier_calls.OutOfMemory:
 def failed(state: State, setting: Setting) -> State:
     """What a load that failed was to bring is on the device or not, once it has ended."""
     if any(work.failed and work.job.kind == LOAD for work in tiers_of(state).ended):
-        return partial.doubted(state, setting, 0, len(state.tree.pages))
+        return partial.doubted(state, setting, 0, len(state.device.pages))
     return state
 
 
@@ -114,11 +118,11 @@ def begun(state: State, setting: Setting, after: TierSeen) -> State:
 
 def resident(state: State, setting: Setting, root: Name, paged: Sequence[Name]) -> State:
     """These pages of one path are on the device for certain, those of which nobody knew somewhere."""
-    known = effects.cached_prefix(state.tree, paged)
+    known = effects.cached_prefix(state.device, paged)
     if known < len(paged):
         above = paged[known - 1] if known else root
-        fresh = [name for name in paged[known:] if name not in state.tree.pages]
-        state = state._replace(tree=effects.place(state.tree, above, fresh, [partial.SOMEWHERE] * len(fresh)))
+        fresh = [name for name in paged[known:] if name not in state.device.pages]
+        state = state._replace(device=effects.place(state.device, above, fresh, [partial.SOMEWHERE] * len(fresh)))
     return partial.certain(state, setting, paged)
 
 
@@ -127,7 +131,9 @@ def filling(state: State, setting: Setting, places: Mapping[Name, PageNo]) -> di
     found: dict[Slot, Name] = {}
     for work in tiers_of(state).work.values():
         for name in work.names if work.job.kind == LOAD and not work.landed else ():
-            page = places.get(name, partial.SOMEWHERE if name not in state.tree.pages else state.tree.pages[name].page)
+            page = places.get(
+                name, partial.SOMEWHERE if name not in state.device.pages else state.device.pages[name].page
+            )
             if page != partial.SOMEWHERE:
                 slots = map(Slot, page_slots(page, setting.size))
                 found.update(zip(slots, units_of(setting, name), strict=False))
@@ -142,13 +148,13 @@ LOOKING = (calls.Match, calls.Lock, calls.Unlock, tier_calls.Poll, tier_calls.Te
 
 def host_then(
     state: State, then: State, setting: Setting, call: Any, answer: Any, before: TierSeen, after: TierSeen
-) -> Tree:
+) -> Tier:
     """What is known of the host after a step from ``state`` to ``then``."""
     host, tiers = then.host, tiers_of(then)
     if after.host_available == setting.config.host_pages * setting.size or type(call) is calls.Reset:
-        return empty_tree() if host.pages else host
+        return empty_tier() if host.pages else host
     if setting.config.write == WRITE_BACK:  # what leaves the device comes to the host, or not
-        spilled = [*state.tree.pages, *[name for name in then.tree.pages if name not in state.tree.pages]]
+        spilled = [*state.device.pages, *[name for name in then.device.pages if name not in state.device.pages]]
         host = perhaps_on(host, setting, [name for name in spilled if name not in host.pages])
     if host.pages and makes_room(state, then, setting, call, before):
         host = perhaps_on(host, setting, sorted(partial.surely(host) - protected(state, then, setting)))
@@ -168,7 +174,7 @@ def host_then(
     return host
 
 
-def placed_on(tier: Tree, setting: Setting, names: Sequence[Name]) -> Tree:
+def placed_on(tier: Tier, setting: Setting, names: Sequence[Name]) -> Tier:
     """The tier with these pages too, those of which nobody knew, nobody knows where."""
     fresh = {name: copy_of(above(setting, name), partial.SOMEWHERE) for name in names if name not in tier.pages}
     return tier._replace(pages={**tier.pages, **fresh}) if fresh else tier
@@ -181,7 +187,7 @@ def above(setting: Setting, name: Name) -> Name:
     return name
 
 
-def certainly_on(tier: Tree, setting: Setting, names: Sequence[Name]) -> Tree:
+def certainly_on(tier: Tier, setting: Setting, names: Sequence[Name]) -> Tier:
     """These pages are there."""
     if not names:
         return tier
@@ -189,7 +195,7 @@ def certainly_on(tier: Tree, setting: Setting, names: Sequence[Name]) -> Tree:
     return tier._replace(doubt=windows.present(tier.doubt, frozenset(names))) if tier.doubt.unsure else tier
 
 
-def perhaps_on(tier: Tree, setting: Setting, names: Sequence[Name]) -> Tree:
+def perhaps_on(tier: Tier, setting: Setting, names: Sequence[Name]) -> Tier:
     """These pages are there or not, whatever was before."""
     if not names:
         return tier
@@ -197,7 +203,7 @@ def perhaps_on(tier: Tree, setting: Setting, names: Sequence[Name]) -> Tree:
     return tier._replace(doubt=windows.left_open(tier.doubt, names))
 
 
-def gone_from(tier: Tree, names: Sequence[Name]) -> Tree:
+def gone_from(tier: Tier, names: Sequence[Name]) -> Tier:
     """These pages are not there."""
     lost = [name for name in names if name in tier.pages]
     return effects.remove(tier, lost)._replace(doubt=windows.absent(tier.doubt, lost)) if lost else tier
@@ -237,7 +243,7 @@ def protected(state: State, then: State, setting: Setting) -> set[Name]:
     works = [work for work in tiers.work.values() if work.job.kind in kinds and not work.failed]
     held = {name for work in works for name in work.names}
     if setting.profile.host_duplicates != "reclaimed" or setting.config.write != WRITE_BACK:
-        held |= partial.surely(state.tree) & partial.surely(then.tree)
+        held |= partial.surely(state.device) & partial.surely(then.device)
     return held
 
 

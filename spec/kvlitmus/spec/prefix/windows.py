@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping
 
-from kvlitmus.spec.prefix.page import Doubt, Page, Rank, Tree, Window
+from kvlitmus.spec.prefix.page import Doubt, Page, Rank, Tier, Window
 from kvlitmus.spec.words.policies import Order, Worth, later
 from kvlitmus.spec.words.units import Name
 
@@ -31,7 +31,7 @@ MANY = 24
 
 def opened(
     doubt: Doubt,
-    tree: Tree,
+    tree: Tier,
     low: int,
     high: int,
     order: Order | None,
@@ -189,7 +189,7 @@ def forgotten(doubt: Doubt, names: Collection[Name]) -> Doubt:
     return doubt._replace(unsure=doubt.unsure.difference(names), fallen=doubt.fallen.difference(names), vague=vague)
 
 
-def counted(doubt: Doubt, tree: Tree, last: int | None, cached: int) -> Doubt:
+def counted(doubt: Doubt, tree: Tier, last: int | None, cached: int) -> Doubt:
     """The last window took exactly ``last`` pages (``None``: none was opened), and so many are ``cached`` now in all.
 
     What contradicts this is left as it is, for rules to judge.

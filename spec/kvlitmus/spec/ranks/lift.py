@@ -96,7 +96,7 @@ class Told(NamedTuple):
         state, then = known(self.lift, self.was, kept), known(self.lift, self.now, begun=begun)
         expected = known(self.lift, self.was, kept, over=self.was.over) if self.was.over else state
         hides = self.lift.hidden
-        released = [name for name, page in state.tree.pages.items() if page.locks > expected.tree.pages[name].locks]
+        released = [name for name, page in state.device.pages.items() if page.locks > expected.device.pages[name].locks]
         if any(name not in after.cached for name in released):
             hides |= {"locked_names"}
         return Lifted("", self.lift.setting, state, expected, then, call, answer, before, after, hides)
@@ -142,7 +142,7 @@ def _insert(told: Told) -> Iterator[Step]:
 
 def _evictable(state: State) -> int:
     """How many pages of the device may go."""
-    return sum(not page.locks for page in state.tree.pages.values())
+    return sum(not page.locks for page in state.device.pages.values())
 
 
 def _with_copies(one: Moment) -> Moment:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kvlitmus.spec.interface.ranks import Decision, Prefix, RankView, World
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, Job
-from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.page import Page, Tier
 from kvlitmus.spec.prefix.partial import SOMEWHERE
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State, empty_state
@@ -238,10 +238,10 @@ def known(
     if begun:
         assert state.tiers is not None
         state = state._replace(tiers=state.tiers._replace(begun=tuple(begun)))
-    pages = state.tree.pages
+    pages = state.device.pages
     path = names_of(lift, [kept[:at] for at in range(1, len(kept) + 1)])
     free = {name: pages[name]._replace(locks=1) for name in path if name in pages and not pages[name].locks}
-    return state._replace(tree=state.tree._replace(pages={**pages, **free})) if free else state
+    return state._replace(device=state.device._replace(pages={**pages, **free})) if free else state
 
 
 def _known(lift: Lift, one: Moment, over: Collection[Prefix]) -> State:
@@ -274,7 +274,7 @@ def _known(lift: Lift, one: Moment, over: Collection[Prefix]) -> State:
         attached=one.attached,
     )
     now = Tick(len(one.on_device) + len(one.on_host))
-    return empty_state()._replace(tree=Tree(pages, now), host=Tree(host, now), tiers=below)
+    return empty_state()._replace(device=Tier(pages, now), host=Tier(host, now), tiers=below)
 
 
 def copy_of(lift: Lift, kind: str, page: Prefix, number: int, source: Prefix | None = None) -> Work:

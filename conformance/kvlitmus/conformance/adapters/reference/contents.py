@@ -56,7 +56,7 @@ class Contents:
 
 def failed(state: State, one: Transfer, contents: Contents) -> None:
     """A copy between the tiers ends where it is; what it was to fill holds nobody's contents."""
-    copies, resident = state.host.pages, state.tree.pages
+    copies, resident = state.host.pages, state.device.pages
     for name in one.names:
         tier, page = (DEVICE, resident[name].page) if one.kind == LOAD else (HOST, copies[name].page)
         contents.write(tier, page, (NOBODY,) * contents.size)

@@ -62,7 +62,7 @@ from kvlitmus.spec.prefix.calls import (
     Unlock,
     path_of,
 )
-from kvlitmus.spec.prefix.state import State, Tree, empty_state
+from kvlitmus.spec.prefix.state import State, Tier, empty_state
 from kvlitmus.spec.words.names import NO_NAME, Names
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, Tokens
@@ -299,21 +299,21 @@ class ReferencePorts(PlainArrays):
 class ReferenceCache(ReferencePorts):
     """One reference cache without a host behind the ports."""
 
-    told: Tree | None = None
+    told: Tier | None = None
     """The tree as it was when events were last asked for."""
 
     def reset(self) -> None:
         """See :class:`~kvlitmus.conformance.ports.Resettable`: those who listen start over, too."""
         super().reset()
         self.cleared = self.told is not None
-        self.told = self.state.tree
+        self.told = self.state.device
 
     def events(self) -> Sequence[Event]:
         """See :class:`~kvlitmus.spec.interface.tiers.Events`: a page goes by its name."""
         assert self.told is not None
         first = [Event("cleared")] if self.cleared else []
-        changes = event.cached_changes(self.told, self.state.tree)
-        self.cleared, self.told = False, self.state.tree
+        changes = event.cached_changes(self.told, self.state.device)
+        self.cleared, self.told = False, self.state.device
         return first + [self.event(told) for told in changes]
 
     def event(self, told: event.PageChange) -> Event:
@@ -329,7 +329,7 @@ class ReferenceCache(ReferencePorts):
         runs: list[list[Name]] = []
         node_of: dict[Name, int] = {}
         parents: list[int] = []
-        for name, page in self.state.tree.pages.items():
+        for name, page in self.state.device.pages.items():
             above = node_of.get(page.parent, -1)
             if page.first or above < 0:
                 node_of[name] = len(runs)
@@ -344,7 +344,7 @@ class ReferenceCache(ReferencePorts):
 
     def node(self, parent: int, run: Sequence[Name]) -> NodeView:
         """One node as the suite sees it."""
-        pages = self.state.tree.pages
+        pages = self.state.device.pages
         namespace, _ = self.units_of(run[0])
         units = tuple(unit for name in run for unit in self.units_of(name)[1])
         slots = slots_of([PageNo(pages[name].page) for name in run], self.size)

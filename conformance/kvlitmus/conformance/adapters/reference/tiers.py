@@ -271,7 +271,7 @@ class TieredReference(ShortMemory, ReferencePorts):
         runs: list[list[Name]] = []
         parents: list[int] = []
         node_of: dict[Name, int] = {}
-        for name, page in [*self.state.tree.pages.items(), *sorted(alone_of(self.state).items())]:
+        for name, page in [*self.state.device.pages.items(), *sorted(alone_of(self.state).items())]:
             above = node_of.get(page.parent, -1)
             if page.first or above < 0:
                 node_of[name] = len(runs)
@@ -290,7 +290,7 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def tier_node(self, parent: int, run: Sequence[Name]) -> TierNode:
         """One node as the suite sees it."""
-        resident, copies, size = self.state.tree.pages, self.state.host.pages, self.size
+        resident, copies, size = self.state.device.pages, self.state.host.pages, self.size
         namespace, _ = self.units_of(run[0])
         units = tuple(unit for name in run for unit in self.units_of(name)[1])
         first = record(self.state, run[0])

@@ -265,7 +265,7 @@ def unlocked_if_short(look: Look) -> Collection[Name]:
 
 def unprotected(look: Look) -> Collection[Name]:
     """What nothing protected before the call, and was on the device."""
-    pages = look.state.tree.pages
+    pages = look.state.device.pages
     return [name for name in look.before.cached if name not in pages or not pages[name].locks]
 
 

@@ -72,7 +72,7 @@ def parted(expected: State, known: State, seen: Seen, setting: Setting) -> list[
     """
     found = set(contradicted(known, seen, setting))
     if seen.seen and not isinstance(seen, TierSeen) and setting.profile.duplicates != "kept":
-        pages = expected.tree.pages
+        pages = expected.device.pages
         if any(name not in pages or pages[name].page != page for name, page in seen.cached.items()):
             found.add(CACHED)
     return sorted(found)
@@ -95,7 +95,7 @@ def owns_what_is_not_its(known: State, seen: Seen, setting: Setting) -> bool:
 
 def rests_on_what_is_gone(known: State, setting: Setting) -> bool:
     """Whether a path that a receipt or a request protects is not all cached: a row may name slots that are others' now."""
-    pages = known.tree.pages
+    pages = known.device.pages
 
     def lost(at: Name) -> bool:
         while at in pages:
@@ -110,9 +110,9 @@ def shows_other_locks(known: State, seen: Seen, setting: Setting) -> bool:
     if setting.table:
         shown = [(page, node.locks) for node in seen.nodes for page in node.info.pages if node.locks is not None]
         return any(locks != known.table[page].holders for page, locks in shown if page in known.table)
-    pages = counted_tree(known.tree, known.tiers, setting).pages
+    pages = counted_tree(known.device, known.tiers, setting).pages
     ends = [(node.info.names[-1], node.locks) for node in seen.nodes if node.info.names and node.locks is not None]
-    late = late_locks(known, known.tree)
+    late = late_locks(known, known.device)
     return any(not 0 <= locks - pages[end].locks <= late.get(end, 0) for end, locks in ends if end in pages)
 
 
@@ -155,8 +155,8 @@ def distrusting(state: State, distrusted: frozenset[str]) -> State:
     """A state of which nothing can be read that can't be trusted: whoever tries gets a :class:`DistrustedError`."""
     names = unreadable_of(distrusted)
     if "locks" in names:
-        pages = {name: unreadable(Page, frozenset({"locks"}))(*page) for name, page in state.tree.pages.items()}
-        state = state._replace(tree=state.tree._replace(pages=pages))
+        pages = {name: unreadable(Page, frozenset({"locks"}))(*page) for name, page in state.device.pages.items()}
+        state = state._replace(device=state.device._replace(pages=pages))
     if "work" in names and state.tiers is not None:
         state = state._replace(tiers=unreadable(Tiers, frozenset({"work"}))(*state.tiers))
     hidden: State = unreadable(State, names & frozenset(State._fields))(*state)

@@ -52,7 +52,7 @@ def hot_among(then: State, setting: Setting, names: Sequence[Name]) -> Mapping[N
     Where the profile counts something else as hits than insertions, how often a page was inserted is known of this time
     alone, which is enough for a write policy that backs up at the first use.
     """
-    pages, vague, write = then.tree.pages, then.tree.doubt.vague, setting.config.write
+    pages, vague, write = then.device.pages, then.device.doubt.vague, setting.config.write
     if setting.profile.hit_counts != "insert":
         return dict.fromkeys(pages.keys() & names, write != policies.WRITE_BACK)
     found = {name: hot(write, pages[name].hits) for name in names if name in pages}
@@ -88,7 +88,7 @@ def backed_early(
         return []
     hot_pages = dict(hot_among(then, setting, inserted_path))
     if setting.seen and setting.config.write == policies.SELECTIVE:  # what is new is used for the first time
-        known = state.tree.pages.keys() | state.host.pages.keys()
+        known = state.device.pages.keys() | state.host.pages.keys()
         hot_pages.update((name, False) for name in inserted_path if name not in known)
     if not setting.seen:  # what was further down once has uses that nobody counted
         backups_begun = [name for name in backups_begun if name not in below_before.below_once]

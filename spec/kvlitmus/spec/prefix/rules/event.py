@@ -143,8 +143,8 @@ def device_lately(
         return UNKNOWN if lagging(then.late) or not setting.seen else [one.device for one in then.late.contents]
     if setting.seen:
         return (after.cached.keys(),)
-    perhaps = then.tree.pages.keys() - then.tree.doubt.fallen
-    surely = perhaps - then.tree.doubt.open
+    perhaps = then.device.pages.keys() - then.device.doubt.fallen
+    surely = perhaps - then.device.doubt.open
     return (told_device if surely <= told_device <= perhaps else surely,)
 
 

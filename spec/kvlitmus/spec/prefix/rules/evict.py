@@ -43,7 +43,7 @@ def reported_evicted(answer: int) -> Tokens:
 @fact(0)
 def locked_names(state: State) -> frozenset[Name]:
     """The names of cached pages that receipts or running requests protect."""
-    return frozenset(name for name, page in state.tree.pages.items() if page.locks)
+    return frozenset(name for name, page in state.device.pages.items() if page.locks)
 
 
 @fact(3)
@@ -95,7 +95,7 @@ def unlocked_before(
     state: State, before: Seen, setting: Setting, locked_names: frozenset[Name], late_before: Mapping[Name, int]
 ) -> Tokens:
     """Slots of all cached pages that nothing protects, nor may still, before the call."""
-    unlocked = len(state.tree.pages) - len(locked_names | late_before.keys())
+    unlocked = len(state.device.pages) - len(locked_names | late_before.keys())
     if state.tiers is not None:
         assert isinstance(before, TierSeen)
         unlocked = min(unlocked, certainly_evictable(state, setting, before))
@@ -201,22 +201,22 @@ def on_the_device(
     if isinstance(call, LOADS):
         held.update(call.path.pages)
     if expected.tiers is None:
-        return Choosing(expected.tree, vanished, held, held.union(late_locks(state, state.tree)))
+        return Choosing(expected.device, vanished, held, held.union(late_locks(state, state.device)))
     assert isinstance(before, TierSeen)
-    was = state.tree.pages
+    was = state.device.pages
     held.update(
-        name for name, page in expected.tree.pages.items() if not page.locks and name in was and was[name].locks
+        name for name, page in expected.device.pages.items() if not page.locks and name in was and was[name].locks
     )
     if setting.config.write == WRITE_BACK:
         held.update(perhaps_no_room(state, setting, before, vanished, held))
-    return Choosing(expected.tree, vanished, ageless(expected.tree, setting.config.policy), held)
+    return Choosing(expected.device, vanished, ageless(expected.device, setting.config.policy), held)
 
 
 def perhaps_no_room(
     state: State, setting: Setting, before: TierSeen, vanished: AbstractSet[Name], spared: Collection[Name]
 ) -> Collection[Name]:
     """The pages without a host copy for which the host had perhaps no room, so that they could not be written back."""
-    tiers, pages = state.tiers, state.tree.pages
+    tiers, pages = state.tiers, state.device.pages
     assert tiers is not None
     bare = [name for name in pages if name not in before.hosted]
     if not tiers.spills_succeed:

@@ -41,7 +41,7 @@ from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor
 @fact(0, ports=("tiers",))
 def known_before(state: State, call: Prefetch) -> Sequence[Name] | Unknown:
     """The pages of the key that are cached on either tier, from the first one on, before the call."""
-    known, possible = run_of(call.path.pages, state.tree, state.host)
+    known, possible = run_of(call.path.pages, state.device, state.host)
     return call.path.pages[:known] if known == possible else UNKNOWN
 
 
@@ -56,7 +56,7 @@ def gate(
     state: State, below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch
 ) -> str | Unknown:
     """Why the prefetch must be refused, as far as can be known (empty: no gate is shut)."""
-    known, possible = run_of(call.path.pages, state.tree, state.host)
+    known, possible = run_of(call.path.pages, state.device, state.host)
     why = gate_of(below_before, tiers_seen_before, setting, call.rid, len(call.path.names), known)
     return UNKNOWN if why is None or (why == "" and known < possible) else why
 
@@ -88,7 +88,7 @@ def known_certain(state: State, setting: Setting, call: Prefetch) -> Tokens:
 @fact(0, ports=("tiers",))
 def known_possible(state: State, setting: Setting, call: Prefetch) -> Tokens:
     """Units of the key that are possibly cached on either tier, before the call."""
-    return Tokens(run_of(call.path.pages, state.tree, state.host)[1] * setting.size)
+    return Tokens(run_of(call.path.pages, state.device, state.host)[1] * setting.size)
 
 
 @fact(0)

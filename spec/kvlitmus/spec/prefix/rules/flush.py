@@ -18,7 +18,7 @@ def kept_by_flush(state: State) -> AbstractSet[Name]:
     """What was protected, before the call."""
     if state.table:
         return {block.name for block in state.table.values() if block.holders}
-    return {name for name, page in state.tree.pages.items() if page.locks}
+    return {name for name, page in state.device.pages.items() if page.locks}
 
 
 @fact(0)

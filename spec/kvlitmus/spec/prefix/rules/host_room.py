@@ -16,7 +16,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.evictable import droppable
 from kvlitmus.spec.prefix.memory_needed import lacking, wanted_pages
-from kvlitmus.spec.prefix.page import Page, Tree
+from kvlitmus.spec.prefix.page import Page, Tier
 from kvlitmus.spec.prefix.partial import SOMEWHERE, known_part
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.rules.backup import hot_pages, inserted_path
@@ -60,18 +60,18 @@ def on_the_host(
     What was lost with a page above it is not among it: nobody knows whether it was there still.
     """
     assert isinstance(before, TierSeen) and isinstance(after, TierSeen)
-    pages = {name: page for name, page in expected.host.pages.items() if name not in state.tree.pages}
+    pages = {name: page for name, page in expected.host.pages.items() if name not in state.device.pages}
     for name in gone:
         if name not in pages:  # it left the device during the call, or nobody knows it
             never = ClockTick(0)
-            pages[name] = expected.tree.pages.get(name) or Page(
+            pages[name] = expected.device.pages.get(name) or Page(
                 before.parent_names[name], SOMEWHERE, never, never, undated=True, unsure=True
             )
     held_now = tiers_of(then).held_sources()
     free = droppable(state, before, {*used_by(state, call), *held_now, *after.parent_names.values()})
     held = {name for name in pages if name not in free or name in after.cached}
     held |= before.hosted.keys() - after.hosted.keys() - gone
-    tree = Tree(pages, expected.tree.clock)
+    tree = Tier(pages, expected.device.clock)
     return Choosing(tree, gone, ageless(tree, setting.config.policy), held)
 
 

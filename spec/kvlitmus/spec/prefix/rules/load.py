@@ -98,7 +98,7 @@ def load_room(
         if setting.config.write == WRITE_BACK:
             return Tokens(free)  # what leaves the device needs room on the host
         return Tokens(free + max(0, evictable - len(resident_pages) * setting.size))
-    locked = state._replace(tree=effects.lock(state.tree, resident_pages[-1])) if resident_pages else state
+    locked = state._replace(device=effects.lock(state.device, resident_pages[-1])) if resident_pages else state
     evictable = certainly_evictable(locked, setting, tiers_seen_before, (*resident_pages, *load_names))
     return Tokens((tiers_seen_before.free_count + evictable) * setting.size)
 
@@ -108,7 +108,7 @@ def load_limit(state: State, setting: Setting, call: LoadBack, resident_pages: S
     """The most units that the quota allows to load, what the load would newly lock taken off."""
     if call.quota is None:
         return NO_LIMIT
-    newly = sum(not state.tree.pages[name].locks for name in resident_pages)
+    newly = sum(not state.device.pages[name].locks for name in resident_pages)
     return Tokens(call.quota - newly * setting.size)
 
 

@@ -41,7 +41,7 @@ def may_evict(setting: Setting) -> bool:
 @fact(0)
 def something_cached(then: State) -> bool:
     """Whether anything is on the device, or may be, after the call."""
-    return bool(then.tree.pages)
+    return bool(then.device.pages)
 
 
 @fact(0)
@@ -241,7 +241,7 @@ def as_shown(pairs: Pairs, hidden: int) -> Pairs | Unknown:
 @fact(3)
 def node_counts(after: Seen, then: State, setting: Setting, late_after: Mapping[Name, int]) -> NodeCounts:
     """What the nodes show of themselves, beside what their use amounts to."""
-    pages, nodes, table = counted_tree(then.tree, then.tiers, setting).pages, after.nodes, then.table
+    pages, nodes, table = counted_tree(then.device, then.tiers, setting).pages, after.nodes, then.table
     locks: Pairs = []
     hits: Pairs = []
     priorities: Pairs = []
@@ -342,7 +342,7 @@ def locked_pages(expected: State) -> AbstractSet[tuple[Name, PageNo]]:
     """What is protected, with the place where it was when it was locked."""
     if expected.table:
         return {(block.name, page) for page, block in expected.table.items() if block.holders}
-    return {(name, page.page) for name, page in expected.tree.pages.items() if page.locks}
+    return {(name, page.page) for name, page in expected.device.pages.items() if page.locks}
 
 
 @fact(3)
@@ -354,8 +354,8 @@ def locked_count(
     locked_pages: AbstractSet[tuple[Name, PageNo]],
 ) -> Tokens:
     """Units of cached pages that something protects, after the call; copies left out, where they protect apart."""
-    tree = counted_tree(then.tree, then.tiers, setting)
-    if tree is expected.tree and not expected.table:
+    tree = counted_tree(then.device, then.tiers, setting)
+    if tree is expected.device and not expected.table:
         return Tokens(len(locked_pages) * page_size)
     return Tokens(len([page for page in tree.pages.values() if page.locks]) * page_size)
 
@@ -363,7 +363,7 @@ def locked_count(
 @fact(3)
 def unlocked_count(then: State, locked_count: Tokens, page_size: int) -> Tokens:
     """Units of cached pages that nothing protects, after the call."""
-    return Tokens(len(then.tree.pages) * page_size - locked_count)
+    return Tokens(len(then.device.pages) * page_size - locked_count)
 
 
 @fact(3)
@@ -387,4 +387,4 @@ def locked_before(state: State) -> frozenset[PageNo]:
     """The pages of what was protected, before the call."""
     if state.table:
         return frozenset(page for page, block in state.table.items() if block.holders)
-    return frozenset(page.page for page in state.tree.pages.values() if page.locks)
+    return frozenset(page.page for page in state.device.pages.values() if page.locks)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from kvlitmus.spec.prefix.page import Tree
+from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.words.policies import Order, Worth, later
 from kvlitmus.spec.words.units import Name
 
@@ -20,13 +20,13 @@ class Choosing(NamedTuple):
     ``ageless``: pages of which nobody knows what they are worth.  ``held``: pages that perhaps could not go.
     """
 
-    tree: Tree
+    tree: Tier
     gone: AbstractSet[Name] = frozenset()
     ageless: AbstractSet[Name] = frozenset()
     held: AbstractSet[Name] = frozenset()
 
 
-def ageless(tree: Tree, policy: str) -> frozenset[Name]:
+def ageless(tree: Tier, policy: str) -> frozenset[Name]:
     """The pages whose place in the order of a policy nobody knows for certain."""
     return frozenset([name for name, page in tree.pages.items() if page.is_ageless(policy)])
 

@@ -153,7 +153,7 @@ def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
     Of block tables and hierarchies it is only asked when nothing runs or is protected; what is under way in a hierarchy
     isn't known without a snapshot.
     """
-    tiers, profile, pages = state.tiers, setting.profile, state.tree.pages
+    tiers, profile, pages = state.tiers, setting.profile, state.device.pages
     if setting.config.tiered:
         if tiers is None:
             return UNKNOWN
@@ -165,7 +165,7 @@ def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
             return False
         cached = 0
     else:
-        late = late_locks(state, state.tree)
+        late = late_locks(state, state.device)
         cached = sum(1 for name, page in pages.items() if page.locks or name in late) if may_evict else len(pages)
     needed = pages_needed(len(call.path.key.tokens), setting.size) + profile.evict_slack + profile.watermark
     waiting = 0 if setting.reclaims else len(waiting_in(state))

@@ -28,7 +28,7 @@ from kvlitmus.spec.prefix.advance import (
     offered_by_request,
 )
 from kvlitmus.spec.prefix.calls import Begin, End, Insert, Match, Publish
-from kvlitmus.spec.prefix.page import Tree
+from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.release import NONE, released
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.state import RequestState, State
@@ -104,11 +104,11 @@ def cached_pages_before(
         return call.within.certain // setting.size, call.within.possible // setting.size
     sure, possible = partial.cached_range(state, call.path.pages)
     if setting.expires and isinstance(call, calls.LOOKUPS):
-        pages = state.tree.pages
-        left = then.tree.pages.keys() if setting.seen else [name for name in pages if pages[name].locks]
+        pages = state.device.pages
+        left = then.device.pages.keys() if setting.seen else [name for name in pages if pages[name].locks]
         sure = min(sure, next((at for at, name in enumerate(call.path.pages) if name not in left), sure))
     if setting.profile.match_ends == "node" and isinstance(call, calls.LOOKUPS):
-        sure = effects.whole_nodes(state.tree, call.path.pages[:sure])
+        sure = effects.whole_nodes(state.device, call.path.pages[:sure])
     return sure, possible
 
 
@@ -141,10 +141,10 @@ def inside_length(state: State, setting: Setting, call: Match | Begin, match_len
     whole = match_length // setting.size
     if not setting.inside or match_length % setting.size == 0 or whole > len(call.path.pages):
         return Tokens(0)
-    return alike(state.tree, setting.names, call.path, whole, setting.size)
+    return alike(state.device, setting.names, call.path, whole, setting.size)
 
 
-def alike(tree: Tree, names: Names, path: calls.Path, whole: int, size: int) -> Tokens:
+def alike(tree: Tier, names: Names, path: calls.Path, whole: int, size: int) -> Tokens:
     """Units of a key behind so many whole pages with which a cached page there begins, the longest one."""
     above, begun = path.end(whole), set[Name]()
     for name, page in tree.pages.items():
@@ -201,7 +201,7 @@ def missing_before(state: State, setting: Setting, call: Insert | End, answer: S
     if isinstance(call, Insert):
         assert answer is not None
         return call.path.pages[inserted_already(state, setting, call, answer) :]
-    cached = state.tree.pages
+    cached = state.device.pages
     return [name for name in _kept(state.requests[call.rid], setting, call) if name not in cached]
 
 

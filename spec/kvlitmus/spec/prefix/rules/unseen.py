@@ -15,7 +15,7 @@ from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.advance import opened_by
 from kvlitmus.spec.prefix.calls import Begin, Evict, Fork, Grow, Match, Resume
-from kvlitmus.spec.prefix.page import Tree
+from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.partial import beyond, cached_count, cached_pages, most_evicted
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import request as _request  # noqa: F401 - its facts
@@ -44,7 +44,7 @@ HANDED_OUT = (On.GROW, On.FORK, On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.E
 @fact(0, unseen=True)
 def unexplained(setting: Setting, then: State) -> Sequence[Name] | Unknown:
     """Pages that the call showed to be there, or gone, as no eviction in the policy's order can have left them."""
-    return UNKNOWN if setting.bare else then.tree.doubt.odd
+    return UNKNOWN if setting.bare else then.device.doubt.odd
 
 
 @fact(0, unseen=True)
@@ -55,8 +55,8 @@ def evictable_pages(setting: Setting, state: State, late_before: Mapping[Name, i
     """
     if setting.config.tiered and state.tiers is None:
         return UNKNOWN
-    (sure, possible), protected = cached_pages(state), protected_pages(state.tree)
-    late = sum(not state.tree.pages[name].locks for name in late_before)
+    (sure, possible), protected = cached_pages(state), protected_pages(state.device)
+    late = sum(not state.device.pages[name].locks for name in late_before)
     return 0 if setting.config.write == WRITE_BACK else sure - protected - late, possible - protected
 
 
@@ -79,7 +79,7 @@ def protected_length(setting: Setting, state: State, call: Match | Begin, match_
     """Units of the key that receipts and running requests protect, before the call."""
     if setting.profile.match_ends == "node":
         return UNKNOWN
-    pages, length = state.tree.pages, 0
+    pages, length = state.device.pages, 0
     for name in call.path.pages:
         if name not in pages or not pages[name].locks:
             break
@@ -110,7 +110,7 @@ def neither_free_nor_owned(setting: Setting, then: State, after: Seen) -> int | 
 def may_expire(setting: Setting, state: State, call: object) -> Tokens:
     """Slots of the pages that the call may let go because they are old."""
     expires = setting.expires and isinstance(call, Match)
-    return Tokens((len(state.tree.pages) - protected_pages(state.tree)) * setting.size if expires else 0)
+    return Tokens((len(state.device.pages) - protected_pages(state.device)) * setting.size if expires else 0)
 
 
 @fact(1, ports=("pool",), unseen=True)
@@ -145,10 +145,10 @@ def counted_protected(setting: Setting, then: State) -> Tokens | Unknown:
     """Units of the cached pages that receipts, running requests and copies under way protect, after the call; copies left out, where they protect apart."""
     if setting.config.tiered and then.tiers is None:
         return UNKNOWN
-    return Tokens(protected_pages(counted_tree(then.tree, then.tiers, setting)) * setting.size)
+    return Tokens(protected_pages(counted_tree(then.device, then.tiers, setting)) * setting.size)
 
 
-def protected_pages(tree: Tree) -> int:
+def protected_pages(tree: Tier) -> int:
     """How many cached pages something protects."""
     return sum([1 for page in tree.pages.values() if page.locks])
 

@@ -53,7 +53,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix.calls import Begin, Grow, Match
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import Tree
+from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.partial import doubting
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, State
@@ -83,7 +83,7 @@ class Pool:
 
     def __init__(self, plain: Plain, setting: Setting) -> None:
         self.plain, self.setting = plain, setting
-        self.tree: Tree
+        self.tree: Tier
         self.made: State
         self.made_of: tuple[object, ...] = ()
         self.looked: Mapping[At, int] | None = None
@@ -139,9 +139,9 @@ class Pool:
             then = self.known(before, covers(before, tier))
             if call.spared:
                 guarded = Counter(covers(one.before, tier)) + Counter(call.spared)
-                state = state._replace(tree=tree_of(self.plain, one.before.on(tier), guarded))
+                state = state._replace(device=tree_of(self.plain, one.before.on(tier), guarded))
             call = call._replace(hidden=both(call.hidden, UNTOLD))
-            yield self.step(state, then._replace(tree=state.tree), then, call, self.between(one.after, call))
+            yield self.step(state, then._replace(device=state.device), then, call, self.between(one.after, call))
             state = then
         expected, then = self.ends(one, before, locks)
         if last.contents is not None:
@@ -158,7 +158,7 @@ class Pool:
         gone = one.before.on(tier).places.keys() - before.on(tier).places.keys()
         if gone:
             expected = expected.with_places({at: place for at, place in expected.places.items() if at not in gone})
-        return known._replace(tree=tree_of(self.plain, expected, locks)), known
+        return known._replace(device=tree_of(self.plain, expected, locks)), known
 
     def between(self, after: After, call: PlainCall) -> Seen:
         """What could have been seen after a call that another one follows."""
@@ -203,7 +203,7 @@ class Pool:
         """A step of which this is known; what it leaves behind is remembered."""
         before: Seen | Unknown = self.seen or UNKNOWN
         if call.odd:
-            then = doubting(then, then.tree.doubt._replace(odd=tuple(call.odd)))
+            then = doubting(then, then.device.doubt._replace(odd=tuple(call.odd)))
         self.state, self.seen = then, after
         self.plain = plain = numbered(self.plain, after, then)
         hidden = both(plain.hidden, call.hidden)

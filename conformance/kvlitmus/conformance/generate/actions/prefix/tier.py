@@ -78,7 +78,7 @@ def below(caller: Caller, a: int, *, stored: bool) -> Key | None:
     hosted: Set[Name] = seen.hosted.keys()
     both: Set[Name] = seen.parent_names.keys()
     if not seen.seen:
-        device, hosted = surely(checker.state.tree), surely(checker.state.host)
+        device, hosted = surely(checker.state.device), surely(checker.state.host)
         both = device | hosted
     first = caller.pick("past", past, a)
     keys = list(past.items())
