@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -32,10 +33,11 @@ CONFIGS = {
     "components": Config(page_size=4, pages=16, components="kv+swa+state"),
     "groups": Config(page_size=4, pages=20, components="groups", host_pages=24),
     "blocks": Config(page_size=4, pages=24, components="blocks+state"),
+    "ranks": Config(page_size=1, pages=8, pool="ranks"),
 }
 
 CACHES = [
-    *[("specimen", config) for config in ("flat", "tiers", "write back", "components", "groups", "blocks")],
+    *[("specimen", config) for config in ("flat", "tiers", "write back", "components", "groups", "blocks", "ranks")],
     *[("reference", config) for config in ("flat", "tiers", "write back")],
     *[(name, "flat") for name in ("both_ends", "dedup", "node_ends", "block_table")],
     *[("eager_host", "through"), ("spill", "back")],
@@ -197,6 +199,67 @@ def test_of_a_part_of_a_legal_tape_of_components_much_is_judged(tmp_path: Path) 
     found = judged([{**play[0], "begins": "middle"}, *play[1:]], tmp_path)
     assert found.outcome.findings == [] and found.outcome.judged > found.outcome.total / 2
     assert {"POOL-01", "TREE-02", "FRAME-01", "FRAME-02"} <= {*+found.checker.counted()}
+
+
+OF_RANKS = {
+    "rank-window-is-its-own": "RANKS-01",
+    "rank-evicts-in-an-order-of-its-own": "RANKS-02",
+    "rank-packs-in-its-own-order": "RANKS-05",
+    "rank-skips-a-poll-it-need-not-make": "RANKS-04",
+    "rank-sends-twice": "RANKS-08",
+    "rank-keeps-the-window": "POOL-12",
+}
+"""Faults of ranks that one call and the looks after it show."""
+
+
+def ranks_that_break(id: str, rule: str) -> list[Line]:
+    """A play of such a bug that breaks this rule."""
+    for seed in range(40):
+        result, plays = played(all_mutants()[id].target, CONFIGS["ranks"], seed, ops=100)
+        if any(rule in one.rules for one in result.findings):
+            return in_full(plays[0])
+    raise AssertionError(f"no schedule shows {id}")
+
+
+@pytest.mark.parametrize("id", OF_RANKS)
+def test_a_fault_of_ranks_is_found_where_nobody_tells_what_happened_to_each(id: str, tmp_path: Path) -> None:
+    """Nor is it told how each looked before a call: what they answer and how each looks then is judged all the same."""
+    play = ranks_that_break(id, OF_RANKS[id])
+    part = [line for line in play[1:] if line.get("call") != "ranks_local"]
+    outcome = judged([{**play[0], "without": ["ranks_local"]}, *part], tmp_path).outcome
+    assert OF_RANKS[id] in [rule for one in outcome.findings for rule in one.finding.rules]
+    assert outcome.judged > outcome.total / 2 and outcome.partly == outcome.judged
+
+
+def test_ranks_of_which_one_was_never_looked_at_are_judged_by_the_others(tmp_path: Path) -> None:
+    """All that is no look is known: who has noted what, and what was read."""
+    play = ranks_that_break("rank-acks-what-one-has-ended", "RANKS-10")
+    unseen = [
+        {**line, "looks": {key: one for key, one in line.get("looks", {}).items() if "(1)" not in key}}
+        for line in play[1:]
+    ]
+    outcome = judged([play[0], *unseen], tmp_path).outcome
+    assert "RANKS-10" in [rule for one in outcome.findings for rule in one.finding.rules]
+    assert outcome.judged == outcome.total and outcome.partly > 0
+    assert re.fullmatch(r"line \d+: nobody looked at ranks_view\(1\) after it", outcome.lacking)
+
+
+def test_where_all_ranks_begin_anew_all_is_known_again(tmp_path: Path) -> None:
+    play = whole("specimen", "ranks")
+    outcome = judged([{**play[0], "begins": "middle"}, play[3], *play[1:]], tmp_path).outcome
+    before_and_start = 2  # the beginning itself is the last call of which not all is known
+    assert (outcome.findings, outcome.judged, outcome.partly) == ([], outcome.total - before_and_start, 0)
+    bad = ranks_that_break("rank-acks-what-one-has-ended", "RANKS-10")
+    outcome = judged([{**bad[0], "begins": "middle"}, *bad[1:]], tmp_path).outcome
+    assert "RANKS-10" in [rule for one in outcome.findings for rule in one.finding.rules]
+
+
+def test_a_call_that_not_all_ranks_are_told_to_be_asked_says_nothing(tmp_path: Path) -> None:
+    play = whole("specimen", "ranks")
+    one = [line for line in play[1:] if line.get("call") != "ranks_ask" or line["args"][0] == 0]
+    found = judged([{**play[0], "without": ["ranks_ask"]}, *one], tmp_path)
+    assert found.outcome.findings == [] == found.outcome.misuse and not found.outcome.error
+    assert not [id for id in +found.checker.counted() if id in ("RANKS-01", "RANKS-06")]
 
 
 def test_after_a_reset_of_a_flat_cache_all_is_known_again(tmp_path: Path) -> None:

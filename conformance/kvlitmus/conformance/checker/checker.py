@@ -53,8 +53,9 @@ from kvlitmus.spec.prefix.tier_advance import follow_tiers
 from kvlitmus.spec.prefix.tier_calls import Advance
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.prefix.tier_unseen import filling, follow_unseen
+from kvlitmus.spec.ranks.calls import RankCall, Together, Views
 from kvlitmus.spec.ranks.one_rank import Lift
-from kvlitmus.spec.ranks.state import NO_RANKS, RanksState
+from kvlitmus.spec.ranks.state import NO_RANKS, RanksState, advance_ranks
 from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.stores.state import EMPTY_STORE, StoreState
 from kvlitmus.spec.words.limits import beyond_limits, unlimited
@@ -369,6 +370,10 @@ class Checker(Guard):
         self.judge(occasions, inputs, frozenset())
 
     # -- evaluation ----------------------------------------------------------------------------
+
+    def ranks_after(self, before: RanksState, call: RankCall, answer: Together | Views) -> RanksState:
+        """What is known of ranks after a step."""
+        return advance_ranks(before, call, answer)
 
     def answered(self, call: Any, answer: Any, state: Any = None) -> None:
         """Judge a call by its answer, which brings along all that was seen, or the cache is left alone by it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.tier_observation import TierObserver
@@ -21,6 +21,8 @@ from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.page import NO_DOUBT
 from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
+from kvlitmus.spec.ranks.calls import RankCall, RankLocal, RankStart, Together, Views
+from kvlitmus.spec.ranks.state import Agreed, Own, RanksState, after_local, begun
 from kvlitmus.spec.words.setting import SNAPSHOT
 from kvlitmus.spec.words.units import Name
 
@@ -65,6 +67,22 @@ class SeenState(Nothing):
             self.tree = SeenTier(before.cached)
         if isinstance(before, TierSeen) and hasattr(before, "hosted"):
             self.host = SeenTier(before.hosted)
+
+
+def ranks_after(before: RanksState, call: RankCall, answer: Together | Views, *, happened: bool) -> RanksState:
+    """What is known of ranks after a step on a tape that lacks calls: which there are, and how each looks.
+
+    ``happened``: all that happens to one alone is told, so that it is known which of them is there, and whole.
+    """
+    world, own = before.world, before.own
+    if isinstance(call, RankStart):
+        world, own = call.world, begun(call.world).own
+    elif isinstance(call, RankLocal):
+        own = after_local(before, call.event).own
+    if not happened:
+        own = dict.fromkeys(world.ranks, Own(whole=False))
+    agreed = (cast("Agreed", Nothing()),) * len(world.trees)
+    return RanksState(world, own, agreed, answer.views if isinstance(answer, Together) else answer, followed=False)
 
 
 class Certain(NamedTuple):

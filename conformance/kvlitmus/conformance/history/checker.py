@@ -8,17 +8,17 @@ leaves the cache in a state that nobody knows, and so does a breach of the contr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history import families, unseen
 from kvlitmus.conformance.history.arguments import HARMLESS
 from kvlitmus.conformance.history.contract import Breach, Contradiction
+from kvlitmus.conformance.history.following import Following
 from kvlitmus.conformance.history.reader import Call
 from kvlitmus.conformance.history.state import Act, TraceState
 from kvlitmus.conformance.support.text import harmless, raised_text
 from kvlitmus.conformance.tape.answers import NotRecorded
-from kvlitmus.conformance.tape.calls import CALLS
+from kvlitmus.conformance.tape.calls import CALLS, TURNS
 from kvlitmus.conformance.tape.lines import TapeError
 
 MAX_GROUP = 100_000
@@ -28,9 +28,9 @@ MAX_GROUP = 100_000
 class TraceChecker(TraceState):
     """Judges one trace.  Raises :class:`TapeError` for one whose beginning is no fresh cache."""
 
-    def run(self, calls: Iterable[Call]) -> Iterator[int]:
+    def run(self, lines: Iterable[Call]) -> Iterator[int]:
         """Judge all calls, as far as they can be; yields the number of each line that is done."""
-        calls = iter(calls)
+        calls = Following(lines)
         try:
             for call in calls:
                 if not self.step(call, calls):
@@ -40,7 +40,7 @@ class TraceChecker(TraceState):
         except KeyboardInterrupt:
             self.outcome.interrupted = True
 
-    def step(self, call: Call, following: Iterator[Call]) -> bool:
+    def step(self, call: Call, following: Following[Call]) -> bool:
         """Judge one call, or one free group; whether to go on."""
         self.call = call
         self.outcome.total += 1
@@ -54,10 +54,11 @@ class TraceChecker(TraceState):
         waiting = [call]
         if call.method == "free_group_begin" and not self.checker.blind:
             waiting = self.group(call, following)
-        elif call.method == "ranks_ask":
-            waiting += islice(following, families.asked_together(self, call) - 1)
         evaluations, blind = self.checker.evaluations, self.checker.blind
+        self.playback.unseen = ""
         try:
+            if call.method == TURNS and self.begun:
+                waiting = families.asked_together(self, call, following)
             (unseen.act if blind else act)(self, waiting)
         except Breach as breach:
             return self.breached(breach)
@@ -76,8 +77,10 @@ class TraceChecker(TraceState):
             self.outcome.error = f"line {self.at}: {call.method} upsets the judge: {raised_text(error)}"
             return False
         self.outcome.total += len(waiting) - 1
-        self.outcome.judged += len(waiting) if not blind else self.checker.evaluations > evaluations
-        self.outcome.partly += blind and self.checker.evaluations > evaluations
+        judged = len(waiting) if not blind or self.checker.evaluations > evaluations else 0
+        self.outcome.judged += judged
+        self.outcome.partly += judged if blind or self.playback.unseen else 0
+        self.outcome.lacking = self.outcome.lacking or self.playback.unseen
         self.checker.forget_calls(self.window)
         if call.method == "free_group_begin" and not blind and waiting[-1].method != "free_group_end":
             self.outcome.stopped = f"line {call.line}: the trace ends within the free group that begins here"

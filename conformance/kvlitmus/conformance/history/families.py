@@ -16,11 +16,13 @@ from kvlitmus.conformance.history.contract import Breach, Contradiction
 from kvlitmus.conformance.history.handles import Handle, Places
 from kvlitmus.conformance.history.reader import Call
 from kvlitmus.conformance.ports import Hit
+from kvlitmus.conformance.tape.calls import TURNS
 from kvlitmus.spec.interface.ranks import Ask
 from kvlitmus.spec.stores.calls import Cleared, StoreClear
 from kvlitmus.spec.stores.state import advance_store
 
 if TYPE_CHECKING:
+    from kvlitmus.conformance.history.following import Following
     from kvlitmus.conformance.history.state import Act, TraceState
 
 Make = Callable[[Checker, Any], object]
@@ -163,19 +165,32 @@ def clear(checker: Checker, args: Any) -> None:  # noqa: ARG001 - an action like
 # -- ranks -----------------------------------------------------------------------------------------
 
 
-def asked_together(trace: TraceState, call: Call) -> int:
-    """How many lines ask the ranks of a tree together what this one asks the first of them."""
+def rank_and_ask(call: Call) -> tuple[object, object]:
+    """Which rank a call asks, and what; ``None`` where it asks none."""
+    return (call.args["rank"], call.args["ask"]) if call.method == TURNS else (None, None)
+
+
+def asked_together(trace: TraceState, call: Call, following: Following[Call]) -> list[Call]:
+    """The lines that ask the ranks of a tree the same as this one, one after the other."""
     state, rank = trace.checker.ranks_state, call.args["rank"]
     if rank not in state.world.ranks:
         raise Contradiction(call.line, f"there is no rank {rank}")
-    return len(state.living(state.world.tree(state.tree_of(rank))))
+    members = state.world.tree(state.tree_of(rank))
+    living = state.living(members)
+    asked = following.asked_together(call, rank_and_ask, living)
+    if len(asked) < len(living) and not following.ended:
+        if not trace.checker.blind:
+            raise Contradiction(call.line, "not all ranks of a tree were asked the same, one after the other")
+        if TURNS not in trace.header.without:  # all that was asked is told: the others are gone
+            here = {one.args["rank"] for one in asked}
+            own = {rank: state.own[rank]._replace(alive=rank in here) for rank in members}
+            trace.checker.ranks_state = state._replace(own={**state.own, **own})
+    return asked
 
 
 def ask(trace: TraceState, calls: Sequence[Call]) -> None:
     """``ranks_ask(rank, ask)``, of all living ranks of a tree one after the other."""
     first: Ask = calls[0].args["ask"]
-    if any(call.method != "ranks_ask" or call.args["ask"] != first for call in calls):
-        raise Contradiction(calls[0].line, "not all ranks of a tree were asked the same, one after the other")
     trace.playback.waiting.clear()
     trace.playback.waiting.extend(calls)
     tree = trace.checker.ranks_state.tree_of(calls[0].args["rank"])

@@ -32,11 +32,16 @@ from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.hash_calls import HashLedger
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
+from kvlitmus.spec.ranks.calls import RankCall, Together, Views
+from kvlitmus.spec.ranks.state import RanksState
 from kvlitmus.spec.words.names import NO_NAME, Names
 from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, Unit, pages_of
 
 UNSAID: Mapping[str, object] = {"sparse_prefills": True, "sparse_receives": True}
 """Questions that an engine has asked before its call, and what the answer was, since it made the call."""
+
+OF_A_RANK = frozenset({"ranks_view", "ranks_states"})
+"""The looks at one rank: whoever judges ranks knows what it means that nobody could look at one."""
 
 LOOK_PORTS: Mapping[str, frozenset[str]] = {
     port: frozenset([one for one in methods if not CALLS[one].parameters])
@@ -86,13 +91,15 @@ class ToldStore(HarnessStore):
 class Playback(Answers):
     """The ports of a recorded cache: the next of the ``waiting`` calls is answered as it was.
 
-    ``seen``: what was looked at after it, by the key of the look; what is said but once is kept.
+    ``seen``: what was looked at after it, by the key of the look; what is said but once is kept.  ``unseen``: a look
+    that nobody made where it would have been made.
     """
 
     def __init__(self, header: Header, operands: Operands) -> None:
         super().__init__([*header.methods, *[one for port in header.ports for one in PORTS[port]]], operands)
         self.waiting: deque[Call] = deque()
         self.line = 1
+        self.unseen = ""
         self.seen: Mapping[str, Sequence[object]] = header.first
         self._kept: dict[str, object] = {}
         self._call: Call
@@ -106,6 +113,9 @@ class Playback(Answers):
                 return UNSAID[method]
             if method in ONCE and key in self._kept:
                 return self._kept[key]
+            self.unseen = f"line {self.line}: nobody looked at {key} after it"
+            if method in OF_A_RANK:
+                return None
             raise NotRecorded(f"nobody looked at {key} after line {self.line}")
         seen = told[self._due(key, len(told))]
         if method in TOLD_ONCE and self._looked[key] > len(told):
@@ -329,6 +339,12 @@ class RecordedChecker(Checker):
         self.state = empty_state()._replace(told=EventMirror() if self.has_events else None)
         self.forget()
 
+    def ranks_after(self, before: RanksState, call: RankCall, answer: Together | Views) -> RanksState:
+        """What is known of ranks after a step; which of them is there is known if all that happens to one is told."""
+        if not self.blind:
+            return super().ranks_after(before, call, answer)
+        return certain.ranks_after(before, call, answer, happened="ranks_local" not in self.without)
+
     def step(self, call: Any, answer: Any) -> None:
         """A call was made and answered."""
         if not self.blind:
@@ -350,7 +366,9 @@ class RecordedChecker(Checker):
     def by_what_is_certain(self, call: Any, answer: Any, before: Any, after: Any, known: Any = None) -> None:
         """Evaluate the rules that speak of nothing but this."""
         inputs = {"setting": self.setting, "state": known, "expected": certain.Nothing(), "then": certain.Nothing()}
-        if not isinstance(known, HashLedger):
+        if isinstance(known, RanksState):
+            inputs["state"] = known._replace(seen=())
+        elif not isinstance(known, HashLedger):
             inputs["state"] = certain.SeenState(before)
         seen = {"call": call, "answer": answer, "before": before, "after": after}
         inputs |= {

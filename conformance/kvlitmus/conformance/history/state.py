@@ -105,6 +105,7 @@ class TraceState:
         self.places = Places()
         self.hashed: deque[Answered] = deque(maxlen=8)
         self.detached = self.ticked = False
+        self.begun = not header.lacking
         self.outcome.lacking = harmless(header.lacking)
         make = partial(
             RecordedChecker, self.playback, header, depth=min(depth, header.depth), muted=muted, found=self.found

@@ -16,6 +16,7 @@ from kvlitmus.conformance.history.certain import Nothing
 from kvlitmus.conformance.history.handles import Places
 from kvlitmus.conformance.history.reader import Call, call_text
 from kvlitmus.conformance.tape.answers import NotRecorded
+from kvlitmus.conformance.tape.calls import TURNS
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.history.state import TraceState
@@ -46,10 +47,13 @@ GROUP = frozenset({"free_group_begin", "free_group_end"})
 def act(trace: TraceState, calls: Sequence[Call]) -> None:
     """Judge a call, or a free group, where it isn't known what the cache has."""
     call, checker = calls[0], trace.checker
-    if call.method.startswith(("sparse_", "store_", "ranks_")):
+    if call.method.startswith(("sparse_", "store_")):
         raise NotRecorded("a tape of such a cache can't be judged in part")
     trace.playback.waiting.clear()
     trace.playback.waiting.extend(calls)
+    if call.method.startswith("ranks_"):
+        of_ranks(trace, calls)
+        return
     if call.method in GROUP:
         checker.grouped = call.method == "free_group_begin" or not GROUP.isdisjoint(trace.header.without)
     if call.method in UNDERSTOOD or (call.method == "tick" and trace.ticked):
@@ -61,6 +65,25 @@ def act(trace: TraceState, calls: Sequence[Call]) -> None:
         glance(trace, call)
     trace.ticked = trace.ticked or call.method == "tick"
     trace.detached = call.method == "detach" or (trace.detached and call.method != "tick")
+
+
+def of_ranks(trace: TraceState, calls: Sequence[Call]) -> None:
+    """Calls on ranks: which there are is known when they begin anew, and all else too, if no call is lacking."""
+    call, checker = calls[0], trace.checker
+    if call.method == "ranks_start":
+        trace.begun = True
+        if not trace.header.without:
+            checker.sees_again()
+    state = checker.ranks_state
+    if trace.begun and call.method == TURNS:  # what not all are told to be asked says nothing
+        known = len(calls) == len(state.living(state.world.tree(state.tree_of(call.args["rank"]))))
+    else:
+        known = trace.begun
+    if known:
+        families.ACTIONS[call.method](trace, calls)
+        return
+    for one in calls:
+        checker.call(call_text(one), one.method, *one.args.values())
 
 
 def glance(trace: TraceState, call: Call) -> None:

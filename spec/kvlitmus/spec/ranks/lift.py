@@ -222,7 +222,7 @@ SEEN_AS: Mapping[str, Callable[[Told], Iterator[Step]]] = {
 def lifted(lift: Lift, state: RanksState, call: RankCall, answer: Together | Views, then: RanksState) -> Iterator[Step]:
     """A step of ranks, rank by rank, as steps of plain caches; of ranks that are alike in everything once for all."""
     judged: Sequence[int] = ()
-    ended = not isinstance(answer, Together) or all(one.ended == RETURNED for one in answer.traces)
+    ended = then.followed and (not isinstance(answer, Together) or all(one.ended == RETURNED for one in answer.traces))
     if isinstance(call, RankAsk) and isinstance(answer, Together) and ended and _seen(state, then, call.ranks):
         yield from _asked(lift, state, call, answer, then)
         judged = call.ranks if _whole(state, call.ranks) and _whole(then, call.ranks) else ()

@@ -77,12 +77,17 @@ class Agreed(NamedTuple):
 
 @lean
 class RanksState(NamedTuple):
-    """Everything that is known of some ranks; ``seen``: how each looked after the last step."""
+    """Everything that is known of some ranks.
+
+    ``seen``: how each looked after the last step.  ``followed``: whether it is known what they have agreed on; if it
+    isn't, nothing can be asked of ``trees``.
+    """
 
     world: World
     own: Mapping[int, Own]
     trees: tuple[Agreed, ...]
     seen: Views
+    followed: bool = True
 
     def tree_of(self, rank: int) -> int:
         """The number of the tree that a rank is of."""
@@ -253,7 +258,7 @@ def after_ask(state: RanksState, call: RankAsk, answer: Together) -> RanksState:
         }
     state = state._replace(seen=answer.views, own=own)
     first = next((one for one in answer.traces if one.ended == RETURNED), None)
-    if first is None or any(one.ended not in (RETURNED, ABSENT) for one in answer.traces):
+    if first is None or not state.followed or any(one.ended not in (RETURNED, ABSENT) for one in answer.traces):
         return state
     at = state.tree_of(call.ranks[0])
     agreed, after = _agreed(state, call, first.decisions, state.trees[at])

@@ -320,7 +320,7 @@ def _states(checker: Checker, rank: int) -> StatesView | None:
 def _judge(checker: Checker, call: RankCall, answer: Together | Views) -> None:
     """A call was answered: what is known of the ranks follows, and the step is judged; then that of each rank."""
     before = checker.ranks_state
-    checker.ranks_state = then = advance_ranks(before, call, answer)
+    checker.ranks_state = then = checker.ranks_after(before, call, answer)
     checker.answered(call, answer, before)
     lift = checker.rank_lift
     if lift is None or lift.world != then.world:
