@@ -97,6 +97,43 @@ def test_a_cache_that_is_driven_by_its_own_tape_is_itself(config: Config, write:
     assert outcome.steps == outcome.of > 30
 
 
+RANKS = Config(page_size=1, pages=8, pool="ranks")
+
+
+def of_ranks(seed: int, ops: int = 60) -> Item:
+    """A schedule of calls on ranks."""
+    ports = frozenset({"ranks", "ranks_view", "rank_states"})
+    schedule = draw(seed, ops, table(ports, GENERATION), generation=GENERATION)
+    return Item(kind="schedule", config=RANKS, name=f"seed={seed}", schedule=tuple(schedule))
+
+
+def test_ranks_are_driven_by_their_own_tape(write: Write) -> None:
+    """They are asked together: each goes on with what comes out of what all have entered."""
+    for seed in range(3):
+        outcome = driven(write(specimen, of_ranks(seed)), specimen)
+        assert (outcome.kind, outcome.apart, outcome.parting) == ("", "", None)
+        assert outcome.steps == outcome.of > 20
+
+
+@pytest.mark.parametrize(
+    ("id", "rule"), [("rank-acks-what-one-has-ended", "RANKS-10"), ("rank-evicts-in-an-order-of-its-own", "RANKS-02")]
+)
+def test_ranks_that_decide_otherwise_part_from_the_tape(id: str, rule: str, write: Write) -> None:
+    """How they agree is their own affair, what they decide is not."""
+    bad = all_mutants()[id].target
+    outcome = next(one for seed in range(20) if (one := driven(write(specimen, of_ranks(seed)), bad)).parting)
+    assert outcome.kind == LAW and outcome.breach is not None and rule in outcome.breach.rules
+
+
+def test_where_all_ranks_begin_anew_the_two_are_together_again(write: Write) -> None:
+    bad, tape = all_mutants()["rank-acks-what-one-has-ended"].target, Path(write(specimen, of_ranks(4)))
+    header, *steps = tape.read_bytes().splitlines(keepends=True)
+    tape.write_bytes(b"".join([header, *steps, *steps]))
+    outcome = driven(str(tape), bad)
+    assert [one.kind for one in (outcome, *outcome.later)] == [LAW, LAW]
+    assert outcome.later[0].parting is not None and outcome.later[0].parting.since > len(steps)
+
+
 def test_another_cache_is_asked_for_its_own_places(write: Write) -> None:
     file = write(specimen, played(FLAT))
     outcome = driven(file, reference)

@@ -36,7 +36,7 @@ from kvlitmus.conformance.tape.calls import (
     look_key,
 )
 from kvlitmus.conformance.tape.changes import Looks
-from kvlitmus.conformance.tape.forms import Json, form_of
+from kvlitmus.conformance.tape.forms import Form, Json, form_of
 from kvlitmus.conformance.tape.lines import TapeReader, TapeWriter, encoded, headed
 from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.conformance.tape.written import Line
@@ -59,6 +59,11 @@ _BYTES, _NUMBERS = form_of(bytes), form_of(Sequence[int])
 def wanted(item: Item) -> bool:
     """Whether an item is part of the recorded share."""
     return (item.kind == "random" and item.seed < SEEDS) or item.kind in ("litmus", "vector", "schedule", "tape")
+
+
+def told(form: Form, answer: object, operands: Operands) -> Json:
+    """An answer, or what was raised."""
+    return {"raised": raised_text(answer)} if isinstance(answer, BaseException) else form.write(answer, operands)
 
 
 class Turning:
@@ -94,6 +99,14 @@ class Turning:
         except BaseException as error:
             self.end = ("raised", error)
             raise
+
+    def told(self, operands: Operands) -> Json:
+        """The same as it is written."""
+        entered, resumed, returned = CALLS[TURNS].turns
+        went = [told(entered if at % 2 == 0 else resumed, one, operands) for at, one in enumerate(self.went)]
+        how, value = self.end
+        end: Json = raised_text(value) if how == "raised" else returned.write(value, operands)
+        return {"turns": went, how: True if how == "closed" else end}
 
 
 class Asked:
@@ -176,7 +189,7 @@ class Recorder:
         self._flush()
         while self._late:
             step, answer = self._late.pop()
-            step["answer"] = self._turns(answer) if isinstance(answer, Turning) else self._reads(answer)
+            step["answer"] = answer.told(self._operands) if isinstance(answer, Turning) else self._reads(answer)
         return self._steps if self._steps[0] else self._steps[1:]
 
     def _flush(self) -> None:
@@ -266,13 +279,7 @@ class Recorder:
 
     def _noted(self, name: str, args: tuple[Any, ...], answer: Any) -> None:
         self._did.append(
-            [name, DOES[name].arguments(args, {}, self._operands)[0], self._told(DOES[name].answer, answer)]
-        )
-
-    def _told(self, form: Any, answer: object) -> Json:
-        """An answer, or what was raised."""
-        return (
-            {"raised": raised_text(answer)} if isinstance(answer, BaseException) else form.write(answer, self._operands)
+            [name, DOES[name].arguments(args, {}, self._operands)[0], told(DOES[name].answer, answer, self._operands)]
         )
 
     def _watch(self, number: int, answer: Any) -> None:
@@ -287,17 +294,10 @@ class Recorder:
                 self._did.append(["wrote", number, _NUMBERS.write(list(now), self._operands)])
                 self._watched[at] = (number, now, list(now))
 
-    def _turns(self, turning: Turning) -> Json:
-        entered, resumed, returned = CALLS[TURNS].turns
-        went = [self._told(entered if at % 2 == 0 else resumed, one) for at, one in enumerate(turning.went)]
-        how, value = turning.end
-        end: Json = raised_text(value) if how == "raised" else returned.write(value, self._operands)
-        return {"turns": went, how: True if how == "closed" else end}
-
     def _reads(self, asked: Asked) -> Json:
         return {
             "reads": [
-                [READS.arguments(args, {}, self._operands)[0], self._told(READS.answer, answer)]
+                [READS.arguments(args, {}, self._operands)[0], told(READS.answer, answer, self._operands)]
                 for args, answer in asked.reads
             ]
         }

@@ -19,6 +19,7 @@ from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.compare import likeness
 from kvlitmus.conformance.history.compare.likeness import NEVER, Likeness
+from kvlitmus.conformance.history.playback import OF_A_RANK
 from kvlitmus.conformance.history.reader import Reader
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Profile
@@ -117,7 +118,8 @@ def judged(record: Record, profile: Profile, options: Options, since: int = 0) -
 def traced(record: Record, profile: Profile, options: Options, since: int) -> tuple[Finding | None, str, int]:
     """The same of a play that names no item, by what a trace tells."""
     (header, steps), *_ = record.plays
-    missing = {key for key in steps[0].looks for one in steps[1:] if key not in one.looks} if steps else set[str]()
+    everywhere = {key for key in steps[0].looks if look_of(key)[0] not in OF_A_RANK} if steps else set[str]()
+    missing = {key for key in everywhere for one in steps[1:] if key not in one.looks}
     ports = sorted(port for port in header.ports if LOOKED_AT.get(port) not in missing)
     lines: list[Mapping[str, object]] = [{**header.data, "profile": to_json(describe(profile)), "ports": ports}]
     for one in steps:

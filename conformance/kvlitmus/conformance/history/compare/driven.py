@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn, cast
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.harness_store import StorageDownError
-from kvlitmus.conformance.history.compare.likeness import RESET, Play, first_difference, text_of
+from kvlitmus.conformance.checker.rendezvous import OddAnswer, together
+from kvlitmus.conformance.history.compare.likeness import RESETS, Play, first_difference, text_of
 from kvlitmus.conformance.history.compare.names import Prefixes
+from kvlitmus.conformance.history.following import Following
 from kvlitmus.conformance.ports import Unsupported
-from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.support.text import harmless, raised_text, type_name
 from kvlitmus.conformance.tape.answers import exception_at
 from kvlitmus.conformance.tape.calls import CALLS, DOES, FILLED, LENT, OTHER, TURNS, Lent, look_of
 from kvlitmus.conformance.tape.changes import Looks
@@ -27,10 +31,12 @@ from kvlitmus.conformance.tape.driver import Driver
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step, TapeReader
 from kvlitmus.conformance.tape.operands import Operands
+from kvlitmus.conformance.tape.recorder import Turning
 from kvlitmus.conformance.tape.written import raised_in
+from kvlitmus.spec.interface.ranks import Turns, World
 
-NOT_MADE = frozenset({TURNS, OTHER, *FILLED})
-"""Calls that go on after they were made, or fill buffers of the caller's: a tape doesn't tell all of that."""
+NOT_MADE = frozenset({OTHER, *FILLED})
+"""Calls that another thread goes on with, or that fill buffers of the caller's: a tape doesn't tell all of that."""
 
 LEAST: Mapping[str, Json] = {"exists": 0, "put": False, "available": 0, "evict": 0}
 """What is answered to a question that nobody asked on the tape: there is nothing, or ``None``."""
@@ -95,6 +101,12 @@ class Driven:
             SideBySide(checker, header).drive(steps)
 
 
+def rank_and_ask(step: Step) -> tuple[Json, Json]:
+    """Which rank a step asks, and what; ``None`` where it asks none."""
+    given = CALLS[TURNS].by_name(step.args, step.kwargs) if step.call == TURNS else {}
+    return given.get("rank"), given.get("ask")
+
+
 class SideBySide(Driver):
     """Two caches side by side: one on a tape, the other there."""
 
@@ -105,29 +117,31 @@ class SideBySide(Driver):
         self.tape, self.here = Play(header, self.prefixes), Play(header, self.prefixes)
         self.looks = Looks()
         self.lent = OnLoan(self.operands)
+        self.world: World | None = None
 
     def drive(self, steps: Iterable[Step]) -> None:
         """Make the calls of a play."""
-        apart = False
-        for step in steps:
-            if apart and step.call != RESET:
+        apart, following = False, Following(steps)
+        for step in following:
+            if apart and step.call not in RESETS:
                 self.tape.moment(step)
                 self.looks.read(step.looks)
                 continue
+            there = self.asked_together(step, following)
             try:
-                made = self.made(step)
-                mine, theirs = self.tape.moment(step), self.here.moment(made)
+                made = self.of_ranks(there) if step.call == TURNS else [self.made(step)]
+                pairs = [(self.tape.moment(one), self.here.moment(here)) for one, here in zip(there, made, strict=True)]
             except FormError as error:
                 self.end(step, f"expected {error.expected}, got {json.dumps(error.got)}")
             if apart:
-                if not (self.tape.fresh(mine) and self.here.fresh(theirs)):
+                if not all(self.tape.fresh(mine) and self.here.fresh(theirs) for mine, theirs in pairs):
                     return
                 for play in (self.tape, self.here):
                     play.afresh()
                 apart = False
                 continue
-            parts = first_difference(mine, theirs, self.here.names, self.prefixes)
-            apart = parts is not None and not parts.order
+            found = [first_difference(mine, theirs, self.here.names, self.prefixes) for mine, theirs in pairs]
+            apart = any(parts is not None and not parts.order for parts in found)
 
     def end(self, step: Step, why: str) -> NoReturn:
         """The play can't go on."""
@@ -146,7 +160,47 @@ class SideBySide(Driver):
                 self.lend(step, given, named)
             self.lent.told(step.did)
             answer, raised = self.make(step, given, named)
+            if step.call == "ranks_start":
+                self.world = cast("World", [*given, *named.values()][0])
             step = step._replace(args=args, kwargs=kwargs, answer=answer, raised=raised, did=self.lent.did)
+        return self.seen(step)
+
+    def asked_together(self, step: Step, following: Following[Step]) -> list[Step]:
+        """The steps in which the ranks of a tree are asked the same, from this one on; any other is made by itself."""
+        if step.call != TURNS:
+            return [step]
+        return following.asked_together(step, rank_and_ask, self.tree_of(step))
+
+    def tree_of(self, step: Step) -> tuple[int, ...]:
+        """The ranks of the tree that is asked."""
+        rank, world = rank_and_ask(step)[0], self.world
+        trees = () if world is None else map(world.tree, range(len(world.trees)))
+        return next((tree for tree in trees if rank in tree), ())
+
+    def of_ranks(self, steps: Sequence[Step]) -> list[Step]:
+        """The steps of the ranks that are here, which go on together; one of their tree that is not asked is gone."""
+        calls, turnings, raised = dict[int, Turns](), list[Turning](), list[str | None]()
+        for step in steps:
+            given, named = self.arguments(step, step.args, step.kwargs)
+            turns, error = self.called(step, partial(self.adapter.ranks_ask, *given, **named))
+            if error is None and not isinstance(turns, Generator):
+                self.end(step, f"the other cache answers a {type_name(turns)}, not a generator of what it enters")
+            raised.append(None if error is None else raised_text(error))
+            turnings.append(Turning())
+            if error is None:
+                calls[cast("int", rank_and_ask(step)[0])] = turnings[-1].watch(turns)
+        try:
+            with suppress(NotImplementedError):  # each rank has said so
+                together(calls, [rank for rank in self.tree_of(steps[0]) if rank not in calls])
+        except OddAnswer as error:
+            self.end(steps[0], f"of the other cache {error}")
+        return [
+            self.seen(step._replace(answer=turning.told(self.operands) if why is None else None, raised=why))
+            for step, turning, why in zip(steps, turnings, raised, strict=True)
+        ]
+
+    def seen(self, step: Step) -> Step:
+        """A step with what is seen of the cache that is here."""
         looks = {key: self.looked(key, len(answers)) for key, answers in self.looks.read(step.looks).items()}
         return step._replace(looks={key: told for key, told in looks.items() if told is not None})
 

@@ -39,8 +39,8 @@ STORED = "after a parting what lies in storage may differ, and nobody sees it al
 NEVER = 1 << 62
 """The number of a step that there is not."""
 
-RESET = "reset"
-"""The call after which a cache is as it was."""
+RESETS = frozenset({"reset", "ranks_start"})
+"""The calls after which a cache is as it was when it was fresh, or, of ranks, all begin anew."""
 
 
 class Moment(NamedTuple):
@@ -97,7 +97,12 @@ class Play:
             yield place, (self._last.of(key, seen, partial(self.names.look, method)), seen)
 
     def fresh(self, moment: Moment) -> bool:
-        """Whether the cache looks as it did before the first call; storage keeps what nobody sees."""
+        """Whether the cache looks as it did before the first call; storage keeps what nobody sees.
+
+        Ranks can't be looked at before they begin: where all begin anew, they are.
+        """
+        if moment.step.call == "ranks_start":
+            return True
         first = {what: plain for what, plain in self._first.items() if what not in TOLD_ONCE}
         seen = moment.parts
         return (
@@ -204,10 +209,10 @@ def together_again(plays: tuple[Play, Play], left: tuple[Iterator[Step], Iterato
     """Go on to where both look fresh: in the same place, or after a reset; the numbers of the step in both."""
     while True:
         moments = [next(map(play.moment, steps), None) for play, steps in zip(plays, left, strict=True)]
-        resets = [one is not None and one.step.call == RESET for one in moments]
+        resets = [one is not None and one.step.call in RESETS for one in moments]
         if any(resets) and not all(resets):
             at = resets.index(False)
-            moments[at] = next((one for one in map(plays[at].moment, left[at]) if one.step.call == RESET), None)
+            moments[at] = next((one for one in map(plays[at].moment, left[at]) if one.step.call in RESETS), None)
         mine, theirs = moments
         if mine is None or theirs is None:
             return None

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
-from kvlitmus.conformance.tape.calls import CALLS, FILLED, LENT, OTHER
+from kvlitmus.conformance.tape.calls import CALLS, FILLED, LENT, OTHER, TURNS
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.operands import GIVES
 from kvlitmus.conformance.tape.written import raised_in
@@ -292,6 +292,8 @@ class Names:
             return self.places("row" if method == "sparse_back_up" else "buffer", [told])
         if method.startswith("component_"):
             return self._of_components(method, told)
+        if method == TURNS and type(told) is dict:  # how ranks agree is their own affair, what they decide is not
+            return {name: one for name, one in told.items() if name != "turns"}
         return self._of_record(method, told) if type(told) is dict else told
 
     def _of_record(self, method: str, told: dict[str, Json]) -> Plain:
