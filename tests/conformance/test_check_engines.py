@@ -19,6 +19,7 @@ from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.zoo import target_of
 from tests.conformance.support.recorder import check
 from tests.conformance.test_logged_tapes import PLANTED, TAPES, Line, lines_of, path_of, written
 
@@ -79,6 +80,16 @@ def test_an_engine_may_attach_several_storages(tmp_path: Path) -> None:
     attached = [line["args"][0].get("of", 0) for line in play if line.get("call") == "attach"]
     outcome = check(written(tmp_path, play)).outcome
     assert {0, 1} == {*attached} and result.findings == [] == outcome.findings and outcome.judged == outcome.total > 250
+
+
+def test_a_receipt_may_stand_for_several_locks(tmp_path: Path) -> None:
+    """Where it is the locked path, two locks give the same one; given back once more, it is given back in vain."""
+    _, (play, *_) = played(target_of("dedup"), Config(page_size=4))
+    outcome = check(written(tmp_path, play)).outcome
+    assert (outcome.findings, outcome.misuse, outcome.stopped) == ([], [], "") and outcome.judged == outcome.total
+    last = max(at for at, line in enumerate(play) if line.get("call") == "unlock")
+    again = check(written(tmp_path, [*play[: last + 1], play[last], *play[last + 1 :]])).outcome
+    assert [one.kind for one in again.misuse] == ["unlock twice"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.conformance.tape.changes import SEVERAL, Looks
+from kvlitmus.conformance.tape.operands import GIVES, at
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.zoo import target_of
 from tests.conformance.support.recorder import check
@@ -58,14 +60,16 @@ def whole(name: str, config: str) -> list[Line]:
 def in_full(play: list[Line]) -> list[Line]:
     """A play of which any line can be left out."""
     looks, number = Looks(), 0
+    names: dict[str, str] = {}
     found = [play[0]]
     for line in play[1:]:
         number += "call" in line
         seen = looks.read(line.get("looks", {}))
+        note_names(line, number, names)
         told = {key: one[0] if len(one) == 1 else {SEVERAL: one} for key, one in seen.items()}
         if "raised" not in line and not strange(line.get("args")):
-            found.append(named({**line, "looks": told} if seen else line))
-            found[-1].update({"answer": named(line["answer"], number)} if "answer" in line else {})
+            found.append(named({**line, "looks": told} if seen else line, names))
+            found[-1].update({"answer": named(line["answer"], names)} if "answer" in line else {})
     return found
 
 
@@ -76,16 +80,23 @@ def strange(told: Any) -> bool:
     return isinstance(told, list) and any(map(strange, told))
 
 
-def named(told: Any, own: int = 0) -> Any:
-    """The same with texts in the place of what steps gave: their numbers mean nothing when lines are gone.
+def note_names(line: Line, number: int, names: dict[str, str]) -> None:
+    """What a step gives has a text; what is equal to something that was given before has the same one."""
+    method = line.get("call", "")
+    if method in GIVES:
+        where = GIVES[method]
+        own = json.dumps(number if where is None else [number, where])
+        given = at(line.get("answer"), where, written=True)
+        names[own] = named(given, names) if given != {"@": json.loads(own)} else f"given by {number}"
 
-    ``own``: the number of the step in whose answer they stand.
-    """
+
+def named(told: Any, names: dict[str, str]) -> Any:
+    """The same with texts in the place of what steps gave: their numbers mean nothing when lines are gone."""
     if isinstance(told, list):
-        return [named(one, own) for one in told]
+        return [named(one, names) for one in told]
     if isinstance(told, dict) and "@" in told:
-        return f"given by {own or (told['@'][0] if isinstance(told['@'], list) else told['@'])}"
-    return {key: named(one, own) for key, one in told.items()} if isinstance(told, dict) else told
+        return names[json.dumps(told["@"])]
+    return {key: named(one, names) for key, one in told.items()} if isinstance(told, dict) else told
 
 
 def cut(play: list[Line], chance: random.Random) -> list[Line]:

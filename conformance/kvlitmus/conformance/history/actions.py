@@ -191,7 +191,7 @@ def lock(trace: TraceState, call: Call) -> None:
         trace.misused(Breach("stale handle", f"{text}; what it names is still there"), harmless=True)
     hit = handle.hit._replace(length=min(handle.hit.length, handle.key.length))
     places.serial += 1
-    places.receipts[receipt_name(call)] = places.serial
+    places.receipts.setdefault(receipt_name(call), []).append(places.serial)
     tree.lock(checker, hit, handle.key, places.serial)
 
 
@@ -201,13 +201,15 @@ def receipt_name(call: Call) -> object:
 
 
 def unlock(trace: TraceState, call: Call) -> None:
-    """``unlock(receipt)``: one that was given out, and not given back yet."""
+    """``unlock(receipt)``: one that was given out more often than it was given back."""
     places, name = trace.places, call.args["receipt"]
     if name not in places.receipts:
         if name in places.returned:
             raise Breach("unlock twice", f"receipt {name!r} was given back in line {places.returned[name]} already")
         raise Breach("unknown receipt", f"no lock answered the receipt {name!r}, or it was given back already")
-    number = places.receipts.pop(name)
+    number = places.receipts[name].pop()
+    if not places.receipts[name]:
+        del places.receipts[name]
     places.returned[name] = call.line
     if len(places.returned) > REMEMBERED:
         places.returned.popitem(last=False)

@@ -28,7 +28,8 @@ class Places:
 
     def __init__(self) -> None:
         self.handles: OrderedDict[object, Handle] = OrderedDict()
-        self.receipts: dict[object, int] = {}
+        # A cache may give one receipt for several locks, as where it is the path: each of them is given back by it.
+        self.receipts: dict[object, list[int]] = {}
         self.returned: OrderedDict[object, int] = OrderedDict()
         self.changes = 0
         self.changed_at = 0
