@@ -321,8 +321,10 @@ def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, ans
         return then
     host = not_in(setting.layout, then.host.places, at_places(setting.layout, brought))
     by_path = setting.profile.component_extent == "path"
-    if not needs <= brought.keys() | (then.host.certain & host.keys() if by_path else host.keys()):
-        needs = frozenset(brought)  # it may have stopped earlier, and is answerable for what it brings alone
+    # By its path it goes in parts: it may have stopped earlier, or its end has lacked nothing and no part was begun for it.
+    last = not by_path or any(name == end_name(call.path, call.length) for _, name in brought)
+    if not last or not needs <= brought.keys() | (then.host.certain & host.keys() if by_path else host.keys()):
+        needs = frozenset(brought)  # it is answerable for what it brings alone
     kept = (needs - brought.keys()) & host.keys()
     read = (needs | brought.keys()) & state.device.places.keys()
     spared = spared_for(setting, call.path, call.length)

@@ -369,6 +369,8 @@ def conclude(
 ) -> State:
     """What is known once the snapshot was followed: what depends on which jobs began, and what was added."""
     then = bind(then, after)
+    if tiers_of(then).paths and (gone := state.device.pages.keys() - then.device.pages.keys()):
+        then = put(then, tiers_of(then)._replace(left=tiers_of(then).left | gone))
     then = hosted(state, then, after) if setting.seen else then
     if isinstance(call, calls.INSERTS):
         tiers = tiers_of(then)
@@ -376,7 +378,7 @@ def conclude(
             tiers = allocated(tiers)
         path = used_path(state, setting, call)
         if setting.profile.backup_moment == "tick" and setting.config.write != policies.WRITE_BACK:
-            tiers = tiers._replace(paths=(*tiers.paths, path))
+            tiers = tiers._replace(paths=(*tiers.paths, path), left=tiers.left.difference(path))
         then = put(then, owing(tiers, path, after))
     if isinstance(call, tier_calls.Advance):
         job = tiers_of(state).work[call.job].job
@@ -387,7 +389,7 @@ def conclude(
     elif isinstance(call, tier_calls.Tick):
         then = ticked(then, setting, ending(state, setting), before, after)
         if tiers_of(then).paths:
-            then = put(then, tiers_of(then)._replace(paths=()))
+            then = put(then, tiers_of(then)._replace(paths=(), left=frozenset()))
         if tiers_of(then).used:
             then = put(then, tiers_of(then)._replace(used=frozenset(), owed=frozenset()))
     elif isinstance(call, tier_calls.Poll):

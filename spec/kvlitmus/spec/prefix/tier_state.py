@@ -180,6 +180,8 @@ class Tiers(NamedTuple):
     """The pages that such an insertion found missing in storage, and not on their way there."""
     paths: tuple[Sequence[Name], ...] = ()
     """The paths that insertions used since the last tick, where backups may wait for it."""
+    left: frozenset[Name] = frozenset()
+    """Of these paths the pages that have left the device since: what comes again without an insertion isn't due."""
     prefetches: Prefetches = Prefetches()
     """The prefetches."""
     stored: Stored = Stored()

@@ -168,9 +168,10 @@ def due_at_the_tick(
     failed = any(work.failed for work in below_before.work.values())
     if failed or setting.profile.reserve == "hit" or not _backups_are_sure(setting, below_before):
         return UNKNOWN
-    used = list(dict.fromkeys([name for path in paths for name in path]))
+    stayed = [[*takewhile(lambda name: name not in below_before.left, path)] for path in paths]
+    used = list(dict.fromkeys([name for path in stayed for name in path]))
     hot_pages = hot_among(then, setting, used)
-    due = [name for path in paths for name in _due_and_bare(setting, path, hot_pages, tiers_seen)]
+    due = [name for path in stayed for name in _due_and_bare(setting, path, hot_pages, tiers_seen)]
     return due if due and _has_room(state, used, tiers_seen_before) else []
 
 
