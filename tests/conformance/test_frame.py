@@ -36,11 +36,12 @@ from kvlitmus.mutants.prefix.disturb import (
 from kvlitmus.mutants.prefix.disturbances import DISTURBANCES, LEFT_OUT, WRONG_SUBJECTS
 from kvlitmus.mutants.ranks import disturbances as rank_disturbances
 from kvlitmus.mutants.sparse import disturbances as sparse_disturbances
-from kvlitmus.spec.components.state import ComponentState, Tier
+from kvlitmus.spec.components.state import ComponentState
 from kvlitmus.spec.interface.ranks import RankView
 from kvlitmus.spec.law.actions import ACTIONS, ELSEWHERE, What
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.shapes import Shape

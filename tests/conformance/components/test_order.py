@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,9 +30,11 @@ from kvlitmus.spec.components.calls import (
     Copying,
     View,
 )
-from kvlitmus.spec.components.state import ComponentState, Tier, Use, Uses, components_at_first, path_of_units
-from kvlitmus.spec.components.uses import with_uses
+from kvlitmus.spec.components.entries import without
+from kvlitmus.spec.components.state import ComponentState, components_at_first, path_of_units
+from kvlitmus.spec.components.uses import uses_of, with_uses
 from kvlitmus.spec.law.facts import UNKNOWN
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.setting import Setting
@@ -44,6 +46,21 @@ def setting_of(config: Config = CONFIG, **profile: Any) -> Setting:
     """What is judged: a cache whose entries go by the policy, seen with snapshots."""
     declared = replace(PROFILE, component_order="policy", **profile)
     return Setting(config, declared, 3, frozenset({"components", "component_view"}))
+
+
+class Use(NamedTuple):
+    """When an entry was used last, and when it came; and how often it was used."""
+
+    touched: int
+    created: int
+    hits: int
+
+
+class Bounds(NamedTuple):
+    """What is certain of the use of an entry, and what is possible."""
+
+    least: Use
+    most: Use
 
 
 class Played:
@@ -65,7 +82,7 @@ class Played:
             (name, at): first + number
             for name in ("kv", "swa")
             for number, at in enumerate(path.names)
-            if again or (name, at) not in self.state.device.places
+            if again or (name, at) not in self.state.places(DEVICE)
         }
         left = {name: tuple(place for (one, _), place in brought.items() if one == name) for name in ("kv", "swa")}
         self.step(ComponentInsert(path, brought), left if again else {})
@@ -78,19 +95,20 @@ class Played:
         """What is known after a call."""
         self.state = advance_components(self.state, self.setting, call, After(answer))
 
-    def use(self, name: str, units: str) -> Uses:
+    def use(self, name: str, units: str, tier: str = DEVICE) -> Bounds:
         """What is known of the use of an entry."""
-        return self.state.device.uses[name, self.path(units).names[-1]]
+        least, most = uses_of(self.state.tier(tier, name), self.path(units).names[-1])
+        return Bounds(*[Use(one.touched, one.created, one.hits) for one in (least, most)])
 
 
 def test_what_is_certain_and_what_is_possible_of_a_use() -> None:
     """A hit uses what it names: all KV, and of the window the end.  That the rest was used, too, is possible."""
     play = Played(setting_of())
     play.insert("abcd")
-    assert play.use("swa", "a") == Uses(Use(1, 1, 0), Use(1, 1, 1))
+    assert play.use("swa", "a") == Bounds(Use(1, 1, 0), Use(1, 1, 1))
     play.match("abcd", 4)
     assert play.use("kv", "a").least.touched == 2
-    assert play.use("swa", "a") == Uses(Use(1, 1, 0), Use(2, 1, 2)), "the window has left it behind"
+    assert play.use("swa", "a") == Bounds(Use(1, 1, 0), Use(2, 1, 2)), "the window has left it behind"
     assert play.use("swa", "abcd").least.touched == 2
     path = play.path("abcd")
     play.step(ComponentLock(path, 4, 0), {"kv": (1, 2, 3, 4), "swa": (4,)})
@@ -116,8 +134,8 @@ def test_what_replaces_an_entry_is_new() -> None:
     play.insert("a", again=True)
     at = ("kv", play.path("a").names[-1])
     play.step(ComponentInsert(play.path("a"), {at: 6}), {})
-    assert play.state.device.places[at] == 6
-    assert play.use("kv", "a") == Uses(Use(1, 1, 0), Use(3, 3, 3))
+    assert play.state.places(DEVICE)[at] == 6
+    assert play.use("kv", "a") == Bounds(Use(1, 1, 0), Use(3, 3, 3))
 
 
 def test_of_what_is_cached_twice_nobody_knows_which_was_used() -> None:
@@ -141,15 +159,15 @@ def test_a_copy_takes_along_what_there_was_when_it_began(landing: str) -> None:
     play.match("a", 1)
     play.step(ComponentCopied(0, ok=True), {})
     assert play.use("kv", "a").least == Use(4, 1, 2)
-    host = play.state.host.uses["kv", path.names[-1]]
+    host = play.use("kv", "a", HOST)
     assert host.least == Use(2, 1, 0)
     assert host.most.touched == 5
     play.step(ComponentEvict({"kv": 1}), {"kv": 1})
-    play.state = play.state._replace(device=Tier())
+    play.state = without(play.state, DEVICE, play.state.places(DEVICE))
     play.step(ComponentLoad(path, 0, 1), Copying({"kv": {1: 3}, "swa": {1: 3}}, 1, {}))
     play.step(ComponentCopied(1, ok=True), {})
     assert play.use("kv", "a").least == Use(2, 1, 0), "as on the host when the load began"
-    assert play.use("kv", "a").most.touched == play.state.ticks
+    assert play.use("kv", "a").most.touched == play.state.device.clock
 
 
 def test_nothing_is_kept_where_nobody_asks() -> None:
@@ -168,7 +186,7 @@ def test_nothing_is_kept_where_nobody_asks() -> None:
 
 def evicted(play: Played, wants: dict[str, int], gone: set[At]) -> facts.Order | Any:
     """What an eviction chose between that took these."""
-    held = {at: place for at, place in play.state.device.places.items() if at not in gone}
+    held = {at: place for at, place in play.state.places(DEVICE).items() if at not in gone}
     view = View({}, held)
     return facts.component_choosing(play.setting, play.state, ComponentEvict(wants), After({}, view=view))
 

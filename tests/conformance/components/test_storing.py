@@ -19,6 +19,7 @@ from kvlitmus.conformance.litmus.components.tree import evict_all
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_STORAGE_CONFIGS, configs_of
+from kvlitmus.spec.prefix.listener import HOST
 
 STORED = COMPONENT_STORAGE_CONFIGS[0]
 
@@ -75,9 +76,9 @@ def test_what_a_write_reads_is_certain_without_a_snapshot(depth: int) -> None:
     component_host.evict_host(checker, {"kv": 1})
     if write(checker, key):
         takes = checker.component_state.writes[0].takes
-        assert takes and takes <= checker.component_state.host.certain
+        assert takes and takes <= checker.component_state.certain(HOST)
         component_host.evict_host(checker, {"kv": 8})
-        assert takes <= checker.component_state.host.certain
+        assert takes <= checker.component_state.certain(HOST)
         component_storing.written(checker, 0, ok=False)
     component_host.evict_host(checker, {"kv": 8})
     evict_all(checker)

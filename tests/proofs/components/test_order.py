@@ -12,24 +12,40 @@ from kvlitmus.reference.components import requests
 from kvlitmus.reference.components import tree as model
 from kvlitmus.spec.components.calls import At, ComponentEvict, ComponentEvictHost, ComponentStart
 from kvlitmus.spec.components.order_facts import Order, passed_over
-from kvlitmus.spec.components.state import Use, Uses
+from kvlitmus.spec.components.uses import worths
+from kvlitmus.spec.prefix.page import NO_DOUBT, Page, Tier
 from kvlitmus.spec.words.config import Config
-from kvlitmus.spec.words.policies import POLICIES
+from kvlitmus.spec.words.names import NO_NAME
+from kvlitmus.spec.words.policies import POLICIES, Worth
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Name, PageNo, Tick
 from tests.proofs.support import component_explore, request_explore
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 
 TIMES = (0, 1, 2)
 """Times and numbers of uses that are told apart; more would be alike."""
 
-EVERY_USE = [Use(touched, created, hits) for touched, created, hits in product(TIMES, repeat=3)]
+NAME = Name(1)
 
 
-def between(least: Use, most: Use) -> Iterator[Use]:
+def used(touched: int, created: int, hits: int) -> Page:
+    """An entry that was used so."""
+    return Page(NO_NAME, PageNo(0), Tick(touched), Tick(created), hits)
+
+
+EVERY_USE = [used(*some) for some in product(TIMES, repeat=3)]
+
+
+def between(least: Page, most: Page) -> Iterator[Page]:
     """Every use that two bounds allow."""
-    ranges = [range(low, high + 1) for low, high in zip(least, most, strict=True)]
-    return (Use(*some) for some in product(*ranges))
+    bounds = [(one.touched, one.created, one.hits) for one in (least, most)]
+    return (used(*some) for some in product(*[range(low, high + 1) for low, high in zip(*bounds, strict=True)]))
+
+
+def bounded(least: Page, most: Page, policy: str) -> tuple[Worth, Worth]:
+    """What an entry can be worth that is known in these bounds."""
+    return worths(Tier({NAME: least}, Tick(0), NO_DOUBT._replace(vague={NAME: most})), NAME, POLICIES[policy])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -39,11 +55,11 @@ def test_a_worth_is_within_its_bounds_and_reaches_both(policy: str) -> None:
     for least, most in product(EVERY_USE, repeat=2):
         found = {worth(one) for one in between(least, most)}
         if found:
-            assert (min(found), max(found)) == Uses(least, most).worth(POLICIES[policy])
+            assert (min(found), max(found)) == bounded(least, most, policy)
 
 
 SETTING = Setting(Config(page_size=1, pages=4, components="kv+swa"), Profile(), 3, frozenset())
-SOME_USES = [Use(touched, created, hits) for touched, created, hits in product((0, 1), repeat=3)]
+SOME_USES = [used(*some) for some in product((0, 1), repeat=3)]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -53,7 +69,7 @@ def test_whoever_takes_the_least_is_never_accused(policy: str) -> None:
     bounds = [(least, most) for least, most in product(SOME_USES, repeat=2) if any(True for _ in between(least, most))]
     accused = 0
     for mine, other in product(bounds, repeat=2):
-        order = Order({taken: Uses(*mine).worth(POLICIES[policy])}, {left: Uses(*other).worth(POLICIES[policy])})  # type: ignore[dict-item]
+        order = Order({taken: bounded(*mine, policy)}, {left: bounded(*other, policy)})  # type: ignore[dict-item]
         if passed_over(SETTING, order):
             accused += 1
             worst = min(POLICIES[policy](one) for one in between(*mine))
@@ -63,7 +79,7 @@ def test_whoever_takes_the_least_is_never_accused(policy: str) -> None:
 
 def turned(held: Mapping[At, model.Entry]) -> Mapping[At, model.Entry]:
     """The same entries, in the other order of use."""
-    return {at: one._replace(used=-one.used) for at, one in held.items()}
+    return {at: one._replace(touched=-one.touched) for at, one in held.items()}
 
 
 def latest_first(cache: model.Cache, setting: Setting, call: ComponentEvict) -> tuple[model.Cache, object]:

@@ -33,13 +33,16 @@ from kvlitmus.spec.components.calls import (
     Telling,
     View,
 )
+from kvlitmus.spec.components.entries import page_at
 from kvlitmus.spec.components.replay import Replayed
-from kvlitmus.spec.components.state import ComponentState, Tier, Use, Uses, end_name
+from kvlitmus.spec.components.state import ComponentState, end_name
 from kvlitmus.spec.components.steps import component_steps
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Path, path_of
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import Page, Tier
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Key, Unit
+from kvlitmus.spec.words.units import Key, Name, Tick, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
 from tests.proofs.support.component_fetch_calls import fetch_calls, fetch_identity
 from tests.proofs.support.component_search import ComponentSearch, Report
@@ -82,10 +85,14 @@ def tellings(before: model.Cache, then: model.Cache, setting: Setting) -> tuple[
     return tuple(found)
 
 
-def uses_of(held: Mapping[At, model.Entry]) -> Mapping[At, Uses]:
-    """When entries were used, and how often, by the reference itself: what may be is what is."""
-    exact = {at: Use(one.used, one.made, one.hits) for at, one in held.items()}
-    return {at: Uses(use, use) for at, use in exact.items()}
+def tiers_of(held: Mapping[At, model.Entry], setting: Setting, ticks: int = 0) -> dict[str, Tier]:
+    """What somebody knows who has seen all of this: what may be is what is, also how it was used."""
+    found: dict[str, dict[Name, Page]] = {one.name: {} for one in setting.layout.components}
+    for (component, name), one in held.items():
+        page = page_at(setting, component, name, one.place)
+        touched, created = Tick(one.touched), Tick(one.created)
+        found[component][name] = page._replace(touched=touched, created=created, hits=one.hits)
+    return {component: Tier(pages, Tick(ticks)) for component, pages in found.items()}
 
 
 def with_slip(kind: type, slip: Callable[..., tuple[model.Cache, object]]) -> Perform:
@@ -178,7 +185,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
     ) -> tuple[str, ...]:
         """The rules that a step breaks, with those that it has begun by itself."""
         available, view = self.shown(before)
-        self.look(state, After(None, available, view, state.host.available), report)
+        self.look(state, After(None, available, view, state.free.get(HOST)), report)
         for one in component_steps(state, self.setting, call, self.seen(before, then, answer)):
             broken = self.broken_by(one, report)
             if broken:
@@ -198,20 +205,19 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
 
     def known(self, cache: model.Cache) -> ComponentState:
         """What somebody knows who has seen this cache: everything."""
-        available, view = self.shown(cache)
-        host = view.host_held or {}
+        available, _ = self.shown(cache)
         places = {pool: len(free) for pool, free in cache.host_free.items()}
-        return ComponentState(
-            Tier(view.held, frozenset(view.held), available, uses_of(cache.held)),
-            Tier(host, frozenset(host), places, uses_of(cache.host_held)),
+        state = ComponentState(
+            free={DEVICE: available, HOST: places},
             receipts=cache.receipts,
             fetches=cache.fetches,
             under_way=cache.copies,
             attached=cache.attached,
             writes=cache.writes,
             told=Replayed(dict.fromkeys(cache.held, 1), dict.fromkeys(cache.host_held, 1)),
-            ticks=cache.ticks,
         )
+        state = state.put(DEVICE, tiers_of(cache.held, self.setting, cache.ticks))
+        return state.put(HOST, tiers_of(cache.host_held, self.setting))
 
     def shown(self, cache: model.Cache) -> tuple[Mapping[str, int], View]:
         """What a cache shows of itself."""
@@ -261,10 +267,10 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
 
     def plain(self, cache: model.Cache) -> model.Cache:
         """The same cache, with ranks for ticks and receipts counted from nought: two that act alike are equal."""
-        used = {entry.used for some in (cache.held, cache.host_held) for entry in some.values()}
+        used = {entry.touched for some in (cache.held, cache.host_held) for entry in some.values()}
         ranks = {tick: at for at, tick in enumerate(sorted(used))}
-        held = {at: entry._replace(used=ranks[entry.used]) for at, entry in cache.held.items()}
-        host = {at: entry._replace(used=ranks[entry.used]) for at, entry in cache.host_held.items()}
+        held = {at: entry._replace(touched=ranks[entry.touched]) for at, entry in cache.held.items()}
+        host = {at: entry._replace(touched=ranks[entry.touched]) for at, entry in cache.host_held.items()}
         copies = dict(enumerate(cache.copies.values()))
         return cache._replace(
             held=held,
@@ -278,13 +284,13 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
 
     def identity(self, cache: model.Cache) -> object:
         """What two caches have in common that act alike; which places they use is of no matter."""
-        entries = frozenset((at, entry.used) for at, entry in cache.held.items())
+        entries = frozenset((at, entry.touched) for at, entry in cache.held.items())
         return (
             entries,
             tuple(sorted(tuple(sorted(one)) for one in cache.receipts.values())),
             tuple(map(len, cache.free.values())),
             tuple(sorted(map(fetch_identity, cache.fetches.values()))),
-            frozenset((at, entry.used) for at, entry in cache.host_held.items()),
+            frozenset((at, entry.touched) for at, entry in cache.host_held.items()),
             tuple(map(len, cache.host_free.values())),
             tuple(sorted(map(copy_identity, cache.copies.values()))),
             cache.attached,

@@ -21,14 +21,15 @@ from kvlitmus.spec.components.calls import (
     View,
 )
 from kvlitmus.spec.components.replay import Replayed
-from kvlitmus.spec.components.state import ComponentRequest, ComponentState, Tier
+from kvlitmus.spec.components.state import ComponentRequest, ComponentState
 from kvlitmus.spec.components.steps import step
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Path, path_of
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import step_of
 from kvlitmus.spec.words.units import Key
-from tests.proofs.support.component_explore import tellings, uses_of
+from tests.proofs.support.component_explore import tellings, tiers_of
 from tests.proofs.support.component_search import ComponentSearch, Report
 
 CAPABILITIES = frozenset({"component_lookup", "component_requests", "component_events", "component_view"})
@@ -72,8 +73,7 @@ class Explorer(ComponentSearch[model.Server, object]):
         view = self.shown(server)
         running = {number: ComponentRequest(one.path, one.units, one.held) for number, one in server.requests.items()}
         told = Replayed(dict.fromkeys(view.held, 1))
-        uses = uses_of(server.cache.held)
-        state = ComponentState(Tier(view.held, frozenset(view.held), uses=uses), running=running, told=told)
+        state = ComponentState(running=running, told=told).put(DEVICE, tiers_of(server.cache.held, self.setting))
         after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
         self.look(state, After(None, None, view), report)
         return then, self.broken_by(step(state, self.setting, cast("ComponentCall", call), after), report)
@@ -108,11 +108,11 @@ class Explorer(ComponentSearch[model.Server, object]):
     def plain(self, server: model.Server) -> model.Server:
         """The same cache, with ranks for ticks and requests counted from nought: two that act alike are equal."""
         held = server.cache.held
-        ranks = {tick: at for at, tick in enumerate(sorted({entry.used for entry in held.values()}))}
+        ranks = {tick: at for at, tick in enumerate(sorted({entry.touched for entry in held.values()}))}
         order = sorted(server.requests, key=lambda number: self.like(server.requests[number]))
         return model.Server(
             server.cache._replace(
-                held={at: entry._replace(used=ranks[entry.used]) for at, entry in held.items()},
+                held={at: entry._replace(touched=ranks[entry.touched]) for at, entry in held.items()},
                 receipts={new: server.cache.receipts[old] for new, old in enumerate(order)},
                 ticks=len(ranks),
             ),
@@ -128,7 +128,7 @@ class Explorer(ComponentSearch[model.Server, object]):
         """What two caches have in common that act alike; which places they use is of no matter."""
         cache = server.cache
         return (
-            frozenset((at, entry.used) for at, entry in cache.held.items()),
+            frozenset((at, entry.touched) for at, entry in cache.held.items()),
             tuple((self.like(one), cache.receipts[number]) for number, one in server.requests.items()),
             tuple(map(len, cache.free.values())),
         )

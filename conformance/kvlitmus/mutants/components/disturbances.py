@@ -328,6 +328,8 @@ HANDED = (
 GROUPS: Mapping[str, str] = {
     "device": "device: an entry of",
     "host": "host: an entry of",
+    "beside": "device: an entry of",
+    "free": "device: a free place of",
     "copies": "device: two entries swap places",
     "told": "device: it is told that",
     "attached": "storage: it is away",
@@ -337,12 +339,11 @@ GROUPS: Mapping[str, str] = {
 """By which ways each part of what is known (:class:`~kvlitmus.spec.components.state.ComponentState`) is disturbed."""
 
 OF_A_TIER: Mapping[str, str] = {
-    "places": "an entry of",
-    "certain": "an entry of",
-    "available": "a free place of",
-    "uses": "the order of use",
+    "pages": "an entry of",
+    "doubt": "an entry of",
+    "clock": "the order of use",
 }
-"""The same of what is known of a tier (:class:`~kvlitmus.spec.components.state.Tier`); each is disturbed on both."""
+"""The same of what is known of a tier (:class:`~kvlitmus.spec.prefix.page.Tier`); each is disturbed on both."""
 
 NOT_DISTURBED: Mapping[str, str] = {
     "fetches": "whoever asked for it has it, with its places: POOL-12 notices where one of these gets another home",
@@ -351,7 +352,6 @@ NOT_DISTURBED: Mapping[str, str] = {
     "running": HANDED,
     "under_way": HANDED,
     "longest": "it is worked out from what calls brought",
-    "ticks": "it is counted here",
 }
 """The other parts, each with the reason."""
 

@@ -132,7 +132,7 @@ def landed(source: Mapping[At, Entry], setting: Setting, at: At, place: int, tic
     before = at[1]
     for _ in range(setting.layout.named(at[0]).unit):
         before = setting.names.parent(before)
-    made, hits = (source[at].made, source[at].hits) if at in source else (ticks, 0)
+    made, hits = (source[at].created, source[at].hits) if at in source else (ticks, 0)
     return Entry(place, len(setting.names.prefix(at[1])[1]), before, ticks, made, hits)
 
 

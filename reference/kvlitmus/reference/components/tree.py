@@ -24,7 +24,7 @@ from kvlitmus.spec.components.calls import (
     ComponentUnlock,
     Entries,
 )
-from kvlitmus.spec.components.state import Copy, Fetch, Use, Write, end_name, ends_at, needed_at, storage_at_first
+from kvlitmus.spec.components.state import Copy, Fetch, Write, end_name, ends_at, needed_at, storage_at_first
 from kvlitmus.spec.words.policies import Worth
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Need, Run, fits, largest
@@ -34,15 +34,20 @@ from kvlitmus.spec.words.units import Name
 class Entry(NamedTuple):
     """A cached entry: its place, where it ends, and the prefix before it.
 
-    ``used``, ``made``, ``hits``: when it was needed last and when it came, in ticks, and how often it was used.
+    ``touched``, ``created``, ``hits``: when it was needed last and when it came, in ticks, and how often it was used.
     """
 
     place: int
     end: int
     before: Name
-    used: int
-    made: int = 0
+    touched: int
+    created: int = 0
     hits: int = 0
+
+    @property
+    def priority(self) -> int:
+        """Nobody gives an entry of a component a priority."""
+        return 0
 
 
 class Cache(NamedTuple):
@@ -122,7 +127,7 @@ def match(cache: Cache, setting: Setting, call: ComponentMatch) -> tuple[Cache, 
     held = dict(cache.held)
     counts = profile.hit_counts == "match"
     for at in (at for some in needed.values() for at in some):
-        held[at] = held[at]._replace(used=cache.ticks, hits=held[at].hits + counts)
+        held[at] = held[at]._replace(touched=cache.ticks, hits=held[at].hits + counts)
     entries = {name: tuple(held[at].place for at in some) for name, some in needed.items()}
     return cache._replace(held=held), ComponentHit(length, entries)
 
@@ -176,7 +181,7 @@ def next_to_go(cache: Cache, setting: Setting, choices: Iterable[At]) -> At:
 
     def order(at: At) -> tuple[Worth, int, At]:
         one = cache.held[at]
-        return worth(Use(one.used, one.made, one.hits)), -one.end, at
+        return worth(one), -one.end, at
 
     return min(choices, key=order)
 

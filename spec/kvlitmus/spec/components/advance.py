@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import cast
 
 from kvlitmus.spec.components.calls import (
@@ -42,6 +43,7 @@ from kvlitmus.spec.components.calls import (
     Reserved,
     Writing,
 )
+from kvlitmus.spec.components.entries import perhaps, placed, shown, surely, without
 from kvlitmus.spec.components.fetch import asked
 from kvlitmus.spec.components.replay import replayed
 from kvlitmus.spec.components.state import (
@@ -52,7 +54,6 @@ from kvlitmus.spec.components.state import (
     Fetch,
     Place,
     Stored,
-    Tier,
     Write,
     anchor_of,
     asked_components,
@@ -79,6 +80,7 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.policies import SELECTIVE
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
@@ -110,22 +112,16 @@ def looked_at(
     What is as it was expected is the same object: who works something out of it sees at once that it can be kept.
     """
     told = state.told if after.events is None else replayed(state.told, setting, after.events)
-    held, host, copies = None, None, then.copies
+    copies = then.copies
     if after.view is not None:
-        held, host, copies = after.view.held, after.view.host_held, after.view.copies
-    device, host_known = shown(then.device, after.available, held), shown(then.host, after.host_available, host)
-    then = then._replace(device=device, host=host_known, told=told, copies=copies)
+        copies, then = after.view.copies, shown(then, setting, DEVICE, after.view.held)
+        if after.view.host_held is not None:
+            then = shown(then, setting, HOST, after.view.host_held)
+    counted = {DEVICE: after.available, HOST: after.host_available}
+    free = {tier: some for tier, some in counted.items() if some is not None}
+    then = then._replace(free=then.free if free == then.free else free, told=told, copies=copies)
     used = used_after(then, setting, call)
     return then if used == then.used else then._replace(used=used)
-
-
-def shown(known: Tier, available: Mapping[str, int] | None, held: Mapping[At, int] | None) -> Tier:
-    """What is known of a tier of which so much was expected, by a look if there was one."""
-    if held is None:
-        return known if available == known.available else known._replace(available=available)
-    places = known.places if held == known.places else held
-    certain = known.certain if known.certain == held.keys() else frozenset(held)
-    return Tier(places, certain, available, known.uses)
 
 
 def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> frozenset[Name]:
@@ -133,26 +129,28 @@ def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> f
     if setting.config.write != SELECTIVE or not setting.config.tiered:
         return frozenset()  # only there it is of use
     through = then.used.union(call.path.names) if isinstance(call, ComponentInsert) else then.used
-    base = setting.layout.base.name
-    return frozenset(name for name in through if (base, name) in then.device.certain and whole(then, setting, name))
+    certain = then.certain(DEVICE)
+    return frozenset(name for name in through if (KV, name) in certain and whole(setting, name, certain))
 
 
-def whole(state: ComponentState, setting: Setting, name: Name) -> bool:
-    """Whether the device certainly has all that a prefix needs as a boundary."""
+def whole(setting: Setting, name: Name, certain: AbstractSet[At]) -> bool:
+    """Whether all that a prefix needs as a boundary is among what is certainly there."""
     path = path_to(setting, name)
-    return needed_by(setting, path, len(path.names)) <= state.device.certain
+    return needed_by(setting, path, len(path.names)) <= certain
 
 
 def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> ComponentState:
     if answer is None:
         return state
     taken = pool_places(setting.layout, answer)
-    return _without(state, setting, taken)._replace(owned=state.owned | taken)
+    return emptied(state, setting, DEVICE, taken)._replace(owned=state.owned | taken)
 
 
-def _without(state: ComponentState, setting: Setting, taken: frozenset[Place]) -> ComponentState:
-    """What was granted on the device is cached there no more."""
-    return state._replace(device=state.device.with_places(not_in(setting.layout, state.device.places, taken)))
+def emptied(state: ComponentState, setting: Setting, tier: str, taken: frozenset[Place]) -> ComponentState:
+    """What was granted on a tier is cached there no more."""
+    pools = {one.name: one.pool for one in setting.layout.components}
+    gone = {at for at, place in state.places(tier).items() if (pools[at[0]], place) in taken}
+    return without(state, tier, gone) if gone else state
 
 
 def _free(state: ComponentState, setting: Setting, call: ComponentFree, _: object) -> ComponentState:
@@ -162,14 +160,7 @@ def _free(state: ComponentState, setting: Setting, call: ComponentFree, _: objec
 def _match(state: ComponentState, setting: Setting, call: ComponentMatch, answer: ComponentHit) -> ComponentState:
     root = setting.profile.window_root
     found = {at for one in setting.layout.components for at in needed_at(call.path, one, answer.length, root)}
-    return _sure(state, DEVICE, found & state.device.places.keys())
-
-
-def _sure(state: ComponentState, tier: str, found: Collection[At]) -> ComponentState:
-    """This is cached on a tier for certain."""
-    there = state.on(tier)
-    certain = there.certain.union(found)
-    return state if len(certain) == len(there.certain) else state.put(tier, there._replace(certain=certain))
+    return surely(state, DEVICE, found)
 
 
 def _insert(state: ComponentState, setting: Setting, call: ComponentInsert, answer: Entries) -> ComponentState:
@@ -185,10 +176,8 @@ def _with(state: ComponentState, setting: Setting, brought: Mapping[At, int], le
     """What was brought is cached, but for what was left, which was there."""
     pools = {one.name: one.pool for one in setting.layout.components}
     taken = {at: entry for at, entry in brought.items() if (pools[at[0]], entry) not in left}
-    certain = state.device.certain | {at for at in brought if at in state.device.places or at in taken}
-    longest = max(state.longest, sum(at[0] == setting.layout.base.name for at in brought))
-    there = state.device._replace(places={**state.device.places, **taken}, certain=certain)
-    return state._replace(device=there, longest=longest)
+    longest = max(state.longest, sum(component == KV for component, _ in brought))
+    return surely(placed(state, setting, DEVICE, taken), DEVICE, brought)._replace(longest=longest)
 
 
 def _lock(
@@ -200,8 +189,8 @@ def _lock(
     covered = {
         (name, end_name(call.path, end)) for name, ends in answer.items() for end in ends if end <= len(call.path.names)
     }
-    kept = frozenset(covered & state.device.places.keys())
-    return _sure(state._replace(receipts={**state.receipts, call.receipt: kept}), DEVICE, kept)
+    kept = frozenset(covered & state.places(DEVICE).keys())
+    return surely(state._replace(receipts={**state.receipts, call.receipt: kept}), DEVICE, kept)
 
 
 def _unlock(state: ComponentState, _setting: Setting, call: ComponentUnlock, _: object) -> ComponentState:
@@ -222,9 +211,8 @@ def _doubted(
     state: ComponentState, tier: str, touched: Collection[str], spared: frozenset[At] = frozenset()
 ) -> ComponentState:
     """On a tier anything of these components may have gone that nothing protects."""
-    there, stays = state.on(tier), state.covered(tier) | spared
-    certain = frozenset(at for at in there.certain if at[0] not in touched or at in stays)
-    return state.put(tier, there._replace(certain=certain))
+    stays = state.covered(tier) | spared
+    return perhaps(state, tier, lambda at: at[0] in touched and at not in stays)
 
 
 def _reset(state: ComponentState, _setting: Setting, _: ComponentReset, _answer: object) -> ComponentState:
@@ -239,7 +227,7 @@ def _prefetch(state: ComponentState, setting: Setting, call: ComponentPrefetch, 
     if answer.places is None:
         return then
     fetch = _begun(setting, call, answer.places)
-    return _without(then, setting, fetch.reserved)._replace(fetches={**state.fetches, call.number: fetch})
+    return emptied(then, setting, DEVICE, fetch.reserved)._replace(fetches={**state.fetches, call.number: fetch})
 
 
 def made_room(
@@ -319,22 +307,20 @@ def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, ans
     then = made_room(state, setting, call, answer)
     if answer.places is None:
         return then
-    host = not_in(setting.layout, then.host.places, at_places(setting.layout, brought))
+    then = emptied(then, setting, HOST, at_places(setting.layout, brought))
     by_path = setting.profile.component_extent == "path"
     # By its path it goes in parts: it may have stopped earlier, or its end has lacked nothing and no part was begun for it.
     last = not by_path or any(name == end_name(call.path, call.length) for _, name in brought)
-    if not last or not needs <= brought.keys() | (then.host.certain & host.keys() if by_path else host.keys()):
+    if not last or not needs <= brought.keys() | (then.certain(HOST) if by_path else then.places(HOST).keys()):
         needs = frozenset(brought)  # it is answerable for what it brings alone
-    kept = (needs - brought.keys()) & host.keys()
-    read = (needs | brought.keys()) & state.device.places.keys()
+    kept = (needs - brought.keys()) & then.places(HOST).keys()
+    read = (needs | brought.keys()) & state.places(DEVICE).keys()
     spared = spared_for(setting, call.path, call.length)
     one = Copy(load=False, places=brought, device=read, host=kept, needs=spared)
     if setting.profile.component_landing == "begun":
-        host, kept = {**host, **brought}, kept | brought.keys()
-        one = one._replace(places={}, host=kept, landing=frozenset(brought))
-        then = _new_on_host(then, brought)
-    there = then.host._replace(places=host, certain=(then.host.certain & host.keys()) | kept)
-    return then._replace(host=there, under_way={**then.under_way, call.number: one})
+        one = one._replace(places={}, host=kept | brought.keys(), landing=frozenset(brought))
+        then = placed(_new_on_host(then, brought), setting, HOST, brought)
+    return surely(then, HOST, one.host)._replace(under_way={**then.under_way, call.number: one})
 
 
 def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> ComponentState:
@@ -343,21 +329,19 @@ def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: 
         return then
     one = _loading(state, setting, call, answer)
     kept, brought = one.device, one.places
-    then = _without(then, setting, at_places(setting.layout, brought))
-    sources = frozenset(brought) & state.host.places.keys()
-    then = _sure(_sure(then, DEVICE, kept & then.device.places.keys()), HOST, sources)
+    then = emptied(then, setting, DEVICE, at_places(setting.layout, brought))
+    then = surely(surely(then, DEVICE, kept), HOST, brought)
     if setting.profile.component_landing == "begun":
         one = one._replace(places={}, device=kept | brought.keys())
-        then = then._replace(device=then.device._replace(places={**then.device.places, **brought}))
-        then = _sure(then, DEVICE, brought)
+        then = surely(placed(then, setting, DEVICE, brought), DEVICE, brought)
     return then._replace(under_way={**state.under_way, call.number: one})
 
 
 def _loading(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> Copy:
     """A load back that was granted."""
     needs, brought = needed_by(setting, call.path, answer.boundary), copied_to(call.path, answer)
-    kept = (needs - brought.keys()) & state.device.places.keys()
-    read = (needs | brought.keys()) & state.host.places.keys()
+    kept = (needs - brought.keys()) & state.places(DEVICE).keys()
+    read = (needs | brought.keys()) & state.places(HOST).keys()
     spared = spared_for(setting, call.path, answer.boundary)
     return Copy(load=True, places=brought, device=kept, host=read, needs=spared)
 
@@ -372,9 +356,7 @@ def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answ
     if one.load:
         return _with(state, setting, one.places, returned)
     landed = not_in(setting.layout, one.places, returned)
-    certain = state.host.certain | {at for at in one.places if at in state.host.places or at in landed}
-    state = _new_on_host(state, landed)
-    return state._replace(host=state.host._replace(places={**state.host.places, **landed}, certain=certain))
+    return surely(placed(_new_on_host(state, landed), setting, HOST, landed), HOST, one.places)
 
 
 def _new_on_host(state: ComponentState, landed: Collection[At]) -> ComponentState:
@@ -400,11 +382,12 @@ def _detach(state: ComponentState, setting: Setting, _: ComponentDetach, _answer
 def _write(state: ComponentState, setting: Setting, call: ComponentWrite, answer: Writing) -> ComponentState:
     if answer.ends is None:
         return state
-    takes = written_from(call.path, answer) & state.host.places.keys()
-    needs = needed_by(setting, call.path, call.length) & state.host.places.keys()
+    there = state.places(HOST).keys()
+    takes = written_from(call.path, answer) & there
+    needs = needed_by(setting, call.path, call.length) & there
     spared = spared_for(setting, call.path, call.length)
     writes = {**state.writes, call.number: Write(takes, needs | takes, spared)}
-    return _sure(state._replace(writes=writes), HOST, takes)
+    return surely(state._replace(writes=writes), HOST, takes)
 
 
 def _written(state: ComponentState, _setting: Setting, call: ComponentWritten, _: object) -> ComponentState:
@@ -426,7 +409,8 @@ def _grow(state: ComponentState, setting: Setting, call: ComponentGrow, answer: 
     # Who is refused has computed nothing, and publishes nothing again.
     if answer.granted:
         return then
-    return then._replace(device=then.device._replace(certain=then.device.certain & state.device.certain))
+    certain = state.certain(DEVICE)
+    return perhaps(then, DEVICE, lambda at: at not in certain)
 
 
 def _holds(
@@ -445,19 +429,20 @@ def _holds(
     kept_all = setting.profile.component_copies == "kept"
     sure = frozenset[At]().union(*[published(layout, each) for each in running.values()]) if kept_all else frozenset()
     loose |= {at for at, place in state.stored if (pools[at[0]], place) in taken and at not in sure}
-    kept = frozenset(at for at in state.device.certain if at not in loose) if taken else state.device.certain
-    then = with_stored(state, frozenset(stored))
-    longest = max(state.longest, one.units // layout.base.unit)
-    certain = (kept | published(layout, one)) & then.device.places.keys()
-    return then._replace(device=then.device._replace(certain=certain), running=running, longest=longest)
+    kept = state.certain(DEVICE) - loose if taken else state.certain(DEVICE)
+    then = with_stored(state, setting, frozenset(stored), kept | published(layout, one))
+    return then._replace(running=running, longest=max(state.longest, one.units // layout.base.unit))
 
 
-def with_stored(state: ComponentState, stored: frozenset[Stored]) -> ComponentState:
-    """What may be cached is this; where it is there more than once, the least place comes first."""
+def with_stored(
+    state: ComponentState, setting: Setting, stored: frozenset[Stored], certain: AbstractSet[At]
+) -> ComponentState:
+    """What may be cached is this, some of it for ``certain``; where it is there more than once, the least place comes first."""
     places: dict[At, int] = {}
     for at, place in sorted(stored, key=lambda one: one[1]):
         places.setdefault(at, place)
-    return state._replace(device=state.device.with_places(places), copies=stored - places.items())
+    then = perhaps(shown(state, setting, DEVICE, places), DEVICE, lambda at: at not in certain)
+    return then._replace(copies=stored - places.items())
 
 
 def _finish(state: ComponentState, _setting: Setting, call: ComponentFinish, _: object) -> ComponentState:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kvlitmus.spec.components.calls import After, At, ComponentBackUp, ComponentLoad, Copying
 from kvlitmus.spec.components.state import ComponentState, ends_at, needed_by, on_path, spared_for
 from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import admit, largest, step_of, valid
@@ -44,12 +45,13 @@ def copying_of(answer: After) -> Copying:
 def plan_for(setting: Setting, state: ComponentState, path: Path, boundary: int, *, load: bool) -> CopyPlan:
     """The plan of a copy for this boundary."""
     needs = needed_by(setting, path, boundary)
-    there, certain = (state.device.places, state.device.certain) if load else (state.host.places, state.host.certain)
+    to, source = (DEVICE, HOST) if load else (HOST, DEVICE)
     most, by_path = needs, setting.profile.component_extent == "path"
     if by_path:
-        most |= on_path(setting.layout, path, boundary) & (state.host.places if load else state.device.places).keys()
+        most |= on_path(setting.layout, path, boundary) & state.places(source).keys()
     spared = spared_for(setting, path, boundary)
-    return CopyPlan(boundary, needs - there.keys(), most - certain, needs, spared, by_path and not load)
+    least = needs - state.places(to).keys()
+    return CopyPlan(boundary, least, most - state.certain(to), needs, spared, by_path and not load)
 
 
 def copy_plans(setting: Setting, state: ComponentState, call: CopyCall, answer: After) -> Sequence[CopyPlan]:
@@ -73,13 +75,13 @@ def copy_plans(setting: Setting, state: ComponentState, call: CopyCall, answer: 
 
 def possible(state: ComponentState) -> frozenset[At]:
     """Everything that may be cached on one of both tiers."""
-    return frozenset(state.device.places) | state.host.places.keys()
+    return frozenset(state.places(DEVICE)) | state.places(HOST).keys()
 
 
 def largest_together(setting: Setting, state: ComponentState, path: Path) -> int:
     """The largest admitted boundary of a key that is valid for all components over both tiers, for certain."""
     layout, profile = setting.layout, setting.profile
-    certain = state.device.certain | state.host.certain
+    certain = frozenset(state.certain(DEVICE) | state.certain(HOST))
     ends = {one.name: ends_at(path, one.name, certain) for one in layout.components}
     units = len(path.names)
     return largest(layout.components, units, ends.__getitem__, root=profile.window_root, cap=profile.match_cap)

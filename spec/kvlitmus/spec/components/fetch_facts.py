@@ -97,10 +97,10 @@ def component_fetch_room(
     layout: Layout, state: ComponentState, component_fetch_freed: Mapping[str, int]
 ) -> Mapping[str, int] | Unknown:
     """The free places of each pool when the prefetch reserved its own: those before the call, and what was evicted for it."""
-    if state.device.available is None:
+    if DEVICE not in state.free:
         return UNKNOWN
     freed = pools_of(layout, component_fetch_freed)
-    return {pool: many + freed[pool] for pool, many in state.device.available.items()}
+    return {pool: many + freed[pool] for pool, many in state.free[DEVICE].items()}
 
 
 @fact(1, ports=("component_counters",))
@@ -141,9 +141,9 @@ def component_fetch_spared(
     origin = origin_of(setting, call.start)
     full = asked(layout, origin, component_fetch_full)
     anchor = held_by(setting, call.path, call.start)
-    counts = Counter(name for name, _ in state.device.certain - state.needed(DEVICE) - anchor)
-    possible = Counter(name for name, _ in state.device.places.keys() - state.covered(DEVICE))
-    could = dict(state.device.available or {})
+    counts = Counter(name for name, _ in state.certain(DEVICE) - state.needed(DEVICE) - anchor)
+    possible = Counter(name for name, _ in state.places(DEVICE).keys() - state.covered(DEVICE))
+    could = dict(state.free.get(DEVICE, {}))
     base, unsure = layout.base.pool, 0
     for need in full:
         least = min(need.entries, counts[need.component.name])
@@ -175,10 +175,10 @@ def component_fetch_freed_most(
     None below the threshold, and none of pools that have room.  Else as many as the prefetch needs, the rest of a node
     where the cache evicts by node, and what goes with these.
     """
-    if state.device.available is None:
+    if DEVICE not in state.free:
         return UNKNOWN
     needs = asked(layout, origin_of(setting, call.start), component_fetch_full)
-    short = {pool for pool, many in summed(needs).items() if many > state.device.available[pool]}
+    short = {pool for pool, many in summed(needs).items() if many > state.free[DEVICE][pool]}
     wants = {need.component.name: need.entries for need in needs if need.component.pool in short}
     if component_fetch_full < component_fetch_least:
         wants = {}
@@ -303,7 +303,8 @@ def component_fetch_left(
     """The places that the commit must give back: what it does not attach, or brings for what is certainly cached."""
     brought = commit_brings(setting, component_fetch, call.came)
     pools = {one.name: one.pool for one in layout.components}
-    missing = {(pools[at[0]], place) for at, place in brought.items() if at not in state.device.certain}
+    certain = state.certain(DEVICE)
+    missing = {(pools[at[0]], place) for at, place in brought.items() if at not in certain}
     return component_fetch.reserved - missing - frozenset(component_fetch_written)
 
 
@@ -319,7 +320,8 @@ def component_fetch_left_most(
     """The places that the commit may give back: what it does not attach, or brings for what may be cached."""
     brought = commit_brings(setting, component_fetch, call.came)
     pools = {one.name: one.pool for one in layout.components}
-    missing = {(pools[at[0]], place) for at, place in brought.items() if at not in state.device.places}
+    there = state.places(DEVICE)
+    missing = {(pools[at[0]], place) for at, place in brought.items() if at not in there}
     return component_fetch.reserved - missing - frozenset(component_fetch_written)
 
 

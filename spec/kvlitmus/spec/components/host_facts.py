@@ -36,6 +36,7 @@ from kvlitmus.spec.components.state import (
     loose_on,
     needed_by,
     pool_places,
+    tier_of,
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
@@ -72,14 +73,15 @@ def may_stop(setting: Setting, state: ComponentState, call: CopyCall, answer: Af
     """Whether a backup may take what an earlier boundary needs: it goes by its path, and there may be too little room for all."""
     if setting.profile.component_extent == "boundary" or isinstance(call, ComponentLoad):
         return False
-    available, freed = state.host.available, copying_of(answer).freed
+    available, freed = state.free.get(HOST), copying_of(answer).freed
     return available is None or refusable(setting, plan, loose_on(setting, state, HOST), available, freed)
 
 
 def last_brought(setting: Setting, state: ComponentState, call: CopyCall, brought: Collection[At]) -> int:
     """The last boundary that the device certainly has of which a backup brings the KV: what it stops after; 0 for none."""
     layout, root = setting.layout, setting.profile.window_root
-    ends = {one.name: ends_at(call.path, one.name, state.device.certain) for one in layout.components}
+    certain = state.certain(DEVICE)
+    ends = {one.name: ends_at(call.path, one.name, certain) for one in layout.components}
     step = step_of(layout.components)
     return max(
         [
@@ -100,7 +102,7 @@ def component_copy_least(
     least, brought = plan.least, copied_to(call.path, copying_of(answer)).keys()
     if not least <= brought and may_stop(setting, state, call, answer, plan):
         boundary = last_brought(setting, state, call, brought)
-        least = needed_by(setting, call.path, boundary) - state.host.places.keys()
+        least = needed_by(setting, call.path, boundary) - state.places(HOST).keys()
     return {one.name: ends_at(call.path, one.name, least) for one in setting.layout.components}
 
 
@@ -156,14 +158,14 @@ def may_wait(setting: Setting, state: ComponentState, call: ComponentBackUp) -> 
 @fact(1, ports=("component_counters", *COUNTED))
 def component_copy_refusable(setting: Setting, state: ComponentState, call: CopyCall, answer: After) -> bool | Unknown:
     """Whether a copy may be refused: there may be nothing to take, some pool is short after one eviction, or it may wait for another."""
-    available = state.device.available if isinstance(call, ComponentLoad) else state.host.available
+    available = state.free.get(tier_of(state, call))
     if available is None:
         return UNKNOWN
     if isinstance(call, ComponentLoad):
         if largest_together(setting, state, call.path) <= call.start:
             return True
         # Who asks goes on from the hit, and may hold it while room is made.
-        loose = state.device.certain - state.needed(DEVICE) - needed_by(setting, call.path, call.start)
+        loose = state.certain(DEVICE) - state.needed(DEVICE) - needed_by(setting, call.path, call.start)
     else:
         if may_wait(setting, state, call):
             return True
@@ -177,7 +179,7 @@ def component_copy_freed_most(
     setting: Setting, layout: Layout, state: ComponentState, call: CopyCall, answer: After
 ) -> Mapping[str, int] | Unknown:
     """How many entries of each component one eviction for a copy may take, or by its path one for each boundary of a backup: none of pools that have room."""
-    available = state.device.available if isinstance(call, ComponentLoad) else state.host.available
+    available = state.free.get(tier_of(state, call))
     if available is None:
         return UNKNOWN
     wants = copy_wants(copy_plans(setting, state, call, answer))
@@ -213,7 +215,7 @@ def component_copy_left(
     layout: Layout, state: ComponentState, call: ComponentCopied, component_copy: Copy
 ) -> Collection[Place]:
     """The places that a copy must give back: all if it failed, and else what was brought for what is certainly cached there."""
-    certain = state.device.certain if component_copy.load else state.host.certain
+    certain = state.certain(tier_of(state, call))
     return at_places(layout, {at: place for at, place in component_copy.places.items() if not call.ok or at in certain})
 
 
@@ -222,7 +224,7 @@ def component_copy_left_most(
     layout: Layout, state: ComponentState, call: ComponentCopied, component_copy: Copy
 ) -> Collection[Place]:
     """The places that a copy may give back: all if it failed, and else what was brought for what may be cached there."""
-    there = state.device.places if component_copy.load else state.host.places
+    there = state.places(tier_of(state, call))
     return at_places(layout, {at: place for at, place in component_copy.places.items() if not call.ok or at in there})
 
 

@@ -18,9 +18,9 @@ from kvlitmus.spec.components.calls import (
     Holding,
 )
 from kvlitmus.spec.components.evictions import prefixes
-from kvlitmus.spec.components.state import ComponentState, Tier, spared_on, tier_of
+from kvlitmus.spec.components.state import ComponentState, spared_on, tier_of
 from kvlitmus.spec.components.tree_facts import on_tiers
-from kvlitmus.spec.components.uses import come_again, is_ordered, on_path_of
+from kvlitmus.spec.components.uses import come_again, is_ordered, on_path_of, worths
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.layouts import Layout
@@ -51,14 +51,14 @@ def component_choosing(setting: Setting, state: ComponentState, call: ComponentC
         return UNKNOWN
     if isinstance(call, ComponentStart | ComponentGrow) and not isinstance(answer.answer, Holding):
         return Order({}, {})
-    doubled, again, there = frozenset[At](), frozenset[At](), state.on(tier)
+    doubled, again, there = frozenset[At](), frozenset[At](), state.places(tier)
     if tier == DEVICE and answer.view is not None:
         doubled = frozenset([at for at, _ in state.copies | answer.view.copies])
         then = known_after(state, setting, call, answer)
-        again = come_again(setting, state, then, call, answer.answer) & state.device.places.keys()
-    gone = there.certain - held.keys() - doubled
-    stayed = (there.places.keys() & held.keys()) - spared_on(setting, state, tier) - doubled
-    return ordered(setting, state, call, gone, stayed, there, again)
+        again = come_again(setting, state, then, call, answer.answer) & state.places(DEVICE).keys()
+    gone = state.certain(tier) - held.keys() - doubled
+    stayed = (there.keys() & held.keys()) - spared_on(setting, state, tier) - doubled
+    return ordered(setting, state, call, gone, stayed, tier, again)
 
 
 def judged(setting: Setting) -> bool:
@@ -72,20 +72,19 @@ def ordered(
     call: ComponentCall,
     gone: AbstractSet[At],
     stayed: AbstractSet[At],
-    there: Tier,
+    tier: str,
     again: AbstractSet[At] = frozenset(),
 ) -> Order:
-    """What went by itself, and what could have gone all the time, of what was there and something is known of.
+    """What went by itself, and what could have gone all the time, of what was there.
 
     ``again``: what may have gone, too, and has come again with the same call.
     """
-    inner, uses = extended(setting, setting.layout, there.places.keys()), there.uses
+    inner = extended(setting, setting.layout, state.places(tier).keys())
     busy = on_path_of(state, call).union(*[one.path.names for one in state.running.values()])
     left = {at for at in stayed if at not in inner and at[1] not in busy}
-    order = setting.order
+    taken = by_itself(setting, call, gone, again)
     return Order(
-        {at: uses[at].worth(order) for at in by_itself(setting, call, gone, again) if at in uses},
-        {at: uses[at].worth(order) for at in left if at in uses},
+        *[{at: worths(state.tier(tier, at[0]), at[1], setting.order) for at in some} for some in (taken, left)]
     )
 
 

@@ -13,15 +13,14 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from kvlitmus.spec.components.calls import At, Entries, Telling
+from kvlitmus.spec.components.entries import anything
 from kvlitmus.spec.components.replay import Replayed
 from kvlitmus.spec.components.state import ComponentState, Stored, copying
-from kvlitmus.spec.components.state import Tier as Known
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import NO_DOUBT, Doubt, Page, Rank, Tier, Window
+from kvlitmus.spec.prefix.page import NO_DOUBT, Tier
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, State
-from kvlitmus.spec.prefix.windows import LEAST, MOST
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import EVENTS, Setting
@@ -178,27 +177,40 @@ def numbered(plain: Plain, after: Seen, then: State) -> Plain:
 # What is known and seen
 
 
-def known(plain: Plain, state: ComponentState, setting: Setting, tree: Tier) -> State:
-    """What is known of a cache of components, of one of its pools; ``tree``: what is cached there."""
-    there = copying(setting.layout, state, load=plain.tier == DEVICE)
+def known(plain: Plain, state: ComponentState, setting: Setting, there: Tier) -> State:
+    """What is known of a cache of components, of one of its pools; ``there``: what is cached in it."""
+    copies = copying(setting.layout, state, load=plain.tier == DEVICE)
     others = () if plain.tier == HOST else (*state.owned, *state.fetching)
-    owned = [place for pool, place in (*there, *others) if pool == plain.pool]
-    doubt = NO_DOUBT if setting.seen else doubt_of(plain, state)
+    owned = [place for pool, place in (*copies, *others) if pool == plain.pool]
+    there = there._replace(doubt=NO_DOUBT) if setting.seen else there
     receipts = {} if plain.tier == HOST else dict.fromkeys(state.receipts, NO_NAME)
-    return State(tree._replace(doubt=doubt), cast("Mapping[PageNo, int]", Counter(owned)), {}, receipts, {})
+    return State(there, cast("Mapping[PageNo, int]", Counter(owned)), {}, receipts, {})
 
 
-def tree_of(plain: Plain, there: Known, locks: Mapping[At, int]) -> Tier:
+def cached_there(plain: Plain, state: ComponentState, locks: Mapping[At, int]) -> Tier:
     """What may be cached in a pool, and how often each entry is protected (:func:`covers`) that is there for certain."""
-    name, now, certain, places = plain.name, Tick(0), there.certain, there.places
-    return Tier(
-        {
-            name(at): Page(above(plain, at[1]), PageNo(place), now, now, 0, 0, locks.get(at, 0) if at in certain else 0)
-            for at, place in places.items()
-            if at[0] in plain.components
-        },
-        now,
-    )
+    known = {name: state.tier(plain.tier, name) for name in plain.components}
+    if len(known) == 1:
+        ((component, there),) = known.items()
+        there = Tier(there.pages, Tick(0), there.doubt)
+        return locked(there, {name: many for (one, name), many in locks.items() if one == component})
+    name = plain.name
+    pages = {name((one, at)): page for one, there in known.items() for at, page in there.pages.items()}
+    unsure = [name((one, at)) for one, there in known.items() for at in there.doubt.unsure]
+    merged = Tier({at: page._replace(parent=NO_NAME) for at, page in pages.items()}, Tick(0))
+    merged = merged._replace(doubt=anything(merged.doubt, frozenset(unsure)))
+    return locked(merged, {name(at): many for at, many in locks.items() if at[0] in known})
+
+
+def locked(there: Tier, locks: Mapping[Name, int]) -> Tier:
+    """A tier on which pages that are there for certain are protected so often."""
+    unsure = there.doubt.unsure
+    pages = {
+        name: there.pages[name]._replace(locks=many)
+        for name, many in locks.items()
+        if name in there.pages and name not in unsure
+    }
+    return there._replace(pages={**there.pages, **pages}) if pages else there
 
 
 def covers(state: ComponentState, tier: str) -> Mapping[At, int]:
@@ -217,17 +229,6 @@ def above(plain: Plain, name: Name) -> Name:
     for _ in range(plain.setting.size):
         name = plain.setting.names.parent(name)
     return name
-
-
-def doubt_of(plain: Plain, state: ComponentState) -> Doubt:
-    """Where evictions are not seen: whatever is not certain may be gone, in whatever order."""
-    there = state.on(plain.tier)
-    mine = [at for at in there.places if at[0] in plain.components]
-    unsure = frozenset([plain.name(at) for at in mine if at not in there.certain])
-    if not unsure:
-        return NO_DOUBT
-    ranks = dict.fromkeys(unsure, Rank(1, len(unsure), (LEAST,), (MOST,)))
-    return Doubt(unsure, (Window(0, len(unsure), ranks),), made=1)
 
 
 def listens(setting: Setting) -> bool:

@@ -35,6 +35,7 @@ from kvlitmus.spec.components.calls import (
     Reserved,
 )
 from kvlitmus.spec.components.copies import copy_needs
+from kvlitmus.spec.components.entries import without
 from kvlitmus.spec.components.plain import Plain, contents, listens
 from kvlitmus.spec.components.state import (
     ComponentState,
@@ -158,9 +159,7 @@ def _alloc(plain: Plain, setting: Setting, state: ComponentState, call: Componen
         return NOTHING
     wants = pools_of(setting.layout, call.wants)
     others = any(
-        state.device.available is None or state.device.available[pool] < wants[pool]
-        for pool in wants
-        if pool != plain.pool
+        DEVICE not in state.free or state.free[DEVICE][pool] < wants[pool] for pool in wants if pool != plain.pool
     )
     return PlainCall(calls.Alloc(plain.tokens(asked)), None, UNFOLLOWED | {"asked"} if others else UNFOLLOWED)
 
@@ -185,8 +184,9 @@ def _allocated(
 
 def _granted(plain: Plain, state: ComponentState, places: Collection[int]) -> PlainCall:
     """Places of this pool are handed out; how many had to be, other rules say.  ``state``: what is known then."""
-    there, got = state.on(plain.tier), set(places)
-    odd = [plain.name(at) for at in there.certain if there.places[at] in got and at[0] in plain.components]
+    there, got = state.places(plain.tier), set(places)
+    certain = state.certain(plain.tier)
+    odd = [plain.name(at) for at in certain if there[at] in got and at[0] in plain.components]
     asked = calls.Alloc(plain.tokens(len(places)))
     return PlainCall(asked, plain.slots(places), frozenset({"asked"}), odd=odd)
 
@@ -236,9 +236,8 @@ def within(setting: Setting, state: ComponentState, path: Path, length: int | No
 
     Shorter boundaries that are possible need not be: so possible is no more than the largest one that doesn't end behind it.
     """
-    device = state.device
-    certain = longest_hit(setting, path, device.certain)
-    possible = certain if length == certain else longest_hit(setting, path, device.places, length)
+    certain = longest_hit(setting, path, state.certain(DEVICE))
+    possible = certain if length == certain else longest_hit(setting, path, state.places(DEVICE), length)
     told = Tokens(longest_hit(setting, path, state.told.device)) if listens(setting) else None
     return Within(Tokens(certain), Tokens(possible), told)
 
@@ -253,16 +252,16 @@ def _insert(
 ) -> PlainCall:
     """What is brought is cached, in these places; what is there comes first, so that what is missing is the rest."""
     assert isinstance(answer, Mapping)
-    there = state.on(plain.tier)
+    there, certain = state.places(plain.tier), state.certain(plain.tier)
     mine = [at for at in brought if at[0] in plain.components]
     if not mine:
         return NOTHING
-    mine.sort(key=lambda at: (at not in there.certain, at not in there.places))
+    mine.sort(key=lambda at: (at not in certain, at not in there))
     names = tuple([plain.name(at) for at in mine])
     row = plain.slots([brought[at] for at in mine])
     left = plain.places(answer)
     hidden = UNFOLLOWED
-    if any(at in there.places and at not in there.certain for at in mine):
+    if any(at in there and at not in certain for at in mine):
         hidden |= {"pages_in_vain"}
     own = path._replace(names=names, pages=names, tokens=names)
     to_free = plain.slots(left) if setting.profile.duplicates == "caller_frees" else ()
@@ -285,11 +284,13 @@ def _landed(
         return [_free(plain, returned)]
     if not back:
         return [_lands(plain, setting, one.before, rest)]
-    between = without(setting, one.before, one.call, pool_places(setting.layout, returned))
+    between = given_up(setting, one.before, one.call, pool_places(setting.layout, returned))
     return [_free(plain, returned)._replace(then=between), _lands(plain, setting, between, rest)]
 
 
-def without(setting: Setting, state: ComponentState, call: ComponentCall, returned: frozenset[Place]) -> ComponentState:
+def given_up(
+    setting: Setting, state: ComponentState, call: ComponentCall, returned: frozenset[Place]
+) -> ComponentState:
     """What is known when a prefetch or a copy that has ended has given this back, and not done more."""
     if isinstance(call, ComponentCommit):
         fetch = state.fetches[call.number]
@@ -313,7 +314,7 @@ def _evict(
     if any(many for name, many in call.wants.items() if name not in plain.components) or len(plain.components) > 1:
         hidden |= {"needless", "evicted_most"}
     may_stay = spared_on(setting, state, plain.tier).difference(*state.holds(plain.tier))
-    if any(at[0] in plain.components for at in may_stay & state.on(plain.tier).places.keys()):
+    if any(at[0] in plain.components for at in may_stay & state.places(plain.tier).keys()):
         hidden |= {"unlocked_before", "evictable_pages"}
     asked, freed = plain.tokens(plain.pages(call.wants)), plain.tokens(plain.pages(answer))
     return PlainCall(calls.Evict(asked), freed, hidden)
@@ -332,7 +333,7 @@ def _taken(
     if freed:
         spared = frozenset[At]()
         if not isinstance(call, ComponentPrefetch):
-            spared = copy_needs(setting, one.before, call, one.after) & one.before.on(plain.tier).certain
+            spared = copy_needs(setting, one.before, call, one.after) & one.before.certain(plain.tier)
         asked = plain.tokens(freed)
         found = [PlainCall(calls.Evict(asked), asked, OF_AMOUNTS, between, places, spared)]
     if places:
@@ -353,9 +354,9 @@ def emptied(
     """What is known when room was made for a call, and not taken yet."""
     if not setting.seen:
         return made_room(one.before, setting, call, one.after.answer)
-    then = one.then.on(plain.tier).places
-    stayed = {at: place for at, place in one.before.on(plain.tier).places.items() if then.get(at) == place}
-    return one.before.put(plain.tier, one.before.on(plain.tier).with_places(stayed))
+    then = one.then.places(plain.tier)
+    before = one.before.places(plain.tier)
+    return without(one.before, plain.tier, {at for at, place in before.items() if then.get(at) != place})
 
 
 def places_in(given: Sequence[int] | Mapping[int, int]) -> Sequence[int]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import cast
 
 from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding, View
-from kvlitmus.spec.components.plain import Plain, above, contents, doubt_of, parents_of
+from kvlitmus.spec.components.plain import Plain, above, cached_there, contents, parents_of
 from kvlitmus.spec.components.plain_calls import NO_CALL, UNFOLLOWED, PlainCall, hit_of, plain_call, within
 from kvlitmus.spec.components.state import ComponentRequest, ComponentState, Stored, fresh_places, stored_by
 from kvlitmus.spec.components.steps import ComponentStep
@@ -48,7 +48,7 @@ def table_of(plain: Plain, state: ComponentState, stored: Collection[Stored], se
     own = {place for one in state.running.values() for place in places_of(plain, one)}
     rows = {number: row_of(plain, one, table) for number, one in state.running.items()}
     owners = dict.fromkeys(own - table.keys(), 1)
-    doubt = NO_DOUBT if setting.seen else doubt_of(plain, state)
+    doubt = NO_DOUBT if setting.seen else cached_there(plain, state, {}).doubt
     return State(Tier(pages, Tick(0), doubt), owners, rows, {}, {}, table=table)
 
 

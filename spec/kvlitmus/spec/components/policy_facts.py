@@ -29,8 +29,8 @@ from kvlitmus.spec.components.copies import by_pool, counted, plan_for, refusabl
 from kvlitmus.spec.components.state import ComponentState, end_name, ends_at, lacking_at, loose_on, needed_by, path_to
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Path
-from kvlitmus.spec.prefix.listener import HOST
-from kvlitmus.spec.words.layouts import Layout
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.words.layouts import KV, Layout
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import largest, step_of
@@ -76,7 +76,7 @@ def occasion(setting: Setting, state: ComponentState, call: ComponentCall, answe
     end = one.call.path.names[-1]
     if one.call.length > length or end_name(path, one.call.length) != end:
         return False
-    return setting.config.write == WRITE_THROUGH or (setting.layout.base.name, end) in state.device.places
+    return setting.config.write == WRITE_THROUGH or end in state.device.pages
 
 
 def used_path(state: ComponentState, call: ComponentCall, answer: object) -> tuple[Path, int] | None:
@@ -109,7 +109,7 @@ def component_begun_of_nothing(
     if not component_begun:
         return []
     before = setting.config.write == WRITE_BACK
-    there = (state if before else component_known).device.places
+    there = (state if before else component_known).places(DEVICE)
     odd = []
     for one in component_begun:
         path, length = one.call.path, one.call.length
@@ -133,7 +133,7 @@ def component_due_missed(
     then, available = with_begun(setting, known, answer)
     needs = needed_by(setting, call.path, boundary)
     on_its_way = frozenset[At]().union(*[one.places for one in then.under_way.values() if not one.load])
-    if not needs - then.host.places.keys() - on_its_way:
+    if not needs - then.places(HOST).keys() - on_its_way:
         return []
     plan = plan_for(setting, then, call.path, boundary, load=False)
     return [] if refusable(setting, plan, loose_on(setting, then, HOST), available, {}) else [boundary]
@@ -142,7 +142,8 @@ def component_due_missed(
 def due(setting: Setting, state: ComponentState, known: ComponentState, path: Path) -> int:
     """The largest boundary of a key that is certainly there after an insert, if the policy wants it on the host."""
     layout = setting.layout
-    ends = {one.name: ends_at(path, one.name, known.device.certain) for one in layout.components}
+    certain = known.certain(DEVICE)
+    ends = {one.name: ends_at(path, one.name, certain) for one in layout.components}
     boundary = largest(layout.components, len(path.names), ends.__getitem__, root=setting.profile.window_root)
     write = setting.config.write
     if write == WRITE_THROUGH or (write == SELECTIVE and end_name(path, boundary) in state.used):
@@ -178,7 +179,8 @@ def component_lost(
     if setting.config.write != WRITE_BACK:
         return []
     known = component_known
-    if not state.device.certain - known.device.places.keys():
+    certain = state.certain(DEVICE)
+    if not certain - known.places(DEVICE).keys():
         return []
     tried = {one.call.path.names[-1] for one in answer.begun}
     # What was evicted from the host may have made room too late: there was at least what is free now, less that.
@@ -186,19 +188,19 @@ def component_lost(
     for one in answer.begun:
         for pool, many in by_pool(layout, one.answer.freed).items():
             late[pool] += many
-    there = {**known.device.places, **known.host.places}
+    there = {**known.places(DEVICE), **known.places(HOST)}
     lost = []
-    for base, name in state.device.certain:
-        if base != layout.base.name or name in tried:
+    for component, name in certain:
+        if component != KV or name in tried:
             continue
         path = path_to(setting, name)
         length = len(path.names)
         needs = needed_by(setting, path, length)
         if needs <= there.keys() or length % step_of(layout.components):
             continue
-        before = not lacking_at(layout, path, length, state.device.certain, window_root)
-        lacking = counted(plan_for(setting, state, path, length, load=False).most - known.host.places.keys())
+        before = not lacking_at(layout, path, length, certain, window_root)
+        lacking = counted(plan_for(setting, state, path, length, load=False).most - known.places(HOST).keys())
         room = all(many <= len(view.host_free[pool]) - late[pool] for pool, many in by_pool(layout, lacking).items())
-        if before and room and not needs <= state.host.places.keys():
+        if before and room and not needs <= state.places(HOST).keys():
             lost.append(name)
     return lost

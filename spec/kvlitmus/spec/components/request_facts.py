@@ -20,6 +20,7 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Need, Run, fits, needed, working
@@ -90,15 +91,14 @@ def in_use(setting: Setting, layout: Layout, state: ComponentState) -> frozenset
     if setting.profile.component_copies == "one":
         stored = frozenset[Stored]().union(*[stored_by(one) for one in state.running.values()])
         runs = {one.name: one.pool for one in layout.components if isinstance(one.shape, Run)}
-        used |= {
-            (runs[at[0]], state.device.places[at]) for at, _ in stored if at[0] in runs and at in state.device.places
-        }
+        there = state.places(DEVICE)
+        used |= {(runs[at[0]], there[at]) for at, _ in stored if at[0] in runs and at in there}
     return used
 
 
 def certain_hit(setting: Setting, state: ComponentState, call: ComponentStart) -> int | Unknown:
     """The length of the hit that a refused request would have had; unknown where evictions weren't seen."""
-    lengths = {longest_hit(setting, call.path, held) for held in (state.device.places, state.device.certain)}
+    lengths = {longest_hit(setting, call.path, held) for held in (state.places(DEVICE), state.certain(DEVICE))}
     return lengths.pop() if len(lengths) == 1 else UNKNOWN
 
 
@@ -109,13 +109,13 @@ def first_needs(layout: Layout, state: ComponentState, call: ComponentStart, len
     """
     after = min(length + call.chunk, len(call.path.names))
     used = frozenset[Stored]().union(*[stored_by(one) for one in state.running.values()])
-    needs = []
+    needs, there = [], state.places(DEVICE)
     for each in layout.components:
         found = set(needed(each, length) or ())
         many = len(set(working(each, length, after)) - found)
         for end in found:
             at = (each.name, end_name(call.path, end))
-            many += (at, state.device.places.get(at)) not in used or any(one == at for one, _ in state.copies)
+            many += (at, there.get(at)) not in used or any(one == at for one, _ in state.copies)
         needs.append(Need(each, many))
     return needs
 

@@ -2,12 +2,14 @@
 
 Below a snapshot evictions are not seen: of what may have gone it is known that it *may* be there, and no more.  So there
 are two sets, what may be there (``places``) and what is (``certain``), and hence two sets of boundaries: a hit must end
-at one that is possible, and not before the largest one that is certain.
+at one that is possible, and not before the largest one that is certain.  What is kept of each component on each tier is a
+:class:`~kvlitmus.spec.prefix.page.Tier` as of any cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from kvlitmus.spec.components.calls import (
@@ -27,9 +29,10 @@ from kvlitmus.spec.components.fetch import Origin, attached, committed
 from kvlitmus.spec.components.replay import Replayed
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import Page, Tier, empty_tier
+from kvlitmus.spec.prefix.state import EMPTY_GROUP, Group
 from kvlitmus.spec.words.config import Config
-from kvlitmus.spec.words.layouts import Layout
-from kvlitmus.spec.words.policies import Order, Worth
+from kvlitmus.spec.words.layouts import KV, Layout
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Component, Window, largest, needed, step_of, valid
@@ -71,31 +74,6 @@ class Fetch(NamedTuple):
     """What may be protected besides, until it is over."""
 
 
-class Use(NamedTuple):
-    """When an entry was used last, and when it came, in ticks; and how often it was used."""
-
-    touched: int = 0
-    created: int = 0
-    hits: int = 0
-
-    @property
-    def priority(self) -> int:
-        """Nobody gives an entry of a component a priority."""
-        return 0
-
-
-class Uses(NamedTuple):
-    """Two bounds: what is certain of the use of an entry, and what is possible."""
-
-    least: Use
-    most: Use
-
-    def worth(self, order: Order) -> tuple[Worth, Worth]:
-        """The least and the most that the entry can be worth: of all that a policy looks at it wants more, or of all less."""
-        low, high = order(self.least), order(self.most)
-        return min(low, high), max(low, high)
-
-
 @lean
 class Copy(NamedTuple):
     """A copy that is under way between the tiers."""
@@ -116,8 +94,8 @@ class Copy(NamedTuple):
     """
     landing: frozenset[At] = frozenset()
     """What it brings that is cached from the beginning, and is written until the copy has ended."""
-    uses: Mapping[At, Uses] = {}
-    """What was known of the use of what it reads when it began."""
+    uses: Mapping[At, Page] = {}
+    """How what it reads was used for certain, as that was known when it began."""
 
 
 @lean
@@ -147,31 +125,17 @@ class ComponentRequest(NamedTuple):
 
 
 @lean
-class Tier(NamedTuple):
-    """What is known of one tier, device or host."""
-
-    places: Mapping[At, int] = {}
-    """Everything that may be cached there, and where it is if it is."""
-    certain: frozenset[At] = frozenset()
-    """What is cached there for certain."""
-    available: Mapping[str, int] | None = None
-    """The free places of each pool as they were last seen; ``None`` where nobody looked."""
-    uses: Mapping[At, Uses] = {}
-    """What is known of the use of what is cached there, where evictions go by a policy."""
-
-    def with_places(self, places: Mapping[At, int]) -> Tier:
-        """The same where this may be cached, and nothing else."""
-        return self._replace(places=places, certain=self.certain & places.keys())
-
-
-@lean
 class ComponentState(NamedTuple):
-    """What is known."""
+    """What is known.
 
-    device: Tier = Tier()
-    """What is known of the device."""
-    host: Tier = Tier()
-    """The same of the host."""
+    ``device``, ``host``: what is known of the KV on each tier; ``beside``: of each other component.
+    """
+
+    device: Tier = empty_tier()
+    host: Tier = empty_tier()
+    beside: Mapping[str, Group] = {}
+    free: Mapping[str, Mapping[str, int]] = {}
+    """The free places of each pool of a tier as they were last seen, where somebody looked."""
     owned: frozenset[Place] = frozenset()
     """What the caller has."""
     receipts: Mapping[int, frozenset[At]] = {}
@@ -196,16 +160,40 @@ class ComponentState(NamedTuple):
     """Whether storage is there; ``None`` where it doesn't come and go."""
     writes: Mapping[int, Write] = {}
     """By the suite's number the writes to it that are under way."""
-    ticks: int = 0
-    """How many calls there were."""
 
-    def on(self, tier: str) -> Tier:
-        """What is known of one tier."""
-        return self.host if tier == HOST else self.device
+    def on(self, tier: str) -> Iterator[tuple[str, Tier]]:
+        """What is known of one tier, component by component."""
+        yield KV, self.host if tier == HOST else self.device
+        for name, group in self.beside.items():
+            yield name, group.host if tier == HOST else group.device
 
-    def put(self, tier: str, known: Tier) -> ComponentState:
-        """The same where this is known of a tier."""
-        return self._replace(host=known) if tier == HOST else self._replace(device=known)
+    def tier(self, tier: str, component: str) -> Tier:
+        """What is known of one component there."""
+        group = self if component == KV else self.beside.get(component, EMPTY_GROUP)
+        return group.host if tier == HOST else group.device
+
+    def put(self, tier: str, known: Mapping[str, Tier]) -> ComponentState:
+        """The same where this is known of some components on a tier."""
+        state = self
+        if KV in known:
+            state = self._replace(host=known[KV]) if tier == HOST else self._replace(device=known[KV])
+        groups = {name: self.beside.get(name, EMPTY_GROUP) for name in known if name != KV}
+        if not groups:
+            return state
+        beside = {
+            name: group._replace(host=known[name]) if tier == HOST else group._replace(device=known[name])
+            for name, group in groups.items()
+        }
+        return state._replace(beside={**self.beside, **beside})
+
+    def places(self, tier: str) -> Mapping[At, int]:
+        """Everything that may be cached on a tier, and where it is if it is."""
+        return {(name, at): page.page for name, there in self.on(tier) for at, page in there.pages.items()}
+
+    def certain(self, tier: str) -> AbstractSet[At]:
+        """What is cached there for certain."""
+        unsure = [(name, at) for name, there in self.on(tier) for at in there.doubt.unsure]
+        return self.places(tier).keys() - unsure if unsure else self.places(tier).keys()
 
     def holds(self, tier: str) -> Sequence[frozenset[At]]:
         """What protects entries there, each with what it protects: receipts, anchors of prefetches, copies and writes."""
@@ -217,7 +205,7 @@ class ComponentState(NamedTuple):
     @property
     def stored(self) -> frozenset[Stored]:
         """Everything that may be cached, with its places."""
-        return frozenset(self.device.places.items()) | self.copies
+        return frozenset(self.places(DEVICE).items()) | self.copies
 
     def covered(self, tier: str) -> frozenset[At]:
         """Everything that something protects on a tier."""
@@ -250,12 +238,12 @@ def tier_of(state: ComponentState, call: object) -> str:
 def spared_on(setting: Setting, state: ComponentState, tier: str) -> frozenset[At]:
     """What an eviction from a tier may spare: what something may protect, and on the host by the profile what the device has too."""
     also = tier == HOST and setting.profile.component_host_spares == "device"
-    return state.needed(tier).union(state.device.places if also else ())
+    return state.needed(tier).union(state.places(DEVICE) if also else ())
 
 
-def loose_on(setting: Setting, state: ComponentState, tier: str) -> frozenset[At]:
+def loose_on(setting: Setting, state: ComponentState, tier: str) -> AbstractSet[At]:
     """What is certainly on a tier, and an eviction there must take before it frees less than it is asked for."""
-    return state.on(tier).certain - spared_on(setting, state, tier)
+    return state.certain(tier) - spared_on(setting, state, tier)
 
 
 def storage_at_first(config: Config) -> bool | None:
@@ -266,7 +254,7 @@ def storage_at_first(config: Config) -> bool | None:
 def components_at_first(setting: Setting) -> ComponentState:
     """What is known in the beginning: nothing is cached, and all places are free."""
     attached = storage_at_first(setting.config) if "component_storage" in setting.capabilities else None
-    return ComponentState(Tier(available=setting.layout.places), Tier(available=setting.layout.host), attached=attached)
+    return ComponentState(free={DEVICE: setting.layout.places, HOST: setting.layout.host}, attached=attached)
 
 
 def end_name(path: Path, end: int) -> Name:
@@ -289,7 +277,7 @@ def path_of_units(setting: Setting, namespace: str | None, units: Sequence[Unit]
     return Path(Key(namespace, tokens, setting.config.bigram), setting.names.root(namespace), names, (), names)
 
 
-def ends_at(path: Path, component: str, places: Mapping[At, object] | frozenset[At]) -> frozenset[int]:
+def ends_at(path: Path, component: str, places: Container[At]) -> frozenset[int]:
     """Where entries of a component end along a key, among these."""
     return frozenset(end for end, name in enumerate(path.names, 1) if (component, name) in places)
 
@@ -304,21 +292,17 @@ def needed_at(path: Path, component: Component, boundary: int, root: str) -> tup
 
 def places_at(state: ComponentState, at: At) -> list[int]:
     """The places in which an entry may be cached on the device; mostly one."""
-    first = state.device.places.get(at)
+    first = state.tier(DEVICE, at[0]).pages.get(at[1])
     more = [place for one, place in state.copies if one == at] if state.copies else []
-    return more if first is None else [first, *more]
+    return more if first is None else [first.page, *more]
 
 
-def lacking_at(
-    layout: Layout, path: Path, boundary: int, places: Mapping[At, object] | frozenset[At], root: str
-) -> list[str]:
+def lacking_at(layout: Layout, path: Path, boundary: int, places: Container[At], root: str) -> list[str]:
     """The components for which a boundary of a key isn't valid by these entries."""
     return [one.name for one in layout.components if not valid(one, boundary, ends_at(path, one.name, places), root)]
 
 
-def longest_hit(
-    setting: Setting, path: Path, places: Mapping[At, object] | frozenset[At], most: int | None = None
-) -> int:
+def longest_hit(setting: Setting, path: Path, places: Container[At], most: int | None = None) -> int:
     """The largest admitted boundary of a key that is valid for all components by these entries; the largest up to ``most``."""
     components, profile = setting.layout.components, setting.profile
     ends = {one.name: ends_at(path, one.name, places) for one in components}

@@ -23,7 +23,7 @@ from kvlitmus.spec.components.calls import (
 from kvlitmus.spec.components.state import ComponentState, Copy, copied_to, needed_by, spared_for
 from kvlitmus.spec.components.tree_facts import available_after
 from kvlitmus.spec.components.uses import with_uses
-from kvlitmus.spec.prefix.listener import HOST
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 
@@ -65,8 +65,19 @@ def component_steps(
 def step(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentStep:
     """One step."""
     expected = expect_components(state, setting, call, after.answer)
-    then = with_uses(state, looked_at(state, expected, setting, call, after), setting, call, after.answer)
-    return ComponentStep(state, call, after, expected, then)
+    then = looked_at(state, expected, setting, call, after)
+    surprised = any(one is not other for one, other in zip(tiers_of(expected), tiers_of(then), strict=True))
+    used = with_uses(state, then, setting, call, after.answer)
+    if surprised:
+        expected = with_uses(state, expected, setting, call, after.answer)
+    else:
+        expected = expected._replace(device=used.device, host=used.host, beside=used.beside)
+    return ComponentStep(state, call, after, expected, used)
+
+
+def tiers_of(state: ComponentState) -> tuple[object, ...]:
+    """What is cached."""
+    return state.device, state.host, state.beside
 
 
 def unseen(state: ComponentState, setting: Setting, call: ComponentCall, answer: object) -> ComponentStep:
@@ -75,7 +86,7 @@ def unseen(state: ComponentState, setting: Setting, call: ComponentCall, answer:
         state,
         setting,
         call,
-        After(answer, state.device.available, None, available_after(setting, state, call, answer, HOST), None),
+        After(answer, state.free.get(DEVICE), None, available_after(setting, state, call, answer, HOST), None),
     )
 
 
@@ -99,7 +110,7 @@ def found_no_room(state: ComponentState, setting: Setting, call: ComponentCall, 
         return False
     brought = copied_to(call.path, given).keys()
     stopped = setting.profile.component_extent == "path" and (
-        not needed_by(setting, call.path, call.length) <= brought | state.host.places.keys()
+        not needed_by(setting, call.path, call.length) <= brought | state.places(HOST).keys()
     )
     return given.places is None or stopped
 
@@ -110,7 +121,7 @@ def guard_of(state: ComponentState, setting: Setting, call: ComponentCall, answe
         return {}
     needs = needed_by(setting, call.path, answer.boundary) | copied_to(call.path, answer).keys()
     spared = spared_for(setting, call.path, answer.boundary)
-    return {call.number: Copy(True, {}, device=frozenset(), host=needs & state.host.places.keys(), needs=spared)}
+    return {call.number: Copy(True, {}, device=frozenset(), host=needs & state.places(HOST).keys(), needs=spared)}
 
 
 def calls_of(begun: Sequence[Begun]) -> Sequence[tuple[ComponentBackUp | ComponentCopied, object]]:

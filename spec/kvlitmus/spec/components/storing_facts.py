@@ -23,6 +23,7 @@ from kvlitmus.spec.components.state import (
     written_from,
 )
 from kvlitmus.spec.law.facts import fact
+from kvlitmus.spec.prefix.listener import HOST
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 
@@ -62,14 +63,16 @@ def component_write_unread(state: ComponentState, call: ComponentWrite, answer: 
     """What a write takes though the host certainly doesn't have it, or a running backup still writes it there."""
     assert isinstance(answer.answer, Writing)
     return written_from(call.path, answer.answer) - (
-        state.host.places.keys() - landing_on_host(state.under_way.values())
+        state.places(HOST).keys() - landing_on_host(state.under_way.values())
     )
 
 
 @fact(0)
 def component_write_refusable(setting: Setting, state: ComponentState, call: ComponentWrite) -> bool:
     """Whether a write may be refused: storage is away or lacks nothing, or the host may not have all that the boundary needs, or not yet."""
-    whole = needed_by(setting, call.path, call.length) <= state.host.certain - landing_on_host(state.under_way.values())
+    whole = needed_by(setting, call.path, call.length) <= state.certain(HOST) - landing_on_host(
+        state.under_way.values()
+    )
     return state.attached is False or not whole or not due(setting, call)
 
 

@@ -125,7 +125,7 @@ def available_after(
     setting: Setting, state: ComponentState, call: ComponentCall, given: object, tier: str
 ) -> Mapping[str, int] | None:
     """The free places that each pool of a tier must have after a call that was answered so; ``None`` where nobody knows."""
-    before = state.on(tier).available
+    before = state.free.get(tier)
     if before is None or tier_of(state, call) != tier:
         return before if before is None or not isinstance(call, ComponentReset) else dict(setting.layout.host)
     if isinstance(call, ComponentReset):
@@ -163,11 +163,12 @@ def _freed_by_insert(
     left = pool_places(layout, given)
     pool = layout.base.pool
     new = refilled(state, setting, call, call.brought)
-    replaced = [at for at in new if (pool, call.brought[at]) not in left and at in state.device.places]
-    if any(at not in state.device.certain for at in replaced):
+    there, certain = state.places(DEVICE), state.certain(DEVICE)
+    replaced = [at for at in new if (pool, call.brought[at]) not in left and at in there]
+    if any(at not in certain for at in replaced):
         return None
     freed = left if setting.profile.duplicates == "cache_frees" else frozenset[Place]()
-    return freed | {(pool, state.device.places[at]) for at in replaced}
+    return freed | {(pool, there[at]) for at in replaced}
 
 
 # Inserts
@@ -185,12 +186,9 @@ def component_duplicates(
     setting: Setting, layout: Layout, state: ComponentState, call: ComponentInsert
 ) -> Collection[tuple[str, int]]:
     """The places that were brought for what is certainly cached already, and stays where it is."""
-    new = refilled(state, setting, call, call.brought.keys() - state.device.certain)
-    return {
-        (layout.named(at[0]).pool, entry)
-        for at, entry in call.brought.items()
-        if at in state.device.certain and at not in new
-    }
+    certain = state.certain(DEVICE)
+    new = refilled(state, setting, call, call.brought.keys() - certain)
+    return {(layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in certain and at not in new}
 
 
 @fact(0)
@@ -198,12 +196,9 @@ def component_perhaps(
     setting: Setting, layout: Layout, state: ComponentState, call: ComponentInsert
 ) -> Collection[tuple[str, int]]:
     """The places that were brought for what may be cached already, and may stay where it is."""
-    new = refilled(state, setting, call, call.brought.keys() - state.device.places.keys(), state.needed(DEVICE))
-    return {
-        (layout.named(at[0]).pool, entry)
-        for at, entry in call.brought.items()
-        if at in state.device.places and at not in new
-    }
+    there = state.places(DEVICE)
+    new = refilled(state, setting, call, call.brought.keys() - there.keys(), state.needed(DEVICE))
+    return {(layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in there and at not in new}
 
 
 # Locks
@@ -278,7 +273,7 @@ def component_most(
 ) -> Mapping[str, int]:
     """How many entries of each component may be on the tier, and nothing protects for certain."""
     tier = tier_of(state, call)
-    counts = Counter(name for name, _ in frozenset(state.on(tier).places).difference(*state.holds(tier)))
+    counts = Counter(name for name, _ in frozenset(state.places(tier)).difference(*state.holds(tier)))
     return {one.name: counts[one.name] for one in layout.components}
 
 
@@ -373,7 +368,7 @@ def component_appeared(
 def _appeared(
     setting: Setting, state: ComponentState, call: ComponentCall, answer: After, tier: str, held: Mapping[At, int]
 ) -> list[At]:
-    there = state.on(tier).places
+    there = state.places(tier)
     if held == there:
         return []
     brought: Mapping[At, int] = _brought(setting, state, call, answer) if tier_of(state, call) == tier else {}
@@ -422,7 +417,7 @@ def component_vanished(
         return []
     found = []
     for tier, held in on_tiers(answer):
-        gone = [at for at in state.on(tier).certain if at not in held]
+        gone = [at for at in state.certain(tier) if at not in held]
         if gone:
             wants = _evicted_for(setting, state, call, answer) if tier_of(state, call) == tier else {}
             right = rightly_gone(setting, layout, state, wants, gone)

@@ -21,7 +21,29 @@ from kvlitmus.spec.prefix.works import Works
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_needed
 
-__all__ = ["Block", "EventMirror", "Page", "RequestState", "State", "Tier", "empty_state", "empty_tier"]
+__all__ = [
+    "EMPTY_GROUP",
+    "Block",
+    "EventMirror",
+    "Group",
+    "Page",
+    "RequestState",
+    "State",
+    "Tier",
+    "empty_state",
+    "empty_tier",
+]
+
+
+@lean
+class Group(NamedTuple):
+    """What is known of one component beside the KV, on each tier."""
+
+    device: Tier = empty_tier()
+    host: Tier = empty_tier()
+
+
+EMPTY_GROUP = Group()
 
 
 @lean

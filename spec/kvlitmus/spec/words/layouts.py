@@ -37,6 +37,9 @@ class Layout(NamedTuple):
         return found
 
 
+KV = "kv"
+"""The component that all layouts begin with; a plain cache has no other."""
+
 NONE = Layout((), {})
 """No components: a cache of KV alone."""
 
@@ -47,7 +50,7 @@ def window_reach(page_size: int) -> int:
 
 
 def _kv(size: int, pool: str = "kv") -> Component:
-    return Component("kv", Run(), pool, size, size)
+    return Component(KV, Run(), pool, size, size)
 
 
 def _with(name: str, shape: Callable[[int], Shape], *, units: int = 1, share: int = 2, pool: str = "") -> Maker:

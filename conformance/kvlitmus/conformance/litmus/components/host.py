@@ -11,6 +11,7 @@ from kvlitmus.conformance.generate.actions.components.tree import together, use
 from kvlitmus.conformance.litmus.components.tree import ALL, ANY_ENTRIES, STATES, WINDOWS, bring, evict_all, locked
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.units import Key
 
 NEEDS = ("components", "component_host")
@@ -297,7 +298,7 @@ def a_refused_load_back_says_what_it_has_evicted(checker: Checker) -> None:
     use(checker, prompt(checker, "z" * pages), ENDS)
     if last.pool != base.pool:
         components.evict(checker, {last.name: layout.places[last.pool]})
-    free = (checker.component_state.device.available or layout.places)[last.pool]
+    free = checker.component_state.free.get(DEVICE, layout.places)[last.pool]
     taken = components.alloc(checker, {last.name: free})
     load(checker, key)
     if taken is not None:

@@ -14,6 +14,7 @@ from kvlitmus.conformance.litmus.components.requests import WHOLE, pages
 from kvlitmus.conformance.litmus.components.tree import evict_all, store
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.spec.prefix.listener import DEVICE
 
 NEEDS = ("components",)
 BY_POLICY = {"component_order": "policy", "evict_granularity": "page"}
@@ -31,7 +32,7 @@ def evict_each(checker: Checker, many: int = 1) -> None:
 def take_the_rest(checker: Checker) -> None:
     """Take every place in which nothing is cached."""
     layout = checker.setting.layout
-    cached = Counter(layout.named(name).pool for name, _ in checker.component_state.device.places)
+    cached = Counter(layout.named(name).pool for name, _ in checker.component_state.places(DEVICE))
     for pool, name in {one.pool: one.name for one in layout.components}.items():
         take_all_but(checker, name, cached[pool])
 

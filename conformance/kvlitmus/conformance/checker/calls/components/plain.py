@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from kvlitmus.spec.components.advance import looked_at
@@ -22,10 +23,12 @@ from kvlitmus.spec.components.calls import (
     ComponentStart,
     Holding,
 )
+from kvlitmus.spec.components.entries import without
 from kvlitmus.spec.components.plain import (
     UNTOLD,
     Plain,
     cached_in,
+    cached_there,
     covers,
     heard,
     known,
@@ -33,7 +36,6 @@ from kvlitmus.spec.components.plain import (
     mirror,
     numbered,
     plain_caches,
-    tree_of,
 )
 from kvlitmus.spec.components.plain_calls import PlainCall, paged, plain_calls
 from kvlitmus.spec.components.plain_requests import (
@@ -53,10 +55,10 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix.calls import Begin, Grow, Match
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import Tier
+from kvlitmus.spec.prefix.page import NO_DOUBT, Tier
 from kvlitmus.spec.prefix.partial import doubting
 from kvlitmus.spec.prefix.seen import Seen
-from kvlitmus.spec.prefix.state import EventMirror, State
+from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
 
@@ -68,6 +70,11 @@ Locks = Mapping[At, int]
 def both(hidden: frozenset[str], more: frozenset[str]) -> frozenset[str]:
     """All of these names, as one object: by it a judge finds what it did in steps that are alike."""
     return hidden | more
+
+
+def alike(some: Sequence[object], others: Sequence[object]) -> bool:
+    """Whether these are the very same objects."""
+    return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
 def listened(one: ComponentStep, call: PlainCall) -> PlainCall:
@@ -83,10 +90,11 @@ class Pool:
 
     def __init__(self, plain: Plain, setting: Setting) -> None:
         self.plain, self.setting = plain, setting
-        self.tree: Tier
-        self.made: State
-        self.made_of: tuple[object, ...] = ()
-        self.looked: Mapping[At, int] | None = None
+        self.there: Tier
+        self.cached: Sequence[object] = ()
+        self.made: State = empty_state()
+        self.others: Sequence[object] = ()
+        self.looked: Sequence[object] = ()
         self.after: ComponentState | None = None
         self.state: State | None = None
         self.seen: Seen | None = None
@@ -113,14 +121,16 @@ class Pool:
 
     def known(self, state: ComponentState, locks: Locks) -> State:
         """What is known of it."""
-        there = state.on(self.plain.tier)
-        certain = there.places if self.setting.seen else there.certain
-        made_of = there.places, certain, locks, state.owned, state.fetches, state.under_way, state.receipts
-        same = [one is other for one, other in zip(made_of, self.made_of, strict=False)]
-        if not same or not all(same):
-            if not same or not all(same[:3]):
-                self.tree = tree_of(self.plain, there, locks)
-            self.made_of, self.made = made_of, known(self.plain, state, self.setting, self.tree)
+        tiers = [state.tier(self.plain.tier, name) for name in self.plain.components]
+        cached = [*[one.pages for one in tiers], *[one.doubt.unsure for one in tiers], locks]
+        others = [state.owned, state.fetches, state.under_way, state.receipts]
+        if not alike(cached, self.cached):
+            self.cached, self.there = cached, cached_there(self.plain, state, locks)
+            if self.setting.seen:
+                self.there = self.there._replace(doubt=NO_DOUBT)
+            self.made = self.made._replace(device=self.there)
+        if not alike(others, self.others):
+            self.others, self.made = others, known(self.plain, state, self.setting, self.there)
         told = self.mirror(state)
         if self.made.told is not told:
             self.made = self.made._replace(told=told)
@@ -129,7 +139,7 @@ class Pool:
     def lifted(self, one: ComponentStep, locks: Locks) -> Iterator[Lifted[State, Seen]]:
         """A step, as those of this pool that it is; ``locks``: what is protected after it."""
         if one.before is not self.after:
-            self.state = self.seen = self.looked = None
+            self.state = self.seen = None
         self.after, tier, before = one.then, self.plain.tier, one.before
         state = self.state or self.known(before, covers(before, tier))
         *others, last = plain_calls(self.plain, self.setting, one)
@@ -139,7 +149,8 @@ class Pool:
             then = self.known(before, covers(before, tier))
             if call.spared:
                 guarded = Counter(covers(one.before, tier)) + Counter(call.spared)
-                state = state._replace(device=tree_of(self.plain, one.before.on(tier), guarded))
+                spared = cached_there(self.plain, one.before, guarded)
+                state = state._replace(device=known(self.plain, one.before, self.setting, spared).device)
             call = call._replace(hidden=both(call.hidden, UNTOLD))
             yield self.step(state, then._replace(device=state.device), then, call, self.between(one.after, call))
             state = then
@@ -150,15 +161,13 @@ class Pool:
 
     def ends(self, one: ComponentStep, before: ComponentState, locks: Locks) -> tuple[State, State]:
         """What is expected after a step, and known then; ``before``: what was known before its last part."""
-        tier = self.plain.tier
-        expected, then = one.expected.on(tier), one.then.on(tier)
-        known = self.known(one.then, locks)
-        if expected.places is then.places:
-            return known, known
-        gone = one.before.on(tier).places.keys() - before.on(tier).places.keys()
-        if gone:
-            expected = expected.with_places({at: place for at, place in expected.places.items() if at not in gone})
-        return known._replace(device=tree_of(self.plain, expected, locks)), known
+        tier, names = self.plain.tier, self.plain.components
+        then = self.known(one.then, locks)
+        if all(one.expected.tier(tier, name).pages is one.then.tier(tier, name).pages for name in names):
+            return then, then
+        expected = without(one.expected, tier, one.before.places(tier).keys() - before.places(tier).keys())
+        there = known(self.plain, one.then, self.setting, cached_there(self.plain, expected, locks)).device
+        return then._replace(device=there), then
 
     def between(self, after: After, call: PlainCall) -> Seen:
         """What could have been seen after a call that another one follows."""
@@ -168,7 +177,7 @@ class Pool:
         if not self.setting.seen:
             return Seen(count)
         free = self.free(after) + later
-        cached, self.looked = cached_in(self.plain, call.then.on(self.plain.tier).places, ()), None
+        cached, self.looked = cached_in(self.plain, call.then.places(self.plain.tier), ()), ()
         return Seen(count, None, True, free, frozenset(free), cached.cached, cached.cached_listed, cached.parents)
 
     def count(self, after: After) -> int | None:
@@ -188,11 +197,11 @@ class Pool:
         events = heard(self.plain, one.after.events) if one.after.events else ()
         if not self.setting.seen:
             return Seen(count, events=events)
-        free, places = self.free(one.after), one.then.on(tier).places
-        last = self.seen
-        if last is None or places is not self.looked or one.then.copies:
-            last = cached_in(self.plain, places, one.then.copies if tier == DEVICE else ())
-        self.looked = places
+        free, last = self.free(one.after), self.seen
+        looked = [one.then.tier(tier, name).pages for name in self.plain.components]
+        if last is None or one.then.copies or not alike(looked, self.looked):
+            last = cached_in(self.plain, one.then.places(tier), one.then.copies if tier == DEVICE else ())
+        self.looked = looked
         return Seen(
             count, None, True, free, frozenset(free), last.cached, last.cached_listed, last.parents, events=events
         )
