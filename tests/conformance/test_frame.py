@@ -36,12 +36,12 @@ from kvlitmus.mutants.prefix.disturb import (
 from kvlitmus.mutants.prefix.disturbances import DISTURBANCES, LEFT_OUT, WRONG_SUBJECTS
 from kvlitmus.mutants.ranks import disturbances as rank_disturbances
 from kvlitmus.mutants.sparse import disturbances as sparse_disturbances
-from kvlitmus.spec.components.state import ComponentState
 from kvlitmus.spec.interface.ranks import RankView
 from kvlitmus.spec.law.actions import ACTIONS, ELSEWHERE, What
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.page import Tier
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.shapes import Shape
@@ -157,7 +157,7 @@ def test_each_cell_of_other_caches_is_kept_and_none_is_missed(kind: frame.Kind) 
 
 @pytest.mark.parametrize(
     ("module", "state"),
-    [(component_disturbances, ComponentState), (sparse_disturbances, SparseState), (rank_disturbances, RankView)],
+    [(component_disturbances, State), (sparse_disturbances, SparseState), (rank_disturbances, RankView)],
 )
 def test_each_part_of_a_state_is_disturbed_or_it_is_said_why_not(module: ModuleType, state: type[NamedTuple]) -> None:
     ways = [way.how for way in module.WAYS]

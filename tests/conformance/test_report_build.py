@@ -253,7 +253,7 @@ CASES = {
     "store": (target, STORE_CONFIGS[:1], 8),
 }
 """What judges each kind of cache: a target, its configurations, and how many items of all kinds are played."""
-BEFORE_ANYTHING = {"layout_of", "components_at_first"}
+BEFORE_ANYTHING = {"layout_of", "at_first"}
 """What is made of components at first, which is nothing where there are none."""
 
 

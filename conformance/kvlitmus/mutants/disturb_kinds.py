@@ -93,7 +93,7 @@ class Behind(Checker):
     def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
         answer = super().call(text, method, *args, **kwargs)
         if self.copies and not self.trying and method.startswith("component_"):
-            self.fresh = copy.deepcopy(self.adapter), self.component_state
+            self.fresh = copy.deepcopy(self.adapter), self.state
         return answer
 
     def answered(self, call: Any, answer: Any, state: Any = None) -> None:
@@ -137,7 +137,7 @@ class Behind(Checker):
         said = list(self.history)
         try:
             if isinstance(answer, After):
-                self.component_state = known
+                self.state = known
                 component_look.judge(self, call, answer.answer)
             elif isinstance(answer, SparseDone):
                 given = {name: getattr(answer, name) for name in ("accepted", "places", "ready", "pages")}

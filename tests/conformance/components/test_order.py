@@ -17,7 +17,6 @@ from kvlitmus.spec.components import order_facts as facts
 from kvlitmus.spec.components.advance import advance_components
 from kvlitmus.spec.components.calls import (
     After,
-    At,
     ComponentBackUp,
     ComponentCopied,
     ComponentEvict,
@@ -31,10 +30,15 @@ from kvlitmus.spec.components.calls import (
     View,
 )
 from kvlitmus.spec.components.entries import without
-from kvlitmus.spec.components.state import ComponentState, components_at_first, path_of_units
+from kvlitmus.spec.components.state import (
+    at_first,
+    path_of_units,
+)
 from kvlitmus.spec.components.uses import uses_of, with_uses
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.setting import Setting
@@ -68,7 +72,7 @@ class Played:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.state: ComponentState = components_at_first(setting)
+        self.state: State = at_first(empty_state(), setting)
 
     def path(self, units: str) -> Any:
         """The path of a key, one page for each letter."""
@@ -179,7 +183,7 @@ def test_nothing_is_kept_where_nobody_asks() -> None:
     settings = [Setting(CONFIG, one, 3, frozenset()) for one in others]
     settings.append(Setting(CONFIG, setting_of().profile, 2, frozenset()))
     for setting in settings:
-        state = components_at_first(setting)
+        state = at_first(empty_state(), setting)
         assert with_uses(state, state, setting, ComponentMatch(path_of_units(setting, None, [1])), None) is state
         assert not facts.judged(setting)
 

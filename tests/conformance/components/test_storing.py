@@ -75,10 +75,10 @@ def test_what_a_write_reads_is_certain_without_a_snapshot(depth: int) -> None:
     backed(checker, prompt(checker, "xy"))
     component_host.evict_host(checker, {"kv": 1})
     if write(checker, key):
-        takes = checker.component_state.writes[0].takes
-        assert takes and takes <= checker.component_state.certain(HOST)
+        takes = checker.state.writes[0].takes
+        assert takes and takes <= checker.state.certain(HOST)
         component_host.evict_host(checker, {"kv": 8})
-        assert takes <= checker.component_state.certain(HOST)
+        assert takes <= checker.state.certain(HOST)
         component_storing.written(checker, 0, ok=False)
     component_host.evict_host(checker, {"kv": 8})
     evict_all(checker)

@@ -10,7 +10,7 @@ from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference.components import host as model
 from kvlitmus.reference.components.tree import Cache
 from kvlitmus.spec.components.calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
-from kvlitmus.spec.components.state import Copy
+from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 

@@ -10,10 +10,14 @@ import pytest
 from kvlitmus.reference.components import host as component_host
 from kvlitmus.reference.components import requests
 from kvlitmus.reference.components import tree as model
-from kvlitmus.spec.components.calls import At, ComponentEvict, ComponentEvictHost, ComponentStart
+from kvlitmus.spec.components.calls import (
+    ComponentEvict,
+    ComponentEvictHost,
+    ComponentStart,
+)
 from kvlitmus.spec.components.order_facts import Order, passed_over
 from kvlitmus.spec.components.uses import worths
-from kvlitmus.spec.prefix.page import NO_DOUBT, Page, Tier
+from kvlitmus.spec.prefix.page import NO_DOUBT, At, Page, Tier
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.policies import POLICIES, Worth

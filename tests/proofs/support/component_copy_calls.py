@@ -13,8 +13,8 @@ from kvlitmus.spec.components.calls import (
     ComponentLoad,
     ComponentMatch,
 )
-from kvlitmus.spec.components.state import Copy
 from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.setting import Setting
 
 

@@ -18,7 +18,6 @@ from kvlitmus.reference.components import writes as component_writes
 from kvlitmus.spec.components.advance import advance_components
 from kvlitmus.spec.components.calls import (
     After,
-    At,
     Begun,
     ComponentAlloc,
     ComponentCall,
@@ -34,13 +33,16 @@ from kvlitmus.spec.components.calls import (
     View,
 )
 from kvlitmus.spec.components.entries import page_at
-from kvlitmus.spec.components.replay import Replayed
-from kvlitmus.spec.components.state import ComponentState, end_name
+from kvlitmus.spec.components.state import (
+    end_name,
+)
 from kvlitmus.spec.components.steps import component_steps
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Path, path_of
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import Page, Tier
+from kvlitmus.spec.prefix.page import At, Page, Tier
+from kvlitmus.spec.prefix.parts import Replayed
+from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Name, Tick, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
@@ -177,7 +179,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
     def judged(
         self,
         before: model.Cache,
-        state: ComponentState,
+        state: State,
         call: ComponentCall,
         then: model.Cache,
         answer: object,
@@ -192,9 +194,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
                 return broken
         return ()
 
-    def after(
-        self, before: model.Cache, state: ComponentState, call: ComponentCall, then: model.Cache, answer: object
-    ) -> ComponentState:
+    def after(self, before: model.Cache, state: State, call: ComponentCall, then: model.Cache, answer: object) -> State:
         """What is known after a call."""
         return advance_components(state, self.setting, call, self.seen(before, then, answer))
 
@@ -203,18 +203,18 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         host = {pool: len(free) for pool, free in then.host_free.items()}
         return After(answer, *self.shown(then), host, tellings(before, then, self.setting), self.begun)
 
-    def known(self, cache: model.Cache) -> ComponentState:
+    def known(self, cache: model.Cache) -> State:
         """What somebody knows who has seen this cache: everything."""
         available, _ = self.shown(cache)
         places = {pool: len(free) for pool, free in cache.host_free.items()}
-        state = ComponentState(
+        state = empty_state()._replace(
             free={DEVICE: available, HOST: places},
-            receipts=cache.receipts,
+            covers=cache.receipts,
             fetches=cache.fetches,
             under_way=cache.copies,
             attached=cache.attached,
             writes=cache.writes,
-            told=Replayed(dict.fromkeys(cache.held, 1), dict.fromkeys(cache.host_held, 1)),
+            replayed=Replayed(dict.fromkeys(cache.held, 1), dict.fromkeys(cache.host_held, 1)),
         )
         state = state.put(DEVICE, tiers_of(cache.held, self.setting, cache.ticks))
         return state.put(HOST, tiers_of(cache.host_held, self.setting))

@@ -15,8 +15,8 @@ from kvlitmus.spec.components.calls import (
     ComponentPrefetch,
     ComponentSettled,
 )
-from kvlitmus.spec.components.state import Fetch
 from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.words.setting import Setting
 
 

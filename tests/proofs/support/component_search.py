@@ -12,11 +12,11 @@ from typing import Generic, TypeVar
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.checker.judge import Judge
 from kvlitmus.spec.components.calls import After, ComponentFree
-from kvlitmus.spec.components.state import ComponentState
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 from tests.support.step_judge import StepJudge
 
@@ -109,7 +109,7 @@ class ComponentSearch(ABC, Generic[Model, Call]):
         """Who judges the steps of each of them."""
         return {}
 
-    def look(self, state: ComponentState, before: After, report: Report) -> None:
+    def look(self, state: State, before: After, report: Report) -> None:
         """What was seen of the pools before a step, where they are looked at after it."""
         self.looks = report.steps % self.every == 0
         for _ in self.pools.lifted(ComponentStep(state, ComponentFree({}), before, state, state)) if self.looks else ():

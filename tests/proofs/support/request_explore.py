@@ -20,12 +20,13 @@ from kvlitmus.spec.components.calls import (
     ComponentStart,
     View,
 )
-from kvlitmus.spec.components.replay import Replayed
-from kvlitmus.spec.components.state import ComponentRequest, ComponentState
+from kvlitmus.spec.components.state import serving
 from kvlitmus.spec.components.steps import step
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Path, path_of
 from kvlitmus.spec.prefix.listener import DEVICE
+from kvlitmus.spec.prefix.parts import Replayed
+from kvlitmus.spec.prefix.state import empty_state
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import step_of
 from kvlitmus.spec.words.units import Key
@@ -71,9 +72,13 @@ class Explorer(ComponentSearch[model.Server, object]):
         """See :class:`ComponentSearch`."""
         then, answer = self.perform(server, self.setting, call)
         view = self.shown(server)
-        running = {number: ComponentRequest(one.path, one.units, one.held) for number, one in server.requests.items()}
+        running = {number: serving(one.path, one.units, one.held) for number, one in server.requests.items()}
         told = Replayed(dict.fromkeys(view.held, 1))
-        state = ComponentState(running=running, told=told).put(DEVICE, tiers_of(server.cache.held, self.setting))
+        state = (
+            empty_state()
+            ._replace(requests=running, replayed=told)
+            .put(DEVICE, tiers_of(server.cache.held, self.setting))
+        )
         after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
         self.look(state, After(None, None, view), report)
         return then, self.broken_by(step(state, self.setting, cast("ComponentCall", call), after), report)

@@ -29,7 +29,7 @@ from kvlitmus.conformance.isolation.remote.apart import PIPED
 from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, capabilities_in
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.text import harmless, shown, type_name
-from kvlitmus.spec.components.state import components_at_first
+from kvlitmus.spec.components.state import at_first
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import LOAD, Event
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
@@ -206,7 +206,7 @@ class Checker(Guard):
 
     def forget(self) -> None:
         """Start from an empty cache again."""
-        self.state = expect(self.state, self.setting, Reset(), None)
+        self.state = at_first(expect(self.state, self.setting, Reset(), None), self.setting)
         self.loans: dict[int, Loan] = {}
         self.tokens: dict[int, object] = {}
         self.fetching: dict[int, object] = {}
@@ -214,7 +214,6 @@ class Checker(Guard):
         self.writing: dict[int, object] = {}
         self.store_state: StoreState = EMPTY_STORE
         self.sparse_state: SparseState | None = None
-        self.component_state = components_at_first(self.setting)
         self.component_pools: Pools | None = None
         self.ranks_state: RanksState = NO_RANKS
         self.rank_lift: Lift | None = None

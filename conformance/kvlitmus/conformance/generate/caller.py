@@ -19,7 +19,10 @@ from kvlitmus.conformance.checker.calls.prefix import tier as tiers
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.naming import Naming
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
-from kvlitmus.spec.components.calls import At, Entries
+from kvlitmus.spec.components.calls import (
+    Entries,
+)
+from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.words.units import Key
 
@@ -81,7 +84,7 @@ class Caller:
 
     def alive(self) -> dict[str, Collection[int]]:
         """What is alive, by what it is: what operations pick from."""
-        checker, parts = self.checker, self.checker.component_state
+        checker, parts = self.checker, self.checker.state
         found: dict[str, Collection[int]] = {
             "request": checker.requests,
             "receipt": checker.receipts,
@@ -92,8 +95,8 @@ class Caller:
             "waited": self.waited,
             "past": self.past,
             "entry": self.entries,
-            "component request": parts.running,
-            "component receipt": parts.receipts,
+            "component request": parts.requests,
+            "component receipt": parts.covers,
             "component copy": parts.under_way,
             "component write": parts.writes,
             "component fetch": parts.fetches,
@@ -112,7 +115,7 @@ class Caller:
             self.settle_components()
             return
         if "component_requests" in checker.capabilities:
-            for receipt in list(checker.component_state.running):
+            for receipt in list(checker.state.requests):
                 component_requests.finish(checker, receipt)
             return
         self.give_back()
@@ -131,16 +134,16 @@ class Caller:
     def settle_components(self) -> None:
         """The same of a cache of components: all is given back, then all is evicted and the pools are whole."""
         checker, layout = self.checker, self.checker.setting.layout
-        for number, fetch in list(checker.component_state.fetches.items()):
+        for number, fetch in list(checker.state.fetches.items()):
             if not fetch.over:
                 component_prefetch.abort(checker, number)
             if fetch.running:
                 component_prefetch.settled(checker, number)
-        for number in list(checker.component_state.writes):
+        for number in list(checker.state.writes):
             component_storing.written(checker, number)
-        for at, number in enumerate(list(checker.component_state.under_way)):
+        for at, number in enumerate(list(checker.state.under_way)):
             component_host.copied(checker, number, at % 2 == 0)
-        for receipt in list(checker.component_state.receipts):
+        for receipt in list(checker.state.covers):
             components.unlock(checker, receipt)
         for given in self.entries.values():
             components.free(checker, given)

@@ -325,18 +325,19 @@ WAYS: tuple[Way, ...] = (
 HANDED = (
     "whoever asked for it has it, as a receipt; what it protects is disturbed on its tier: one need is lost, or all"
 )
+PLAIN = "only plain caches and hierarchies have it, and are disturbed there"
 GROUPS: Mapping[str, str] = {
     "device": "device: an entry of",
     "host": "host: an entry of",
     "beside": "device: an entry of",
     "free": "device: a free place of",
     "copies": "device: two entries swap places",
-    "told": "device: it is told that",
+    "replayed": "device: it is told that",
     "attached": "storage: it is away",
     "writes": "storage: a write",
     "used": "the write policy: how often",
 }
-"""By which ways each part of what is known (:class:`~kvlitmus.spec.components.state.ComponentState`) is disturbed."""
+"""By which ways each part of what is known (:class:`~kvlitmus.spec.prefix.state.State`) is disturbed."""
 
 OF_A_TIER: Mapping[str, str] = {
     "pages": "an entry of",
@@ -348,10 +349,17 @@ OF_A_TIER: Mapping[str, str] = {
 NOT_DISTURBED: Mapping[str, str] = {
     "fetches": "whoever asked for it has it, with its places: POOL-12 notices where one of these gets another home",
     "owned": "the caller has it: POOL-12 notices where such a place gets another home",
-    "receipts": HANDED,
-    "running": HANDED,
+    "covers": HANDED,
+    "requests": HANDED,
     "under_way": HANDED,
     "longest": "it is worked out from what calls brought",
+    **dict.fromkeys(
+        (
+            *("owners", "receipts", "contents", "tiers", "told", "works"),
+            *("table", "late", "leaving", "retracted", "unlocking"),
+        ),
+        PLAIN,
+    ),
 }
 """The other parts, each with the reason."""
 

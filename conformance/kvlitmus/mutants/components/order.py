@@ -16,7 +16,7 @@ from kvlitmus.conformance.run.plan import (
 )
 from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentCopy
 from kvlitmus.conformance.specimen.components.prefetch import ComponentFetcher
-from kvlitmus.conformance.specimen.components.requests import ComponentRequest, ComponentRequestTable
+from kvlitmus.conformance.specimen.components.requests import ComponentRequestTable, RequestState
 from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components.order import EVERY_POLICY, MATCHES
@@ -344,7 +344,7 @@ class HostKeepsOldTimes(ComponentCopier):
 class RequestEndIsAUse(ComponentRequestTable):
     """The end of a request is a use of what it held, as where its blocks go to the end of the queue then."""
 
-    def finish(self, request: ComponentRequest) -> None:
+    def finish(self, request: RequestState) -> None:
         self.tree.clock += 1
         for node in request.locked.values():
             node.used = self.tree.clock

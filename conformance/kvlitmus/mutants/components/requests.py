@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import REQUEST_CONFIGS
-from kvlitmus.conformance.specimen.components.requests import ComponentRequest, ComponentRequestTable, Rows
+from kvlitmus.conformance.specimen.components.requests import ComponentRequestTable, RequestState, Rows
 from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components.tree import NodeTree
@@ -40,13 +40,13 @@ class TouchesBeforeItAsks(ComponentRequestTable):
 
     asking = False
 
-    def start(self, key: Key, chunk: int) -> tuple[ComponentRequest, int] | None:
+    def start(self, key: Key, chunk: int) -> tuple[RequestState, int] | None:
         self.asking = True
         begun = super().start(key, chunk)
         self.asking = False
         return begun
 
-    def finish(self, request: ComponentRequest) -> None:
+    def finish(self, request: RequestState) -> None:
         if not self.asking:
             super().finish(request)
 
@@ -57,11 +57,11 @@ class HitsAreHeldLate(ComponentRequestTable):
 
     asking = False
 
-    def start(self, key: Key, chunk: int) -> tuple[ComponentRequest, int] | None:
+    def start(self, key: Key, chunk: int) -> tuple[RequestState, int] | None:
         self.asking, self.hits = True, list[tuple[str, ComponentNode]]()
         return super().start(key, chunk)
 
-    def hold(self, request: ComponentRequest, name: str, node: ComponentNode) -> None:
+    def hold(self, request: RequestState, name: str, node: ComponentNode) -> None:
         super().hold(request, name, node)
         if self.asking:
             self.hits.append((name, node))
@@ -144,9 +144,9 @@ class StateIsGoneOnFromInPlace(ComponentRequestTable):
 class WritesIntoItsCachedState(ComponentRequestTable):
     """A request goes on from a cached state in its own place: whoever hits that prefix next finds a later state."""
 
-    asking: ComponentRequest
+    asking: RequestState
 
-    def grow(self, request: ComponentRequest, chunk: int) -> bool:
+    def grow(self, request: RequestState, chunk: int) -> bool:
         self.asking = request
         return super().grow(request, chunk)
 
@@ -172,14 +172,14 @@ class CachesAgainWhatItLeft(ComponentRequestTable):
 
     def __init__(self, tree: ComponentTree, pools: ComponentPools) -> None:
         super().__init__(tree, pools)
-        self.behind: dict[ComponentRequest, Rows] = {}
+        self.behind: dict[RequestState, Rows] = {}
 
-    def let_go(self, request: ComponentRequest, name: str, end: int) -> None:
+    def let_go(self, request: RequestState, name: str, end: int) -> None:
         if name != self.components[0].name:
             self.behind.setdefault(request, {}).setdefault(name, {})[end] = request.rows[name][end]
         super().let_go(request, name, end)
 
-    def finish(self, request: ComponentRequest) -> None:
+    def finish(self, request: RequestState) -> None:
         self.tree.insert(request.key, self.behind.pop(request, {}))
         super().finish(request)
         self.behind.pop(request, None)
@@ -189,7 +189,7 @@ class CachesAgainWhatItLeft(ComponentRequestTable):
 class MovesItsTail(ComponentRequestTable):
     """What isn't cached of a request gets other places when it goes on, and what was computed stays behind."""
 
-    def grow(self, request: ComponentRequest, chunk: int) -> bool:
+    def grow(self, request: RequestState, chunk: int) -> bool:
         for name, end in [*request.own]:
             other = self.pools.alloc({name: 1})
             if other is not None:
@@ -209,7 +209,7 @@ class MovesItsTail(ComponentRequestTable):
 class CountsPaddingAsCached(ComponentRequestTable):
     """What was skipped in front of a state counts as cached already, so the state behind it never is."""
 
-    def whole(self, request: ComponentRequest) -> dict[str, dict[int, int]]:
+    def whole(self, request: RequestState) -> dict[str, dict[int, int]]:
         found = super().whole(request)
         return {name: {} if name == "state" and min(row, default=0) > 4 else row for name, row in found.items()}
 
@@ -218,7 +218,7 @@ class CountsPaddingAsCached(ComponentRequestTable):
 class CachesItsStateTooEarly(ComponentRequestTable):
     """The state behind a chunk is cached for the prefix that is a page shorter."""
 
-    def whole(self, request: ComponentRequest) -> dict[str, dict[int, int]]:
+    def whole(self, request: RequestState) -> dict[str, dict[int, int]]:
         found = super().whole(request)
         return found | {"state": {end - 4: place for end, place in found["state"].items() if end > 4}}
 
@@ -227,7 +227,7 @@ class CachesItsStateTooEarly(ComponentRequestTable):
 class EndsAndFreesTheShared(ComponentRequestTable):
     """A request that ends frees its states though they are cached: they are handed out while others find them."""
 
-    def finish(self, request: ComponentRequest) -> None:
+    def finish(self, request: RequestState) -> None:
         for (name, _), node in request.locked.items():
             if name == "state" and node.locks[name] == 1 and name in node.places:
                 self.pools.give(name, [node.places[name]])

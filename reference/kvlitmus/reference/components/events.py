@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from kvlitmus.reference.components.tree import Cache
-from kvlitmus.spec.components.calls import At
 from kvlitmus.spec.interface.components import ComponentEvent
+from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.words.setting import Setting
 
 

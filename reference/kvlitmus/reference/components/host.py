@@ -12,7 +12,6 @@ from typing import cast
 from kvlitmus.reference.components.prefetch import FETCHES, by_component
 from kvlitmus.reference.components.tree import CALLS, Cache, Entry, evict, give
 from kvlitmus.spec.components.calls import (
-    At,
     ComponentBackUp,
     ComponentCall,
     ComponentCopied,
@@ -23,8 +22,16 @@ from kvlitmus.spec.components.calls import (
     Entries,
 )
 from kvlitmus.spec.components.copies import by_pool, counted
-from kvlitmus.spec.components.state import Copy, at_places, end_name, ends_at, needed_by, on_path
+from kvlitmus.spec.components.state import (
+    at_places,
+    end_name,
+    ends_at,
+    needed_by,
+    on_path,
+)
 from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import largest
 

@@ -11,7 +11,6 @@ from typing import cast
 
 from kvlitmus.reference.components.tree import CALLS, Cache, evict, give, insert
 from kvlitmus.spec.components.calls import (
-    At,
     Committed,
     ComponentAbort,
     ComponentCall,
@@ -27,8 +26,6 @@ from kvlitmus.spec.components.calls import (
 )
 from kvlitmus.spec.components.fetch import Origin, asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.components.state import (
-    Fetch,
-    Place,
     anchor_of,
     commit_brings,
     commit_end,
@@ -37,6 +34,8 @@ from kvlitmus.spec.components.state import (
     written,
 )
 from kvlitmus.spec.components.tree_facts import fetch_whole
+from kvlitmus.spec.prefix.page import At, Place
+from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import fits, summed

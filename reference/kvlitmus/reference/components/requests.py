@@ -12,7 +12,6 @@ from typing import NamedTuple, cast
 from kvlitmus.reference.components import tree as components
 from kvlitmus.reference.components.tree import Cache
 from kvlitmus.spec.components.calls import (
-    At,
     ComponentAlloc,
     ComponentEvict,
     ComponentFinish,
@@ -26,6 +25,7 @@ from kvlitmus.spec.components.calls import (
 )
 from kvlitmus.spec.components.state import end_name, needed_at
 from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Need, fits, working
 

@@ -25,7 +25,13 @@ from kvlitmus.spec.components.calls import (
     Reserved,
     Writing,
 )
-from kvlitmus.spec.components.state import Write, end_name, ends_at, landing_on_host, needed_by
+from kvlitmus.spec.components.state import (
+    end_name,
+    ends_at,
+    landing_on_host,
+    needed_by,
+)
+from kvlitmus.spec.prefix.parts import Write
 from kvlitmus.spec.words.setting import Setting
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, cast
 
 from kvlitmus.spec.components.calls import (
-    At,
     ComponentAlloc,
     ComponentCall,
     ComponentEvict,
@@ -24,7 +23,14 @@ from kvlitmus.spec.components.calls import (
     ComponentUnlock,
     Entries,
 )
-from kvlitmus.spec.components.state import Copy, Fetch, Write, end_name, ends_at, needed_at, storage_at_first
+from kvlitmus.spec.components.state import (
+    end_name,
+    ends_at,
+    needed_at,
+    storage_at_first,
+)
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
 from kvlitmus.spec.words.policies import Worth
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Need, Run, fits, largest

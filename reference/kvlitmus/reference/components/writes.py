@@ -14,7 +14,6 @@ from kvlitmus.reference.components import storing as component_storing
 from kvlitmus.reference.components.host import reach_of, together
 from kvlitmus.reference.components.tree import Cache
 from kvlitmus.spec.components.calls import (
-    At,
     Begun,
     ComponentBackUp,
     ComponentCall,
@@ -23,8 +22,15 @@ from kvlitmus.spec.components.calls import (
     ComponentLoad,
     ComponentReset,
 )
-from kvlitmus.spec.components.state import Copy, end_name, ends_at, lacking_at, path_to
+from kvlitmus.spec.components.state import (
+    end_name,
+    ends_at,
+    lacking_at,
+    path_to,
+)
 from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import largest, step_of

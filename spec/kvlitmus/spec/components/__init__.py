@@ -1,7 +1,7 @@
 """Caches that keep several kinds of state for a prefix (COMP, CREQ).
 
 - :mod:`~kvlitmus.spec.components.calls`: the calls, as values.
-- :mod:`~kvlitmus.spec.components.state`: what is known.
+- :mod:`~kvlitmus.spec.components.state`: what follows from what is known.
 - :mod:`~kvlitmus.spec.components.entries`: what comes to a tier, leaves it, or may have left it.
 - :mod:`~kvlitmus.spec.components.advance`: what an answered call amounts to.
 - :mod:`~kvlitmus.spec.components.steps`: the steps of one call.

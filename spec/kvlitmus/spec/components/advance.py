@@ -8,7 +8,6 @@ from typing import cast
 
 from kvlitmus.spec.components.calls import (
     After,
-    At,
     Committed,
     ComponentAbort,
     ComponentAlloc,
@@ -47,14 +46,6 @@ from kvlitmus.spec.components.entries import perhaps, placed, shown, surely, wit
 from kvlitmus.spec.components.fetch import asked
 from kvlitmus.spec.components.replay import replayed
 from kvlitmus.spec.components.state import (
-    EMPTY_COMPONENTS,
-    ComponentRequest,
-    ComponentState,
-    Copy,
-    Fetch,
-    Place,
-    Stored,
-    Write,
     anchor_of,
     asked_components,
     at_places,
@@ -80,13 +71,16 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At, Place, Stored
+from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
+from kvlitmus.spec.prefix.state import RequestState, State, empty_state
 from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.policies import SELECTIVE
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 
 
-def advance_components(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentState:
+def advance_components(state: State, setting: Setting, call: ComponentCall, after: After) -> State:
     """What is known after a call that was answered so, and after a look where somebody looked.
 
     What the cache has begun by itself (``after.begun``) are calls of their own.
@@ -94,24 +88,22 @@ def advance_components(state: ComponentState, setting: Setting, call: ComponentC
     return with_uses(state, known_after(state, setting, call, after), setting, call, after.answer)
 
 
-def known_after(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentState:
+def known_after(state: State, setting: Setting, call: ComponentCall, after: After) -> State:
     """The same but for the use of what is cached, which few want to know."""
     return looked_at(state, expect_components(state, setting, call, after.answer), setting, call, after)
 
 
-def expect_components(state: ComponentState, setting: Setting, call: ComponentCall, answer: object) -> ComponentState:
+def expect_components(state: State, setting: Setting, call: ComponentCall, answer: object) -> State:
     """What a call amounts to that was answered so, whatever was seen then."""
     return FOLLOW[type(call)](state, setting, call, answer)
 
 
-def looked_at(
-    state: ComponentState, then: ComponentState, setting: Setting, call: ComponentCall, after: After
-) -> ComponentState:
+def looked_at(state: State, then: State, setting: Setting, call: ComponentCall, after: After) -> State:
     """What is known after a call that amounts to this (``then``), and after a look where somebody looked.
 
     What is as it was expected is the same object: who works something out of it sees at once that it can be kept.
     """
-    told = state.told if after.events is None else replayed(state.told, setting, after.events)
+    told = state.replayed if after.events is None else replayed(state.replayed, setting, after.events)
     copies = then.copies
     if after.view is not None:
         copies, then = after.view.copies, shown(then, setting, DEVICE, after.view.held)
@@ -119,12 +111,12 @@ def looked_at(
             then = shown(then, setting, HOST, after.view.host_held)
     counted = {DEVICE: after.available, HOST: after.host_available}
     free = {tier: some for tier, some in counted.items() if some is not None}
-    then = then._replace(free=then.free if free == then.free else free, told=told, copies=copies)
+    then = then._replace(free=then.free if free == then.free else free, replayed=told, copies=copies)
     used = used_after(then, setting, call)
     return then if used == then.used else then._replace(used=used)
 
 
-def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> frozenset[Name]:
+def used_after(then: State, setting: Setting, call: ComponentCall) -> frozenset[Name]:
     """The prefixes that inserts have gone through and that have been boundaries for certain since, after this call."""
     if setting.config.write != SELECTIVE or not setting.config.tiered:
         return frozenset()  # only there it is of use
@@ -139,31 +131,31 @@ def whole(setting: Setting, name: Name, certain: AbstractSet[At]) -> bool:
     return needed_by(setting, path, len(path.names)) <= certain
 
 
-def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> ComponentState:
+def _alloc(state: State, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> State:
     if answer is None:
         return state
     taken = pool_places(setting.layout, answer)
     return emptied(state, setting, DEVICE, taken)._replace(owned=state.owned | taken)
 
 
-def emptied(state: ComponentState, setting: Setting, tier: str, taken: frozenset[Place]) -> ComponentState:
+def emptied(state: State, setting: Setting, tier: str, taken: frozenset[Place]) -> State:
     """What was granted on a tier is cached there no more."""
     pools = {one.name: one.pool for one in setting.layout.components}
     gone = {at for at, place in state.places(tier).items() if (pools[at[0]], place) in taken}
     return without(state, tier, gone) if gone else state
 
 
-def _free(state: ComponentState, setting: Setting, call: ComponentFree, _: object) -> ComponentState:
+def _free(state: State, setting: Setting, call: ComponentFree, _: object) -> State:
     return state._replace(owned=state.owned - pool_places(setting.layout, call.given))
 
 
-def _match(state: ComponentState, setting: Setting, call: ComponentMatch, answer: ComponentHit) -> ComponentState:
+def _match(state: State, setting: Setting, call: ComponentMatch, answer: ComponentHit) -> State:
     root = setting.profile.window_root
     found = {at for one in setting.layout.components for at in needed_at(call.path, one, answer.length, root)}
     return surely(state, DEVICE, found)
 
 
-def _insert(state: ComponentState, setting: Setting, call: ComponentInsert, answer: Entries) -> ComponentState:
+def _insert(state: State, setting: Setting, call: ComponentInsert, answer: Entries) -> State:
     left = pool_places(setting.layout, answer)
     pools = {one.name: one.pool for one in setting.layout.components}
     gone = frozenset((pools[at[0]], entry) for at, entry in call.brought.items())
@@ -172,7 +164,7 @@ def _insert(state: ComponentState, setting: Setting, call: ComponentInsert, answ
     return _with(state, setting, call.brought, left)._replace(owned=state.owned - gone)
 
 
-def _with(state: ComponentState, setting: Setting, brought: Mapping[At, int], left: frozenset[Place]) -> ComponentState:
+def _with(state: State, setting: Setting, brought: Mapping[At, int], left: frozenset[Place]) -> State:
     """What was brought is cached, but for what was left, which was there."""
     pools = {one.name: one.pool for one in setting.layout.components}
     taken = {at: entry for at, entry in brought.items() if (pools[at[0]], entry) not in left}
@@ -181,48 +173,46 @@ def _with(state: ComponentState, setting: Setting, brought: Mapping[At, int], le
 
 
 def _lock(
-    state: ComponentState,
+    state: State,
     _: Setting,
     call: ComponentLock,
     answer: Mapping[str, Sequence[int]],
-) -> ComponentState:
+) -> State:
     covered = {
         (name, end_name(call.path, end)) for name, ends in answer.items() for end in ends if end <= len(call.path.names)
     }
     kept = frozenset(covered & state.places(DEVICE).keys())
-    return surely(state._replace(receipts={**state.receipts, call.receipt: kept}), DEVICE, kept)
+    return surely(state._replace(covers={**state.covers, call.receipt: kept}), DEVICE, kept)
 
 
-def _unlock(state: ComponentState, _setting: Setting, call: ComponentUnlock, _: object) -> ComponentState:
-    return state._replace(receipts={number: at for number, at in state.receipts.items() if number != call.receipt})
+def _unlock(state: State, _setting: Setting, call: ComponentUnlock, _: object) -> State:
+    return state._replace(covers={number: at for number, at in state.covers.items() if number != call.receipt})
 
 
 def _evict(
-    state: ComponentState,
+    state: State,
     setting: Setting,
     call: ComponentEvict | ComponentEvictHost,
     answer: Mapping[str, int],
-) -> ComponentState:
+) -> State:
     touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade)
     return _doubted(state, tier_of(state, call), touched & {name for name, freed in answer.items() if freed})
 
 
-def _doubted(
-    state: ComponentState, tier: str, touched: Collection[str], spared: frozenset[At] = frozenset()
-) -> ComponentState:
+def _doubted(state: State, tier: str, touched: Collection[str], spared: frozenset[At] = frozenset()) -> State:
     """On a tier anything of these components may have gone that nothing protects."""
     stays = state.covered(tier) | spared
     return perhaps(state, tier, lambda at: at[0] in touched and at not in stays)
 
 
-def _reset(state: ComponentState, _setting: Setting, _: ComponentReset, _answer: object) -> ComponentState:
-    return EMPTY_COMPONENTS._replace(attached=state.attached)
+def _reset(state: State, _setting: Setting, _: ComponentReset, _answer: object) -> State:
+    return empty_state()._replace(attached=state.attached)
 
 
 # Prefetches
 
 
-def _prefetch(state: ComponentState, setting: Setting, call: ComponentPrefetch, answer: Reserved) -> ComponentState:
+def _prefetch(state: State, setting: Setting, call: ComponentPrefetch, answer: Reserved) -> State:
     then = made_room(state, setting, call, answer)
     if answer.places is None:
         return then
@@ -231,8 +221,8 @@ def _prefetch(state: ComponentState, setting: Setting, call: ComponentPrefetch, 
 
 
 def made_room(
-    state: ComponentState, setting: Setting, call: ComponentPrefetch | ComponentLoad | ComponentBackUp, answer: object
-) -> ComponentState:
+    state: State, setting: Setting, call: ComponentPrefetch | ComponentLoad | ComponentBackUp, answer: object
+) -> State:
     """What is known after the eviction for a call that takes places, and before these are taken.
 
     The anchor of a prefetch and what a copy needs are protected already.  Which boundary a refused load was for is not
@@ -264,7 +254,7 @@ def _begun(setting: Setting, call: ComponentPrefetch, places: Entries) -> Fetch:
     return Fetch(call.path, call.start, length, call.threshold, anchor, reserved, taken, call.start, needs=held)
 
 
-def _found(state: ComponentState, setting: Setting, call: ComponentFound, answer: Reading) -> ComponentState:
+def _found(state: State, setting: Setting, call: ComponentFound, answer: Reading) -> State:
     fetch = state.fetches[call.number]
     reserved = fetch.reserved - pool_places(setting.layout, answer.returned)
     running = any(answer.reads.values())
@@ -274,12 +264,12 @@ def _found(state: ComponentState, setting: Setting, call: ComponentFound, answer
     return state._replace(fetches={**state.fetches, call.number: then})
 
 
-def _settled(state: ComponentState, _: Setting, call: ComponentSettled, _answer: Entries) -> ComponentState:
+def _settled(state: State, _: Setting, call: ComponentSettled, _answer: Entries) -> State:
     fetch = state.fetches[call.number]._replace(running=False)
     return _kept(state, call.number, fetch)
 
 
-def _commit(state: ComponentState, setting: Setting, call: ComponentCommit, answer: Committed) -> ComponentState:
+def _commit(state: State, setting: Setting, call: ComponentCommit, answer: Committed) -> State:
     fetch, layout = state.fetches[call.number], setting.layout
     left = written(layout, fetch, call.came)
     brought = commit_brings(setting, fetch, call.came)
@@ -287,13 +277,13 @@ def _commit(state: ComponentState, setting: Setting, call: ComponentCommit, answ
     return _kept(then, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
 
 
-def _abort(state: ComponentState, setting: Setting, call: ComponentAbort, _: Entries) -> ComponentState:
+def _abort(state: State, setting: Setting, call: ComponentAbort, _: Entries) -> State:
     fetch = state.fetches[call.number]
     left = written(setting.layout, fetch, {})
     return _kept(state, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
 
 
-def _kept(state: ComponentState, number: int, fetch: Fetch) -> ComponentState:
+def _kept(state: State, number: int, fetch: Fetch) -> State:
     """A prefetch is forgotten when it is over and its I/O has ended."""
     rest = {at: one for at, one in state.fetches.items() if at != number}
     return state._replace(fetches=rest if fetch.over and not fetch.running else {**rest, number: fetch})
@@ -302,7 +292,7 @@ def _kept(state: ComponentState, number: int, fetch: Fetch) -> ComponentState:
 # Copies between host and device
 
 
-def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, answer: Copying) -> ComponentState:
+def _back_up(state: State, setting: Setting, call: ComponentBackUp, answer: Copying) -> State:
     needs, brought = needed_by(setting, call.path, call.length), copied_to(call.path, answer)
     then = made_room(state, setting, call, answer)
     if answer.places is None:
@@ -323,7 +313,7 @@ def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, ans
     return surely(then, HOST, one.host)._replace(under_way={**then.under_way, call.number: one})
 
 
-def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> ComponentState:
+def _load(state: State, setting: Setting, call: ComponentLoad, answer: Copying) -> State:
     then = made_room(state, setting, call, answer)
     if answer.places is None:
         return then
@@ -337,7 +327,7 @@ def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: 
     return then._replace(under_way={**state.under_way, call.number: one})
 
 
-def _loading(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> Copy:
+def _loading(state: State, setting: Setting, call: ComponentLoad, answer: Copying) -> Copy:
     """A load back that was granted."""
     needs, brought = needed_by(setting, call.path, answer.boundary), copied_to(call.path, answer)
     kept = (needs - brought.keys()) & state.places(DEVICE).keys()
@@ -346,7 +336,7 @@ def _loading(state: ComponentState, setting: Setting, call: ComponentLoad, answe
     return Copy(load=True, places=brought, device=kept, host=read, needs=spared)
 
 
-def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answer: Entries) -> ComponentState:
+def _copied(state: State, setting: Setting, call: ComponentCopied, answer: Entries) -> State:
     one = state.under_way[call.number]
     rest = {number: other for number, other in state.under_way.items() if number != call.number}
     state = state._replace(under_way=rest)
@@ -359,7 +349,7 @@ def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answ
     return surely(placed(_new_on_host(state, landed), setting, HOST, landed), HOST, one.places)
 
 
-def _new_on_host(state: ComponentState, landed: Collection[At]) -> ComponentState:
+def _new_on_host(state: State, landed: Collection[At]) -> State:
     """What comes only now wasn't there when other copies and writes began: it would have stayed for them."""
     copies = {number: one._replace(host=one.host - set(landed)) for number, one in state.under_way.items()}
     writes = {number: one._replace(host=one.host - set(landed)) for number, one in state.writes.items()}
@@ -369,17 +359,17 @@ def _new_on_host(state: ComponentState, landed: Collection[At]) -> ComponentStat
 # Storage behind the host
 
 
-def _attach(state: ComponentState, _setting: Setting, _: ComponentAttach, _answer: object) -> ComponentState:
+def _attach(state: State, _setting: Setting, _: ComponentAttach, _answer: object) -> State:
     return state._replace(attached=True)
 
 
-def _detach(state: ComponentState, setting: Setting, _: ComponentDetach, _answer: Entries) -> ComponentState:
+def _detach(state: State, setting: Setting, _: ComponentDetach, _answer: Entries) -> State:
     for number in [number for number, fetch in state.fetches.items() if not fetch.over]:
         state = _abort(state, setting, ComponentAbort(number), {})
     return state._replace(attached=False)
 
 
-def _write(state: ComponentState, setting: Setting, call: ComponentWrite, answer: Writing) -> ComponentState:
+def _write(state: State, setting: Setting, call: ComponentWrite, answer: Writing) -> State:
     if answer.ends is None:
         return state
     there = state.places(HOST).keys()
@@ -390,21 +380,21 @@ def _write(state: ComponentState, setting: Setting, call: ComponentWrite, answer
     return surely(state._replace(writes=writes), HOST, takes)
 
 
-def _written(state: ComponentState, _setting: Setting, call: ComponentWritten, _: object) -> ComponentState:
+def _written(state: State, _setting: Setting, call: ComponentWritten, _: object) -> State:
     return state._replace(writes={number: one for number, one in state.writes.items() if number != call.number})
 
 
 # Requests
 
 
-def _start(state: ComponentState, setting: Setting, call: ComponentStart, answer: Holding | None) -> ComponentState:
+def _start(state: State, setting: Setting, call: ComponentStart, answer: Holding | None) -> State:
     if answer is None:
         return state
     return _holds(state, setting, call.receipt, started(call, answer), fresh_places(setting.layout, {}, answer))
 
 
-def _grow(state: ComponentState, setting: Setting, call: ComponentGrow, answer: Holding) -> ComponentState:
-    fresh = fresh_places(setting.layout, state.running[call.receipt].held, answer)
+def _grow(state: State, setting: Setting, call: ComponentGrow, answer: Holding) -> State:
+    fresh = fresh_places(setting.layout, state.requests[call.receipt].held, answer)
     then = _holds(state, setting, call.receipt, grown(state, call, answer), fresh)
     # Who is refused has computed nothing, and publishes nothing again.
     if answer.granted:
@@ -413,13 +403,11 @@ def _grow(state: ComponentState, setting: Setting, call: ComponentGrow, answer: 
     return perhaps(then, DEVICE, lambda at: at not in certain)
 
 
-def _holds(
-    state: ComponentState, setting: Setting, receipt: int, one: ComponentRequest, fresh: Sequence[Place]
-) -> ComponentState:
+def _holds(state: State, setting: Setting, receipt: int, one: RequestState, fresh: Sequence[Place]) -> State:
     """A request holds this: what was cached in fresh places is gone, and unseen more may be than was told."""
     layout, taken = setting.layout, frozenset(fresh)
     pools = {each.name: each.pool for each in layout.components}
-    running = {**state.running, receipt: one}
+    running = {**state.requests, receipt: one}
     stored = {(at, place) for at, place in state.stored if (pools[at[0]], place) not in taken} | stored_by(one)
     held = frozenset[Stored]().union(*[stored_by(each) for each in running.values()])
     # Whichever of its places an entry is cached in: it can't go if requests hold them all.
@@ -431,12 +419,10 @@ def _holds(
     loose |= {at for at, place in state.stored if (pools[at[0]], place) in taken and at not in sure}
     kept = state.certain(DEVICE) - loose if taken else state.certain(DEVICE)
     then = with_stored(state, setting, frozenset(stored), kept | published(layout, one))
-    return then._replace(running=running, longest=max(state.longest, one.units // layout.base.unit))
+    return then._replace(requests=running, longest=max(state.longest, one.computed // layout.base.unit))
 
 
-def with_stored(
-    state: ComponentState, setting: Setting, stored: frozenset[Stored], certain: AbstractSet[At]
-) -> ComponentState:
+def with_stored(state: State, setting: Setting, stored: frozenset[Stored], certain: AbstractSet[At]) -> State:
     """What may be cached is this, some of it for ``certain``; where it is there more than once, the least place comes first."""
     places: dict[At, int] = {}
     for at, place in sorted(stored, key=lambda one: one[1]):
@@ -445,11 +431,11 @@ def with_stored(
     return then._replace(copies=stored - places.items())
 
 
-def _finish(state: ComponentState, _setting: Setting, call: ComponentFinish, _: object) -> ComponentState:
-    return state._replace(running={number: one for number, one in state.running.items() if number != call.receipt})
+def _finish(state: State, _setting: Setting, call: ComponentFinish, _: object) -> State:
+    return state._replace(requests={number: one for number, one in state.requests.items() if number != call.receipt})
 
 
-Follow = Callable[[ComponentState, Setting, object, object], ComponentState]
+Follow = Callable[[State, Setting, object, object], State]
 
 FOLLOW: Mapping[type, Follow] = cast(
     "Mapping[type, Follow]",

@@ -12,13 +12,10 @@ from typing import NamedTuple
 from kvlitmus.spec.law.occasions import occasion, occasions_by_answer
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.calls import Path
-from kvlitmus.spec.words.units import Name
+from kvlitmus.spec.prefix.page import At
 
 Entries = Mapping[str, tuple[int, ...]]
 """For each component some entries."""
-
-At = tuple[str, Name]
-"""Where an entry belongs: its component, and the prefix that ends with it."""
 
 
 class View(NamedTuple):

@@ -10,10 +10,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from kvlitmus.spec.components.calls import After, At, ComponentBackUp, ComponentLoad, Copying
-from kvlitmus.spec.components.state import ComponentState, ends_at, needed_by, on_path, spared_for
+from kvlitmus.spec.components.calls import (
+    After,
+    ComponentBackUp,
+    ComponentLoad,
+    Copying,
+)
+from kvlitmus.spec.components.state import (
+    ends_at,
+    needed_by,
+    on_path,
+    spared_for,
+)
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import admit, largest, step_of, valid
@@ -42,7 +54,7 @@ def copying_of(answer: After) -> Copying:
     return answer.answer
 
 
-def plan_for(setting: Setting, state: ComponentState, path: Path, boundary: int, *, load: bool) -> CopyPlan:
+def plan_for(setting: Setting, state: State, path: Path, boundary: int, *, load: bool) -> CopyPlan:
     """The plan of a copy for this boundary."""
     needs = needed_by(setting, path, boundary)
     to, source = (DEVICE, HOST) if load else (HOST, DEVICE)
@@ -54,7 +66,7 @@ def plan_for(setting: Setting, state: ComponentState, path: Path, boundary: int,
     return CopyPlan(boundary, least, most - state.certain(to), needs, spared, by_path and not load)
 
 
-def copy_plans(setting: Setting, state: ComponentState, call: CopyCall, answer: After) -> Sequence[CopyPlan]:
+def copy_plans(setting: Setting, state: State, call: CopyCall, answer: After) -> Sequence[CopyPlan]:
     """The plans that a copy may have had; none where there may be nothing behind the hit to load."""
     if isinstance(call, ComponentBackUp):
         return [plan_for(setting, state, call.path, call.length, load=False)]
@@ -73,12 +85,12 @@ def copy_plans(setting: Setting, state: ComponentState, call: CopyCall, answer: 
     ]
 
 
-def possible(state: ComponentState) -> frozenset[At]:
+def possible(state: State) -> frozenset[At]:
     """Everything that may be cached on one of both tiers."""
     return frozenset(state.places(DEVICE)) | state.places(HOST).keys()
 
 
-def largest_together(setting: Setting, state: ComponentState, path: Path) -> int:
+def largest_together(setting: Setting, state: State, path: Path) -> int:
     """The largest admitted boundary of a key that is valid for all components over both tiers, for certain."""
     layout, profile = setting.layout, setting.profile
     certain = frozenset(state.certain(DEVICE) | state.certain(HOST))
@@ -87,7 +99,7 @@ def largest_together(setting: Setting, state: ComponentState, path: Path) -> int
     return largest(layout.components, units, ends.__getitem__, root=profile.window_root, cap=profile.match_cap)
 
 
-def copy_needs(setting: Setting, state: ComponentState, call: CopyCall, answer: After) -> frozenset[At]:
+def copy_needs(setting: Setting, state: State, call: CopyCall, answer: After) -> frozenset[At]:
     """What the boundary of a copy needs, whichever it may have been: a copy spares it itself."""
     plans = copy_plans(setting, state, call, answer)
     return frozenset.intersection(*[plan.needs for plan in plans]) if plans else frozenset()

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 
-from kvlitmus.spec.components.calls import At
-from kvlitmus.spec.components.state import ComponentState
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.page import NO_DOUBT, Doubt, Page, Rank, Tier, Window
+from kvlitmus.spec.prefix.page import NO_DOUBT, At, Doubt, Page, Rank, Tier, Window
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.windows import LEAST, MOST
 from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.names import NO_NAME
@@ -18,7 +17,7 @@ from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tick
 
 
-def placed(state: ComponentState, setting: Setting, tier: str, places: Mapping[At, int]) -> ComponentState:
+def placed(state: State, setting: Setting, tier: str, places: Mapping[At, int]) -> State:
     """This is cached on a tier too, in these places."""
     found: dict[str, dict[Name, Page]] = {}
     for (component, name), place in places.items():
@@ -39,7 +38,7 @@ def page_at(setting: Setting, component: str, name: Name, place: int) -> Page:
     return Page(above, PageNo(place), Tick(0), Tick(0))
 
 
-def without(state: ComponentState, tier: str, gone: Container[At]) -> ComponentState:
+def without(state: State, tier: str, gone: Container[At]) -> State:
     """This is cached on a tier no more."""
     found = {}
     for component, there in state.on(tier):
@@ -50,7 +49,7 @@ def without(state: ComponentState, tier: str, gone: Container[At]) -> ComponentS
     return state.put(tier, found) if found else state
 
 
-def surely(state: ComponentState, tier: str, found: Container[At]) -> ComponentState:
+def surely(state: State, tier: str, found: Container[At]) -> State:
     """Of what may be cached on a tier this is there for certain."""
     return _doubting(
         state,
@@ -59,7 +58,7 @@ def surely(state: ComponentState, tier: str, found: Container[At]) -> ComponentS
     )
 
 
-def perhaps(state: ComponentState, tier: str, gone: Callable[[At], bool]) -> ComponentState:
+def perhaps(state: State, tier: str, gone: Callable[[At], bool]) -> State:
     """On a tier this may be cached, or not."""
     return _doubting(
         state,
@@ -68,7 +67,7 @@ def perhaps(state: ComponentState, tier: str, gone: Callable[[At], bool]) -> Com
     )
 
 
-def _doubting(state: ComponentState, tier: str, unsure_of: Callable[[str, Tier], frozenset[Name]]) -> ComponentState:
+def _doubting(state: State, tier: str, unsure_of: Callable[[str, Tier], frozenset[Name]]) -> State:
     found = {}
     for component, there in state.on(tier):
         unsure = unsure_of(component, there)
@@ -85,7 +84,7 @@ def anything(doubt: Doubt, unsure: frozenset[Name]) -> Doubt:
     return doubt._replace(unsure=unsure, windows=(Window(0, len(unsure), ranks),), made=1)
 
 
-def shown(state: ComponentState, setting: Setting, tier: str, held: Mapping[At, int]) -> ComponentState:
+def shown(state: State, setting: Setting, tier: str, held: Mapping[At, int]) -> State:
     """This is cached on a tier, and nothing else, as a look has shown; what is as it was known is the same object."""
     places = state.places(tier)
     if held == places:

@@ -10,21 +10,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from kvlitmus.spec.components.calls import At
-from kvlitmus.spec.components.state import ComponentState, Place, Stored, asked_components
+from kvlitmus.spec.components.state import (
+    asked_components,
+)
+from kvlitmus.spec.prefix.page import At, Place, Stored
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import WHOLE_LEAVES
 from kvlitmus.spec.words.units import Name
 
 
-def longest_node(setting: Setting, state: ComponentState) -> int:
+def longest_node(setting: Setting, state: State) -> int:
     """How many entries of KV may go at once: one, or by node those of the longest node."""
     return max(1, state.longest) if setting.profile.evict_granularity == "node" else 1
 
 
 def freed_most(
-    setting: Setting, layout: Layout, state: ComponentState, wants: Mapping[str, int], times: int = 1
+    setting: Setting, layout: Layout, state: State, wants: Mapping[str, int], times: int = 1
 ) -> Mapping[str, int]:
     """How many entries of each component an eviction of so many may take, or so many evictions together.
 
@@ -43,7 +46,7 @@ def freed_most(
 
 
 def rightly_gone(
-    setting: Setting, layout: Layout, state: ComponentState, wants: Mapping[str, int], gone: Collection[At]
+    setting: Setting, layout: Layout, state: State, wants: Mapping[str, int], gone: Collection[At]
 ) -> frozenset[At]:
     """Which of the entries that are gone such an eviction may have taken.
 
@@ -71,7 +74,7 @@ def rightly_gone(
 
 def taken_for(
     setting: Setting,
-    state: ComponentState,
+    state: State,
     lost: Collection[Stored],
     fresh: Collection[Place],
     spare: Mapping[str, int],
@@ -96,7 +99,7 @@ def taken_for(
 
 def _ends_with_room(
     setting: Setting,
-    state: ComponentState,
+    state: State,
     lost: Collection[Stored],
     got: Mapping[str, int],
     spare: Mapping[str, int],

@@ -20,9 +20,6 @@ from kvlitmus.spec.components.calls import (
 from kvlitmus.spec.components.evictions import freed_most
 from kvlitmus.spec.components.fetch import asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.components.state import (
-    ComponentState,
-    Fetch,
-    Place,
     commit_brings,
     commit_end,
     held_by,
@@ -33,6 +30,9 @@ from kvlitmus.spec.components.state import (
 from kvlitmus.spec.components.tree_facts import fetch_whole, pools_of
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.listener import DEVICE
+from kvlitmus.spec.prefix.page import Place
+from kvlitmus.spec.prefix.parts import Fetch
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import step_of, summed
@@ -94,7 +94,7 @@ def component_fetch_freed(answer: After) -> Mapping[str, int]:
 
 @fact(1, ports=("component_counters",))
 def component_fetch_room(
-    layout: Layout, state: ComponentState, component_fetch_freed: Mapping[str, int]
+    layout: Layout, state: State, component_fetch_freed: Mapping[str, int]
 ) -> Mapping[str, int] | Unknown:
     """The free places of each pool when the prefetch reserved its own: those before the call, and what was evicted for it."""
     if DEVICE not in state.free:
@@ -107,7 +107,7 @@ def component_fetch_room(
 def component_fetch_length_due(
     setting: Setting,
     layout: Layout,
-    state: ComponentState,
+    state: State,
     call: ComponentPrefetch,
     component_fetch_full: int,
     component_fetch_least: int,
@@ -123,7 +123,7 @@ def component_fetch_length_due(
 @fact(1, ports=("component_counters",))
 def component_fetch_spared(
     layout: Layout,
-    state: ComponentState,
+    state: State,
     call: ComponentPrefetch,
     setting: Setting,
     component_fetch_full: int,
@@ -165,7 +165,7 @@ def component_fetch_spared(
 def component_fetch_freed_most(
     setting: Setting,
     layout: Layout,
-    state: ComponentState,
+    state: State,
     call: ComponentPrefetch,
     component_fetch_full: int,
     component_fetch_least: int,
@@ -189,7 +189,7 @@ def component_fetch_freed_most(
 
 
 @fact(0)
-def component_fetch(state: ComponentState, call: FetchCall) -> Fetch:
+def component_fetch(state: State, call: FetchCall) -> Fetch:
     """The prefetch as it was before the call."""
     return state.fetches[call.number]
 
@@ -294,7 +294,7 @@ def component_fetch_end_due(setting: Setting, component_fetch: Fetch, call: Comp
 @fact(0)
 def component_fetch_left(
     layout: Layout,
-    state: ComponentState,
+    state: State,
     setting: Setting,
     component_fetch: Fetch,
     call: ComponentCommit,
@@ -311,7 +311,7 @@ def component_fetch_left(
 @fact(0)
 def component_fetch_left_most(
     layout: Layout,
-    state: ComponentState,
+    state: State,
     setting: Setting,
     component_fetch: Fetch,
     call: ComponentCommit,

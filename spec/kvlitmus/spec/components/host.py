@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.components import host_facts as _facts  # noqa: F401 - what the rules speak of
-from kvlitmus.spec.components.state import Place
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.prefix.page import Place
 
 HOSTED = ("component_host",)
 COUNTED = ("component_host", "component_host_counters")

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.components.calls import (
     After,
-    At,
     ComponentBackUp,
     ComponentCopied,
     ComponentLoad,
@@ -25,9 +24,6 @@ from kvlitmus.spec.components.copies import (
 )
 from kvlitmus.spec.components.evictions import freed_most
 from kvlitmus.spec.components.state import (
-    ComponentState,
-    Copy,
-    Place,
     at_places,
     copied_to,
     end_name,
@@ -40,6 +36,9 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At, Place
+from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import admit, step_of, valid
@@ -62,14 +61,14 @@ def component_copy_takes(answer: After) -> Mapping[str, Collection[int]]:
     return {name: frozenset(some) for name, some in (copying_of(answer).places or {}).items() if some}
 
 
-def copy_plan(setting: Setting, state: ComponentState, call: CopyCall, boundary: int) -> CopyPlan:
+def copy_plan(setting: Setting, state: State, call: CopyCall, boundary: int) -> CopyPlan:
     """The plan of a copy that has begun: a backup's is for its hit, a load's for the boundary that it said."""
     if isinstance(call, ComponentBackUp):
         return plan_for(setting, state, call.path, call.length, load=False)
     return plan_for(setting, state, call.path, boundary, load=True)
 
 
-def may_stop(setting: Setting, state: ComponentState, call: CopyCall, answer: After, plan: CopyPlan) -> bool:
+def may_stop(setting: Setting, state: State, call: CopyCall, answer: After, plan: CopyPlan) -> bool:
     """Whether a backup may take what an earlier boundary needs: it goes by its path, and there may be too little room for all."""
     if setting.profile.component_extent == "boundary" or isinstance(call, ComponentLoad):
         return False
@@ -77,7 +76,7 @@ def may_stop(setting: Setting, state: ComponentState, call: CopyCall, answer: Af
     return available is None or refusable(setting, plan, loose_on(setting, state, HOST), available, freed)
 
 
-def last_brought(setting: Setting, state: ComponentState, call: CopyCall, brought: Collection[At]) -> int:
+def last_brought(setting: Setting, state: State, call: CopyCall, brought: Collection[At]) -> int:
     """The last boundary that the device certainly has of which a backup brings the KV: what it stops after; 0 for none."""
     layout, root = setting.layout, setting.profile.window_root
     certain = state.certain(DEVICE)
@@ -95,7 +94,7 @@ def last_brought(setting: Setting, state: ComponentState, call: CopyCall, brough
 
 @fact(0)
 def component_copy_least(
-    setting: Setting, state: ComponentState, call: CopyCall, answer: After, component_copy_boundary: int
+    setting: Setting, state: State, call: CopyCall, answer: After, component_copy_boundary: int
 ) -> Mapping[str, Collection[int]]:
     """Where the entries end that its boundary needs and the tier that it goes to certainly lacks; if it may stop earlier, and does, of the last boundary of which it brings the KV."""
     plan = copy_plan(setting, state, call, component_copy_boundary)
@@ -108,7 +107,7 @@ def component_copy_least(
 
 @fact(0)
 def component_copy_most(
-    setting: Setting, state: ComponentState, call: CopyCall, component_copy_boundary: int
+    setting: Setting, state: State, call: CopyCall, component_copy_boundary: int
 ) -> Mapping[str, Collection[int]]:
     """Where the entries end that a copy may take and the tier that it goes to may lack: what its boundary needs, or all on its path."""
     most = copy_plan(setting, state, call, component_copy_boundary).most
@@ -126,14 +125,14 @@ def component_load_admitted(
 
 @fact(0)
 def component_load_lacking(
-    layout: Layout, window_root: str, state: ComponentState, call: ComponentLoad, component_copy_boundary: int
+    layout: Layout, window_root: str, state: State, call: ComponentLoad, component_copy_boundary: int
 ) -> Sequence[str]:
     """The components of which both tiers together certainly don't have what the boundary of a load back needs."""
     return lacking_at(layout, call.path, component_copy_boundary, possible(state), window_root)
 
 
 @fact(0)
-def component_load_least(setting: Setting, state: ComponentState, call: ComponentLoad) -> int:
+def component_load_least(setting: Setting, state: State, call: ComponentLoad) -> int:
     """The largest admitted boundary of the key that is valid for all components over both tiers, for certain."""
     return largest_together(setting, state, call.path)
 
@@ -147,7 +146,7 @@ def component_copy_freed(answer: After) -> Mapping[str, int]:
     return copying_of(answer).freed
 
 
-def may_wait(setting: Setting, state: ComponentState, call: ComponentBackUp) -> bool:
+def may_wait(setting: Setting, state: State, call: ComponentBackUp) -> bool:
     """Whether a backup may be refused because another one runs: by nodes, one has a node to itself until it has ended."""
     if setting.profile.component_extent == "boundary" or not call.length:
         return False
@@ -156,7 +155,7 @@ def may_wait(setting: Setting, state: ComponentState, call: ComponentBackUp) -> 
 
 
 @fact(1, ports=("component_counters", *COUNTED))
-def component_copy_refusable(setting: Setting, state: ComponentState, call: CopyCall, answer: After) -> bool | Unknown:
+def component_copy_refusable(setting: Setting, state: State, call: CopyCall, answer: After) -> bool | Unknown:
     """Whether a copy may be refused: there may be nothing to take, some pool is short after one eviction, or it may wait for another."""
     available = state.free.get(tier_of(state, call))
     if available is None:
@@ -176,7 +175,7 @@ def component_copy_refusable(setting: Setting, state: ComponentState, call: Copy
 
 @fact(1, ports=("component_counters", *COUNTED))
 def component_copy_freed_most(
-    setting: Setting, layout: Layout, state: ComponentState, call: CopyCall, answer: After
+    setting: Setting, layout: Layout, state: State, call: CopyCall, answer: After
 ) -> Mapping[str, int] | Unknown:
     """How many entries of each component one eviction for a copy may take, or by its path one for each boundary of a backup: none of pools that have room."""
     available = state.free.get(tier_of(state, call))
@@ -198,7 +197,7 @@ def component_copy_freed_most(
 
 
 @fact(0)
-def component_copy(state: ComponentState, call: ComponentCopied) -> Copy:
+def component_copy(state: State, call: ComponentCopied) -> Copy:
     """The copy that has ended, as it was before."""
     return state.under_way[call.number]
 
@@ -211,9 +210,7 @@ def component_copy_returned(layout: Layout, answer: After) -> Collection[Place]:
 
 
 @fact(0)
-def component_copy_left(
-    layout: Layout, state: ComponentState, call: ComponentCopied, component_copy: Copy
-) -> Collection[Place]:
+def component_copy_left(layout: Layout, state: State, call: ComponentCopied, component_copy: Copy) -> Collection[Place]:
     """The places that a copy must give back: all if it failed, and else what was brought for what is certainly cached there."""
     certain = state.certain(tier_of(state, call))
     return at_places(layout, {at: place for at, place in component_copy.places.items() if not call.ok or at in certain})
@@ -221,7 +218,7 @@ def component_copy_left(
 
 @fact(0)
 def component_copy_left_most(
-    layout: Layout, state: ComponentState, call: ComponentCopied, component_copy: Copy
+    layout: Layout, state: State, call: ComponentCopied, component_copy: Copy
 ) -> Collection[Place]:
     """The places that a copy may give back: all if it failed, and else what was brought for what may be cached there."""
     there = state.places(tier_of(state, call))

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kvlitmus.spec.components import order_facts as _facts  # noqa: F401 - what the rules speak of
-from kvlitmus.spec.components.calls import At
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.prefix.page import At
 
 
 # EVICT-05 needs each use for certain; here it is known in bounds.

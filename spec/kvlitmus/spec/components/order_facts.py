@@ -9,7 +9,6 @@ from typing import NamedTuple
 from kvlitmus.spec.components.advance import known_after
 from kvlitmus.spec.components.calls import (
     After,
-    At,
     ComponentCall,
     ComponentEvict,
     ComponentEvictHost,
@@ -18,11 +17,16 @@ from kvlitmus.spec.components.calls import (
     Holding,
 )
 from kvlitmus.spec.components.evictions import prefixes
-from kvlitmus.spec.components.state import ComponentState, spared_on, tier_of
+from kvlitmus.spec.components.state import (
+    spared_on,
+    tier_of,
+)
 from kvlitmus.spec.components.tree_facts import on_tiers
 from kvlitmus.spec.components.uses import come_again, is_ordered, on_path_of, worths
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.listener import DEVICE
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.policies import WRITE_BACK, Worth, later
 from kvlitmus.spec.words.setting import Setting
@@ -43,7 +47,7 @@ class Order(NamedTuple):
 
 
 @fact(3, ports=("component_view",))
-def component_choosing(setting: Setting, state: ComponentState, call: ComponentCall, answer: After) -> Order | Unknown:
+def component_choosing(setting: Setting, state: State, call: ComponentCall, answer: After) -> Order | Unknown:
     """What an eviction from a tier could choose between, and what that can be worth."""
     tier = tier_of(state, call)
     held = dict(on_tiers(answer)).get(tier)
@@ -68,7 +72,7 @@ def judged(setting: Setting) -> bool:
 
 def ordered(
     setting: Setting,
-    state: ComponentState,
+    state: State,
     call: ComponentCall,
     gone: AbstractSet[At],
     stayed: AbstractSet[At],
@@ -80,7 +84,7 @@ def ordered(
     ``again``: what may have gone, too, and has come again with the same call.
     """
     inner = extended(setting, setting.layout, state.places(tier).keys())
-    busy = on_path_of(state, call).union(*[one.path.names for one in state.running.values()])
+    busy = on_path_of(state, call).union(*[one.path.names for one in state.requests.values()])
     left = {at for at in stayed if at not in inner and at[1] not in busy}
     taken = by_itself(setting, call, gone, again)
     return Order(

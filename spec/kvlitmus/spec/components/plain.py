@@ -12,13 +12,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
-from kvlitmus.spec.components.calls import At, Entries, Telling
+from kvlitmus.spec.components.calls import (
+    Entries,
+    Telling,
+)
 from kvlitmus.spec.components.entries import anything
-from kvlitmus.spec.components.replay import Replayed
-from kvlitmus.spec.components.state import ComponentState, Stored, copying
+from kvlitmus.spec.components.state import (
+    copying,
+)
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import NO_DOUBT, Tier
+from kvlitmus.spec.prefix.page import NO_DOUBT, At, Stored, Tier
+from kvlitmus.spec.prefix.parts import Replayed
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, State
 from kvlitmus.spec.words.config import Config
@@ -177,17 +182,17 @@ def numbered(plain: Plain, after: Seen, then: State) -> Plain:
 # What is known and seen
 
 
-def known(plain: Plain, state: ComponentState, setting: Setting, there: Tier) -> State:
+def known(plain: Plain, state: State, setting: Setting, there: Tier) -> State:
     """What is known of a cache of components, of one of its pools; ``there``: what is cached in it."""
     copies = copying(setting.layout, state, load=plain.tier == DEVICE)
     others = () if plain.tier == HOST else (*state.owned, *state.fetching)
     owned = [place for pool, place in (*copies, *others) if pool == plain.pool]
     there = there._replace(doubt=NO_DOUBT) if setting.seen else there
-    receipts = {} if plain.tier == HOST else dict.fromkeys(state.receipts, NO_NAME)
+    receipts = {} if plain.tier == HOST else dict.fromkeys(state.covers, NO_NAME)
     return State(there, cast("Mapping[PageNo, int]", Counter(owned)), {}, receipts, {})
 
 
-def cached_there(plain: Plain, state: ComponentState, locks: Mapping[At, int]) -> Tier:
+def cached_there(plain: Plain, state: State, locks: Mapping[At, int]) -> Tier:
     """What may be cached in a pool, and how often each entry is protected (:func:`covers`) that is there for certain."""
     known = {name: state.tier(plain.tier, name) for name in plain.components}
     if len(known) == 1:
@@ -213,7 +218,7 @@ def locked(there: Tier, locks: Mapping[Name, int]) -> Tier:
     return there._replace(pages={**there.pages, **pages}) if pages else there
 
 
-def covers(state: ComponentState, tier: str) -> Mapping[At, int]:
+def covers(state: State, tier: str) -> Mapping[At, int]:
     """How often each entry of a tier is protected."""
     found: dict[At, int] = {}
     for entries in state.holds(tier):

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from kvlitmus.spec.components.advance import expect_components, made_room
 from kvlitmus.spec.components.calls import (
-    At,
     Committed,
     ComponentAlloc,
     ComponentBackUp,
@@ -38,9 +37,6 @@ from kvlitmus.spec.components.copies import copy_needs
 from kvlitmus.spec.components.entries import without
 from kvlitmus.spec.components.plain import Plain, contents, listens
 from kvlitmus.spec.components.state import (
-    ComponentState,
-    Copy,
-    Place,
     asked_components,
     commit_brings,
     copied_to,
@@ -61,6 +57,9 @@ from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.calls import Path, Within
 from kvlitmus.spec.prefix.listener import DEVICE
+from kvlitmus.spec.prefix.page import At, Place
+from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Name, Slot, Tokens
@@ -87,7 +86,7 @@ class PlainCall(NamedTuple):
     call: object
     answer: object
     hidden: frozenset[str] = UNFOLLOWED
-    then: ComponentState | None = None
+    then: State | None = None
     later: Sequence[int] = ()
     spared: frozenset[At] = frozenset()
     odd: Sequence[Name] = ()
@@ -127,7 +126,7 @@ def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[
             return [plain_call(plain, setting, state, call, answer)]
 
 
-def plain_call(plain: Plain, setting: Setting, state: ComponentState, call: ComponentCall, answer: object) -> PlainCall:
+def plain_call(plain: Plain, setting: Setting, state: State, call: ComponentCall, answer: object) -> PlainCall:
     """What a call is that does one thing; ``state``: what was known before it."""
     match call:
         case ComponentAlloc():
@@ -152,7 +151,7 @@ def plain_call(plain: Plain, setting: Setting, state: ComponentState, call: Comp
             return _free(plain, given_back(call, answer))
 
 
-def _alloc(plain: Plain, setting: Setting, state: ComponentState, call: ComponentAlloc) -> PlainCall:
+def _alloc(plain: Plain, setting: Setting, state: State, call: ComponentAlloc) -> PlainCall:
     """It is asked for so much of this pool, and refused; another pool may have been the one that is short."""
     asked = plain.pages(call.wants)
     if not asked:
@@ -165,7 +164,7 @@ def _alloc(plain: Plain, setting: Setting, state: ComponentState, call: Componen
 
 
 def _allocated(
-    plain: Plain, setting: Setting, state: ComponentState, call: ComponentAlloc, answer: Entries
+    plain: Plain, setting: Setting, state: State, call: ComponentAlloc, answer: Entries
 ) -> Sequence[PlainCall]:
     """Of each component of this pool so much is asked for, and granted one after the other; a place for two is one grant's."""
     mine = [name for name in plain.components if call.wants.get(name) or answer.get(name)]
@@ -182,7 +181,7 @@ def _allocated(
     return found or [NOTHING]
 
 
-def _granted(plain: Plain, state: ComponentState, places: Collection[int]) -> PlainCall:
+def _granted(plain: Plain, state: State, places: Collection[int]) -> PlainCall:
     """Places of this pool are handed out; how many had to be, other rules say.  ``state``: what is known then."""
     there, got = state.places(plain.tier), set(places)
     certain = state.certain(plain.tier)
@@ -197,7 +196,7 @@ def _free(plain: Plain, given: Entries) -> PlainCall:
     return PlainCall(calls.Free(plain.slots(places)), None) if places else NOTHING
 
 
-def _match(plain: Plain, setting: Setting, state: ComponentState, call: ComponentMatch, answer: object) -> PlainCall:
+def _match(plain: Plain, setting: Setting, state: State, call: ComponentMatch, answer: object) -> PlainCall:
     """A hit ends where all components have what it needs; of the KV it has the whole prefix."""
     assert isinstance(answer, ComponentHit)
     hit = hit_of(plain, setting, state, call.path, answer.length, plain.places(answer.entries))
@@ -214,9 +213,7 @@ def paged(plain: Plain, path: Path) -> Path:
     return path._replace(pages=path.names[plain.setting.size - 1 :: plain.setting.size])
 
 
-def hit_of(
-    plain: Plain, setting: Setting, state: ComponentState, path: Path, length: int, places: Sequence[int]
-) -> PlainCall:
+def hit_of(plain: Plain, setting: Setting, state: State, path: Path, length: int, places: Sequence[int]) -> PlainCall:
     """A hit on what its end needs of a pool, component by component in the order of the prefix, and is named in these places.
 
     Where something may not be there at all, TREE-02 says so of all components together, and not what is named for it.
@@ -231,21 +228,21 @@ def hit_of(
     return PlainCall(calls.Match(own), Hit(Tokens(len(names)), plain.slots(places), None), hidden, contents=held)
 
 
-def within(setting: Setting, state: ComponentState, path: Path, length: int | None) -> Within:
+def within(setting: Setting, state: State, path: Path, length: int | None) -> Within:
     """How long a hit may be that answers this ``length``: its end has to be a boundary that is valid for all components.
 
     Shorter boundaries that are possible need not be: so possible is no more than the largest one that doesn't end behind it.
     """
     certain = longest_hit(setting, path, state.certain(DEVICE))
     possible = certain if length == certain else longest_hit(setting, path, state.places(DEVICE), length)
-    told = Tokens(longest_hit(setting, path, state.told.device)) if listens(setting) else None
+    told = Tokens(longest_hit(setting, path, state.replayed.device)) if listens(setting) else None
     return Within(Tokens(certain), Tokens(possible), told)
 
 
 def _insert(
     plain: Plain,
     setting: Setting,
-    state: ComponentState,
+    state: State,
     path: Path,
     brought: Mapping[At, int],
     answer: object,
@@ -268,7 +265,7 @@ def _insert(
     return PlainCall(calls.Insert(own, row), Stored(plain.tokens(len(left)), to_free), hidden)
 
 
-def _lands(plain: Plain, setting: Setting, state: ComponentState, brought: Mapping[At, int]) -> PlainCall:
+def _lands(plain: Plain, setting: Setting, state: State, brought: Mapping[At, int]) -> PlainCall:
     """What was read or copied is cached; nobody is told what was there already: the places may be those where it is."""
     one = _insert(plain, setting, state, NO_PATH, brought, {})
     return one._replace(hidden=one.hidden | {"reported_already", "pages_in_vain"})
@@ -288,9 +285,7 @@ def _landed(
     return [_free(plain, returned)._replace(then=between), _lands(plain, setting, between, rest)]
 
 
-def given_up(
-    setting: Setting, state: ComponentState, call: ComponentCall, returned: frozenset[Place]
-) -> ComponentState:
+def given_up(setting: Setting, state: State, call: ComponentCall, returned: frozenset[Place]) -> State:
     """What is known when a prefetch or a copy that has ended has given this back, and not done more."""
     if isinstance(call, ComponentCommit):
         fetch = state.fetches[call.number]
@@ -303,7 +298,7 @@ def given_up(
 
 
 def _evict(
-    plain: Plain, setting: Setting, state: ComponentState, call: ComponentEvict | ComponentEvictHost, answer: object
+    plain: Plain, setting: Setting, state: State, call: ComponentEvict | ComponentEvictHost, answer: object
 ) -> PlainCall:
     """So much of this pool is to be freed; where more goes along, nobody can say how much is enough."""
     assert isinstance(answer, Mapping)
@@ -350,7 +345,7 @@ def _taken(
 
 def emptied(
     plain: Plain, setting: Setting, one: ComponentStep, call: ComponentPrefetch | ComponentLoad | ComponentBackUp
-) -> ComponentState:
+) -> State:
     """What is known when room was made for a call, and not taken yet."""
     if not setting.seen:
         return made_room(one.before, setting, call, one.after.answer)

@@ -14,11 +14,14 @@ from typing import cast
 from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding, View
 from kvlitmus.spec.components.plain import Plain, above, cached_there, contents, parents_of
 from kvlitmus.spec.components.plain_calls import NO_CALL, UNFOLLOWED, PlainCall, hit_of, plain_call, within
-from kvlitmus.spec.components.state import ComponentRequest, ComponentState, Stored, fresh_places, stored_by
+from kvlitmus.spec.components.state import (
+    fresh_places,
+    stored_by,
+)
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.prefix import calls
-from kvlitmus.spec.prefix.page import NO_DOUBT, Block, Page, Tier
+from kvlitmus.spec.prefix.page import NO_DOUBT, Block, Page, Stored, Tier
 from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.prefix.state import RequestState, State, empty_state
 from kvlitmus.spec.words.names import NO_NAME, page_names
@@ -35,9 +38,9 @@ ROWS = frozenset({"match_length", "match_slots", "request_names", "row_before"})
 """Facts of a row in the order of its tokens: that is the KV's."""
 
 
-def table_of(plain: Plain, state: ComponentState, stored: Collection[Stored], setting: Setting) -> State:
+def table_of(plain: Plain, state: State, stored: Collection[Stored], setting: Setting) -> State:
     """What is known of one pool, of these entries that may be cached there."""
-    held = Counter(one for request in state.running.values() for one in stored_by(request))
+    held = Counter(one for request in state.requests.values() for one in stored_by(request))
     mine = sorted([one for one in stored if one[0][0] in plain.components], key=lambda one: one[1])
     table = {PageNo(place): Block(plain.name(at), held[at, place]) for at, place in mine}
     pages: dict[Name, Page] = {}
@@ -45,8 +48,8 @@ def table_of(plain: Plain, state: ComponentState, stored: Collection[Stored], se
         name = plain.name(at)
         locks = held[at, place] + (pages[name].locks if name in pages else 0)
         pages[name] = Page(above(plain, at[1]), PageNo(place), Tick(0), Tick(0), 0, 0, locks)
-    own = {place for one in state.running.values() for place in places_of(plain, one)}
-    rows = {number: row_of(plain, one, table) for number, one in state.running.items()}
+    own = {place for one in state.requests.values() for place in places_of(plain, one)}
+    rows = {number: row_of(plain, one, table) for number, one in state.requests.items()}
     owners = dict.fromkeys(own - table.keys(), 1)
     doubt = NO_DOUBT if setting.seen else cached_there(plain, state, {}).doubt
     return State(Tier(pages, Tick(0), doubt), owners, rows, {}, {}, table=table)
@@ -57,28 +60,28 @@ def still_there(plain: Plain, setting: Setting, one: ComponentStep) -> frozenset
     stored, answer = one.before.stored & one.expected.stored, one.after.answer
     if not isinstance(one.call, ComponentStart | ComponentGrow) or not isinstance(answer, Holding):
         return stored
-    had = one.before.running[one.call.receipt].held if isinstance(one.call, ComponentGrow) else {}
+    had = one.before.requests[one.call.receipt].held if isinstance(one.call, ComponentGrow) else {}
     fresh = {place for pool, place in fresh_places(setting.layout, had, answer) if pool == plain.pool}
     return frozenset([(at, place) for at, place in stored if place not in fresh])
 
 
-def places_of(plain: Plain, one: ComponentRequest) -> frozenset[PageNo]:
+def places_of(plain: Plain, one: RequestState) -> frozenset[PageNo]:
     """The places of one pool that a request holds."""
     return frozenset(
         [PageNo(place) for name, some in one.held.items() if name in plain.components for place in some.values()]
     )
 
 
-def request_of(plain: Plain, one: ComponentRequest) -> RequestState:
+def request_of(plain: Plain, one: RequestState) -> RequestState:
     """A request with the KV of what it has computed as its row."""
-    size, names = plain.setting.size, one.path.names[: one.units]
+    size, names = plain.setting.size, one.path.names[: one.computed]
     held = one.held.get(next(iter(plain.components)), {})
     slots = plain.slots([held[end] for end in sorted(held)])[: len(names)]
     path = one.path._replace(names=names, pages=page_names(names, size), tokens=names)
     return RequestState(path, slots, 0, len(slots), path.root)
 
 
-def row_of(plain: Plain, one: ComponentRequest, table: Mapping[PageNo, Block]) -> RequestState:
+def row_of(plain: Plain, one: RequestState, table: Mapping[PageNo, Block]) -> RequestState:
     """A request with its row, which begins with what is cached there.
 
     That is in the order of the prefix for the KV alone, and else in any: what is not whole, and has no name, comes last.
@@ -107,14 +110,14 @@ def is_in(table: Mapping[PageNo, Block], page: PageNo, name: Name) -> bool:
 def lets_go(plain: Plain, one: ComponentStep) -> bool:
     """Whether the request of a call holds something of this pool no more where it was."""
     number = one.call.receipt if isinstance(one.call, ComponentGrow) else -1
-    held = [stored_by(state.running[number]) for state in (one.before, one.expected)]
+    held = [stored_by(state.requests[number]) for state in (one.before, one.expected)]
     return any(at[0] in plain.components for at, _ in held[0] - held[1])
 
 
-def written(plain: Plain, state: ComponentState) -> Mapping[Slot, Name]:
+def written(plain: Plain, state: State) -> Mapping[Slot, Name]:
     """Of the KV alone what each slot holds: what is cached there, or was computed by the request that holds it."""
     found: dict[Slot, Name] = {}
-    for one in state.running.values():
+    for one in state.requests.values():
         row = request_of(plain, one)
         found.update(zip(row.row, row.path.names, strict=False))
     return found | contents(plain, state.stored)
@@ -127,10 +130,10 @@ def computed(state: State, expected: State, call: calls.Begin | calls.Grow, answ
     return {**state.contents, **dict(zip(row.row[had:], row.path.names[had:], strict=False))}
 
 
-def table_seen(plain: Plain, view: View, then: ComponentState) -> Seen:
+def table_seen(plain: Plain, view: View, then: State) -> Seen:
     """What was seen of one pool: its entries, and on its free list also what is cached and no request holds."""
     entries = sorted([(place, at) for at, place in (*view.held.items(), *view.copies) if at[0] in plain.components])
-    held = {place for one in then.running.values() for place in places_of(plain, one)}
+    held = {place for one in then.requests.values() for place in places_of(plain, one)}
     nodes, cached = [], dict[Name, PageNo]()
     for place, at in entries:
         name, page = plain.name(at), PageNo(place)
@@ -159,10 +162,10 @@ def serving(plain: Plain, setting: Setting, one: ComponentStep) -> Iterator[tupl
         ]
         hit = hit_of(plain, setting, one.before, call.path, answer.length, places)
         yield empty_state()._replace(contents=hit.contents or {}), hit
-    had = one.before.running[call.receipt].held if isinstance(call, ComponentGrow) else {}
+    had = one.before.requests[call.receipt].held if isinstance(call, ComponentGrow) else {}
     fresh = [PageNo(place) for pool, place in fresh_places(setting.layout, had, answer) if pool == plain.pool]
     kept = Counter(place for name in plain.components for place in answer.held.get(name, {}).values())
-    others = [places_of(plain, each) for number, each in one.before.running.items() if number != call.receipt]
+    others = [places_of(plain, each) for number, each in one.before.requests.items() if number != call.receipt]
     owners = dict.fromkeys(kept - Counter(fresh), 1) | dict.fromkeys(frozenset[PageNo]().union(*others), 1)
     asked = calls.Alloc(plain.tokens(len(fresh)))
     got = PlainCall(asked, plain.slots(fresh), frozenset({"asked"}))

@@ -8,7 +8,6 @@ from kvlitmus.spec.components import tree_facts as _facts  # noqa: F401 - what t
 from kvlitmus.spec.components.advance import known_after
 from kvlitmus.spec.components.calls import (
     After,
-    At,
     Begun,
     Committed,
     ComponentBackUp,
@@ -26,10 +25,19 @@ from kvlitmus.spec.components.calls import (
     Reserved,
 )
 from kvlitmus.spec.components.copies import by_pool, counted, plan_for, refusable
-from kvlitmus.spec.components.state import ComponentState, end_name, ends_at, lacking_at, loose_on, needed_by, path_to
+from kvlitmus.spec.components.state import (
+    end_name,
+    ends_at,
+    lacking_at,
+    loose_on,
+    needed_by,
+    path_to,
+)
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import KV, Layout
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.setting import Setting
@@ -53,7 +61,7 @@ def component_policy(setting: Setting) -> str:
 
 @fact(0, ports=WRITES)
 def component_begun_untimely(
-    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_begun: Sequence[Begun]
+    setting: Setting, state: State, call: ComponentCall, answer: After, component_begun: Sequence[Begun]
 ) -> Collection[int]:
     """The lengths of the prefixes whose backup the call is no occasion for, by the policy."""
     if setting.config.write == WRITE_BACK:
@@ -67,7 +75,7 @@ def evicts(call: ComponentCall, answer: object) -> bool:
     return isinstance(call, ComponentEvict | ComponentLoad | ComponentPrefetch) and any(freed.values())  # type: ignore[attr-defined]
 
 
-def occasion(setting: Setting, state: ComponentState, call: ComponentCall, answer: After, one: Begun) -> bool:
+def occasion(setting: Setting, state: State, call: ComponentCall, answer: After, one: Begun) -> bool:
     """Whether a call uses a prefix, for the first time or, with the selective policy, once more."""
     used = used_path(state, call, answer.answer)
     if used is None or setting.config.write not in (WRITE_THROUGH, SELECTIVE):
@@ -79,7 +87,7 @@ def occasion(setting: Setting, state: ComponentState, call: ComponentCall, answe
     return setting.config.write == WRITE_THROUGH or end in state.device.pages
 
 
-def used_path(state: ComponentState, call: ComponentCall, answer: object) -> tuple[Path, int] | None:
+def used_path(state: State, call: ComponentCall, answer: object) -> tuple[Path, int] | None:
     """The key that a call inserts, finds, or goes on from, and up to where."""
     if isinstance(call, ComponentInsert):
         return call.path, len(call.path.names)
@@ -101,8 +109,8 @@ def component_begun_of_nothing(
     setting: Setting,
     layout: Layout,
     window_root: str,
-    state: ComponentState,
-    component_known: ComponentState,
+    state: State,
+    component_known: State,
     component_begun: Sequence[Begun],
 ) -> Collection[int]:
     """The lengths of the prefixes that are backed up though no boundary of the device can end there."""
@@ -120,7 +128,7 @@ def component_begun_of_nothing(
 
 @fact(1, ports=("component_host_counters", *WRITES))
 def component_due_missed(
-    setting: Setting, state: ComponentState, component_known: ComponentState, call: ComponentInsert, answer: After
+    setting: Setting, state: State, component_known: State, call: ComponentInsert, answer: After
 ) -> Collection[int] | Unknown:
     """The boundary that the insert has made due, if it is neither on the host nor on its way, and no backup of it was refused for want of room."""
     if answer.host_available is None:
@@ -139,7 +147,7 @@ def component_due_missed(
     return [] if refusable(setting, plan, loose_on(setting, then, HOST), available, {}) else [boundary]
 
 
-def due(setting: Setting, state: ComponentState, known: ComponentState, path: Path) -> int:
+def due(setting: Setting, state: State, known: State, path: Path) -> int:
     """The largest boundary of a key that is certainly there after an insert, if the policy wants it on the host."""
     layout = setting.layout
     certain = known.certain(DEVICE)
@@ -151,7 +159,7 @@ def due(setting: Setting, state: ComponentState, known: ComponentState, path: Pa
     return 0
 
 
-def with_begun(setting: Setting, known: ComponentState, answer: After) -> tuple[ComponentState, dict[str, int]]:
+def with_begun(setting: Setting, known: State, answer: After) -> tuple[State, dict[str, int]]:
     """What is known when the backups have begun too, and how many places of the host are free then."""
     layout, available = setting.layout, dict(answer.host_available or {})
     for one in answer.begun:
@@ -168,8 +176,8 @@ def component_lost(
     setting: Setting,
     layout: Layout,
     window_root: str,
-    state: ComponentState,
-    component_known: ComponentState,
+    state: State,
+    component_known: State,
     answer: After,
 ) -> Collection[Name] | Unknown:
     """The prefixes that ended with a boundary of the device before the call and neither tier makes valid after it, though the host has had room for them all the time."""

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.components import fetch_facts as _facts  # noqa: F401 - what the rules speak of
-from kvlitmus.spec.components.state import Place
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.prefix.page import Place
 
 PREFETCHES = ("component_prefetch",)
 COUNTED = ("component_prefetch", "component_counters")

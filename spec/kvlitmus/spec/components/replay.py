@@ -5,35 +5,15 @@ An event names an entry by its component and its prefix, in full.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from kvlitmus.spec.components.calls import At, Telling
+from kvlitmus.spec.components.calls import (
+    Telling,
+)
 from kvlitmus.spec.prefix.listener import DEVICE, HOST, Listener
-from kvlitmus.spec.words.quick_replace import lean
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.parts import Amiss, Replayed
 from kvlitmus.spec.words.setting import Setting
-
-
-class Amiss(NamedTuple):
-    """What is wrong with an event, in words: of an entry on a tier, or of none."""
-
-    tier: str
-    at: At | None
-    text: str
-
-
-@lean
-class Replayed(NamedTuple):
-    """What is on each tier by all events so far, and how often; ``odd``, ``twice``: what is wrong with the last call's."""
-
-    device: Mapping[At, int] = {}
-    host: Mapping[At, int] = {}
-    odd: tuple[Amiss, ...] = ()
-    twice: tuple[Amiss, ...] = ()
-
-    def on(self, tier: str) -> Mapping[At, int]:
-        """What is on a tier, and how often."""
-        return self.host if tier == HOST else self.device
 
 
 def replayed(told: Replayed, setting: Setting, events: Iterable[Telling]) -> Replayed:

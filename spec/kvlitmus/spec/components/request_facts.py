@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from kvlitmus.spec.components.calls import After, At, ComponentGrow, ComponentStart, Holding
+from kvlitmus.spec.components.calls import (
+    After,
+    ComponentGrow,
+    ComponentStart,
+    Holding,
+)
 from kvlitmus.spec.components.state import (
-    ComponentState,
-    Place,
-    Stored,
     end_name,
     grown,
     longest_hit,
@@ -21,6 +23,8 @@ from kvlitmus.spec.components.state import (
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.listener import DEVICE
+from kvlitmus.spec.prefix.page import At, Place, Stored
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Need, Run, fits, needed, working
@@ -44,20 +48,20 @@ def request_held(answer: After) -> Mapping[str, Mapping[int, int]]:
 
 @fact(0)
 def request_working(
-    layout: Layout, state: ComponentState, call: ComponentStart | ComponentGrow, answer: After
+    layout: Layout, state: State, call: ComponentStart | ComponentGrow, answer: After
 ) -> Mapping[str, Collection[int]]:
     """Where the entries end, of each component, that the units of this chunk are computed with."""
     assert isinstance(answer.answer, Holding)
     if isinstance(call, ComponentStart):
-        before, after = answer.answer.length, started(call, answer.answer).units
+        before, after = answer.answer.length, started(call, answer.answer).computed
     else:
-        before, after = state.running[call.receipt].units, grown(state, call, answer.answer).units
+        before, after = state.requests[call.receipt].computed, grown(state, call, answer.answer).computed
     return {one.name: working(one, before, after) for one in layout.components}
 
 
 @fact(0)
 def request_fits(
-    setting: Setting, layout: Layout, state: ComponentState, call: ComponentStart | ComponentGrow, answer: After
+    setting: Setting, layout: Layout, state: State, call: ComponentStart | ComponentGrow, answer: After
 ) -> bool | Unknown:
     """Whether there was room for what was refused: places that no running request holds, cached or free."""
     if setting.profile.component_copies == "one" and state.copies:
@@ -71,44 +75,44 @@ def request_fits(
         assert isinstance(answer.answer, Holding)
         one = grown(state, call, answer.answer)
         # What the request gives back is room for it, unless others hold it too.
-        state = state._replace(running={**state.running, call.receipt: one})
-        after = min(one.units + call.chunk, len(one.path.names))
+        state = state._replace(requests={**state.requests, call.receipt: one})
+        after = min(one.computed + call.chunk, len(one.path.names))
         more = [
-            Need(each, len(set(working(each, one.units, after)) - one.held.get(each.name, {}).keys()))
+            Need(each, len(set(working(each, one.computed, after)) - one.held.get(each.name, {}).keys()))
             for each in layout.components
         ]
     held = Counter(pool for pool, _ in in_use(setting, layout, state))
     return fits(more, {pool: many - held[pool] for pool, many in layout.places.items()})
 
 
-def in_use(setting: Setting, layout: Layout, state: ComponentState) -> frozenset[Place]:
+def in_use(setting: Setting, layout: Layout, state: State) -> frozenset[Place]:
     """The places that requests hold, and those of cached runs that they go on from.
 
     Where one entry is cached of what two requests compute, the other's own place is before what it has cached itself,
     and the cached one can't go, for a run is closed towards the root.
     """
-    used = frozenset[Place]().union(*[places_of(layout, one.held) for one in state.running.values()])
+    used = frozenset[Place]().union(*[places_of(layout, one.held) for one in state.requests.values()])
     if setting.profile.component_copies == "one":
-        stored = frozenset[Stored]().union(*[stored_by(one) for one in state.running.values()])
+        stored = frozenset[Stored]().union(*[stored_by(one) for one in state.requests.values()])
         runs = {one.name: one.pool for one in layout.components if isinstance(one.shape, Run)}
         there = state.places(DEVICE)
         used |= {(runs[at[0]], there[at]) for at, _ in stored if at[0] in runs and at in there}
     return used
 
 
-def certain_hit(setting: Setting, state: ComponentState, call: ComponentStart) -> int | Unknown:
+def certain_hit(setting: Setting, state: State, call: ComponentStart) -> int | Unknown:
     """The length of the hit that a refused request would have had; unknown where evictions weren't seen."""
     lengths = {longest_hit(setting, call.path, held) for held in (state.places(DEVICE), state.certain(DEVICE))}
     return lengths.pop() if len(lengths) == 1 else UNKNOWN
 
 
-def first_needs(layout: Layout, state: ComponentState, call: ComponentStart, length: int) -> list[Need]:
+def first_needs(layout: Layout, state: State, call: ComponentStart, length: int) -> list[Need]:
     """How many places a request takes that begins with a hit of this length: new ones, and of the hit what nobody holds.
 
     An entry of which there are copies counts, for the one that is found may be one that nobody holds.
     """
     after = min(length + call.chunk, len(call.path.names))
-    used = frozenset[Stored]().union(*[stored_by(one) for one in state.running.values()])
+    used = frozenset[Stored]().union(*[stored_by(one) for one in state.requests.values()])
     needs, there = [], state.places(DEVICE)
     for each in layout.components:
         found = set(needed(each, length) or ())
@@ -121,12 +125,10 @@ def first_needs(layout: Layout, state: ComponentState, call: ComponentStart, len
 
 
 @fact(0)
-def request_moved(
-    layout: Layout, state: ComponentState, call: ComponentGrow, answer: After
-) -> Collection[tuple[str, int]]:
+def request_moved(layout: Layout, state: State, call: ComponentGrow, answer: After) -> Collection[tuple[str, int]]:
     """Where entries of the request end that are in other places than before the call."""
     assert isinstance(answer.answer, Holding)
-    before, held = state.running[call.receipt].held, answer.answer.held
+    before, held = state.requests[call.receipt].held, answer.answer.held
     return [
         (one.name, end)
         for one in layout.components
@@ -138,7 +140,7 @@ def request_moved(
 @fact(3, ports=("component_view",))
 def request_unpublished(
     layout: Layout,
-    state: ComponentState,
+    state: State,
     call: ComponentStart | ComponentGrow,
     answer: After,
     component_held: Mapping[At, int],

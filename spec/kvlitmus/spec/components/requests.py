@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.components import tree_facts as _facts  # noqa: F401 - what the rules speak of
-from kvlitmus.spec.components.calls import At
 from kvlitmus.spec.components.request_facts import GRANTED, REFUSED
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.prefix.page import At
 
 
 # New of components: what a chunk reads goes by the shape; of the KV it is the row (REQ-01).

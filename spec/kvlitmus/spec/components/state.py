@@ -8,12 +8,10 @@ at one that is possible, and not before the largest one that is certain.  What i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
 from kvlitmus.spec.components.calls import (
-    At,
     ComponentBackUp,
     ComponentCopied,
     ComponentEvictHost,
@@ -26,222 +24,32 @@ from kvlitmus.spec.components.calls import (
     Writing,
 )
 from kvlitmus.spec.components.fetch import Origin, attached, committed
-from kvlitmus.spec.components.replay import Replayed
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import Page, Tier, empty_tier
-from kvlitmus.spec.prefix.state import EMPTY_GROUP, Group
+from kvlitmus.spec.prefix.page import At, Place, Stored
+from kvlitmus.spec.prefix.parts import Copy, Fetch
+from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.words.config import Config
-from kvlitmus.spec.words.layouts import KV, Layout
-from kvlitmus.spec.words.quick_replace import lean
+from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Component, Window, largest, needed, step_of, valid
 from kvlitmus.spec.words.units import Key, Name, Unit
 
-Place = tuple[str, int]
-"""A place of a pool."""
 
-
-@lean
-class Fetch(NamedTuple):
-    """A prefetch that is under way."""
-
-    path: Path
-    """The key."""
-    start: int
-    """Where its anchor ends."""
-    length: int
-    """For how many units behind it there is memory."""
-    threshold: int
-    """With how many it is worth it."""
-    anchor: frozenset[At]
-    """What it protects, the KV of the anchor, until it is over."""
-    reserved: frozenset[Place]
-    """The places that it still has."""
-    taken: frozenset[str]
-    """The components of which it got some."""
-    boundary: int
-    """Up to where it reads."""
-    reads: Mapping[str, Mapping[int, int]] = {}
-    """Of each component what is read into which place."""
-    answered: bool = False
-    """Whether storage has said what it has."""
-    running: bool = False
-    """Whether its I/O may still write."""
-    over: bool = False
-    """Whether it was committed or aborted, and has places that I/O may write."""
-    needs: frozenset[At] = frozenset()
-    """What may be protected besides, until it is over."""
-
-
-@lean
-class Copy(NamedTuple):
-    """A copy that is under way between the tiers."""
-
-    load: bool
-    """Whether it goes to the device; else to the host."""
-    places: Mapping[At, int]
-    """What it is written to, by what it brings there, unless that is cached from the beginning."""
-    device: frozenset[At]
-    """What its boundary needs and the device had when it began, and what it reads there; protected until the copy has
-    ended.
-    """
-    host: frozenset[At]
-    """The same of the host."""
-    needs: frozenset[At] = frozenset()
-    """What may be protected besides: all that its boundary needs, also what comes to a tier only later, or all that
-    belongs to its path.
-    """
-    landing: frozenset[At] = frozenset()
-    """What it brings that is cached from the beginning, and is written until the copy has ended."""
-    uses: Mapping[At, Page] = {}
-    """How what it reads was used for certain, as that was known when it began."""
-
-
-@lean
-class Write(NamedTuple):
-    """A write to storage that is under way.
-
-    ``takes``: what is written.  ``host``: what its boundary needs and the host had when it began; that is protected until
-    the write has ended.  ``needs``: as of a copy.
-    """
-
-    takes: frozenset[At]
-    host: frozenset[At]
-    needs: frozenset[At] = frozenset()
-
-
-Stored = tuple[At, int]
-"""A cached entry: where it belongs, and its place."""
-
-
-@lean
-class ComponentRequest(NamedTuple):
-    """A request: its key, how many ``units`` of it are computed, and of each component its places by where they end."""
-
-    path: Path
-    units: int
-    held: Mapping[str, Mapping[int, int]]
-
-
-@lean
-class ComponentState(NamedTuple):
-    """What is known.
-
-    ``device``, ``host``: what is known of the KV on each tier; ``beside``: of each other component.
-    """
-
-    device: Tier = empty_tier()
-    host: Tier = empty_tier()
-    beside: Mapping[str, Group] = {}
-    free: Mapping[str, Mapping[str, int]] = {}
-    """The free places of each pool of a tier as they were last seen, where somebody looked."""
-    owned: frozenset[Place] = frozenset()
-    """What the caller has."""
-    receipts: Mapping[int, frozenset[At]] = {}
-    """By the suite's number what each receipt covers."""
-    longest: int = 0
-    """The most KV that one insert or commit brought, in entries: no node is longer."""
-    fetches: Mapping[int, Fetch] = {}
-    """The prefetches that are under way, by the suite's number."""
-    running: Mapping[int, ComponentRequest] = {}
-    """The requests that are running, by the suite's number."""
-    copies: frozenset[Stored] = frozenset()
-    """Further places of what may be cached more than once."""
-    under_way: Mapping[int, Copy] = {}
-    """By the suite's number the copies that are under way."""
-    used: frozenset[Name] = frozenset()
-    """With the selective policy the prefixes that an insert has gone through and that have certainly been boundaries
-    since.
-    """
-    told: Replayed = Replayed()
-    """What all events so far tell."""
-    attached: bool | None = None
-    """Whether storage is there; ``None`` where it doesn't come and go."""
-    writes: Mapping[int, Write] = {}
-    """By the suite's number the writes to it that are under way."""
-
-    def on(self, tier: str) -> Iterator[tuple[str, Tier]]:
-        """What is known of one tier, component by component."""
-        yield KV, self.host if tier == HOST else self.device
-        for name, group in self.beside.items():
-            yield name, group.host if tier == HOST else group.device
-
-    def tier(self, tier: str, component: str) -> Tier:
-        """What is known of one component there."""
-        group = self if component == KV else self.beside.get(component, EMPTY_GROUP)
-        return group.host if tier == HOST else group.device
-
-    def put(self, tier: str, known: Mapping[str, Tier]) -> ComponentState:
-        """The same where this is known of some components on a tier."""
-        state = self
-        if KV in known:
-            state = self._replace(host=known[KV]) if tier == HOST else self._replace(device=known[KV])
-        groups = {name: self.beside.get(name, EMPTY_GROUP) for name in known if name != KV}
-        if not groups:
-            return state
-        beside = {
-            name: group._replace(host=known[name]) if tier == HOST else group._replace(device=known[name])
-            for name, group in groups.items()
-        }
-        return state._replace(beside={**self.beside, **beside})
-
-    def places(self, tier: str) -> Mapping[At, int]:
-        """Everything that may be cached on a tier, and where it is if it is."""
-        return {(name, at): page.page for name, there in self.on(tier) for at, page in there.pages.items()}
-
-    def certain(self, tier: str) -> AbstractSet[At]:
-        """What is cached there for certain."""
-        unsure = [(name, at) for name, there in self.on(tier) for at in there.doubt.unsure]
-        return self.places(tier).keys() - unsure if unsure else self.places(tier).keys()
-
-    def holds(self, tier: str) -> Sequence[frozenset[At]]:
-        """What protects entries there, each with what it protects: receipts, anchors of prefetches, copies and writes."""
-        if tier == HOST:
-            return [*[one.host for one in self.under_way.values()], *[one.host for one in self.writes.values()]]
-        anchors = [one.anchor for one in self.fetches.values()]
-        return [*self.receipts.values(), *anchors, *[one.device for one in self.under_way.values()]]
-
-    @property
-    def stored(self) -> frozenset[Stored]:
-        """Everything that may be cached, with its places."""
-        return frozenset(self.places(DEVICE).items()) | self.copies
-
-    def covered(self, tier: str) -> frozenset[At]:
-        """Everything that something protects on a tier."""
-        return frozenset[At]().union(*self.holds(tier))
-
-    def needed(self, tier: str) -> frozenset[At]:
-        """What is covered, and what a copy or a write needs that has come there since it began, or a prefetch holds besides: that may be spared too."""
-        others = self.writes if tier == HOST else self.fetches
-        more = [*[one.needs for one in self.under_way.values()], *[one.needs for one in others.values()]]
-        return self.covered(tier).union(*more)
-
-    @property
-    def fetching(self) -> frozenset[Place]:
-        """The places that prefetches have."""
-        if not self.fetches:
-            return frozenset()
-        return frozenset[Place]().union(*[one.reserved for one in self.fetches.values()])
-
-
-EMPTY_COMPONENTS = ComponentState()
-
-
-def tier_of(state: ComponentState, call: object) -> str:
+def tier_of(state: State, call: object) -> str:
     """The tier on which a call may take and give places, and change what is cached."""
     host = isinstance(call, ComponentBackUp | ComponentEvictHost)
     ended = isinstance(call, ComponentCopied) and not state.under_way[call.number].load
     return HOST if host or ended else DEVICE
 
 
-def spared_on(setting: Setting, state: ComponentState, tier: str) -> frozenset[At]:
+def spared_on(setting: Setting, state: State, tier: str) -> frozenset[At]:
     """What an eviction from a tier may spare: what something may protect, and on the host by the profile what the device has too."""
     also = tier == HOST and setting.profile.component_host_spares == "device"
     return state.needed(tier).union(state.places(DEVICE) if also else ())
 
 
-def loose_on(setting: Setting, state: ComponentState, tier: str) -> AbstractSet[At]:
+def loose_on(setting: Setting, state: State, tier: str) -> AbstractSet[At]:
     """What is certainly on a tier, and an eviction there must take before it frees less than it is asked for."""
     return state.certain(tier) - spared_on(setting, state, tier)
 
@@ -251,10 +59,12 @@ def storage_at_first(config: Config) -> bool | None:
     return None if config.storage == "none" else config.storage == "attached"
 
 
-def components_at_first(setting: Setting) -> ComponentState:
-    """What is known in the beginning: nothing is cached, and all places are free."""
+def at_first(state: State, setting: Setting) -> State:
+    """The same in the beginning, where of a cache of components nothing is cached, and all places are free."""
+    if not setting.layout.components:
+        return state
     attached = storage_at_first(setting.config) if "component_storage" in setting.capabilities else None
-    return ComponentState(free={DEVICE: setting.layout.places, HOST: setting.layout.host}, attached=attached)
+    return state._replace(free={DEVICE: setting.layout.places, HOST: setting.layout.host}, attached=attached)
 
 
 def end_name(path: Path, end: int) -> Name:
@@ -290,7 +100,7 @@ def needed_at(path: Path, component: Component, boundary: int, root: str) -> tup
     return tuple((component.name, end_name(path, end)) for end in within)
 
 
-def places_at(state: ComponentState, at: At) -> list[int]:
+def places_at(state: State, at: At) -> list[int]:
     """The places in which an entry may be cached on the device; mostly one."""
     first = state.tier(DEVICE, at[0]).pages.get(at[1])
     more = [place for one, place in state.copies if one == at] if state.copies else []
@@ -320,13 +130,13 @@ def places_of(layout: Layout, held: Mapping[str, Mapping[int, int]]) -> frozense
     return frozenset((layout.named(name).pool, place) for name, some in held.items() for place in some.values())
 
 
-def stored_by(one: ComponentRequest) -> frozenset[Stored]:
+def stored_by(one: RequestState) -> frozenset[Stored]:
     """The whole entries that a request holds, by where they belong: what of them is cached is in use."""
     return frozenset(
         ((name, end_name(one.path, end)), place)
         for name, some in one.held.items()
         for end, place in some.items()
-        if end <= one.units
+        if end <= one.computed
     )
 
 
@@ -340,21 +150,26 @@ def fresh_places(layout: Layout, before: Mapping[str, Mapping[int, int]], answer
     )
 
 
-def started(call: ComponentStart, answer: Holding) -> ComponentRequest:
+def started(call: ComponentStart, answer: Holding) -> RequestState:
     """The request that a call has begun."""
-    return ComponentRequest(call.path, min(answer.length + call.chunk, len(call.path.names)), answer.held)
+    return serving(call.path, min(answer.length + call.chunk, len(call.path.names)), answer.held)
 
 
-def grown(state: ComponentState, call: ComponentGrow, answer: Holding) -> ComponentRequest:
+def serving(path: Path, computed: int, held: Mapping[str, Mapping[int, int]]) -> RequestState:
+    """A request of which so much is computed, and that holds this of each component."""
+    return RequestState(path, (), 0, computed, path.root, held=held)
+
+
+def grown(state: State, call: ComponentGrow, answer: Holding) -> RequestState:
     """A request after it went on, or was refused to."""
-    one = state.running[call.receipt]
-    units = min(one.units + call.chunk, len(one.path.names)) if answer.granted else one.units
-    return one._replace(units=units, held=answer.held)
+    one = state.requests[call.receipt]
+    units = min(one.computed + call.chunk, len(one.path.names)) if answer.granted else one.computed
+    return one._replace(computed=units, held=answer.held)
 
 
-def published(layout: Layout, one: ComponentRequest) -> frozenset[At]:
+def published(layout: Layout, one: RequestState) -> frozenset[At]:
     """What the largest boundary needs that a request has computed."""
-    boundary = one.units - one.units % step_of(layout.components)
+    boundary = one.computed - one.computed % step_of(layout.components)
     return frozenset(at for each in layout.components for at in needed_at(one.path, each, boundary, "shorter"))
 
 
@@ -369,7 +184,7 @@ def asked_components(layout: Layout, wants: Mapping[str, int], cascade: str) -> 
 
 
 def refilled(
-    state: ComponentState,
+    state: State,
     setting: Setting,
     call: ComponentInsert,
     gone: Container[At],
@@ -505,7 +320,7 @@ def landing_on_host(copies: Collection[Copy]) -> frozenset[At]:
     return frozenset[At]().union(*[one.landing for one in copies if not one.load])
 
 
-def copying(layout: Layout, state: ComponentState, *, load: bool) -> frozenset[Place]:
+def copying(layout: Layout, state: State, *, load: bool) -> frozenset[Place]:
     """The places that running copies are written to: of loads on the device, or of backups on the host."""
     return frozenset[Place]().union(
         *[at_places(layout, one.places) for one in state.under_way.values() if one.load == load]

@@ -20,10 +20,16 @@ from kvlitmus.spec.components.calls import (
     ComponentLoad,
     Copying,
 )
-from kvlitmus.spec.components.state import ComponentState, Copy, copied_to, needed_by, spared_for
+from kvlitmus.spec.components.state import (
+    copied_to,
+    needed_by,
+    spared_for,
+)
 from kvlitmus.spec.components.tree_facts import available_after
 from kvlitmus.spec.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 
@@ -34,17 +40,15 @@ class ComponentStep(NamedTuple):
     ``judged``: whether rules apply to it.
     """
 
-    before: ComponentState
+    before: State
     call: ComponentCall
     after: After
-    expected: ComponentState
-    then: ComponentState
+    expected: State
+    then: State
     judged: bool = True
 
 
-def component_steps(
-    state: ComponentState, setting: Setting, call: ComponentCall, look: After
-) -> Iterator[ComponentStep]:
+def component_steps(state: State, setting: Setting, call: ComponentCall, look: After) -> Iterator[ComponentStep]:
     """The steps of a call that was answered so (``look.answer``), with which backups have begun (``look.begun``)."""
     if not look.begun:
         yield step(state, setting, call, look)
@@ -62,7 +66,7 @@ def component_steps(
         yield from with_backups_after(state, setting, call, look)
 
 
-def step(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentStep:
+def step(state: State, setting: Setting, call: ComponentCall, after: After) -> ComponentStep:
     """One step."""
     expected = expect_components(state, setting, call, after.answer)
     then = looked_at(state, expected, setting, call, after)
@@ -75,12 +79,12 @@ def step(state: ComponentState, setting: Setting, call: ComponentCall, after: Af
     return ComponentStep(state, call, after, expected, used)
 
 
-def tiers_of(state: ComponentState) -> tuple[object, ...]:
+def tiers_of(state: State) -> tuple[object, ...]:
     """What is cached."""
     return state.device, state.host, state.beside
 
 
-def unseen(state: ComponentState, setting: Setting, call: ComponentCall, answer: object) -> ComponentStep:
+def unseen(state: State, setting: Setting, call: ComponentCall, answer: object) -> ComponentStep:
     """A step after which nobody could look: the device is as it was, and the host counts what the answer says."""
     return step(
         state,
@@ -90,9 +94,7 @@ def unseen(state: ComponentState, setting: Setting, call: ComponentCall, answer:
     )
 
 
-def before_eviction(
-    state: ComponentState, setting: Setting, begun: Sequence[Begun], *, judged: bool
-) -> Iterator[ComponentStep]:
+def before_eviction(state: State, setting: Setting, begun: Sequence[Begun], *, judged: bool) -> Iterator[ComponentStep]:
     """The backups of what a call is about to evict; ``judged``: those that found too little room too.
 
     They make no room with what a load back that evicts needs from the host.  Of a refused one nobody is told what it
@@ -104,7 +106,7 @@ def before_eviction(
         state = one.then
 
 
-def found_no_room(state: ComponentState, setting: Setting, call: ComponentCall, given: object) -> bool:
+def found_no_room(state: State, setting: Setting, call: ComponentCall, given: object) -> bool:
     """Whether a backup was refused, or stopped before its boundary."""
     if not isinstance(call, ComponentBackUp) or not isinstance(given, Copying):
         return False
@@ -115,7 +117,7 @@ def found_no_room(state: ComponentState, setting: Setting, call: ComponentCall, 
     return given.places is None or stopped
 
 
-def guard_of(state: ComponentState, setting: Setting, call: ComponentCall, answer: object) -> Mapping[int, Copy]:
+def guard_of(state: State, setting: Setting, call: ComponentCall, answer: object) -> Mapping[int, Copy]:
     """What a load back that was granted needs from the host, as a copy that protects it, and what else it may protect."""
     if not isinstance(call, ComponentLoad) or not isinstance(answer, Copying) or answer.places is None:
         return {}
@@ -134,9 +136,7 @@ def calls_of(begun: Sequence[Begun]) -> Sequence[tuple[ComponentBackUp | Compone
     return found
 
 
-def with_backups_after(
-    state: ComponentState, setting: Setting, call: ComponentCall, look: After
-) -> Iterator[ComponentStep]:
+def with_backups_after(state: State, setting: Setting, call: ComponentCall, look: After) -> Iterator[ComponentStep]:
     """A call, and after it the backups that it has begun: the host was seen after the last of them."""
     events = look.events or ()
     device = tuple([one for one in events if one.tier != "host"])

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.components import storing_facts as _facts  # noqa: F401 - what the rules speak of
-from kvlitmus.spec.components.calls import At
 from kvlitmus.spec.components.prefetch import ASKED
-from kvlitmus.spec.components.state import Place
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.prefix.page import At, Place
 
 STORES = ("component_storage",)
 LOOKED_AT = ("component_storage", "component_host_view")

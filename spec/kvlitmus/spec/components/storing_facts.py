@@ -7,14 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from kvlitmus.spec.components import host_facts as _facts  # noqa: F401 - what these are worked out from
 from kvlitmus.spec.components.calls import (
     After,
-    At,
     ComponentWrite,
     Reserved,
     Writing,
 )
 from kvlitmus.spec.components.state import (
-    ComponentState,
-    Place,
     end_name,
     ends_at,
     landing_on_host,
@@ -24,6 +21,8 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.listener import HOST
+from kvlitmus.spec.prefix.page import At, Place
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 
@@ -53,13 +52,13 @@ def component_write_due(setting: Setting, layout: Layout, call: ComponentWrite) 
 
 
 @fact(0)
-def component_detached(state: ComponentState) -> bool:
+def component_detached(state: State) -> bool:
     """Whether storage is away."""
     return state.attached is False
 
 
 @fact(0)
-def component_write_unread(state: ComponentState, call: ComponentWrite, answer: After) -> Collection[At]:
+def component_write_unread(state: State, call: ComponentWrite, answer: After) -> Collection[At]:
     """What a write takes though the host certainly doesn't have it, or a running backup still writes it there."""
     assert isinstance(answer.answer, Writing)
     return written_from(call.path, answer.answer) - (
@@ -68,7 +67,7 @@ def component_write_unread(state: ComponentState, call: ComponentWrite, answer: 
 
 
 @fact(0)
-def component_write_refusable(setting: Setting, state: ComponentState, call: ComponentWrite) -> bool:
+def component_write_refusable(setting: Setting, state: State, call: ComponentWrite) -> bool:
     """Whether a write may be refused: storage is away or lacks nothing, or the host may not have all that the boundary needs, or not yet."""
     whole = needed_by(setting, call.path, call.length) <= state.certain(HOST) - landing_on_host(
         state.under_way.values()
@@ -84,7 +83,7 @@ def component_detach_returned(layout: Layout, answer: After) -> Sequence[Place]:
 
 
 @fact(0)
-def component_detach_due(layout: Layout, state: ComponentState) -> Collection[Place]:
+def component_detach_due(layout: Layout, state: State) -> Collection[Place]:
     """The places of all prefetches that weren't over, but for those that I/O may still write."""
     given_up = [one for one in state.fetches.values() if not one.over]
     return frozenset[Place]().union(*[one.reserved - written(layout, one, {}) for one in given_up])

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.components import tree_facts as _facts  # noqa: F401 - what the rules speak of
-from kvlitmus.spec.components.calls import At
 from kvlitmus.spec.components.request_facts import REQUEST_CALLS
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.prefix.page import At
 
 LOOKED_AT = ("component_view",)
 HITS = (On.COMPONENT_MATCH, On.COMPONENT_START)

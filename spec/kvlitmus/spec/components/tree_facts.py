@@ -9,7 +9,6 @@ from typing import cast
 from kvlitmus.spec.components.advance import known_after
 from kvlitmus.spec.components.calls import (
     After,
-    At,
     Committed,
     ComponentAbort,
     ComponentAlloc,
@@ -40,9 +39,6 @@ from kvlitmus.spec.components.copies import copy_plans, copy_wants, copying_of
 from kvlitmus.spec.components.evictions import freed_most, rightly_gone, taken_for
 from kvlitmus.spec.components.fetch import asked
 from kvlitmus.spec.components.state import (
-    ComponentState,
-    Place,
-    Stored,
     commit_brings,
     copied_to,
     fresh_places,
@@ -57,6 +53,8 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At, Place, Stored
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Chunk, Window, step_of
@@ -75,7 +73,7 @@ def window_root(setting: Setting) -> str:
 
 
 @fact(0)
-def component_known(setting: Setting, state: ComponentState, call: ComponentCall, answer: After) -> ComponentState:
+def component_known(setting: Setting, state: State, call: ComponentCall, answer: After) -> State:
     """What is known of the cache after the call, by calls and answers, and by a snapshot where there is one."""
     return known_after(state, setting, call, answer)
 
@@ -110,7 +108,7 @@ def component_available(answer: After) -> Mapping[str, Mapping[str, int]] | Unkn
 @fact(1, ports=("component_counters",))
 def component_available_due(
     setting: Setting,
-    state: ComponentState,
+    state: State,
     call: ComponentCall,
     answer: After,
     component_available: Mapping[str, Mapping[str, int]],
@@ -122,7 +120,7 @@ def component_available_due(
 
 
 def available_after(
-    setting: Setting, state: ComponentState, call: ComponentCall, given: object, tier: str
+    setting: Setting, state: State, call: ComponentCall, given: object, tier: str
 ) -> Mapping[str, int] | None:
     """The free places that each pool of a tier must have after a call that was answered so; ``None`` where nobody knows."""
     before = state.free.get(tier)
@@ -134,7 +132,7 @@ def available_after(
     return None if change is None else {pool: many + change[pool] for pool, many in before.items()}
 
 
-def _more_available(setting: Setting, state: ComponentState, call: ComponentCall, given: object) -> Counter[str] | None:
+def _more_available(setting: Setting, state: State, call: ComponentCall, given: object) -> Counter[str] | None:
     """How many places more of each pool are free by a call that was answered so; ``None``: that isn't known."""
     layout, change = setting.layout, Counter[str]()
     if isinstance(given, Copying | Reserved):
@@ -155,9 +153,7 @@ def _more_available(setting: Setting, state: ComponentState, call: ComponentCall
     return change
 
 
-def _freed_by_insert(
-    setting: Setting, state: ComponentState, call: ComponentInsert, given: Entries
-) -> frozenset[Place] | None:
+def _freed_by_insert(setting: Setting, state: State, call: ComponentInsert, given: Entries) -> frozenset[Place] | None:
     """The places that an insert frees by the profile; ``None``: it isn't known whether it had to."""
     layout = setting.layout
     left = pool_places(layout, given)
@@ -183,7 +179,7 @@ def component_left(layout: Layout, answer: After) -> Collection[tuple[str, int]]
 
 @fact(0)
 def component_duplicates(
-    setting: Setting, layout: Layout, state: ComponentState, call: ComponentInsert
+    setting: Setting, layout: Layout, state: State, call: ComponentInsert
 ) -> Collection[tuple[str, int]]:
     """The places that were brought for what is certainly cached already, and stays where it is."""
     certain = state.certain(DEVICE)
@@ -193,7 +189,7 @@ def component_duplicates(
 
 @fact(0)
 def component_perhaps(
-    setting: Setting, layout: Layout, state: ComponentState, call: ComponentInsert
+    setting: Setting, layout: Layout, state: State, call: ComponentInsert
 ) -> Collection[tuple[str, int]]:
     """The places that were brought for what may be cached already, and may stay where it is."""
     there = state.places(DEVICE)
@@ -225,7 +221,7 @@ def component_cover_due(layout: Layout, window_root: str, call: ComponentLock) -
 def component_cover_beyond(
     setting: Setting,
     layout: Layout,
-    state: ComponentState,
+    state: State,
     component_cover: Mapping[str, Collection[int]],
     component_cover_due: Mapping[str, Collection[int]],
 ) -> Mapping[str, Collection[int]]:
@@ -260,7 +256,7 @@ def component_freed(answer: After) -> Mapping[str, int]:
 
 @fact(0)
 def component_evictable(
-    setting: Setting, layout: Layout, state: ComponentState, call: ComponentEvict | ComponentEvictHost
+    setting: Setting, layout: Layout, state: State, call: ComponentEvict | ComponentEvictHost
 ) -> Mapping[str, int]:
     """How many entries of each component are certainly on the tier, and may not be spared."""
     counts = Counter(name for name, _ in loose_on(setting, state, tier_of(state, call)))
@@ -268,9 +264,7 @@ def component_evictable(
 
 
 @fact(0)
-def component_most(
-    layout: Layout, state: ComponentState, call: ComponentEvict | ComponentEvictHost
-) -> Mapping[str, int]:
+def component_most(layout: Layout, state: State, call: ComponentEvict | ComponentEvictHost) -> Mapping[str, int]:
     """How many entries of each component may be on the tier, and nothing protects for certain."""
     tier = tier_of(state, call)
     counts = Counter(name for name, _ in frozenset(state.places(tier)).difference(*state.holds(tier)))
@@ -279,7 +273,7 @@ def component_most(
 
 @fact(0)
 def component_freed_most(
-    setting: Setting, layout: Layout, state: ComponentState, call: ComponentEvict | ComponentEvictHost
+    setting: Setting, layout: Layout, state: State, call: ComponentEvict | ComponentEvictHost
 ) -> Mapping[str, int]:
     """How many entries of each component the eviction may take, as the profile says what goes with what."""
     return freed_most(setting, layout, state, call.wants)
@@ -294,32 +288,32 @@ def cached_now(component_held: Mapping[At, int], answer: After) -> frozenset[Sto
 
 
 def of_request(
-    setting: Setting, state: ComponentState, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
+    setting: Setting, state: State, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
 ) -> frozenset[Stored]:
     """The whole entries that the request of a call holds: after it, or before it ends."""
     then = state if isinstance(call, ComponentFinish) else known_after(state, setting, call, answer)
-    return stored_by(then.running[call.receipt]) if call.receipt in then.running else frozenset()
+    return stored_by(then.requests[call.receipt]) if call.receipt in then.requests else frozenset()
 
 
 def fresh_of(
-    layout: Layout, state: ComponentState, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
+    layout: Layout, state: State, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
 ) -> Sequence[Place]:
     """The places that a request got by a call."""
     if not isinstance(answer.answer, Holding):
         return ()
-    before = state.running[call.receipt].held if isinstance(call, ComponentGrow) else {}
+    before = state.requests[call.receipt].held if isinstance(call, ComponentGrow) else {}
     return fresh_places(layout, before, answer.answer)
 
 
 def _spare(
-    setting: Setting, state: ComponentState, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
+    setting: Setting, state: State, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
 ) -> Counter[str]:
     """The places of each pool that are free after a call of a request, without those that it gave back."""
     assert answer.view is not None
     free = {(pool, place) for pool, places in answer.view.free.items() for place in places}
-    if call.receipt in state.running and isinstance(answer.answer, Holding):
+    if call.receipt in state.requests and isinstance(answer.answer, Holding):
         before, after = (
-            places_of(setting.layout, one) for one in (state.running[call.receipt].held, answer.answer.held)
+            places_of(setting.layout, one) for one in (state.requests[call.receipt].held, answer.answer.held)
         )
         free -= before - after
     return Counter(pool for pool, _ in free)
@@ -348,7 +342,7 @@ def told_of(tier: str, entries: Iterable[At]) -> list[At]:
 @fact(3, ports=("component_view",))
 def component_appeared(
     setting: Setting,
-    state: ComponentState,
+    state: State,
     call: ComponentCall,
     answer: After,
     component_held: Mapping[At, int],
@@ -366,7 +360,7 @@ def component_appeared(
 
 
 def _appeared(
-    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, tier: str, held: Mapping[At, int]
+    setting: Setting, state: State, call: ComponentCall, answer: After, tier: str, held: Mapping[At, int]
 ) -> list[At]:
     there = state.places(tier)
     if held == there:
@@ -382,7 +376,7 @@ def _appeared(
     ]
 
 
-def _brought(setting: Setting, state: ComponentState, call: ComponentCall, answer: After) -> Mapping[At, int]:
+def _brought(setting: Setting, state: State, call: ComponentCall, answer: After) -> Mapping[At, int]:
     """What a call brings to its tier, and where."""
     if isinstance(call, ComponentInsert):
         return call.brought
@@ -399,7 +393,7 @@ def _brought(setting: Setting, state: ComponentState, call: ComponentCall, answe
 def component_vanished(
     setting: Setting,
     layout: Layout,
-    state: ComponentState,
+    state: State,
     call: ComponentCall,
     answer: After,
     component_held: Mapping[At, int],
@@ -425,7 +419,7 @@ def component_vanished(
     return found
 
 
-def _evicted_for(setting: Setting, state: ComponentState, call: ComponentCall, answer: After) -> Mapping[str, int]:
+def _evicted_for(setting: Setting, state: State, call: ComponentCall, answer: After) -> Mapping[str, int]:
     """How many entries of each component a call may evict from its tier."""
     if isinstance(call, ComponentEvict | ComponentEvictHost):
         return call.wants

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.components.calls import (
-    At,
     ComponentAbort,
     ComponentBackUp,
     ComponentCall,
@@ -37,10 +36,16 @@ from kvlitmus.spec.components.calls import (
     ComponentWritten,
     Holding,
 )
-from kvlitmus.spec.components.state import ComponentState, fresh_places, needed_by, pool_places, stored_by
+from kvlitmus.spec.components.state import (
+    fresh_places,
+    needed_by,
+    pool_places,
+    stored_by,
+)
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import Page, Tier
+from kvlitmus.spec.prefix.page import At, Page, Tier
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.policies import Order, Worth
 from kvlitmus.spec.words.setting import Setting
@@ -59,9 +64,7 @@ def is_ordered(setting: Setting) -> bool:
     return setting.seen and profile.component_order == "policy" and profile.evict_granularity == "page"
 
 
-def with_uses(
-    state: ComponentState, then: ComponentState, setting: Setting, call: ComponentCall, answer: object
-) -> ComponentState:
+def with_uses(state: State, then: State, setting: Setting, call: ComponentCall, answer: object) -> State:
     """What is known after a call, with what it says of the use of what is cached."""
     if not is_ordered(setting):
         return then
@@ -154,10 +157,12 @@ def as_used(page: Page, use: Page) -> Page:
     """An entry that was used like another one."""
     if (page.touched, page.created, page.hits) == (use.touched, use.created, use.hits):
         return page
+    if use.page == page.page and use.parent == page.parent:
+        return use
     return page._replace(touched=use.touched, created=use.created, hits=use.hits)
 
 
-def copied_from(state: ComponentState, then: ComponentState, call: ComponentCall) -> Mapping[At, Page]:
+def copied_from(state: State, then: State, call: ComponentCall) -> Mapping[At, Page]:
     """How what a copy reads was used for certain when it began: one that begins with this call, or has ended with it."""
     if isinstance(call, ComponentCopied):
         return state.under_way[call.number].uses
@@ -169,7 +174,7 @@ def copied_from(state: ComponentState, then: ComponentState, call: ComponentCall
     return {at: page for at in reads if (page := state.tier(source, at[0]).pages.get(at[1]))}
 
 
-def new(state: ComponentState, at: At, tick: Tick, began: Mapping[At, Page], *, brought: bool) -> Uses:
+def new(state: State, at: At, tick: Tick, began: Mapping[At, Page], *, brought: bool) -> Uses:
     """What is known of an entry that has come to a tier by a call: as new, or as old as what there is for its prefix.
 
     ``began``: of what a copy reads, as it was when that began.
@@ -193,7 +198,7 @@ def named_by(setting: Setting, call: ComponentCall, answer: object) -> frozenset
     return frozenset()
 
 
-def brought_in_vain(setting: Setting, state: ComponentState, call: ComponentCall, answer: object) -> frozenset[At]:
+def brought_in_vain(setting: Setting, state: State, call: ComponentCall, answer: object) -> frozenset[At]:
     """What an insert brought for what is cached, and left to the caller."""
     if not isinstance(call, ComponentInsert):
         return frozenset()
@@ -206,9 +211,7 @@ def brought_in_vain(setting: Setting, state: ComponentState, call: ComponentCall
     )
 
 
-def come_again(
-    setting: Setting, state: ComponentState, then: ComponentState, call: ComponentCall, answer: object
-) -> frozenset[At]:
+def come_again(setting: Setting, state: State, then: State, call: ComponentCall, answer: object) -> frozenset[At]:
     """What was cached, and is new in its place: KV that an insert has replaced, and what a request got by this call.
 
     What a request holds in such a place may have gone for it, and come again.
@@ -218,21 +221,21 @@ def come_again(
         return frozenset(at for at, place in call.brought.items() if after.get(at) == place != before.get(at))
     if not isinstance(call, ComponentStart | ComponentGrow) or not isinstance(answer, Holding):
         return frozenset()
-    held = state.running[call.receipt].held if isinstance(call, ComponentGrow) else {}
+    held = state.requests[call.receipt].held if isinstance(call, ComponentGrow) else {}
     fresh = frozenset(fresh_places(setting.layout, held, answer))
     pools = {one.name: one.pool for one in setting.layout.components}
-    return frozenset(at for at, place in stored_by(then.running[call.receipt]) if (pools[at[0]], place) in fresh)
+    return frozenset(at for at, place in stored_by(then.requests[call.receipt]) if (pools[at[0]], place) in fresh)
 
 
-def on_path_of(state: ComponentState, call: ComponentCall) -> frozenset[Name]:
+def on_path_of(state: State, call: ComponentCall) -> frozenset[Name]:
     """The prefixes that a call goes through, or has to do with: it may use what is cached for them."""
     path: Path | None = getattr(call, "path", None)
     if path is not None:
         return frozenset(path.names)
     if isinstance(call, ComponentUnlock):
-        return names_of(state.receipts.get(call.receipt, frozenset()))
+        return names_of(state.covers.get(call.receipt, frozenset()))
     if isinstance(call, ComponentGrow | ComponentFinish):
-        return frozenset(state.running[call.receipt].path.names)
+        return frozenset(state.requests[call.receipt].path.names)
     if isinstance(call, ComponentFound | ComponentSettled | ComponentCommit | ComponentAbort):
         return frozenset(state.fetches[call.number].path.names)
     if isinstance(call, ComponentDetach):

@@ -9,6 +9,15 @@ from kvlitmus.spec.words.policies import Worth
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Tick
 
+At = tuple[str, Name]
+"""Where an entry of a component belongs: its component, and the prefix that ends with it."""
+
+Place = tuple[str, int]
+"""A place of a pool."""
+
+Stored = tuple[At, int]
+"""A cached entry: where it belongs, and its place."""
+
 BY_AGE = ("fifo", "filo")
 """The policies that ask when a page was created."""
 

@@ -10,14 +10,18 @@ depth 3, is :attr:`~kvlitmus.spec.prefix.page.Tier.doubt`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.late_events import Late
-from kvlitmus.spec.prefix.page import Block, Page, Tier, empty_tier
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At, Block, Page, Place, Stored, Tier, empty_tier
+from kvlitmus.spec.prefix.parts import Copy, Fetch, Replayed, Write
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.prefix.works import Works
+from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_needed
 
@@ -63,6 +67,8 @@ class RequestState(NamedTuple):
     locked: Name
     spare: frozenset[PageNo] = frozenset()
     unseen: int = 0
+    held: Mapping[str, Mapping[int, int]] = {}
+    """Of each component its places by where they end, where it keeps more than a row."""
 
     @property
     def upto(self) -> int | None:
@@ -129,6 +135,15 @@ class State(NamedTuple):
     queue (:mod:`kvlitmus.spec.prefix.release`), by the call that gave them back, the oldest first.  ``retracted``: the
     requests whose KV is on the host meanwhile.  ``unlocking``: the pages whose locks were given
     back and may end later (:mod:`kvlitmus.spec.prefix.late_locks`), by call as well.
+
+    Of a cache of components ``device`` and ``host`` have the KV, and the groups ``beside`` what it keeps of the others.
+    ``free``: the free places of each pool of a tier as they were last seen, where somebody looked.  ``owned``: the places
+    that the caller has.  ``covers``: by the suite's number what each receipt covers.  ``longest``: the most KV that one
+    insert or commit brought, in entries: no node is longer.  ``fetches``, ``under_way``, ``writes``: the prefetches, the
+    copies between the tiers and the writes to storage that are under way, by the suite's number.  ``copies``: further
+    places of what may be cached more than once.  ``used``: with the selective policy the prefixes that an insert has
+    gone through and that have certainly been boundaries since.  ``replayed``: what all events so far tell.  ``attached``:
+    whether storage is there; ``None`` where it doesn't come and go.
     """
 
     device: Tier
@@ -145,6 +160,81 @@ class State(NamedTuple):
     leaving: tuple[frozenset[PageNo], ...] = ()
     retracted: Retracted = Retracted()
     unlocking: tuple[tuple[Name, ...], ...] = ()
+    beside: Mapping[str, Group] = {}
+    free: Mapping[str, Mapping[str, int]] = {}
+    owned: frozenset[Place] = frozenset()
+    covers: Mapping[int, frozenset[At]] = {}
+    longest: int = 0
+    fetches: Mapping[int, Fetch] = {}
+    under_way: Mapping[int, Copy] = {}
+    writes: Mapping[int, Write] = {}
+    copies: frozenset[Stored] = frozenset()
+    used: frozenset[Name] = frozenset()
+    replayed: Replayed = Replayed()
+    attached: bool | None = None
+
+    def on(self, tier: str) -> Iterator[tuple[str, Tier]]:
+        """What is known of one tier, component by component."""
+        yield KV, self.host if tier == HOST else self.device
+        for name, group in self.beside.items():
+            yield name, group.host if tier == HOST else group.device
+
+    def tier(self, tier: str, component: str) -> Tier:
+        """What is known of one component there."""
+        group = self if component == KV else self.beside.get(component, EMPTY_GROUP)
+        return group.host if tier == HOST else group.device
+
+    def put(self, tier: str, known: Mapping[str, Tier]) -> State:
+        """The same where this is known of some components on a tier."""
+        state = self
+        if KV in known:
+            state = self._replace(host=known[KV]) if tier == HOST else self._replace(device=known[KV])
+        groups = {name: self.beside.get(name, EMPTY_GROUP) for name in known if name != KV}
+        if not groups:
+            return state
+        beside = {
+            name: group._replace(host=known[name]) if tier == HOST else group._replace(device=known[name])
+            for name, group in groups.items()
+        }
+        return state._replace(beside={**self.beside, **beside})
+
+    def places(self, tier: str) -> Mapping[At, int]:
+        """Everything that may be cached on a tier, and where it is if it is."""
+        return {(name, at): page.page for name, there in self.on(tier) for at, page in there.pages.items()}
+
+    def certain(self, tier: str) -> AbstractSet[At]:
+        """What is cached there for certain."""
+        unsure = [(name, at) for name, there in self.on(tier) for at in there.doubt.unsure]
+        return self.places(tier).keys() - unsure if unsure else self.places(tier).keys()
+
+    def holds(self, tier: str) -> Sequence[frozenset[At]]:
+        """What protects entries there, each with what it protects: receipts, anchors of prefetches, copies and writes."""
+        if tier == HOST:
+            return [*[one.host for one in self.under_way.values()], *[one.host for one in self.writes.values()]]
+        anchors = [one.anchor for one in self.fetches.values()]
+        return [*self.covers.values(), *anchors, *[one.device for one in self.under_way.values()]]
+
+    @property
+    def stored(self) -> frozenset[Stored]:
+        """Everything that may be cached, with its places."""
+        return frozenset(self.places(DEVICE).items()) | self.copies
+
+    def covered(self, tier: str) -> frozenset[At]:
+        """Everything that something protects on a tier."""
+        return frozenset[At]().union(*self.holds(tier))
+
+    def needed(self, tier: str) -> frozenset[At]:
+        """What is covered, and what a copy or a write needs that has come there since it began, or a prefetch holds besides: that may be spared too."""
+        others = self.writes if tier == HOST else self.fetches
+        more = [*[one.needs for one in self.under_way.values()], *[one.needs for one in others.values()]]
+        return self.covered(tier).union(*more)
+
+    @property
+    def fetching(self) -> frozenset[Place]:
+        """The places that prefetches have."""
+        if not self.fetches:
+            return frozenset()
+        return frozenset[Place]().union(*[one.reserved for one in self.fetches.values()])
 
 
 def empty_state() -> State:

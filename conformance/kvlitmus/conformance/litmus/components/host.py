@@ -39,7 +39,7 @@ def beginning(checker: Checker, key: Key, pages: int) -> Key:
 
 def end(checker: Checker, *, number: int = 0, ok: bool = True) -> None:
     """A copy ends, if it has begun."""
-    if number in checker.component_state.under_way:
+    if number in checker.state.under_way:
         copies.copied(checker, number, ok)
 
 
@@ -263,7 +263,7 @@ def a_refused_backup_takes_nothing(checker: Checker) -> None:
         back_up(checker, key, number=number)
     key = prompt(checker, "abcd")
     back_up(checker, key, number=len(keys))
-    for number in list(checker.component_state.under_way):
+    for number in list(checker.state.under_way):
         end(checker, number=number, ok=False)
     backed(checker, key)
 
@@ -280,7 +280,7 @@ def a_refused_backup_says_what_it_has_evicted(checker: Checker) -> None:
         use(checker, key, ENDS)
         while begun < half and back_up(checker, key, number=begun):
             begun += 1
-        for number in list(checker.component_state.under_way):
+        for number in list(checker.state.under_way):
             end(checker, number=number, ok=False)
         evict_host(checker)
         evict_all(checker)
@@ -298,7 +298,7 @@ def a_refused_load_back_says_what_it_has_evicted(checker: Checker) -> None:
     use(checker, prompt(checker, "z" * pages), ENDS)
     if last.pool != base.pool:
         components.evict(checker, {last.name: layout.places[last.pool]})
-    free = checker.component_state.free.get(DEVICE, layout.places)[last.pool]
+    free = checker.state.free.get(DEVICE, layout.places)[last.pool]
     taken = components.alloc(checker, {last.name: free})
     load(checker, key)
     if taken is not None:

@@ -32,7 +32,7 @@ def evict_each(checker: Checker, many: int = 1) -> None:
 def take_the_rest(checker: Checker) -> None:
     """Take every place in which nothing is cached."""
     layout = checker.setting.layout
-    cached = Counter(layout.named(name).pool for name, _ in checker.component_state.places(DEVICE))
+    cached = Counter(layout.named(name).pool for name, _ in checker.state.places(DEVICE))
     for pool, name in {one.pool: one.name for one in layout.components}.items():
         take_all_but(checker, name, cached[pool])
 

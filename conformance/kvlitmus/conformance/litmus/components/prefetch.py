@@ -39,7 +39,7 @@ def everything(checker: Checker, key: Key) -> dict[str, list[int]]:
 
 def read_of(checker: Checker, number: int = 0) -> dict[str, list[int]]:
     """All that a prefetch reads."""
-    return {name: list(some) for name, some in checker.component_state.fetches[number].reads.items()}
+    return {name: list(some) for name, some in checker.state.fetches[number].reads.items()}
 
 
 def fetch(checker: Checker, key: Key, stored: Mapping[str, Collection[int]] | None = None, *, number: int = 0) -> None:
@@ -51,7 +51,7 @@ def fetch(checker: Checker, key: Key, stored: Mapping[str, Collection[int]] | No
 
 def finish(checker: Checker, came: Mapping[str, Collection[int]], *, number: int = 0) -> None:
     """The I/O ends, and what came is committed."""
-    if checker.component_state.fetches[number].running:
+    if checker.state.fetches[number].running:
         fetches.settled(checker, number)
     fetches.commit(checker, number, came)
 
@@ -255,7 +255,7 @@ def what_shares_a_pool_is_summed_for_a_prefetch(checker: Checker) -> None:
     components.free(checker, given)
     given = take_all_but(checker, "kv", 5)
     begin(checker, key, number=1)
-    for number in list(checker.component_state.fetches):
+    for number in list(checker.state.fetches):
         fetches.abort(checker, number)
 
 
@@ -426,7 +426,7 @@ def nothing_is_reused_while_it_is_written(checker: Checker) -> None:
         loans = []
         while (granted := components.alloc(checker, {base: 1})) is not None:
             loans.append(granted)
-        if 0 in checker.component_state.fetches:
+        if 0 in checker.state.fetches:
             fetches.settled(checker, 0)
         for loan in loans:
             components.free(checker, loan)

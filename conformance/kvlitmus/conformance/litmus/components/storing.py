@@ -25,7 +25,7 @@ Ends = Mapping[str, Collection[int]]
 
 def attach(checker: Checker) -> None:
     """Storage comes, if it isn't there from the beginning."""
-    if not checker.component_state.attached:
+    if not checker.state.attached:
         storage.attach(checker)
 
 
@@ -39,7 +39,7 @@ def put(checker: Checker, key: Key, stored: Ends | None = None, *, ok: bool = Tr
     """Write a key to the end; what storage has of it then."""
     has = {name: frozenset(some) for name, some in (stored or {}).items()}
     if write(checker, key, stored):
-        takes = checker.component_state.writes[0].takes
+        takes = checker.state.writes[0].takes
         storage.written(checker, 0, ok)
         for one in checker.setting.layout.components if ok else ():
             has[one.name] = has.get(one.name, frozenset()) | ends_at(checker.path(key), one.name, takes)
@@ -51,14 +51,14 @@ def fetch(checker: Checker, key: Key, stored: Ends) -> None:
     if begin(checker, key):
         fetches.found(checker, 0, stored)
         came = read_of(checker)
-        if checker.component_state.fetches[0].running:
+        if checker.state.fetches[0].running:
             fetches.settled(checker, 0)
         fetches.commit(checker, 0, came)
 
 
 def settle(checker: Checker) -> None:
     """The I/O of the first prefetch ends, if it still runs."""
-    if 0 in checker.component_state.fetches:
+    if 0 in checker.state.fetches:
         fetches.settled(checker, 0)
 
 
@@ -176,7 +176,7 @@ def a_backup_spares_what_is_written(checker: Checker) -> None:
     write(checker, key)
     for first in "efghijk":
         backed(checker, prompt(checker, f"{first}xyz"))
-    if checker.component_state.writes:
+    if checker.state.writes:
         storage.written(checker, 0)
     evict_host(checker)
 
@@ -186,7 +186,7 @@ def nothing_begins_while_storage_is_away(checker: Checker) -> None:
     """While storage is away no write begins, and no prefetch on a full device: nothing is evicted for it."""
     key = prompt(checker, "abc")
     backed(checker, key)
-    if checker.component_state.attached:
+    if checker.state.attached:
         storage.detach(checker)
     write(checker, key)
     for first in "efghijk":

@@ -14,7 +14,7 @@ Rows = dict[str, dict[int, int]]
 
 
 @dataclass(eq=False)
-class ComponentRequest:
+class RequestState:
     """A request: what it holds, of that what isn't cached, and the nodes that it has locked for the rest.
 
     Of KV that another has cached first, it has locked the node as well: what it caches itself is behind it.
@@ -34,11 +34,11 @@ class ComponentRequestTable:
         self.tree, self.pools = tree, pools
         self.components = pools.layout.components
 
-    def start(self, key: Key, chunk: int) -> tuple[ComponentRequest, int] | None:
+    def start(self, key: Key, chunk: int) -> tuple[RequestState, int] | None:
         """A request with its hit, and places for a chunk; ``None``: there is no room."""
         node = self.tree.match(key)
         length = node.end if node else 0
-        request = ComponentRequest(key, length, {one.name: {} for one in self.components})
+        request = RequestState(key, length, {one.name: {} for one in self.components})
         for one in self.components:
             for found in self.tree.needed(one, node) if node else []:
                 self.hold(request, one.name, found)
@@ -47,7 +47,7 @@ class ComponentRequestTable:
         self.finish(request)
         return None
 
-    def grow(self, request: ComponentRequest, chunk: int) -> bool:
+    def grow(self, request: RequestState, chunk: int) -> bool:
         """Give back what is left behind, and get places for a chunk; whether there is room."""
         after = min(request.units + chunk, len(request.key.units))
         need = {one.name: self.working(one, request.units, after) for one in self.components}
@@ -95,18 +95,18 @@ class ComponentRequestTable:
             self.tree.evict({min(choices)[1]: 1})
         return self.pools.alloc(wants)
 
-    def hold(self, request: ComponentRequest, name: str, node: ComponentNode) -> None:
+    def hold(self, request: RequestState, name: str, node: ComponentNode) -> None:
         """A request holds an entry that is cached."""
         self.lock(request, name, node)
         request.rows[name][node.end] = node.places[name]
 
-    def lock(self, request: ComponentRequest, name: str, node: ComponentNode) -> None:
+    def lock(self, request: RequestState, name: str, node: ComponentNode) -> None:
         """Protect a cached entry, once for a request."""
         if (name, node.end) not in request.locked:
             node.locks[name] = node.locks.get(name, 0) + 1
             request.locked[name, node.end] = node
 
-    def let_go(self, request: ComponentRequest, name: str, end: int) -> None:
+    def let_go(self, request: RequestState, name: str, end: int) -> None:
         """A request needs an entry no more."""
         place = request.rows[name].pop(end)
         node = request.locked.pop((name, end), None)
@@ -116,7 +116,7 @@ class ComponentRequestTable:
             request.own.discard((name, end))
             self.pools.give(name, [place])
 
-    def publish(self, request: ComponentRequest) -> None:
+    def publish(self, request: RequestState) -> None:
         """Cache what is whole and a request's own; what is there already stays its own."""
         whole = self.whole(request)
         left = self.tree.insert(request.key, {name: row for name, row in whole.items() if row})
@@ -129,14 +129,14 @@ class ComponentRequestTable:
                 elif name == self.components[0].name:
                     self.lock(request, name, path[end])
 
-    def whole(self, request: ComponentRequest) -> Rows:
+    def whole(self, request: RequestState) -> Rows:
         """The entries of a request that are its own, and computed to their ends."""
         return {
             name: {end: place for end, place in row.items() if end <= request.units and (name, end) in request.own}
             for name, row in request.rows.items()
         }
 
-    def finish(self, request: ComponentRequest) -> None:
+    def finish(self, request: RequestState) -> None:
         """Let everything go that a request holds."""
         for name, row in request.rows.items():
             for end in list(row):
@@ -167,11 +167,11 @@ class ComponentServer(ComponentPorts):
 
     def component_grow(self, receipt: object, chunk: int) -> tuple[bool, Rows]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
-        assert isinstance(receipt, ComponentRequest)
+        assert isinstance(receipt, RequestState)
         granted = self.table.grow(receipt, chunk)
         return granted, {name: dict(row) for name, row in receipt.rows.items()}
 
     def component_finish(self, receipt: object) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
-        assert isinstance(receipt, ComponentRequest)
+        assert isinstance(receipt, RequestState)
         self.table.finish(receipt)

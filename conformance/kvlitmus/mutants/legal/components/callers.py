@@ -10,7 +10,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, COMPONENT_HOST_CONFIGS, COMPONENT_STORAGE_CONFIGS
 from kvlitmus.conformance.specimen.components.host import ComponentCopier
 from kvlitmus.conformance.specimen.components.prefetch import ComponentFetch, ComponentFetcher, Places
-from kvlitmus.conformance.specimen.components.requests import ComponentRequest, ComponentRequestTable
+from kvlitmus.conformance.specimen.components.requests import ComponentRequestTable, RequestState
 from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components.prefetch import KnowsItsLeast
@@ -123,7 +123,7 @@ class PrefetchForeseesItsRefusal(KnowsItsLeast):
 class RequestHasSomethingToCompute(ComponentRequestTable):
     """A hit may be the whole key, for which nobody begins a request: a chunk has a unit at least."""
 
-    def start(self, key: Key, chunk: int) -> tuple[ComponentRequest, int] | None:
+    def start(self, key: Key, chunk: int) -> tuple[RequestState, int] | None:
         if chunk <= 0:
             raise ValueError(f"a chunk of {chunk} units")
         return super().start(key, chunk)

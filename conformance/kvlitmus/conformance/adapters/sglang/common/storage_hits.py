@@ -26,8 +26,8 @@ from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Plan, install
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.spec.components.fetch import Origin, fetched, least_length
-from kvlitmus.spec.components.state import Fetch
 from kvlitmus.spec.components.storage import window_pages
+from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.words.shapes import Window
 
 PROFILE = Profile()

@@ -43,7 +43,7 @@ def load(checker: Checker, key: Key, start: int, handle: object, number: int) ->
 
 def free_number(checker: Checker, number: int) -> int:
     """This number for a copy, or the next that is free: a copy whose number went to another would be lost."""
-    while number in checker.component_state.under_way:
+    while number in checker.state.under_way:
         number += 1
     return number
 
@@ -67,7 +67,7 @@ def copied(checker: Checker, number: int, ok: bool = True) -> None:
 
 def before(checker: Checker, number: int) -> list[int]:
     """The copies in the direction of one that began before it, the first one first."""
-    under_way = checker.component_state.under_way
+    under_way = checker.state.under_way
     numbers = list(under_way)
     return [one for one in numbers[: numbers.index(number)] if under_way[one].load == under_way[number].load]
 

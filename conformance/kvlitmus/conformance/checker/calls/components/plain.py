@@ -11,7 +11,6 @@ from typing import cast
 from kvlitmus.spec.components.advance import looked_at
 from kvlitmus.spec.components.calls import (
     After,
-    At,
     ComponentAlloc,
     ComponentCall,
     ComponentEvict,
@@ -47,16 +46,19 @@ from kvlitmus.spec.components.plain_requests import (
     table_seen,
     written,
 )
-from kvlitmus.spec.components.replay import Replayed
-from kvlitmus.spec.components.state import ComponentState, components_at_first, tier_of
+from kvlitmus.spec.components.state import (
+    at_first,
+    tier_of,
+)
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix.calls import Begin, Grow, Match
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import NO_DOUBT, Tier
+from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.partial import doubting
+from kvlitmus.spec.prefix.parts import Replayed
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
 from kvlitmus.spec.words.setting import Setting
@@ -95,7 +97,7 @@ class Pool:
         self.made: State = empty_state()
         self.others: Sequence[object] = ()
         self.looked: Sequence[object] = ()
-        self.after: ComponentState | None = None
+        self.after: State | None = None
         self.state: State | None = None
         self.seen: Seen | None = None
         self.told: EventMirror | None = None
@@ -113,17 +115,17 @@ class Pool:
         idle = tier_of(one.before, one.call) != self.plain.tier and not isinstance(one.call, ComponentReset)
         self.after = one.then if idle and one.before is self.after else None
 
-    def mirror(self, state: ComponentState) -> EventMirror | None:
+    def mirror(self, state: State) -> EventMirror | None:
         """What is told of it."""
-        if self.told_of is not state.told and listens(self.setting):
-            self.told_of, self.told = state.told, mirror(self.plain, state.told)
+        if self.told_of is not state.replayed and listens(self.setting):
+            self.told_of, self.told = state.replayed, mirror(self.plain, state.replayed)
         return self.told
 
-    def known(self, state: ComponentState, locks: Locks) -> State:
+    def known(self, state: State, locks: Locks) -> State:
         """What is known of it."""
         tiers = [state.tier(self.plain.tier, name) for name in self.plain.components]
         cached = [*[one.pages for one in tiers], *[one.doubt.unsure for one in tiers], locks]
-        others = [state.owned, state.fetches, state.under_way, state.receipts]
+        others = [state.owned, state.fetches, state.under_way, state.covers]
         if not alike(cached, self.cached):
             self.cached, self.there = cached, cached_there(self.plain, state, locks)
             if self.setting.seen:
@@ -159,7 +161,7 @@ class Pool:
             state = state._replace(contents=last.contents)
         yield self.step(state, expected, then, listened(one, last), self.sight(one))
 
-    def ends(self, one: ComponentStep, before: ComponentState, locks: Locks) -> tuple[State, State]:
+    def ends(self, one: ComponentStep, before: State, locks: Locks) -> tuple[State, State]:
         """What is expected after a step, and known then; ``before``: what was known before its last part."""
         tier, names = self.plain.tier, self.plain.components
         then = self.known(one.then, locks)
@@ -234,7 +236,7 @@ def glimpsed(setting: Setting, before: After, call: ComponentCall, after: After)
         return
     if "component_requests" in setting.capabilities:
         return
-    first = components_at_first(setting)
+    first = at_first(empty_state(), setting)
     was, now = [looked_at(first, first, setting, call, look) for look in (before, after)]
     one, earlier = ComponentStep(was, call, after, now, now), ComponentStep(first, call, before, was, was)
     for plain in plain_caches(setting):
@@ -260,17 +262,19 @@ def said(setting: Setting, call: ComponentCall, after: After) -> Iterator[Lifted
 
 
 class Table(Pool):
-    """A pool of a cache that serves requests by itself."""
+    """A pool of a cache that serves requests by itself; ``table``: what was known of it last."""
+
+    table: State
 
     def lifted(self, one: ComponentStep, locks: Locks) -> Iterator[Lifted[State, Seen]]:
         """A step, as one of this pool."""
         plain, setting, view, was = self.plain, self.setting, one.after.view, one.before.stored
         if one.before is not self.after:
-            self.seen = None
-        self.after = one.then
-        state = table_of(plain, one.before, was, setting)
+            self.seen, self.table = None, table_of(plain, one.before, was, setting)
+        state, self.after = self.table, one.then
         expected = table_of(plain, one.expected, still_there(plain, setting, one), setting)
-        then = table_of(plain, one.then, one.then.stored, setting)._replace(told=self.mirror(one.then))
+        self.table = table_of(plain, one.then, one.then.stored, setting)
+        then = self.table._replace(told=self.mirror(one.then))
         after = Seen() if view is None else table_seen(plain, view, one.then)
         if one.after.events:
             after.events = heard(plain, one.after.events)
@@ -300,7 +304,7 @@ class Pools:
     def lifted(self, one: ComponentStep) -> Iterator[Lifted[State, Seen]]:
         """A step, as those of each of the pools that it is; none of what nobody could look at."""
         then = one.then
-        holds = then.receipts, then.fetches, then.under_way, then.writes
+        holds = then.covers, then.fetches, then.under_way, then.writes
         if len(self.holds) != len(holds) or any(a is not b for a, b in zip(self.holds, holds, strict=True)):
             self.holds, self.locks = holds, {tier: covers(then, tier) for tier in (DEVICE, HOST)}
         for pool in self.pools:

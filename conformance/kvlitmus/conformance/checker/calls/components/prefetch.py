@@ -108,7 +108,7 @@ def abort(checker: Checker, number: int) -> None:
 
 def forget(checker: Checker, number: int) -> None:
     """Nothing is called on a prefetch any more that is over and writes nothing."""
-    if number not in checker.component_state.fetches:
+    if number not in checker.state.fetches:
         del checker.fetching[number]
 
 

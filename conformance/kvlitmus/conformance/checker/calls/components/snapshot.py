@@ -15,9 +15,17 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 )
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.support.text import shown
-from kvlitmus.spec.components.calls import After, At, Begun, ComponentBackUp, ComponentCall, Telling, View
+from kvlitmus.spec.components.calls import (
+    After,
+    Begun,
+    ComponentBackUp,
+    ComponentCall,
+    Telling,
+    View,
+)
 from kvlitmus.spec.components.state import path_to
 from kvlitmus.spec.components.steps import component_steps
+from kvlitmus.spec.prefix.page import At
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -37,8 +45,8 @@ def judge(checker: Checker, call: ComponentCall, answer: object) -> None:
     if checker.blind:
         checker.answered(call, look)
         return
-    for one in component_steps(checker.component_state, checker.setting, call, look):
-        checker.component_state = one.then
+    for one in component_steps(checker.state, checker.setting, call, look):
+        checker.state = one.then
         if one.judged:
             checker.answered(one.call, one.after, one.before)
         for lifted in pools_of(checker).lifted(one):
@@ -61,7 +69,7 @@ def begun(checker: Checker, call: ComponentCall) -> tuple[Begun, ...]:
     """The backups that the cache has begun by itself with the call; each gets a number of the suite's."""
     if "component_writes" not in checker.capabilities:
         return ()
-    number = max([*checker.component_state.under_way, getattr(call, "number", 0), OWN - 1]) + 1
+    number = max([*checker.state.under_way, getattr(call, "number", 0), OWN - 1]) + 1
     found = []
     for row in listed(checker, checker.look("component_begun"), "backups"):
         token, namespace, units, places, freed = checker.fields(row, 5, BEGUN_FORM)

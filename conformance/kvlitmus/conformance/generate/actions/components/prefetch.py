@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components import prefetch as calls
 from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action
-from kvlitmus.spec.components.state import Fetch, ends_at
+from kvlitmus.spec.components.state import (
+    ends_at,
+)
+from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.words.shapes import Run
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ def those(checker: Checker, **values: object) -> dict[int, Fetch]:
     """The prefetches of which these fields have these values."""
     return {
         number: fetch
-        for number, fetch in checker.component_state.fetches.items()
+        for number, fetch in checker.state.fetches.items()
         if all(getattr(fetch, name) == value for name, value in values.items())
     }
 
@@ -74,7 +77,7 @@ def chosen(caller: Caller, which: int, **values: object) -> Iterator[tuple[int, 
 def component_prefetch(caller: Caller, a: int, b: int, c: int) -> None:
     """Match a key and begin to fetch what is behind the hit; not where a window's places come with the KV's."""
     checker = caller.checker
-    fetches = checker.component_state.fetches
+    fetches = checker.state.fetches
     if len(fetches) < MAX_REQUESTS and checker.profile.component_grants == "each":
         key = caller.key(a, b, c)
         length, handle = components.match(checker, key)

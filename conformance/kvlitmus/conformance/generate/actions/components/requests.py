@@ -30,8 +30,8 @@ def begin(checker: Checker, key: Key, many: int) -> int | None:
 
     None begins where the hit is the whole key: a chunk has a unit at least.
     """
-    state = checker.component_state
-    receipt = max(state.running, default=-1) + 1
+    state = checker.state
+    receipt = max(state.requests, default=-1) + 1
     length, _ = components.match(checker, key)
     chunk = chunk_of(checker, len(key.units) - length, many)
     if not chunk or component_requests.start(checker, key, chunk, receipt) is None:
@@ -41,8 +41,8 @@ def begin(checker: Checker, key: Key, many: int) -> int | None:
 
 def left_of(checker: Checker, receipt: int) -> int:
     """How many units of a request are not computed yet."""
-    one = checker.component_state.running[receipt]
-    return len(one.path.names) - one.units
+    one = checker.state.requests[receipt]
+    return len(one.path.names) - one.computed
 
 
 def go_on(checker: Checker, receipt: int, many: int) -> bool:
@@ -72,14 +72,14 @@ def component_serve(caller: Caller, a: int, b: int, c: int) -> None:
 def component_start(caller: Caller, a: int, b: int, c: int) -> None:
     """Begin a request."""
     key = caller.key(a, b, c)
-    if key.units and len(caller.checker.component_state.running) < MAX_REQUESTS:
+    if key.units and len(caller.checker.state.requests) < MAX_REQUESTS:
         begin(caller.checker, key, 1 + c % 3)
 
 
 @action("component_grow")
 def component_grow(caller: Caller, a: int, b: int, c: int) -> None:
     """Go on with a request, or end it: if nothing is left of it, or there is no room."""
-    receipt = caller.pick("component request", caller.checker.component_state.running, a)
+    receipt = caller.pick("component request", caller.checker.state.requests, a)
     if receipt is not None and (not left_of(caller.checker, receipt) or not go_on(caller.checker, receipt, 1 + b % 3)):
         component_requests.finish(caller.checker, receipt)
 
@@ -87,7 +87,7 @@ def component_grow(caller: Caller, a: int, b: int, c: int) -> None:
 @action("component_finish")
 def component_finish(caller: Caller, a: int, b: int, c: int) -> None:
     """End a request, computed to its end or not."""
-    receipt = caller.pick("component request", caller.checker.component_state.running, a)
+    receipt = caller.pick("component request", caller.checker.state.requests, a)
     if receipt is not None:
         component_requests.finish(caller.checker, receipt)
 

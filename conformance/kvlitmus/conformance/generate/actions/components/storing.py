@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @action("component_attach")
 def component_attach(caller: Caller, _a: int, _b: int, _c: int) -> None:
     """Storage comes, if it isn't there; what was written to it before is there still."""
-    if not caller.checker.component_state.attached:
+    if not caller.checker.state.attached:
         component_storing.attach(caller.checker)
 
 
@@ -28,7 +28,7 @@ def component_attach(caller: Caller, _a: int, _b: int, _c: int) -> None:
 def component_detach(caller: Caller, a: int, b: int, c: int) -> None:
     """Storage goes, if it is there, whatever is under way; often a prefetch has just been told what to read."""
     checker = caller.checker
-    if not checker.component_state.attached:
+    if not checker.state.attached:
         return
     if c % 2:
         ACTIONS["component_prefetch"](caller, a, b, c & ~3)
@@ -40,7 +40,7 @@ def component_detach(caller: Caller, a: int, b: int, c: int) -> None:
 def component_write(caller: Caller, a: int, b: int, c: int) -> None:
     """Match a key, mostly one that is backed up, and write what storage lacks; sometimes it has entries with holes."""
     checker = caller.checker
-    state = checker.component_state
+    state = checker.state
     if len(state.writes) >= MAX_REQUESTS:
         return
     key = caller.again(a) if caller.past and c % 4 else caller.key(a, b, c)
@@ -69,7 +69,7 @@ def hosted(caller: Caller, key: Key, *, ok: bool) -> None:
     use(checker, key, EVERYTHING)
     caller.computed(key)
     length, handle = components.match(checker, key)
-    number = max(checker.component_state.under_way, default=-1) + 1
+    number = max(checker.state.under_way, default=-1) + 1
     if component_host.back_up(checker, key, length, handle, number):
         component_host.copied(checker, number, ok)
 
@@ -78,13 +78,13 @@ def hosted(caller: Caller, key: Key, *, ok: bool) -> None:
 def component_written(caller: Caller, a: int, b: int, c: int) -> None:
     """A write ends, often after an eviction from the host; now and then one fails, and storage has nothing of it."""
     checker = caller.checker
-    number = caller.pick("component write", checker.component_state.writes, a)
+    number = caller.pick("component write", checker.state.writes, a)
     if number is None:
         return
     if c % 4 == 0:
         layout = checker.setting.layout
         component_host.evict_host(checker, {layout.components[c // 4 % len(layout.components)].name: 1 + b % 8})
-    takes, ok = checker.component_state.writes[number].takes, b % 4 != 0
+    takes, ok = checker.state.writes[number].takes, b % 4 != 0
     component_storing.written(checker, number, ok)
     if ok:
         caller.in_storage |= takes

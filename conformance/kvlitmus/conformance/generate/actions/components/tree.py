@@ -41,7 +41,7 @@ def use(checker: Checker, key: Key, kept: int, *, twice: bool = False) -> None:
     ``twice``: all of it, also what is cached by now, as who began when nothing was cached yet.
     """
     length, handle = components.match(checker, key)
-    receipt = max(checker.component_state.receipts, default=-1) + 1
+    receipt = max(checker.state.covers, default=-1) + 1
     components.lock(checker, key, length, handle, receipt)
     compute(checker, key, 0 if twice else length, kept)
     components.unlock(checker, receipt)
@@ -114,7 +114,7 @@ def component_match(caller: Caller, a: int, b: int, c: int) -> None:
 def component_lock(caller: Caller, a: int, b: int, c: int) -> None:
     """Match a key and protect what was found."""
     checker = caller.checker
-    receipts = checker.component_state.receipts
+    receipts = checker.state.covers
     if len(receipts) < MAX_RECEIPTS:
         key = caller.key(a, b, c)
         length, handle = components.match(checker, key)
@@ -124,7 +124,7 @@ def component_lock(caller: Caller, a: int, b: int, c: int) -> None:
 @action("component_unlock")
 def component_unlock(caller: Caller, a: int, b: int, c: int) -> None:
     """Give a receipt back."""
-    receipt = caller.pick("component receipt", caller.checker.component_state.receipts, a)
+    receipt = caller.pick("component receipt", caller.checker.state.covers, a)
     if receipt is not None:
         components.unlock(caller.checker, receipt)
 
@@ -163,6 +163,6 @@ def component_evict(caller: Caller, a: int, b: int, c: int) -> None:
 @action("component_reset")
 def component_reset(caller: Caller, a: int, b: int, c: int) -> None:
     """Forget everything; rarely, and not while something is fetched."""
-    if a < 64 and not caller.checker.component_state.fetches:
+    if a < 64 and not caller.checker.state.fetches:
         components.reset(caller.checker)
         caller.entries.clear()
