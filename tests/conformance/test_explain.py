@@ -153,10 +153,10 @@ def test_an_event_names_the_page_that_its_id_stands_for() -> None:
     removed = Event("removed", "device", 8579320195160610452, None, (), None)
     unknown = removed._replace(page=13)
     heard = replay(EventMirror(), setting, [first, removed, removed, unknown])
-    assert heard.odd == (
+    assert [one.text for one in heard.odd] == [
         "removed from the device without being there: the page at the end of [4], with id 8579320195160610452",
         "removed from the device without being there: an unknown page, with id 13",
-    )
+    ]
     (renamed,) = replay(EventMirror(), setting, [first, again]).renamed
     assert "which is there, the page at the end of [4], with id 8579320195160610452: " in renamed
 

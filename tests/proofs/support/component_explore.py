@@ -33,6 +33,7 @@ from kvlitmus.spec.components.calls import (
     View,
 )
 from kvlitmus.spec.components.entries import page_at
+from kvlitmus.spec.components.replay import with_told
 from kvlitmus.spec.components.state import (
     end_name,
 )
@@ -40,9 +41,8 @@ from kvlitmus.spec.components.steps import component_steps
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Path, path_of
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import At, Page, Tier
-from kvlitmus.spec.prefix.parts import Replayed
-from kvlitmus.spec.prefix.state import State, empty_state
+from kvlitmus.spec.prefix.page import At, Page, Tier, empty_tier
+from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Name, Tick, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
@@ -106,6 +106,15 @@ def with_slip(kind: type, slip: Callable[..., tuple[model.Cache, object]]) -> Pe
         return component_storing.perform(cache, setting, call)
 
     return perform
+
+
+def told_by(device: Mapping[str, Tier], host: Mapping[str, Tier]) -> dict[str, EventMirror]:
+    """What events have told of all of this."""
+    nothing = empty_tier()
+    return {
+        name: EventMirror(dict.fromkeys(one.pages, 1), dict.fromkeys(host.get(name, nothing).pages, 1))
+        for name, one in device.items()
+    }
 
 
 class Explorer(ComponentSearch[model.Cache, ComponentCall]):
@@ -214,10 +223,9 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             under_way=cache.copies,
             attached=cache.attached,
             writes=cache.writes,
-            replayed=Replayed(dict.fromkeys(cache.held, 1), dict.fromkeys(cache.host_held, 1)),
         )
-        state = state.put(DEVICE, tiers_of(cache.held, self.setting, cache.ticks))
-        return state.put(HOST, tiers_of(cache.host_held, self.setting))
+        device, hosted = tiers_of(cache.held, self.setting, cache.ticks), tiers_of(cache.host_held, self.setting)
+        return with_told(state.put(DEVICE, device).put(HOST, hosted), told_by(device, hosted))
 
     def shown(self, cache: model.Cache) -> tuple[Mapping[str, int], View]:
         """What a cache shows of itself."""

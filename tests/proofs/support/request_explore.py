@@ -20,17 +20,17 @@ from kvlitmus.spec.components.calls import (
     ComponentStart,
     View,
 )
+from kvlitmus.spec.components.replay import with_told
 from kvlitmus.spec.components.state import serving
 from kvlitmus.spec.components.steps import step
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Path, path_of
 from kvlitmus.spec.prefix.listener import DEVICE
-from kvlitmus.spec.prefix.parts import Replayed
 from kvlitmus.spec.prefix.state import empty_state
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import step_of
 from kvlitmus.spec.words.units import Key
-from tests.proofs.support.component_explore import tellings, tiers_of
+from tests.proofs.support.component_explore import tellings, tiers_of, told_by
 from tests.proofs.support.component_search import ComponentSearch, Report
 
 CAPABILITIES = frozenset({"component_lookup", "component_requests", "component_events", "component_view"})
@@ -73,12 +73,8 @@ class Explorer(ComponentSearch[model.Server, object]):
         then, answer = self.perform(server, self.setting, call)
         view = self.shown(server)
         running = {number: serving(one.path, one.units, one.held) for number, one in server.requests.items()}
-        told = Replayed(dict.fromkeys(view.held, 1))
-        state = (
-            empty_state()
-            ._replace(requests=running, replayed=told)
-            .put(DEVICE, tiers_of(server.cache.held, self.setting))
-        )
+        cached = tiers_of(server.cache.held, self.setting)
+        state = with_told(empty_state()._replace(requests=running).put(DEVICE, cached), told_by(cached, {}))
         after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
         self.look(state, After(None, None, view), report)
         return then, self.broken_by(step(state, self.setting, cast("ComponentCall", call), after), report)

@@ -27,7 +27,7 @@ from kvlitmus.spec.prefix.rules.observed import NodeCounts
 from kvlitmus.spec.prefix.rules.order import Choosing
 from kvlitmus.spec.prefix.rules.prefetch_facts import Fallback
 from kvlitmus.spec.prefix.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
-from kvlitmus.spec.prefix.state import EventMirror, RequestState, State, empty_state
+from kvlitmus.spec.prefix.state import Amiss, EventMirror, RequestState, State, empty_state
 from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, LoadBack, OutOfMemory, Prefetch, Settled, TellLoaded
 from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work
 from kvlitmus.spec.stores.calls import Crashed, Filled, PutDone, Raced, StoreCrash, StoreExists, StoreGet, StorePut
@@ -207,11 +207,11 @@ LENGTHS = (
     row(
         "told_again",
         UNKNOWN,
-        told=EventMirror(twice=("x",)),
+        told=EventMirror(twice=(Amiss("", "x"),)),
         setting=setting(profile={"event_copies": "one"}),
         then=EMPTY,
     ),
-    row("told_again", ("x",), told=EventMirror(twice=("x",)), setting=setting(), then=EMPTY),
+    row("told_again", ["x"], told=EventMirror(twice=(Amiss("", "x"),)), setting=setting(), then=EMPTY),
     *(
         row(
             "told_again",

@@ -332,7 +332,7 @@ GROUPS: Mapping[str, str] = {
     "beside": "device: an entry of",
     "free": "device: a free place of",
     "copies": "device: two entries swap places",
-    "replayed": "device: it is told that",
+    "told": "device: it is told that",
     "attached": "storage: it is away",
     "writes": "storage: a write",
     "used": "the write policy: how often",
@@ -355,7 +355,7 @@ NOT_DISTURBED: Mapping[str, str] = {
     "longest": "it is worked out from what calls brought",
     **dict.fromkeys(
         (
-            *("owners", "receipts", "contents", "tiers", "told", "works"),
+            *("owners", "receipts", "contents", "tiers", "works"),
             *("table", "late", "leaving", "retracted", "unlocking"),
         ),
         PLAIN,

@@ -44,7 +44,7 @@ from kvlitmus.spec.components.calls import (
 )
 from kvlitmus.spec.components.entries import perhaps, placed, shown, surely, without
 from kvlitmus.spec.components.fetch import asked
-from kvlitmus.spec.components.replay import replayed
+from kvlitmus.spec.components.replay import told_too, with_told
 from kvlitmus.spec.components.state import (
     anchor_of,
     asked_components,
@@ -103,7 +103,13 @@ def looked_at(state: State, then: State, setting: Setting, call: ComponentCall, 
 
     What is as it was expected is the same object: who works something out of it sees at once that it can be kept.
     """
-    told = state.replayed if after.events is None else replayed(state.replayed, setting, after.events)
+    told = (
+        {one.name: state.mirror(one.name) for one in setting.layout.components}
+        if isinstance(call, ComponentReset)
+        else {}
+    )
+    if after.events is not None:
+        told = {**told, **told_too(state, setting, after.events)}
     copies = then.copies
     if after.view is not None:
         copies, then = after.view.copies, shown(then, setting, DEVICE, after.view.held)
@@ -111,7 +117,8 @@ def looked_at(state: State, then: State, setting: Setting, call: ComponentCall, 
             then = shown(then, setting, HOST, after.view.host_held)
     counted = {DEVICE: after.available, HOST: after.host_available}
     free = {tier: some for tier, some in counted.items() if some is not None}
-    then = then._replace(free=then.free if free == then.free else free, replayed=told, copies=copies)
+    then = then._replace(free=then.free if free == then.free else free, copies=copies)
+    then = with_told(then, told)
     used = used_after(then, setting, call)
     return then if used == then.used else then._replace(used=used)
 

@@ -23,7 +23,6 @@ from kvlitmus.spec.components.state import (
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Stored, Tier
-from kvlitmus.spec.prefix.parts import Replayed
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, State
 from kvlitmus.spec.words.config import Config
@@ -241,13 +240,15 @@ def listens(setting: Setting) -> bool:
     return setting.depth >= EVENTS and "component_events" in setting.capabilities
 
 
-def mirror(plain: Plain, told: Replayed) -> EventMirror:
-    """What all events tell of a pool.  What is amiss with those that are of no entry is so for all pools."""
-    mine = plain.components.keys()
-    device = {plain.name(at): many for at, many in told.on(plain.tier).items() if at[0] in mine}
+def mirror(plain: Plain, state: State) -> EventMirror:
+    """What all events tell of a pool."""
+    told = {name: state.mirror(name).of(plain.tier) for name in plain.components}
+    if len(told) == 1:
+        return next(iter(told.values()))
+    device = {plain.name((name, at)): many for name, one in told.items() for at, many in one.device.items()}
     odd, twice = [
-        tuple([one.text for one in some if one.at is None or (one.tier == plain.tier and one.at[0] in mine)])
-        for some in (told.odd, told.twice)
+        tuple(dict.fromkeys(amiss for some in found for amiss in some))
+        for found in ([one.odd for one in told.values()], [one.twice for one in told.values()])
     ]
     return EventMirror(device, odd=odd, twice=twice)
 

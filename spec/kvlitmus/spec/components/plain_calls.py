@@ -36,6 +36,7 @@ from kvlitmus.spec.components.calls import (
 from kvlitmus.spec.components.copies import copy_needs
 from kvlitmus.spec.components.entries import without
 from kvlitmus.spec.components.plain import Plain, contents, listens
+from kvlitmus.spec.components.replay import told_of
 from kvlitmus.spec.components.state import (
     asked_components,
     commit_brings,
@@ -235,7 +236,7 @@ def within(setting: Setting, state: State, path: Path, length: int | None) -> Wi
     """
     certain = longest_hit(setting, path, state.certain(DEVICE))
     possible = certain if length == certain else longest_hit(setting, path, state.places(DEVICE), length)
-    told = Tokens(longest_hit(setting, path, state.replayed.device)) if listens(setting) else None
+    told = Tokens(longest_hit(setting, path, told_of(state, setting))) if listens(setting) else None
     return Within(Tokens(certain), Tokens(possible), told)
 
 

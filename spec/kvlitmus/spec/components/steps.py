@@ -70,18 +70,13 @@ def step(state: State, setting: Setting, call: ComponentCall, after: After) -> C
     """One step."""
     expected = expect_components(state, setting, call, after.answer)
     then = looked_at(state, expected, setting, call, after)
-    surprised = any(one is not other for one, other in zip(tiers_of(expected), tiers_of(then), strict=True))
+    surprised = any(one is not then.tier(tier, name) for tier in (DEVICE, HOST) for name, one in expected.on(tier))
     used = with_uses(state, then, setting, call, after.answer)
     if surprised:
         expected = with_uses(state, expected, setting, call, after.answer)
     else:
         expected = expected._replace(device=used.device, host=used.host, beside=used.beside)
     return ComponentStep(state, call, after, expected, used)
-
-
-def tiers_of(state: State) -> tuple[object, ...]:
-    """What is cached."""
-    return state.device, state.host, state.beside
 
 
 def unseen(state: State, setting: Setting, call: ComponentCall, answer: object) -> ComponentStep:

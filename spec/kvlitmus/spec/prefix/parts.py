@@ -1,4 +1,4 @@
-"""What is under way in a cache of components, and what all its events tell.
+"""What is under way in a cache of components.
 
 Each of these has entries of several components, told by component and prefix.
 """
@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Path
-from kvlitmus.spec.prefix.listener import HOST
 from kvlitmus.spec.prefix.page import At, Page, Place
 from kvlitmus.spec.words.quick_replace import lean
 
@@ -81,25 +80,3 @@ class Write(NamedTuple):
     takes: frozenset[At]
     host: frozenset[At]
     needs: frozenset[At] = frozenset()
-
-
-class Amiss(NamedTuple):
-    """What is wrong with an event, in words: of an entry on a tier, or of none."""
-
-    tier: str
-    at: At | None
-    text: str
-
-
-@lean
-class Replayed(NamedTuple):
-    """What is on each tier by all events so far, and how often; ``odd``, ``twice``: what is wrong with the last call's."""
-
-    device: Mapping[At, int] = {}
-    host: Mapping[At, int] = {}
-    odd: tuple[Amiss, ...] = ()
-    twice: tuple[Amiss, ...] = ()
-
-    def on(self, tier: str) -> Mapping[At, int]:
-        """What is on a tier, and how often."""
-        return self.host if tier == HOST else self.device

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix.listener import DEVICE, HOST, Listener
-from kvlitmus.spec.prefix.state import EventMirror
+from kvlitmus.spec.prefix.state import Amiss, EventMirror
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 
@@ -29,17 +29,17 @@ class Replica:
         self.size = setting.size
         self.heard = Listener[Name](setting.profile, {DEVICE: told.device, HOST: told.host})
         self.pages, self.roots = dict(told.pages), dict(told.roots)
-        self.odd: list[str] = []
-        self.twice: list[str] = []
+        self.odd: list[Amiss] = []
+        self.twice: list[Amiss] = []
         self.renamed: list[str] = []
         self.strays: list[str] = []
         self.orphans: list[str] = []
 
     def told(self) -> EventMirror:
         """What is known after these events."""
-        wrong = map(tuple, (self.odd, self.twice, self.renamed, self.strays, self.orphans))
-        tiers = self.heard.tiers
-        return EventMirror(tiers[DEVICE], tiers[HOST], self.pages, self.roots, *wrong)
+        told = EventMirror(self.heard.tiers[DEVICE], self.heard.tiers[HOST], self.pages, self.roots)
+        told = told._replace(odd=tuple(self.odd), twice=tuple(self.twice), renamed=tuple(self.renamed))
+        return told._replace(strays=tuple(self.strays), orphans=tuple(self.orphans))
 
     def take(self, event: Event) -> None:
         """One event more."""
@@ -47,7 +47,7 @@ class Replica:
             self.heard.cleared()
             self.pages, self.roots = {}, {}
         elif event.what not in ("stored", "removed") or event.tier not in self.heard.tiers:
-            self.odd.append(f"no such event: {self.shown(event)}")
+            self.odd.append(Amiss(event.tier, f"no such event: {self.shown(event)}"))
         elif event.what == "removed":
             self.removed(event)
         else:
@@ -82,7 +82,9 @@ class Replica:
         name = self.pages.get(event.page)
         there = name is not None and self.heard.removed(event.tier, name)
         if not there and not self.may_have(event.page, event.tier):
-            self.odd.append(f"removed from the {event.tier} without being there: {self.page(event.page)}")
+            self.odd.append(
+                Amiss(event.tier, f"removed from the {event.tier} without being there: {self.page(event.page)}")
+            )
 
     def stored(self, event: Event) -> None:
         """A page is on a tier."""
@@ -91,10 +93,10 @@ class Replica:
         if start is None:
             start = self.missed(event.parent)
         if start is None:
-            self.odd.append(f"stored below a page that was never told: {self.shown(event)}")
+            self.odd.append(Amiss(event.tier, f"stored below a page that was never told: {self.shown(event)}"))
             return
         if len(event.units) != self.size:
-            self.odd.append(f"a page of {len(event.units)} units: {self.shown(event)}")
+            self.odd.append(Amiss(event.tier, f"a page of {len(event.units)} units: {self.shown(event)}"))
             return
         name = self.named(start, event)
         if event.parent is not None:
@@ -110,7 +112,9 @@ class Replica:
         self.pages[event.page] = name
         self.roots[name] = root if event.parent is None else self.roots.get(start, root)
         if self.heard.stored(event.tier, name):
-            self.twice.append(f"stored on the {event.tier}, where it is already: {self.shown(event)}")
+            self.twice.append(
+                Amiss(event.tier, f"stored on the {event.tier}, where it is already: {self.shown(event)}")
+            )
 
 
 def replay(told: EventMirror, setting: Setting, events: Iterable[Event], shown: Shown = repr) -> EventMirror:

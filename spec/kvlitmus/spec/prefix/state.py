@@ -18,7 +18,7 @@ from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.late_events import Late
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Block, Page, Place, Stored, Tier, empty_tier
-from kvlitmus.spec.prefix.parts import Copy, Fetch, Replayed, Write
+from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.prefix.works import Works
 from kvlitmus.spec.words.layouts import KV
@@ -27,6 +27,7 @@ from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_needed
 
 __all__ = [
     "EMPTY_GROUP",
+    "Amiss",
     "Block",
     "EventMirror",
     "Group",
@@ -39,12 +40,56 @@ __all__ = [
 ]
 
 
+class Amiss(NamedTuple):
+    """What is wrong with an event, in words; ``tier``: on which, if it is of one."""
+
+    tier: str
+    text: str
+
+
+@lean
+class EventMirror(NamedTuple):
+    """What all events so far tell; and of the last step alone, in words, what was wrong with its events."""
+
+    device: Mapping[Name, int] = {}
+    """The pages on the device by name, and how often each is there: once, unless copies count."""
+    host: Mapping[Name, int] = {}
+    """The same of the host."""
+    pages: Mapping[object, Name] = {}
+    """Which page each page id stands for."""
+    roots: Mapping[Name, Name] = {}
+    """Of each page that was told, the root of its namespace."""
+    odd: tuple[Amiss, ...] = ()
+    """Events that make no sense."""
+    twice: tuple[Amiss, ...] = ()
+    """Events of pages that are there already."""
+    renamed: tuple[str, ...] = ()
+    """Events with the id of another page that is there."""
+    strays: tuple[str, ...] = ()
+    """Events in another namespace than their parent."""
+    orphans: tuple[str, ...] = ()
+    """Events of pages whose parent is on no tier."""
+    aliases: tuple[str, ...] = ()
+    """Events of pages that are there by another id, where that is followed: in streams of events."""
+
+    def of(self, tier: str) -> EventMirror:
+        """What it tells of one tier alone, as if that were the device; what is amiss with events of none is so for each."""
+        odd, twice = [tuple([one for one in some if one.tier in ("", tier)]) for some in (self.odd, self.twice)]
+        return EventMirror(self.host if tier == HOST else self.device, odd=odd, twice=twice)
+
+    @property
+    def faultless(self) -> bool:
+        """Whether nothing was wrong with the events of the last step."""
+        return not (self.odd or self.twice or self.renamed or self.strays or self.orphans)
+
+
 @lean
 class Group(NamedTuple):
-    """What is known of one component beside the KV, on each tier."""
+    """What is known of one component beside the KV: what is on each tier, and what events tell of it."""
 
     device: Tier = empty_tier()
     host: Tier = empty_tier()
+    told: EventMirror = EventMirror()
 
 
 EMPTY_GROUP = Group()
@@ -89,37 +134,6 @@ class Retracted(NamedTuple):
 
 
 @lean
-class EventMirror(NamedTuple):
-    """What all events so far tell; and of the last step alone, in words, what was wrong with its events."""
-
-    device: Mapping[Name, int] = {}
-    """The pages on the device by name, and how often each is there: once, unless copies count."""
-    host: Mapping[Name, int] = {}
-    """The same of the host."""
-    pages: Mapping[object, Name] = {}
-    """Which page each page id stands for."""
-    roots: Mapping[Name, Name] = {}
-    """Of each page that was told, the root of its namespace."""
-    odd: tuple[str, ...] = ()
-    """Events that make no sense."""
-    twice: tuple[str, ...] = ()
-    """Events of pages that are there already."""
-    renamed: tuple[str, ...] = ()
-    """Events with the id of another page that is there."""
-    strays: tuple[str, ...] = ()
-    """Events in another namespace than their parent."""
-    orphans: tuple[str, ...] = ()
-    """Events of pages whose parent is on no tier."""
-    aliases: tuple[str, ...] = ()
-    """Events of pages that are there by another id, where that is followed: in streams of events."""
-
-    @property
-    def faultless(self) -> bool:
-        """Whether nothing was wrong with the events of the last step."""
-        return not (self.odd or self.twice or self.renamed or self.strays or self.orphans)
-
-
-@lean
 class State(NamedTuple):
     """What is known of one cache.
 
@@ -142,7 +156,7 @@ class State(NamedTuple):
     insert or commit brought, in entries: no node is longer.  ``fetches``, ``under_way``, ``writes``: the prefetches, the
     copies between the tiers and the writes to storage that are under way, by the suite's number.  ``copies``: further
     places of what may be cached more than once.  ``used``: with the selective policy the prefixes that an insert has
-    gone through and that have certainly been boundaries since.  ``replayed``: what all events so far tell.  ``attached``:
+    gone through and that have certainly been boundaries since.  ``attached``:
     whether storage is there; ``None`` where it doesn't come and go.
     """
 
@@ -170,7 +184,6 @@ class State(NamedTuple):
     writes: Mapping[int, Write] = {}
     copies: frozenset[Stored] = frozenset()
     used: frozenset[Name] = frozenset()
-    replayed: Replayed = Replayed()
     attached: bool | None = None
 
     def on(self, tier: str) -> Iterator[tuple[str, Tier]]:
@@ -183,6 +196,11 @@ class State(NamedTuple):
         """What is known of one component there."""
         group = self if component == KV else self.beside.get(component, EMPTY_GROUP)
         return group.host if tier == HOST else group.device
+
+    def mirror(self, component: str) -> EventMirror:
+        """What events tell of one component."""
+        told = self.told if component == KV else self.beside.get(component, EMPTY_GROUP).told
+        return EventMirror() if told is None else told
 
     def put(self, tier: str, known: Mapping[str, Tier]) -> State:
         """The same where this is known of some components on a tier."""

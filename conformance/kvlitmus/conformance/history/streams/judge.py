@@ -18,7 +18,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Facts
 from kvlitmus.spec.law.plan import value_of
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.prefix import batches
-from kvlitmus.spec.prefix.state import EventMirror
+from kvlitmus.spec.prefix.state import Amiss, EventMirror
 from kvlitmus.spec.words.setting import Setting
 
 CAPABILITIES = frozenset({"events", "batches"})
@@ -114,8 +114,8 @@ class StreamJudge:
         entries = any(not one.whole for one in publisher.groups.values())
         wholes = any(one.whole for one in publisher.groups.values())
         self.wholes |= wholes
-        amiss = map(tuple, (odd.odd, (), odd.renamed, odd.strays, odd.orphans, odd.aliases))
-        then = Heard(EventMirror({}, {}, {}, {}, *amiss))
+        amiss = map(tuple, (odd.renamed, odd.strays, odd.orphans, odd.aliases))
+        then = Heard(EventMirror({}, {}, {}, {}, tuple([Amiss("", text) for text in odd.odd]), (), *amiss))
         known: Facts = {}
         wanted = (*(WHOLE if wholes else ENTRIES if entries else ()), ORDER)
         broken = self.judged(wanted, received, then, known, tells(batch))

@@ -19,7 +19,7 @@ from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix import batches
 from kvlitmus.spec.prefix.listener import Listener
 from kvlitmus.spec.prefix.replay import Replica
-from kvlitmus.spec.prefix.state import EventMirror
+from kvlitmus.spec.prefix.state import Amiss, EventMirror
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
@@ -82,7 +82,7 @@ class Group(Replica):
 
     def odd_ones(self) -> tuple[list[str], ...]:
         """What was wrong since this was asked last: odd, renamed, strays, orphans, aliases."""
-        found = (self.odd, self.renamed, self.strays, self.orphans, self.aliases)
+        found = ([one.text for one in self.odd], self.renamed, self.strays, self.orphans, self.aliases)
         self.odd, self.renamed, self.strays, self.orphans, self.aliases = [], [], [], [], []
         self.twice.clear()
         return found
@@ -130,9 +130,8 @@ class Group(Replica):
                 self.is_there(event.tier, id)
             if self.whole:
                 blocks, first = len(event.ids), shown(event.ids[0]) if event.ids else "none"
-                self.odd.append(
-                    f"{len(event.tokens)} tokens for {blocks} blocks of {event.size}, the first of them {first}"
-                )
+                text = f"{len(event.tokens)} tokens for {blocks} blocks of {event.size}, the first of them {first}"
+                self.odd.append(Amiss(event.tier, text))
             return
         self.size, parent = event.size, event.parent
         for at, id in enumerate(event.ids):

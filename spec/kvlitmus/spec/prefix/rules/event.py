@@ -42,7 +42,7 @@ def told(then: State) -> EventMirror:
 @fact(2)
 def odd_events(told: EventMirror) -> Sequence[str]:
     """Events that make no sense: an unknown page or parent, or a page removed while absent."""
-    return told.odd
+    return [one.text for one in told.odd]
 
 
 @fact(2, ports=("events",))
@@ -63,7 +63,7 @@ def told_again(told: EventMirror, setting: Setting, then: State) -> Sequence[str
     if not copies_count(setting.profile):
         return UNKNOWN
     if not setting.table:
-        return told.twice
+        return [one.text for one in told.twice]
     places = Counter(block.name for block in then.table.values())
     if setting.profile.event_delay:
         return []

@@ -58,7 +58,6 @@ from kvlitmus.spec.prefix.calls import Begin, Grow, Match
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.partial import doubting
-from kvlitmus.spec.prefix.parts import Replayed
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
 from kvlitmus.spec.words.setting import Setting
@@ -101,7 +100,7 @@ class Pool:
         self.state: State | None = None
         self.seen: Seen | None = None
         self.told: EventMirror | None = None
-        self.told_of: Replayed | None = None
+        self.told_of: Sequence[object] = ()
 
     def is_shown(self, after: After) -> bool:
         """Whether there is a look at this tier, where there is one at all."""
@@ -117,8 +116,11 @@ class Pool:
 
     def mirror(self, state: State) -> EventMirror | None:
         """What is told of it."""
-        if self.told_of is not state.replayed and listens(self.setting):
-            self.told_of, self.told = state.replayed, mirror(self.plain, state.replayed)
+        if not listens(self.setting):
+            return None
+        told_of = [state.mirror(name) for name in self.plain.components]
+        if self.told is None or not alike(told_of, self.told_of):
+            self.told_of, self.told = told_of, mirror(self.plain, state)
         return self.told
 
     def known(self, state: State, locks: Locks) -> State:
