@@ -5,14 +5,13 @@ Entries are told by component and prefix; what is kept of each component is a ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 
-from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.page import NO_DOUBT, At, Doubt, Page, Rank, Tier, Window
+from kvlitmus.spec.prefix import effects, windows
+from kvlitmus.spec.prefix.page import At, Page, Tier
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.windows import LEAST, MOST
 from kvlitmus.spec.words.layouts import KV
-from kvlitmus.spec.words.names import NO_NAME
+from kvlitmus.spec.words.names import NO_NAME, Names
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tick
 
@@ -30,58 +29,56 @@ def placed(state: State, setting: Setting, tier: str, places: Mapping[At, int]) 
 
 def page_at(setting: Setting, component: str, name: Name, place: int) -> Page:
     """An entry of which nobody knows how it was used; KV is found from the root on, and so goes on from some."""
-    above = NO_NAME
-    if component == KV:
-        above = name
-        for _ in range(setting.layout.base.unit):
-            above = setting.names.parent(above)
-    return Page(above, PageNo(place), Tick(0), Tick(0))
+    parent = above(setting.names, name, setting.layout.base.unit) if component == KV else NO_NAME
+    return Page(parent, PageNo(place), Tick(0), Tick(0))
+
+
+def above(names: Names, name: Name, many: int) -> Name:
+    """The prefix that is so many units shorter."""
+    for _ in range(many):
+        name = names.parent(name)
+    return name
+
+
+def changed(
+    state: State, tier: str, chosen: Callable[[At, Tier], bool], change: Callable[[Tier, Sequence[Name]], Tier]
+) -> State:
+    """The same where something has become of the entries of a tier that are chosen, component by component."""
+    known = {}
+    for component, there in state.on(tier):
+        names = [name for name in there.pages if chosen((component, name), there)]
+        if names:
+            known[component] = change(there, names)
+    return state.put(tier, known) if known else state
 
 
 def without(state: State, tier: str, gone: Container[At]) -> State:
     """This is cached on a tier no more."""
-    found = {}
-    for component, there in state.on(tier):
-        lost = [name for name in there.pages if (component, name) in gone]
-        if lost:
-            unsure = there.doubt.unsure.difference(lost)
-            found[component] = effects.remove(there, lost)._replace(doubt=anything(there.doubt, unsure))
-    return state.put(tier, found) if found else state
+
+    def change(there: Tier, names: Sequence[Name]) -> Tier:
+        return effects.remove(there, names)._replace(doubt=windows.forgotten(there.doubt, names))
+
+    return changed(state, tier, lambda at, _: at in gone, change)
 
 
 def surely(state: State, tier: str, found: Container[At]) -> State:
     """Of what may be cached on a tier this is there for certain."""
-    return _doubting(
-        state,
-        tier,
-        lambda component, there: frozenset([name for name in there.doubt.unsure if (component, name) not in found]),
-    )
+    if not any(there.doubt.unsure for _, there in state.on(tier)):
+        return state
+
+    def change(there: Tier, names: Sequence[Name]) -> Tier:
+        return there._replace(doubt=windows.present(there.doubt, names))
+
+    return changed(state, tier, lambda at, there: at[1] in there.doubt.unsure and at in found, change)
 
 
 def perhaps(state: State, tier: str, gone: Callable[[At], bool]) -> State:
-    """On a tier this may be cached, or not."""
-    return _doubting(
-        state,
-        tier,
-        lambda component, there: there.doubt.unsure.union([name for name in there.pages if gone((component, name))]),
-    )
+    """On a tier this may be cached, or not, in whatever order it has gone; how it was used, if it is there, is known as before."""
 
+    def change(there: Tier, names: Sequence[Name]) -> Tier:
+        return there._replace(doubt=windows.left_open(there.doubt, names)._replace(vague=there.doubt.vague))
 
-def _doubting(state: State, tier: str, unsure_of: Callable[[str, Tier], frozenset[Name]]) -> State:
-    found = {}
-    for component, there in state.on(tier):
-        unsure = unsure_of(component, there)
-        if len(unsure) != len(there.doubt.unsure):
-            found[component] = there._replace(doubt=anything(there.doubt, unsure))
-    return state.put(tier, found) if found else state
-
-
-def anything(doubt: Doubt, unsure: frozenset[Name]) -> Doubt:
-    """Whatever of this is gone may have gone in any order."""
-    if not unsure:
-        return NO_DOUBT._replace(vague=doubt.vague)
-    ranks = dict.fromkeys(unsure, Rank(1, len(unsure), (LEAST,), (MOST,)))
-    return doubt._replace(unsure=unsure, windows=(Window(0, len(unsure), ranks),), made=1)
+    return changed(state, tier, lambda at, there: at[1] not in there.doubt.unsure and gone(at), change)
 
 
 def shown(state: State, setting: Setting, tier: str, held: Mapping[At, int]) -> State:

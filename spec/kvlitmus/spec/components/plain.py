@@ -16,7 +16,7 @@ from kvlitmus.spec.components.calls import (
     Entries,
     Telling,
 )
-from kvlitmus.spec.components.entries import anything
+from kvlitmus.spec.components.entries import above
 from kvlitmus.spec.components.state import (
     copying,
 )
@@ -25,6 +25,7 @@ from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Stored, Tier
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import EventMirror, State
+from kvlitmus.spec.prefix.windows import left_open
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import EVENTS, Setting
@@ -104,6 +105,10 @@ class Plain(NamedTuple):
         if len(self.components) == 1:
             return at[1]
         return self.setting.names.extend(at[1], (cast("Unit", (at[0], 0)),))[0]
+
+    def above(self, name: Name) -> Name:
+        """The prefix that is one entry shorter, where that has to be cached too."""
+        return above(self.setting.names, name, self.setting.size) if self.tree else NO_NAME
 
     def places(self, entries: Entries) -> list[int]:
         """The places of this pool among these."""
@@ -201,8 +206,8 @@ def cached_there(plain: Plain, state: State, locks: Mapping[At, int]) -> Tier:
     name = plain.name
     pages = {name((one, at)): page for one, there in known.items() for at, page in there.pages.items()}
     unsure = [name((one, at)) for one, there in known.items() for at in there.doubt.unsure]
-    merged = Tier({at: page._replace(parent=NO_NAME) for at, page in pages.items()}, Tick(0))
-    merged = merged._replace(doubt=anything(merged.doubt, frozenset(unsure)))
+    doubt = left_open(NO_DOUBT, unsure) if unsure else NO_DOUBT
+    merged = Tier({at: page._replace(parent=NO_NAME) for at, page in pages.items()}, Tick(0), doubt)
     return locked(merged, {name(at): many for at, many in locks.items() if at[0] in known})
 
 
@@ -224,15 +229,6 @@ def covers(state: State, tier: str) -> Mapping[At, int]:
         for at in entries:
             found[at] = found.get(at, 0) + 1
     return found
-
-
-def above(plain: Plain, name: Name) -> Name:
-    """The prefix that is one entry shorter, where that has to be cached too."""
-    if not plain.tree:
-        return NO_NAME
-    for _ in range(plain.setting.size):
-        name = plain.setting.names.parent(name)
-    return name
 
 
 def listens(setting: Setting) -> bool:
@@ -274,7 +270,7 @@ def contents(plain: Plain, entries: Iterable[Stored]) -> dict[Slot, Name]:
 
 def parents_of(plain: Plain, cached: Iterable[Name]) -> set[Name]:
     """The prefixes that have to be cached with these, one entry shorter each."""
-    parents = {above(plain, name) for name in cached} if plain.tree else set()
+    parents = {plain.above(name) for name in cached} if plain.tree else set()
     return {name for name in parents if plain.setting.names.parent(name) != NO_NAME}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import cast
 
 from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding, View
-from kvlitmus.spec.components.plain import Plain, above, cached_there, contents, parents_of
+from kvlitmus.spec.components.plain import Plain, cached_there, contents, parents_of
 from kvlitmus.spec.components.plain_calls import NO_CALL, UNFOLLOWED, PlainCall, hit_of, plain_call, within
 from kvlitmus.spec.components.state import (
     fresh_places,
@@ -47,7 +47,7 @@ def table_of(plain: Plain, state: State, stored: Collection[Stored], setting: Se
     for at, place in mine:
         name = plain.name(at)
         locks = held[at, place] + (pages[name].locks if name in pages else 0)
-        pages[name] = Page(above(plain, at[1]), PageNo(place), Tick(0), Tick(0), 0, 0, locks)
+        pages[name] = Page(plain.above(at[1]), PageNo(place), Tick(0), Tick(0), 0, 0, locks)
     own = {place for one in state.requests.values() for place in places_of(plain, one)}
     rows = {number: row_of(plain, one, table) for number, one in state.requests.items()}
     owners = dict.fromkeys(own - table.keys(), 1)
@@ -138,7 +138,7 @@ def table_seen(plain: Plain, view: View, then: State) -> Seen:
     for place, at in entries:
         name, page = plain.name(at), PageNo(place)
         cached.setdefault(name, page)
-        info = NodeInfo((name,), (page,), above(plain, at[1]), name, "", (), {name: page})
+        info = NodeInfo((name,), (page,), plain.above(at[1]), name, "", (), {name: page})
         nodes.append(NodeSeen(info, -1, None, None, None))
     listed = cast("tuple[PageNo, ...]", view.free[plain.pool])
     listed += tuple([PageNo(place) for place, _ in entries if place not in held])
