@@ -144,7 +144,9 @@ class Answers:
             return self._turns(told)
         if type(told) is dict and told.keys() == {"reads"}:
             pairs = cast("list[list[list[Json]]]", told["reads"])
-            self._read = Read([(self._asked(asked), self._told(READS.answer, answer)) for asked, answer in pairs])
+            self._read = Read(
+                [(self._asked(asked), self._told(CALLS[READS].answer, answer)) for asked, answer in pairs]
+            )
             return self._read
         if step.call == "raw_array" and told == {"@": step.number}:
             array = list(args[0])
@@ -153,7 +155,7 @@ class Answers:
         return CALLS[step.call].told(told, self.operands)
 
     def _asked(self, asked: list[Json]) -> tuple[tuple[str, ...], int]:
-        (keys, size), _ = READS.given(asked, {}, self.operands)
+        (keys, size), _ = CALLS[READS].given(asked, {}, self.operands)
         return tuple(cast("Sequence[str]", keys)), cast("int", size)
 
     def _told(self, form: Form, told: Json) -> Any:

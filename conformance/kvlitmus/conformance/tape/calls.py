@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, get_args, get_type_hints
 
 from kvlitmus.conformance.tape.forms import ANYTHING, Form, FormError, Json, Named, form_of
@@ -179,11 +179,31 @@ class Call:
         return found
 
 
-def calls_of(*protocols: type) -> dict[str, Call]:
-    """The calls of these protocols, by method."""
+class Calls(Mapping[str, Call]):
+    """Calls by method, each made when it is asked for first: few are in a run, and to read their forms takes long."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., object]]) -> None:
+        self._functions = functions
+        self._made: dict[str, Call] = {}
+
+    def __getitem__(self, method: str) -> Call:
+        call = self._made.get(method)
+        return call if call is not None else self._made.setdefault(method, Call(self._functions[method]))
+
+    def __contains__(self, method: object) -> bool:
+        return method in self._functions
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+
+def methods_of(protocol: type) -> dict[str, Callable[..., object]]:
+    """The methods of a protocol, by name."""
     return {
-        name: Call(function)
-        for protocol in protocols
+        name: function
         for name, function in vars(protocol).items()
         if inspect.isfunction(function) and not name.startswith("_")
     }
@@ -191,29 +211,32 @@ def calls_of(*protocols: type) -> dict[str, Call]:
 
 _METHODS = frozenset(name for names in PORTS.values() for name in names)
 
-CALLS: Mapping[str, Call] = {
-    name: call
-    for module in (cache, tiers, components, ranks, sparse, stores)
-    for protocol in vars(module).values()
-    if isinstance(protocol, type)
-    and protocol.__module__ == module.__name__
-    and getattr(protocol, "_is_protocol", False)
-    for name, call in calls_of(protocol).items()
-    if name in _METHODS
-} | calls_of(Beside)
+CALLS: Mapping[str, Call] = Calls(
+    {
+        name: function
+        for module in (cache, tiers, components, ranks, sparse, stores)
+        for protocol in vars(module).values()
+        if isinstance(protocol, type)
+        and protocol.__module__ == module.__name__
+        and getattr(protocol, "_is_protocol", False)
+        for name, function in methods_of(protocol).items()
+        if name in _METHODS
+    }
+    | methods_of(Beside)
+)
 """Every call, by its method."""
 
-DOING: Mapping[str, Mapping[str, Call]] = {
-    "attach": calls_of(tiers.PageStore),
-    "plan_prefetch": calls_of(plans.HostPool),
+DOING: Mapping[str, Collection[str]] = {
+    "attach": methods_of(tiers.PageStore).keys(),
+    "plan_prefetch": methods_of(plans.HostPool).keys(),
 }
 """What a cache may do with what each call lends it."""
 
-DOES: Mapping[str, Call] = {name: call for calls in DOING.values() for name, call in calls.items()}
+DOES: Mapping[str, Call] = Calls(methods_of(tiers.PageStore) | methods_of(plans.HostPool))
 """What a cache may do with what it is lent."""
 
-READS = CALLS["store_get"]
-"""What another thread asks the handle that ``store_other`` gave."""
+READS = "store_get"
+"""The call by which another thread asks the handle that ``store_other`` gave."""
 
 
 def look_key(method: str, args: Sequence[Json] = ()) -> str:

@@ -297,7 +297,7 @@ class Recorder:
     def _reads(self, asked: Asked) -> Json:
         return {
             "reads": [
-                [READS.arguments(args, {}, self._operands)[0], told(READS.answer, answer, self._operands)]
+                [CALLS[READS].arguments(args, {}, self._operands)[0], told(CALLS[READS].answer, answer, self._operands)]
                 for args, answer in asked.reads
             ]
         }
