@@ -6,6 +6,7 @@ tagged, as on a tape.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
@@ -235,4 +236,6 @@ class Borrowed:
 if __name__ == "__main__":
     REF = resolve_target(sys.argv[1])
     sys.path[:0] = REF.folders
-    Server(load_target(REF)).serve()
+    SERVER = Server(load_target(REF))
+    gc.freeze()  # what there is by now is no garbage
+    SERVER.serve()
