@@ -28,13 +28,13 @@ from kvlitmus.zoo.page_map import PageMap
 from kvlitmus.zoo.partial_reuse import PartialReuse
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
 
-STEPS = 700
+STEPS = 400
 """Of each cache at the full depth; the nightly command plays more."""
 
-STEPS_BELOW = 400
+STEPS_BELOW = 250
 """Of each cache at each other depth."""
 
-NULL_STEPS = 700
+NULL_STEPS = 400
 """Of each null mutant at each depth below the full one: there are so many that more of each would take minutes."""
 
 NULL = [one for one in all_mutants().values() if one.null]
