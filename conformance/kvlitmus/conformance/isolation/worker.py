@@ -50,11 +50,14 @@ from kvlitmus.conformance.run.results import (
 )
 from kvlitmus.conformance.run.targets import TargetError, TargetRef, UnknownTarget, _targets_in, load_target
 from kvlitmus.conformance.support.frames import frames_now, raised_at, theirs
-from kvlitmus.conformance.support.text import harmless, raised_text, type_name
+from kvlitmus.conformance.support.text import harmless, raised_text, shown, type_name
 from kvlitmus.conformance.tape.calls import LOOKS
 from kvlitmus.mutants.registry import mutant_of
 from kvlitmus.spec.words.choices import verify
 from kvlitmus.spec.words.profile import PROFILE_VALUES
+
+MOST_CONFIGS = 100
+"""So many configurations a target may have."""
 
 BEAT_SECONDS = 0.1
 """How often progress is reported."""
@@ -357,17 +360,20 @@ def described(target: Any) -> dict[str, Any]:
     verify("profile", PROFILE_VALUES, profile)  # once more: an object can be changed after it was made
     plain = describe(profile)
     configs = configs_of(target)
-    if len(configs) > 100 or any(type(config) is not Config for config in configs):
-        raise TypeError("a target's configs must be at most 100 Config objects")
+    for config in configs:
+        if type(config) is not Config:
+            raise TypeError(f"a target's configs must be Config objects, got {shown(config, 80)}")
+    if len(configs) > MOST_CONFIGS:
+        raise TypeError(f"a target's configs must be at most {MOST_CONFIGS} Config objects, got {len(configs):,}")
     versions = {"python": platform.python_version()}
     stated = getattr(target, "version", None)
     if isinstance(stated, str):
         versions["target"] = harmless(stated, 80)
-    families = () if getattr(target, "configs", None) else families_of(target).values()
+    families = families_of(target)  # looks at what is declared, also where it has configs of its own
     return {
         "profile": plain,
         "configs": [to_json(config) for config in configs],
-        "families": [to_json(family) for family in families],
+        "families": [] if getattr(target, "configs", None) else [to_json(family) for family in families.values()],
         "versions": versions,
     }
 

@@ -149,8 +149,8 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
     if not offered:
         raise HarnessError(f"make() returned {type_name(adapter)}, which implements no port{partly}")
     if lacking:
-        ports = "; ".join(f"{port} ({', '.join(PORTS.get(port, ('no such port',)))})" for port in sorted(lacking))
-        raise HarnessError(harmless(f"the target declares ports whose methods its adapter lacks: {ports}"))
+        ports = "; ".join(f"{port} ({', '.join(lacked(adapter, port)) or 'no such port'})" for port in sorted(lacking))
+        raise HarnessError(harmless(f"the target declares ports of which its adapter lacks methods: {ports}"))
     if port := unasked(offered, config):
         raise LeftOut(f"it takes the port {port} ({', '.join(PORTS[port])}), which the target lacks")
     if not issubclass(type(profile), Profile):
@@ -162,12 +162,18 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
     return (MethodMask(adapter, run.fenced) if run.fenced else adapter), profile
 
 
+def lacked(adapter: Any, port: str) -> list[str]:
+    """The methods of a port that an adapter lacks."""
+    return [
+        name
+        for name in PORTS.get(port, ("match",) if port == "lookup" else ())
+        if not callable(getattr(adapter, name, None))
+    ]
+
+
 def nearest(adapter: Any) -> str:
     """Of an adapter without a port what it lacks for the one that it has most of; empty if it has nothing of any."""
-    lacking = {
-        port: [name for name in methods if not callable(getattr(adapter, name, None))]
-        for port, methods in PORTS.items()
-    }
+    lacking = {port: lacked(adapter, port) for port in PORTS}
     begun = [port for port, names in lacking.items() if len(names) < len(PORTS[port])]
     if not begun:
         return ""

@@ -7,7 +7,7 @@ schedules drawn from consecutive seeds.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, product
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run.results import Item
+from kvlitmus.conformance.support.text import closest, harmless, shown
 from kvlitmus.conformance.vectors import Vector, all_vectors
-from kvlitmus.spec.interface.ports import STORAGE_OF_TIERS
+from kvlitmus.spec.interface.ports import PORTS, STORAGE_OF_TIERS
 from kvlitmus.spec.words.layouts import LAYOUTS
 from kvlitmus.spec.words.policies import POLICIES, STOPS, WRITES
 
@@ -158,6 +159,16 @@ KINDS: dict[str, tuple[Config, ...]] = {
 }
 """The configurations of what is judged apart from caches of KV, by the capability or pool that declares it."""
 
+COMPONENT_POOLS: dict[str, tuple[Config, ...]] = {
+    "component_host": COMPONENT_HOST_CONFIGS,
+    "component_writes": COMPONENT_WRITE_CONFIGS,
+    "component_storage": COMPONENT_STORAGE_CONFIGS,
+}
+"""What a cache of components is judged in besides, by the pool that declares it."""
+
+POOLS = ("device", "host", "tiers", *KINDS, *COMPONENT_POOLS)
+"""What a target may declare as its ``pools``; the first two are its usual ones."""
+
 
 def configs_of(target: Any) -> tuple[Config, ...]:
     """The configurations in which a target is judged: its own, if it declares any, or else those of its families."""
@@ -175,18 +186,27 @@ def families_of(target: Any) -> dict[str, tuple[Config, ...]]:
     that has ``component_host`` among its ``pools`` is judged with host memory too, with ``component_writes`` as one
     that backs up by itself, with ``component_storage`` as one with storage behind that.
     """
-    capabilities = frozenset(map(str, getattr(target, "capabilities", ())))
-    pools = getattr(target, "pools", ())
+    capabilities = declared(target, "capabilities", "port", (*PORTS, "lookup"))
+    pools = declared(target, "pools", "pool", POOLS)
     for kind, own in KINDS.items():
         if kind in capabilities and "pool" not in capabilities:
-            more = {
-                "component_host": COMPONENT_HOST_CONFIGS,
-                "component_writes": COMPONENT_WRITE_CONFIGS,
-                "component_storage": COMPONENT_STORAGE_CONFIGS,
-            }
-            return {kind: own, **{pool: some for pool, some in more.items() if pool in pools}}
+            return {kind: own, **{pool: some for pool, some in COMPONENT_POOLS.items() if pool in pools}}
     more = {"tiers": TIER_CONFIGS + HOST_CONFIGS, **KINDS}
     return {"flat": CONFIGS, **{pool: own for pool, own in more.items() if pool in pools}}
+
+
+def declared(target: Any, field: str, what: str, known: Collection[str]) -> frozenset[str]:
+    """The names that a target declares in this field; raises ``TypeError`` for what is no such name.
+
+    What is misspelt would be judged as if it had not been said.
+    """
+    stated = getattr(target, field, ())
+    if isinstance(stated, str):
+        raise TypeError(f"a target's {field} must be a tuple of names, got the text {shown(stated)}")
+    names = frozenset(map(str, stated))
+    for name in sorted(names.difference(known)):
+        raise TypeError(f"a target has no {what} {harmless(name, 80)!r} ({field}){closest(name, known)}")
+    return names
 
 
 VARIED: dict[str, tuple[object, ...]] = {

@@ -35,7 +35,7 @@ PROPOSED = 4
 
 
 def main(args: argparse.Namespace) -> int:
-    """Look: 0 if all went well, 1 if a rule was broken, 3 if the target failed."""
+    """Look: 0 if all went well, 1 if a rule was broken, 3 if the target failed, 4 if nothing was played."""
     started = time.monotonic()
     word = harmless(args.target, 100)
     style = style_of(sys.stdout, args.color, verbose=args.verbose)
@@ -76,7 +76,9 @@ def looked(found: session.Session, word: str, style: Style, started: float) -> i
             "dim",
         )
     )
-    return 3 if any(result.error for result in results) else int(any(result.findings for result in results))
+    if any(result.error for result in results):
+        return 3
+    return 1 if any(result.findings for result in results) else 0 if steps else 4
 
 
 def introduced(found: session.Session, style: Style) -> Iterator[str]:
