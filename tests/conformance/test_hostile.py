@@ -106,10 +106,10 @@ def test_what_a_pure_call_raises_breaks_a_rule_about_it(name: str, pack: str) ->
 
 
 WRONG = {
-    "slots_text": "a sequence of slots, got str",
-    "slots_bytes": "a sequence of slots, got bytes",
-    "slots_dict": "a sequence of slots, got dict",
-    "slots_number": "a sequence of slots, got int",
+    "slots_text": "a sequence of slots, got 'abc' of type str",
+    "slots_bytes": "a sequence of slots, got b'abc' of type bytes",
+    "slots_dict": "a sequence of slots, got {1: 2} of type dict",
+    "slots_number": "a sequence of slots, got 7 of type int",
     "slots_floats": "got 4.0 of type float",
     "slots_bools": "got True of type bool",
     "slots_endless": "at most 128 slots, got",
@@ -123,14 +123,14 @@ WRONG = {
     "view_units_exiting": "units of a node must be integers",
     "view_namespace_exiting": "a namespace must be text or None (got ExitingClass)",
     "hit_none": "expected Hit(length, slots, handle, host), got None",
-    "hit_lying_tuple": "the length of the match as a count, got 'a'",
-    "hit_nan": "as a count, got nan",
+    "hit_lying_tuple": "the length of the match, an integer from 0 on, got 'a' of type str",
+    "hit_nan": "an integer from 0 on, got nan of type float",
     "hit_no_repr": "whose __repr__ raised",
-    "stored_text": "cached already as a count",
+    "stored_text": "cached already, an integer from 0 on",
     "stored_list": "expected Stored(already, to_free), got [",
-    "evicted_none": "the number of slots freed as a count, got None",
-    "evicted_bool": "as a count, got True",
-    "begun_text": "the cached slots of the row as a count",
+    "evicted_none": "the number of slots freed, an integer from 0 on, got None",
+    "evicted_bool": "an integer from 0 on, got True of type bool",
+    "begun_text": "the cached slots of the row, an integer from 0 on",
     "view_parent_far": "parents must come before",
     "view_parent_nan": "must be integers",
     "view_parent_text": "must be integers",
@@ -146,7 +146,7 @@ WRONG = {
 """What a call answers."""
 
 AT_ONCE = {
-    "available_float": "as a count, got 128.0",
+    "available_float": "an integer from 0 on, got 128.0 of type float",
     "sizes_none": "expected Sizes, got None",
     "sizes_endless": "sizes has more than",
     "view_none": "expected a View, got None",

@@ -114,7 +114,7 @@ FAULTS = {
     "odd-looks": ("PORT-03", r"the call was answered with looks that are no object: 3"),
     "odd-change": ("PORT-03", r"the call was answered with a look at available that is not "),
     "odd-tag": ("PORT-03", r"the call was answered by what should be the answer of alloc to be a tagged value"),
-    "text": ("PORT-03", r"expected a sequence of slots, got str"),
+    "text": ("PORT-03", r"expected a sequence of slots, got .* of type str"),
     "raises": ("PORT-01", r"the call raised RuntimeError: no memory"),
     "raises-exit": ("PORT-02", r"the call tried to end the process: it raised SystemExit: 3"),
     "raises-a-number": ("PORT-03", r'the call was answered by neither "answer" nor "raised"'),

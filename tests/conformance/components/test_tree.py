@@ -84,6 +84,28 @@ def test_a_snapshot_of_another_form_breaks_the_port(row: object) -> None:
     assert found.value.rules == ("PORT-03",)
 
 
+@pytest.mark.parametrize(
+    ("method", "answer", "said"),
+    [
+        ("component_available", 7, "expected a mapping by kv, swa, got 7 of type int"),
+        ("component_available", {"kv": 12}, "expected a count for each of kv, swa, got {'kv': 12}: swa is missing"),
+        ("component_available", {}, "expected a count for each of kv, swa, got {}: kv, swa are missing"),
+        ("component_available", {"kv": "0", "swa": 8}, "expected a count, an integer from 0 on, got '0' of type str"),
+        ("component_free_places", {"kv": 3}, "expected a sequence of places, got 3 of type int"),
+        ("component_entries", [("tail", None, (1, 2, 3, 4), 0)], "expected an entry of kv, swa, got ('tail', None,"),
+        ("component_events", [("stored",)], "expected (what, tier, component, namespace, units), got ('stored',)"),
+    ],
+)
+def test_a_look_of_another_form_is_named_and_not_the_call_before(
+    monkeypatch: pytest.MonkeyPatch, method: str, answer: object, said: str
+) -> None:
+    monkeypatch.setattr(Odd, method, lambda _: answer)
+    with pytest.raises(Violation) as found:
+        store(odd(), Key(None, tuple(range(8))))
+    assert found.value.rules == ("PORT-03",)
+    assert found.value.detail.startswith(f"{method}: {said}")
+
+
 HOST = Config(page_size=4, pages=20, host_pages=16, write="asked", components="kv+swa+state")
 
 

@@ -36,6 +36,11 @@ SHOWN = 32
 """How many slots of an answer are shown in the history."""
 
 
+def got_text(answer: object) -> str:
+    """What was answered instead, with its type: a text or a float may look like an integer."""
+    return f"{shown(answer)} of type {type_name(answer)}"
+
+
 class Violation(Exception):
     """Rules that a call broke, with everything needed to say why.
 
@@ -201,6 +206,16 @@ class Guard:
         except BaseException as error:
             raise self.raised(error, f"{method}()") from error
 
+    @contextmanager
+    def looked(self, method: str, *args: Any) -> Iterator[Any]:
+        """The answer of a call that only looks, to be read inside: what is odd names the method, not the last call."""
+        try:
+            yield self.look(method, *args)
+        except Violation as odd:
+            if odd.rules == ("PORT-03",):
+                odd.detail = f"{method}: {odd.detail}"
+            raise
+
     def raised(self, error: BaseException, what: str) -> BaseException:
         """What it means that a call raised: PORT-01, or PORT-02 for what ends a process."""
         kind = type(error)  # not isinstance: what the error says of its class may be anything
@@ -249,13 +264,12 @@ class Guard:
         """What iterates, as a list that is no longer than it may be; anything else breaks PORT-03."""
         if type(answer) is list or type(answer) is tuple:
             return answer
-        name = type_name(answer)
         with self.reading(f"a sequence of {what}"):
             if not isinstance(answer, UNORDERED) and answer is not None:
                 with suppress(TypeError):
                     got = list(islice(cast("Iterable[Any]", answer), 4 * self.capacity + SPARE + 1))
                     return self.bounded(got, what)
-        raise self.broken("PORT-03", f"expected a sequence of {what}, got {name}")
+        raise self.broken("PORT-03", f"expected a sequence of {what}, got {got_text(answer)}")
 
     def bounded(self, got: Sequence[Any], what: str) -> Sequence[Any]:
         """What isn't longer than it may be; anything else breaks PORT-03."""
@@ -289,7 +303,8 @@ class Guard:
         """The answer as a count; anything but a non-negative integer of some size breaks PORT-03."""
         number = answer if type(answer) is int else integer(answer) if is_integer(answer) else -1
         if not 0 <= number <= most:
-            raise self.broken("PORT-03", f"expected {what} as a count, got {shown(answer)}")
+            upto = f"to {most}" if number > most else "on"
+            raise self.broken("PORT-03", f"expected {what}, an integer from 0 {upto}, got {got_text(answer)}")
         return number
 
     def flag(self, answer: object, what: str) -> bool:

@@ -167,7 +167,11 @@ def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str
             f"start with 'kvlitmus rules {broken.most_common(1)[0][0]}'"
         )
     if broken["PORT-03"]:
-        yield "PORT-03: slots and lengths must be integers (tensor.tolist(), or an array of integers)"
+        details = [one.detail for result in played for one in result.findings[:1] if "PORT-03" in one.rules]
+        integers = (
+            "; integers of tensors are had by tensor.tolist()" if any("integer" in one for one in details) else ""
+        )
+        yield f"PORT-03: an answer has not the promised form: what was expected, and what came, stands above{integers}"
     if broken["PORT-01"]:
         yield "PORT-01: for want of memory answer None, not an exception; if it isn't that, see which call raised"
     if any(about_page_0(finding, found.profile.reserved) for result in played for finding in result.findings[:1]):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from kvlitmus.conformance.checker.guard import got_text
 from kvlitmus.conformance.support.integers import integer
-from kvlitmus.conformance.support.text import shown, type_name
+from kvlitmus.conformance.support.text import shown
 from kvlitmus.spec.components.calls import Copying, Entries
 from kvlitmus.spec.words.units import Unit
 
@@ -49,7 +50,7 @@ def mapped(checker: Checker, answer: object, what: str) -> dict[Any, Any]:
     with checker.reading(f"a mapping by {what}"):
         if issubclass(type(answer), Mapping):
             return dict(cast("Mapping[Any, Any]", answer))
-    raise checker.broken("PORT-03", f"expected a mapping by {what}, got {type_name(answer)}")
+    raise checker.broken("PORT-03", f"expected a mapping by {what}, got {got_text(answer)}")
 
 
 def mapping(checker: Checker, answer: object, names: Mapping[str, object]) -> dict[str, Any]:
@@ -84,6 +85,17 @@ def nothing_beside(checker: Checker, places: object, what: str) -> None:
 def read_counts(checker: Checker, answer: object, names: Mapping[str, object]) -> Mapping[str, int]:
     """An answer of counts by name."""
     return {name: checker.count(many, "a count") for name, many in mapping(checker, answer, names).items()}
+
+
+def read_every_count(checker: Checker, answer: object, names: Mapping[str, object]) -> Mapping[str, int]:
+    """The same where each name has its count; one that is left out breaks PORT-03."""
+    counts = read_counts(checker, answer, names)
+    if missing := [name for name in names if name not in counts]:
+        lacks = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        raise checker.broken(
+            "PORT-03", f"expected a count for each of {', '.join(names)}, got {shown(answer)}: {lacks}"
+        )
+    return counts
 
 
 def entries_text(entries: Mapping[str, object]) -> str:

@@ -10,8 +10,8 @@ from kvlitmus.conformance.checker.calls.components.answers import (
     mapped,
     named,
     read_copying,
-    read_counts,
     read_entries,
+    read_every_count,
 )
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.support.text import shown
@@ -88,43 +88,49 @@ def available(checker: Checker) -> Mapping[str, int] | None:
     """The free places of each pool, where somebody may look."""
     if checker.depth < 1 or "component_counters" not in checker.capabilities:
         return None
-    return read_counts(checker, checker.look("component_available"), checker.setting.layout.places)
+    with checker.looked("component_available") as counts:
+        return read_every_count(checker, counts, checker.setting.layout.places)
 
 
 def available_host(checker: Checker) -> Mapping[str, int] | None:
     """The free places of each pool of the host, where somebody may look."""
     if checker.depth < 1 or "component_host_counters" not in checker.capabilities:
         return None
-    return read_counts(checker, checker.look("component_available_host"), checker.setting.layout.host)
+    with checker.looked("component_available_host") as counts:
+        return read_every_count(checker, counts, checker.setting.layout.host)
 
 
 def events(checker: Checker) -> tuple[Telling, ...]:
     """What was told since the call before, where somebody listens."""
     if checker.depth < EVENTS or "component_events" not in checker.capabilities:
         return ()
-    told = []
-    for row in listed(checker, checker.look("component_events"), "events"):
-        what, tier, component, namespace, units = checker.fields(row, 5, EVENT_FORM)
-        if type(what) is not str or type(tier) is not str:
-            raise checker.broken("PORT-03", f"expected {EVENT_FORM}, got {shown(row)}")
-        if what == "cleared":
-            told.append(Telling(what, tier, None))
-            continue
-        if type(component) is not str or component not in checker.setting.layout.components_by_name:
-            raise checker.broken("PORT-03", f"expected an event of a component, got {shown(row)}")
-        told.append(Telling(what, tier, (component, named(checker, namespace, units))))
-    return tuple(told)
+    with checker.looked("component_events") as told:
+        return tuple(telling(checker, row) for row in listed(checker, told, "events"))
+
+
+def telling(checker: Checker, row: object) -> Telling:
+    """One event as it was told."""
+    what, tier, component, namespace, units = checker.fields(row, 5, EVENT_FORM)
+    if type(what) is not str or type(tier) is not str:
+        raise checker.broken("PORT-03", f"expected {EVENT_FORM}, got {shown(row)}")
+    if what == "cleared":
+        return Telling(what, tier, None)
+    if type(component) is not str or component not in checker.setting.layout.components_by_name:
+        raise checker.broken("PORT-03", f"expected an event of a component, got {shown(row)}")
+    return Telling(what, tier, (component, named(checker, namespace, units)))
 
 
 def view(checker: Checker) -> View | None:
     """A snapshot, where somebody may look; what is on the host, if nobody may look there, as far as it is known."""
     if checker.depth < SNAPSHOT or "component_view" not in checker.capabilities:
         return None
-    free = read_entries(checker, checker.look("component_free_places"), checker.setting.layout.places)
+    with checker.looked("component_free_places") as places:
+        free = read_entries(checker, places, checker.setting.layout.places)
     held, copies = cached(checker, "component_entries")
     if "component_host_view" not in checker.capabilities:
         return View(free, held, copies)
-    host_free = read_entries(checker, checker.look("component_free_host"), checker.setting.layout.host)
+    with checker.looked("component_free_host") as places:
+        host_free = read_entries(checker, places, checker.setting.layout.host)
     host_held, _ = cached(checker, "component_host_entries", once=True)
     return View(free, held, copies, host_free, host_held)
 
@@ -135,14 +141,16 @@ def cached(checker: Checker, method: str, *, once: bool = False) -> tuple[dict[A
     components = checker.setting.layout.components_by_name
     held: dict[At, int] = {}
     copies: set[tuple[At, int]] = set()
-    for row in listed(checker, checker.look(method), "entries"):
-        component, namespace, units, place = checker.fields(row, 4, "(component, namespace, units, place)")
-        component = component if type(component) is str else ""
-        name = named(checker, namespace, units)
-        entry = (component, name), checker.count(place, "a place")
-        again = entry[0] in held and once
-        if component not in components or again or entry in copies:
-            raise checker.broken("PORT-03", f"expected each prefix of a component once, got {shown(row)}")
-        copies.add(entry)
-        held[entry[0]] = min(entry[1], held.get(entry[0], entry[1]))
+    with checker.looked(method) as entries:
+        for row in listed(checker, entries, "entries"):
+            component, namespace, units, place = checker.fields(row, 4, "(component, namespace, units, place)")
+            component = component if type(component) is str else ""
+            name = named(checker, namespace, units)
+            entry = (component, name), checker.count(place, "a place")
+            if component not in components:
+                raise checker.broken("PORT-03", f"expected an entry of {', '.join(components)}, got {shown(row)}")
+            if (entry[0] in held and once) or entry in copies:
+                raise checker.broken("PORT-03", f"expected each prefix of a component once, got {shown(row)}")
+            copies.add(entry)
+            held[entry[0]] = min(entry[1], held.get(entry[0], entry[1]))
     return held, frozenset(copies - held.items())
