@@ -12,6 +12,7 @@ from kvlitmus.conformance.checker.calls.components import host as component_host
 from kvlitmus.conformance.checker.calls.components import prefetch as component_prefetch
 from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.checker.explain import allowed_text
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.actions.components.tree import use
 from kvlitmus.conformance.litmus.components.host import back_up, backed, end, load
@@ -27,6 +28,7 @@ from kvlitmus.conformance.specimen.components.tree import ComponentJournal, Comp
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.components.events import EventsForgetAReset, EventsForgetTombstones, EventsOfTheKvAlone
 from kvlitmus.mutants.legal.components.host import BackupForeseesItsRefusal
+from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.words.units import Key
 
 CONFIG = Config(page_size=4, pages=16, components="kv+swa")
@@ -60,6 +62,19 @@ def test_a_hit_beyond_its_key_is_no_boundary_however_long_it_is(length: int, rul
     with pytest.raises(Violation) as found:
         components.match(checker, prompt(checker, "ab"))
     assert rule in found.value.rules
+
+
+def test_a_hit_that_is_too_long_says_which_component_lacks_what_for_it() -> None:
+    checker = odd()
+    key = prompt(checker, "ab")
+    store(checker, key)
+    components.evict(checker, {"swa": 2})
+    vars(checker.adapter)["length"] = 8
+    with pytest.raises(Violation) as found:
+        components.match(checker, key)
+    told = allowed_text(all_rules()["TREE-02"], checker.names, found.value.facts)
+    valid = "the largest admitted boundary that is valid for all components"
+    assert told == f"component kv: 0 to 0 units, {valid}; swa lacks what ends at 4, 8"
 
 
 @pytest.mark.parametrize(

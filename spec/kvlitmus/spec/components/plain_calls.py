@@ -42,8 +42,10 @@ from kvlitmus.spec.components.state import (
     commit_brings,
     copied_to,
     end_name,
+    ends_at,
     longest_hit,
     needed_at,
+    needed_ends,
     not_in,
     places_at,
     pool_places,
@@ -237,7 +239,19 @@ def within(setting: Setting, state: State, path: Path, length: int | None) -> Wi
     certain = longest_hit(setting, path, state.certain(DEVICE))
     possible = certain if length == certain else longest_hit(setting, path, state.places(DEVICE), length)
     told = Tokens(longest_hit(setting, path, told_of(state, setting))) if listens(setting) else None
-    return Within(Tokens(certain), Tokens(possible), told)
+    if length is None or length <= possible:
+        return Within(Tokens(certain), Tokens(possible), told)
+    return Within(Tokens(certain), Tokens(possible), told, lacking(setting, state, path, length))
+
+
+def lacking(setting: Setting, state: State, path: Path, length: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The components that lack something for a boundary of a key, each with where the entries end that are not there."""
+    root, missing = setting.profile.window_root, []
+    for one in setting.layout.components:
+        there = ends_at(path, one.name, state.places(DEVICE))
+        if ends := tuple([end for end in needed_ends(path, one, length, root) if end not in there]):
+            missing.append((one.name, ends))
+    return tuple(missing)
 
 
 def _insert(

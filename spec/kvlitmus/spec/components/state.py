@@ -92,12 +92,15 @@ def ends_at(path: Path, component: str, places: Container[At]) -> frozenset[int]
     return frozenset(end for end, name in enumerate(path.names, 1) if (component, name) in places)
 
 
+def needed_ends(path: Path, component: Component, boundary: int, root: str) -> range:
+    """Where the entries of a component end that a boundary of a key needs, within the key; nowhere where it can't be valid."""
+    ends = needed(component, boundary, root) or range(0)
+    return range(ends.start, min(ends.stop, len(path.names) + 1), ends.step)  # an answer may be however large
+
+
 def needed_at(path: Path, component: Component, boundary: int, root: str) -> tuple[At, ...]:
     """The entries of a component that a boundary of a key needs, in the order of the prefix; none where it can't be valid."""
-    ends = needed(component, boundary, root) or ()
-    # A boundary beyond the key is an answer too, however large.
-    within = range(ends.start, min(ends.stop, len(path.names) + 1), ends.step) if ends else ()
-    return tuple((component.name, end_name(path, end)) for end in within)
+    return tuple((component.name, end_name(path, end)) for end in needed_ends(path, component, boundary, root))
 
 
 def places_at(state: State, at: At) -> list[int]:

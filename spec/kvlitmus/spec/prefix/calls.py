@@ -128,11 +128,13 @@ class Within(NamedTuple):
     """Where other components of the cache have a say, how long the longest prefix is that all of them have what they need for.
 
     That is ``certain``, and ``possible``.  ``told``: how long it is by the events before, where somebody listens.
+    ``lacking``: of a longer hit, which components lack which ends for where it ends.
     """
 
     certain: Tokens
     possible: Tokens
     told: Tokens | None = None
+    lacking: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 @occasion(On.MATCH)
