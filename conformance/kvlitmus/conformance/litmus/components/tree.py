@@ -330,6 +330,19 @@ def what_is_brought_twice_is_left(checker: Checker) -> None:
     components.match(checker, key)
 
 
+@litmus(rules=("COMP-12", "COMP-13"), needs=NEEDS)
+def a_reset_forgets_receipts(checker: Checker) -> None:
+    """A key is locked when the cache is reset, and is cached again: nothing protects it, and all of it can go."""
+    key = prompt(checker, "abc")
+    store(checker, key)
+    locked(checker, key, 0)
+    components.reset(checker)
+    store(checker, key)
+    components.match(checker, key)
+    evict_all(checker)
+    components.match(checker, key)
+
+
 @litmus(rules=("POOL-01", "POOL-04"), needs=NEEDS)
 def after_a_reset_all_is_free(checker: Checker) -> None:
     """Entries, loans and receipts are forgotten: nothing is found, and each pool can be emptied."""

@@ -13,6 +13,7 @@ from kvlitmus.conformance.litmus.prefix.scenes import (
     backed,
     brought,
     computed,
+    emptied,
     least_pages,
     letters,
     step,
@@ -52,6 +53,20 @@ def a_reset_forgets_what_is_under_way(checker: Checker) -> None:
         tiers.settle(checker)
         pool.reset(checker)
         tiers.tick(checker)
+
+
+@litmus(rules=("LIFE-01", "POOL-12"), needs=(*TIERS, "locks", "reset"))
+def a_reset_forgets_receipts(checker: Checker) -> None:
+    """A key on both tiers is locked when the cache is reset, and comes to both again: all of it can go."""
+    key = letters(checker, 2)
+    for receipt in (1, 2):
+        backed(checker, key)
+        hit = tree.match(checker, key)
+        if receipt == 1:
+            tree.lock(checker, hit, key, receipt)
+            pool.reset(checker)
+    emptied(checker)
+    tree.match(checker, key)
 
 
 @litmus(rules=("LIFE-15", "FETCH-16"), needs=(*READS, "reset"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.checker.calls.prefix import tree
+from kvlitmus.conformance.checker.calls.prefix import pool, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.prefix.tree import store
@@ -27,6 +27,18 @@ def what_is_locked_survives_every_eviction(checker: Checker) -> None:
     tree.evict(checker, checker.capacity)
     tree.match(checker, prompt(checker, "abc"))
     tree.unlock(checker, 1)
+    tree.evict(checker, checker.capacity)
+    tree.match(checker, prompt(checker, "abc"))
+
+
+@litmus(rules=("EVICT-01", "TREE-02"), needs=(*LOCKS, "evict", "reset"))
+def a_reset_forgets_receipts(checker: Checker) -> None:
+    """A key is locked when the cache is reset, and is cached again: nothing protects it, and all of it can go."""
+    store(checker, prompt(checker, "abc"))
+    take(checker, "abc", 1)
+    pool.reset(checker)
+    store(checker, prompt(checker, "abc"))
+    tree.match(checker, prompt(checker, "abc"))
     tree.evict(checker, checker.capacity)
     tree.match(checker, prompt(checker, "abc"))
 
