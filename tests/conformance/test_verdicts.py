@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.isolation.current_run import MethodMask
 from kvlitmus.conformance.ports import PORTS, Config
@@ -212,6 +213,34 @@ def test_nothing_is_found_in_a_pool_alone() -> None:
     assert {rule for rule in idle if not rule.startswith(("POOL-", "PORT-", "MISUSE-"))} == {"EVICT-24"}
     evict = next(one for one in found if one.rule == "EVICT-20")
     assert evict.reason == "the target offers no lookup"
+
+
+LAYERS = frozenset({"component_lookup", "components", "component_counters", "component_view"})
+
+
+@pytest.mark.parametrize(
+    ("rule", "depth", "has", "why"),
+    [
+        ("POOL-12", 1, LAYERS, "needs depth 3 (a full snapshot), ran at 1"),
+        ("POOL-12", 3, LAYERS - {"component_view"}, "the target offers no component_view"),
+        ("EVENT-02", 3, LAYERS, "the target offers no component_events"),
+        ("LOCK-02", 3, LAYERS, "not judged of components, which have no port counters"),
+        ("TREE-02", 0, LAYERS, "no call on a pool of components led there"),
+        ("COMP-32", 3, LAYERS, "the target offers no component_host"),
+        ("STORE-01", 3, LAYERS, "the target offers no store"),
+        ("LOCK-02", 3, LAYERS | {"pool", "lookup"}, "the target offers no counters and no inspect"),
+    ],
+)
+def test_why_a_rule_is_not_judged_of_components(rule: str, depth: int, has: frozenset[str], why: str) -> None:
+    play = result(capabilities=sorted(has))
+    (found,) = conclude({rule: RULES[rule]}, [play], [], Scope(depth=depth, capabilities=has))
+    assert (found.verdict, found.reason) == (Verdict.NOT_APPLICABLE, why)
+
+
+def test_a_rule_of_plain_caches_is_played_for_on_components(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--steps", "0", "--config", "components=kv+index", "--jobs", "1", "--color", "never"]
+    assert main(["run", "components", "--rule", "TREE-02", *words]) == 0
+    assert "1 passed" in capsys.readouterr().out
 
 
 def test_a_rule_that_breaks_under_one_write_policy_alone_says_so() -> None:

@@ -26,10 +26,13 @@ from kvlitmus.conformance.run.cause import Cause, cause_of, method_of, pack_of, 
 from kvlitmus.conformance.run.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.support import ending
+from kvlitmus.spec.components.plain import PORTS
+from kvlitmus.spec.interface.cache import CACHE_PORTS
 from kvlitmus.spec.law.facts import FACTS
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Rule, Strength, said_before
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.policies import WRITES
 
 FLAT = "a cache without a host tier"
@@ -443,6 +446,10 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
             return "the profile names a hash_scheme whose bytes are not known"
         if FLAT in lacking:
             return "the target has a host tier, and the rule is about caches without one"
+        if lacking and layered(capabilities):
+            if why := of_no_pool(rule, capabilities, lacking, scope.depth):
+                return why
+            return "no call on a pool of components led there" if results else ""
         if lacking:
             return f"the target offers no {' and no '.join(sorted(lacking))}"
     if rule.depth > scope.depth:
@@ -467,6 +474,26 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
     if unknown:
         return f"not decidable with what is seen here ({unknown:,} evaluation{'s' * (unknown != 1)} skipped)"
     return ""
+
+
+def layered(capabilities: frozenset[str]) -> bool:
+    """Whether these are a cache of components, and nothing else."""
+    has = not capabilities.isdisjoint(("components", "component_requests"))
+    return has and capabilities.isdisjoint(("pool", "lookup", "tiers"))
+
+
+def of_no_pool(rule: Rule, capabilities: frozenset[str], lacking: frozenset[str], depth: int) -> str:
+    """Why a rule is judged of no pool of components, each of which is a plain cache; empty where it may be."""
+    pools = [frozenset[str]().union(*[ports[one] for one in ports.keys() & capabilities]) for ports in PORTS.values()]
+    lacks = min([missing(rule, has) for has in pools], key=len)
+    if not lacks:
+        return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {depth}" if rule.depth > depth else ""
+    asked = sorted(port for port, has in PORTS[DEVICE].items() if len(has) == 1 and has <= lacks)
+    if asked and lacks <= frozenset[str]().union(*[PORTS[DEVICE][port] for port in asked]):
+        return f"the target offers no {' and no '.join(asked)}"
+    if lacks <= CACHE_PORTS.keys():
+        return f"not judged of components, which have no port {' and no '.join(sorted(lacks))}"
+    return f"the target offers no {' and no '.join(sorted(lacking))}"
 
 
 def is_misuse(rule: Rule) -> bool:
