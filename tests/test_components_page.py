@@ -6,13 +6,20 @@ import doctest
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import product
+from types import ModuleType
 
 import pytest
 
 from examples.component_cache import ComponentCache, Name, Target
+from kvlitmus.conformance.ports import PORTS, Unsupported, capabilities_of
+from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Finding, Item, Options
+from kvlitmus.conformance.specimen.cache import component_target
 from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.layouts import LAYOUTS
+from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.units import Key
 from tests.support.pages import DOCS
 
@@ -29,6 +36,54 @@ def test_the_examples_give_what_the_page_says() -> None:
     test = doctest.DocTestParser().get_doctest(shown, {}, "components.md", None, None)
     assert doctest.DocTestRunner(verbose=False).run(test) == doctest.TestResults(0, len(test.examples))
     assert len(test.examples) == 6
+
+
+def test_the_skeleton_of_a_target_is_one() -> None:
+    page = (DOCS / "components.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r'^```python title="my_layers.py"\n(.*?)^```$', page, re.MULTILINE | re.DOTALL)
+    module = ModuleType("my_layers")
+    exec(shown, vars(module))
+    assert plan.families_of(module)["components"]
+    with pytest.raises(Unsupported):
+        module.make(Config(components="kv+index"))
+    methods = dict.fromkeys((name for port in module.capabilities for name in PORTS[port]), lambda self: None)
+    vars(module)["Adapter"] = type("Adapter", (module.Adapter,), methods)
+    assert capabilities_of(module.make(ALONE[0])) == set(module.capabilities)
+
+
+WORDS = {"write_through": "write-through", "write_through_selective": "selective", "write_back": "write-back"}
+
+
+def test_the_table_has_every_configuration() -> None:
+    """Each row has one of the plan, and each of the plan has a row."""
+    page = (DOCS / "components.md").read_text(encoding="utf-8")
+    _, below = page.split("| named in `pools` |")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in below.split("\n\n")[0].splitlines()[2:]]
+    pool, told = "", set()
+    for named, layout, *sizes in rows:
+        pool = named.split(", ")[-1].strip("`") or pool
+        names = re.findall(r"`([^`]+)`", layout) or [one for one in LAYOUTS if not one.startswith("blocks+")]
+        policies = POLICIES if "each policy" in layout else ("lru",)
+        write = next(
+            (one for one, word in WORDS.items() if f", {word}" in layout), "asked" if pool else "write_through"
+        )
+        storage = "later" if "storage later" in layout else "attached" if "storage" in layout else "none"
+        size, pages, host = (int(one or 0) for one in sizes)
+        for name, policy in product(names, policies):
+            bigram = f"`{names[-1]}` of bigrams" in layout
+            told.add(
+                Config(
+                    page_size=size,
+                    pages=pages,
+                    host_pages=host,
+                    components=name,
+                    policy=policy,
+                    bigram=bigram,
+                    write=write,
+                    storage=storage,
+                )
+            )
+    assert told == set(plan.configs_of(component_target))
 
 
 @pytest.mark.parametrize("config", ALONE, ids=lambda config: config.label)
