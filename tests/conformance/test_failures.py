@@ -13,6 +13,8 @@ from typing import Any, cast
 import pytest
 
 from kvlitmus.conformance.beside.moments import filled
+from kvlitmus.conformance.checker.explain import fact_text
+from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.cli.commands import replay
 from kvlitmus.conformance.cli.commands.replay import occurs
 from kvlitmus.conformance.generate.schedule import Op
@@ -23,6 +25,7 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.tape.recorder import Taping
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.words.names import Names
 
 FINDING = Finding(
     rules=["TREE-03", "TREE-02"],
@@ -69,6 +72,20 @@ def test_what_is_drawn_of_a_failure_says_how_short_it_is_as_its_file_does(tmp_pa
     play = replay.drawn(failure, rules, result, argparse.Namespace(target=None), "")
     told = cast("dict[str, str]", play.header["finding"])
     assert {name: told[name] for name in ("minimal", "not_minimal")} == {"minimal": "", "not_minimal": "", **said}
+
+
+def test_a_litmus_test_is_replayed_as_it_is_written_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "lock/a-reset-forgets-receipts"
+    finding = replace(FINDING, litmus=name, schedule=[])
+    assert finding.shortness == "not shrunk: these are the calls of the litmus test"
+    path = failures.save(tmp_path, finding, target="nowhere:target", depth=3, force_misuse=False, version="0.1.0")
+    monkeypatch.chdir(tmp_path)
+    assert main(["replay", str(path)]) == 2
+    said = capsys.readouterr()
+    assert f"by the litmus test {name} as it is written" in said.out
+    assert "there is no module 'nowhere' here" in said.err and "in the folder in which it was found" in said.err
 
 
 FOUND = {"rules": ["TREE-03"]}
@@ -227,3 +244,20 @@ def test_what_breaks_another_rule_is_not_what_was_saved() -> None:
     result = ItemResult(item="i", config="page=1 lru", findings=[found])
     assert occurs(result, {"POOL-02": rules["POOL-02"]}) is found
     assert occurs(result, {"POOL-01": rules["POOL-01"]}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"kv": 1, "swa": 0}, "kv 1, swa 0"),
+        ({"device": {"kv": 11, "swa": 3}, "host": {}}, "device (kv 11, swa 3), host {}"),
+    ],
+)
+def test_counts_by_name_are_told_in_words(value: dict[str, Any], text: str) -> None:
+    assert fact_text(Names(), "component_available", value) == text
+
+
+def test_how_short_a_finding_is_reads_without_the_name_of_the_algorithm() -> None:
+    assert "two of its calls" in replace(FINDING, minimal="2-minimal").shortness
+    assert replace(FINDING, minimal="minimal").shortness == "minimal"
+    assert FINDING.shortness == ""

@@ -237,6 +237,12 @@ def test_why_a_rule_is_not_judged_of_components(rule: str, depth: int, has: froz
     assert (found.verdict, found.reason) == (Verdict.NOT_APPLICABLE, why)
 
 
+def test_a_rule_says_that_it_is_judged_of_pools_of_components(capsys: pytest.CaptureFixture[str]) -> None:
+    for rule, besides in (("TREE-03", True), ("POOL-17", False), ("COMP-12", False), ("STORE-01", False)):
+        assert main(["rules", rule, "--color", "never"]) == 0
+        assert ("of each pool of a cache of components" in " ".join(capsys.readouterr().out.split())) is besides, rule
+
+
 def test_a_rule_of_plain_caches_is_played_for_on_components(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--steps", "0", "--config", "components=kv+index", "--jobs", "1", "--color", "never"]
     assert main(["run", "components", "--rule", "TREE-02", *words]) == 0

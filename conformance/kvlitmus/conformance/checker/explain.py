@@ -119,9 +119,20 @@ def fact_text(names: Names, fact: str, value: Any) -> str:
         text = counted_text(value)
     elif isinstance(value, Set):
         text = "{" + ", ".join(map(str, sorted(value))) + "}"
+    elif isinstance(value, Mapping) and value and {*map(type, value)} == {str}:
+        text = counts_text(value)
     else:
         text = harmless(value, SEEN)
     return repeated_text(value) + elided(harmless(text, SEEN))
+
+
+def counts_text(value: Mapping[str, Any]) -> str:
+    """What is counted by name, of a component or a pool, or that of each tier: ``kv 11, swa 3``."""
+    told = [
+        f"{name} ({counts_text(one)})" if isinstance(one, Mapping) and {*map(type, one)} == {str} else f"{name} {one}"
+        for name, one in value.items()
+    ]
+    return ", ".join(told)
 
 
 def is_history(value: Any) -> bool:

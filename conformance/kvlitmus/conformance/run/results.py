@@ -85,6 +85,10 @@ class Options:
     taped: bool = True
 
 
+SHORTNESS = {"2-minimal": "nothing is broken any more without any one or two of its calls"}
+"""What shrinking came to, where its own name for it says little."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Finding:
     """One counterexample: the rules that a call broke, and everything needed to understand and replay it.
@@ -117,8 +121,12 @@ class Finding:
 
     @property
     def shortness(self) -> str:
-        """How sure it is that there is no shorter one, in words; empty where there was nothing to shrink."""
-        return f"not minimal: {self.not_minimal}" if self.not_minimal else self.minimal
+        """How sure it is that there is no shorter one, in words; empty where nobody said."""
+        if self.not_minimal:
+            return f"not minimal: {self.not_minimal}"
+        if not self.minimal:
+            return "not shrunk: these are the calls of the litmus test" if self.litmus else ""
+        return SHORTNESS.get(self.minimal, self.minimal)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, V
 from kvlitmus.conformance.support import ending
 from kvlitmus.spec.components.plain import PORTS
 from kvlitmus.spec.interface.cache import CACHE_PORTS
+from kvlitmus.spec.interface.components import COMPONENT_PORTS
 from kvlitmus.spec.law.facts import FACTS
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Rule, Strength, said_before
@@ -494,6 +495,12 @@ def of_no_pool(rule: Rule, capabilities: frozenset[str], lacking: frozenset[str]
     if lacks <= CACHE_PORTS.keys():
         return f"not judged of components, which have no port {' and no '.join(sorted(lacks))}"
     return f"the target offers no {' and no '.join(sorted(lacking))}"
+
+
+def of_pools(rule: Rule) -> bool:
+    """Whether a rule of plain caches is judged of the pools of a cache of components as well, if it has all ports."""
+    mine = rule.on and rule.pack not in ("comp", "creq", "misuse")
+    return bool(mine) and not of_no_pool(rule, frozenset(COMPONENT_PORTS), frozenset(), max(DEPTHS))
 
 
 def is_misuse(rule: Rule) -> bool:

@@ -128,7 +128,10 @@ def played(failure: Failure, rules: dict[str, Rule], pool: WorkerPool, style: St
         f"depth {failure.depth}{note(failure)}",
         flush=True,
     )
-    (result,) = session.play(pool, [item_of(failure)], options_of(failure, rules))
+    try:
+        (result,) = session.play(pool, [item_of(failure)], options_of(failure, rules))
+    except UsageError as error:
+        raise UsageError(f"{error}; replay it in the folder in which it was found, or say --target") from None
     for line in told(failure, rules, result, style):
         print(line)
     if result.error:
@@ -153,8 +156,9 @@ def read(name: str) -> tuple[Failure, dict[str, Rule]]:
 
 
 def note(failure: Failure) -> str:
-    """That the file comes from another version, if it does."""
-    return f" (saved by kvlitmus {harmless(failure.kvlitmus, 40)})" if failure.kvlitmus != version() else ""
+    """That the file comes from another version, or names a litmus test, if it does: its calls aren't what is played."""
+    test = f", by the litmus test {failure.litmus} as it is written, not as the file" if failure.litmus else ""
+    return test + (f" (saved by kvlitmus {harmless(failure.kvlitmus, 40)})" if failure.kvlitmus != version() else "")
 
 
 def item_of(failure: Failure) -> Item:

@@ -17,6 +17,7 @@ from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.markdown import escape
 from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.run.verdicts import of_pools
 from kvlitmus.conformance.support.text import closest
 from kvlitmus.spec.law.facts import FACTS, INPUTS, worked_out_from
 from kvlitmus.spec.law.rule import Rule, in_force
@@ -117,6 +118,9 @@ def explained(rules: Sequence[Rule], style: Style) -> Iterator[str]:
         yield from terminal.labelled(
             "judged", f"{when}; {rule.kind.value} rule, {rule.strength.value}, pack {rule.pack}", style
         )
+        if of_pools(rule):
+            also = "of each pool of a cache of components, after its own calls, as far as answers and looks show it"
+            yield from terminal.labelled("besides", also, style)
         yield from terminal.labelled("depth", str(rule.depth), style)
         for one in standing_for(rule.id):
             depth = all_rules()[one.rule].depth
