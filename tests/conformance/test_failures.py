@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from kvlitmus.conformance.beside.moments import filled
-from kvlitmus.conformance.checker.explain import fact_text
+from kvlitmus.conformance.checker.explain import PLACE, WHERE, fact_text, seen_texts
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.cli.commands import replay
 from kvlitmus.conformance.cli.commands.replay import occurs
@@ -255,6 +255,14 @@ def test_what_breaks_another_rule_is_not_what_was_saved() -> None:
 )
 def test_counts_by_name_are_told_in_words(value: dict[str, Any], text: str) -> None:
     assert fact_text(Names(), "component_available", value) == text
+
+
+@pytest.mark.parametrize(
+    ("part", "granted"), [({WHERE: "component kv", PLACE: 4}, "(15, 3)"), ({}, "(60, 61, 62, 63, 12)")]
+)
+def test_slots_of_a_pool_of_components_are_told_as_its_places(part: dict[str, object], granted: str) -> None:
+    facts = {**part, "granted": (60, 61, 62, 63, 12)}
+    assert seen_texts(all_rules()["POOL-03"], Names(), facts) == {"granted": granted}
 
 
 def test_how_short_a_finding_is_reads_without_the_name_of_the_algorithm() -> None:

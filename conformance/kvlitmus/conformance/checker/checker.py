@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.calls.components.plain import Pools
-from kvlitmus.conformance.checker.explain import WHERE
+from kvlitmus.conformance.checker.explain import PLACE, WHERE
 from kvlitmus.conformance.checker.guard import SPARE, Guard, LeftOut, Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.judge import Judge
@@ -422,7 +422,8 @@ class Checker(Guard):
             return
         broken = [id for id in judged.broken if id not in self.muted]
         if broken:
-            facts = {WHERE: one.where, **self.explained(broken, inputs, judged)}
+            size = {PLACE: one.setting.size} if self.component_pools is not None else {}
+            facts = {WHERE: one.where, **size, **self.explained(broken, inputs, judged)}
             raise Violation(broken, self.history[-1], facts)
         self.passed_over.update(dict.fromkeys(judged.broken))
 

@@ -36,6 +36,27 @@ BY_HASH = frozenset({"bearers"})
 
 
 @functools.cache
+def slotted() -> frozenset[str]:
+    """The facts that are slots: sequences or sets of them."""
+    typed = [one for rule in all_rules().values() for one in inspect.signature(rule.predicate).parameters.items()]
+    return frozenset(fact for fact, one in typed if re.search(r"\[Slot\b", str(one.annotation)))
+
+
+def in_places(facts: Facts) -> Facts:
+    """Facts in which the slots of a pool of components, seen as a plain cache, are the places that were answered."""
+    size = facts.get(PLACE)
+    if size is None:
+        return facts
+    told = {name: value for name, value in facts.items() if name != PLACE}
+    for name in slotted() & told.keys():
+        value = told[name]
+        if isinstance(value, tuple | list | Set) and {*map(type, value)} <= {int}:
+            places = dict.fromkeys(slot // size for slot in value)
+            told[name] = frozenset(places) if isinstance(value, Set) else tuple(places)
+    return told
+
+
+@functools.cache
 def named() -> frozenset[str]:
     """The facts that are names of prefixes: sequences or sets of them, or what maps them to pages."""
     typed = {
@@ -72,6 +93,9 @@ PAGES = frozenset(
 
 WHERE = "where"
 """Among the facts of a broken rule: which part of the cache it speaks of, where that is not all."""
+
+PLACE = "place"
+"""Among them where that is a pool of components: so many slots its plain cache has for each place that was answered."""
 
 LONG = 400
 """A longer text is elided in its middle, and two collections of more are told by their difference."""
@@ -275,6 +299,7 @@ def allowed_text(rule: Rule, names: Names, facts: Facts) -> str:
 
     Of a step that was judged as one of a plainer cache: of which component, tier or rank.
     """
+    facts = in_places(facts)
     if WHERE in facts:
         part = {name: value for name, value in facts.items() if name != WHERE}
         return f"{facts[WHERE]}: {allowed_text(rule, names, part)}"
@@ -288,6 +313,7 @@ def allowed_text(rule: Rule, names: Names, facts: Facts) -> str:
 
 def seen_texts(rule: Rule, names: Names, facts: Facts) -> dict[str, str]:
     """The facts that the rule speaks of, as they were."""
+    facts = in_places(facts)
     told = {fact: of_one_moment(facts[fact]) for fact in rule.facts if facts.get(fact, "") != ""}
     if len(told) == PAIR and all(isinstance(value, Set | Mapping) and len(value) > MOST for value in told.values()):
         one, other = told
