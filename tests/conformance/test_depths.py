@@ -245,6 +245,9 @@ def test_events_of_a_flat_cache_leave_nothing_unexercised() -> None:
         ("matching-asks-storage", 0, "FETCH-19"),
         ("host-evictions-never-counted", 1, "TIER-17"),
         ("host-parent-never-a-candidate", 1, "TIER-15"),
+        ("short-loads-declined", 0, "LOAD-03"),
+        ("quota-forgets-one-exit", 0, "POOL-07"),
+        ("component-pool-refuses-its-last", 0, "POOL-07"),
         ("half-an-allocation-is-lost", 1, "TIER-32"),
         ("matching-reserves-host-memory", 1, "TIER-33"),
         ("ack-keeps-the-lock", 1, "LOCK-06"),
@@ -252,7 +255,7 @@ def test_events_of_a_flat_cache_leave_nothing_unexercised() -> None:
         ("commit-is-not-told", 2, "EVENT-01"),
     ],
 )
-def test_a_bug_below_the_device_shows_without_a_snapshot(id: str, depth: int, rule: str) -> None:
+def test_a_bug_of_any_cache_shows_without_a_snapshot(id: str, depth: int, rule: str) -> None:
     one = all_mutants()[id]
     leads = [test.id for test in all_litmus().values() if {rule, *one.kills}.intersection(test.rules)]
     items = [Item(kind="litmus", config=config, name=name) for name in leads for config in one.configs[:2]]

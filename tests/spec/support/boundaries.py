@@ -106,6 +106,16 @@ HEX = "0" * 64
 ASK = PlanPrefetch(PrefetchAsk(8, 4, 4))
 ALLOC, REFUSED, READ = HostCall("alloc", 8, 8), HostCall("alloc", 4), HostCall("available", 0, 8)
 LOADED = Advance(7, tiers.Outcome())
+LOADING = LoadBack(PATH)
+
+
+def resident(many: int, **more: Any) -> State:
+    """So many pages of the path are on the device."""
+    above = (PATH.root, *PATH.pages)
+    pages = {name: page(**more)._replace(parent=above[at]) for at, name in enumerate(PATH.pages[:many])}
+    return EMPTY._replace(device=Tier(pages, Tick(0)))
+
+
 HELD = TierSeen(jobs={7: job(7, "load")})
 
 
@@ -255,39 +265,35 @@ ROOM = (
     row("load_slots", (3,), answer=tiers.Loaded(4, (3,))),
     row(
         "load_room",
-        0,
-        state=EMPTY,
-        setting=setting(0, host_pages=4),
+        24,
+        state=resident(2)._replace(owners={PageNo(3): 1}),
+        setting=setting(0, host_pages=4, pages=9),
+        call=LOADING,
         tiers_seen_before=TierSeen(),
-        resident_pages=(),
-        load_names=(),
     ),
     row(
         "load_room",
         8,
         state=EMPTY,
         setting=setting(1, host_pages=4, write="write_back"),
+        call=LOADING,
         tiers_seen_before=TierSeen(available=8, sizes=(16, 0)),
-        resident_pages=(),
-        load_names=(),
     ),
     row(
         "load_room",
         20,
-        state=EMPTY,
+        state=resident(1),
         setting=setting(1, host_pages=4),
+        call=LOADING,
         tiers_seen_before=TierSeen(available=8, sizes=(16, 0)),
-        resident_pages=(Name(5),),
-        load_names=(),
     ),
     row(
         "load_room",
         8,
-        state=EMPTY,
+        state=resident(2),
         setting=setting(1, host_pages=4),
+        call=LOADING,
         tiers_seen_before=TierSeen(available=8, sizes=(4, 0)),
-        resident_pages=(Name(5), Name(6)),
-        load_names=(),
     ),
     row("layers_copied", 0, expected=EMPTY._replace(tiers=Tiers()), call=LOADED),
     row("layers_copied", 2, expected=EMPTY._replace(tiers=Tiers(work={7: work(7, "load", 5, layers=2)})), call=LOADED),
@@ -1060,7 +1066,9 @@ LAST = (
     ),
     row("loaded_least", 2, below_before=Tiers(prefetches=Prefetches(added={1: (2, 4)})), call=TellLoaded(1)),
     row("loaded_most", 4, below_before=Tiers(prefetches=Prefetches(added={1: (2, 4)})), call=TellLoaded(1)),
-    row("LOAD-03", False, load_wanted=8, load_threshold=0, load_room=8, load_limit=8, load_struck=False),
+    row("LOAD-03", False, load_least=8, load_most=8, load_threshold=0, load_room=8, load_limit=8, load_struck=False),
+    row("load_least", 0, state=resident(1), setting=setting(), call=LOADING),
+    row("load_most", 4, state=resident(1)._replace(host=resident(2).device), setting=setting(), call=LOADING),
     row(
         "locked_count",
         8,
@@ -1084,9 +1092,8 @@ LAST = (
         8,
         state=EMPTY,
         setting=setting(3, host_pages=4),
+        call=LOADING,
         tiers_seen_before=TierSeen(free=frozenset({PageNo(0), PageNo(1)})),
-        resident_pages=(),
-        load_names=(),
     ),
     row(
         "node_counts",

@@ -26,10 +26,12 @@ from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, Tokens
 from tests.spec.support.boundaries import (
     CACHED,
     EMPTY,
+    LOADING,
     LONG,
     MATCH,
     ONE,
     ROWS,
+    SHORT,
     SPLIT,
     TIERED,
     TWO,
@@ -320,12 +322,15 @@ def reclaimable(says: Any, *names: Name) -> Row:
     )
 
 
-def declined(says: bool, wanted: int, threshold: int = 0, room: int = 8, limit: int = 8) -> Row:
-    """Whether a load back was declined for a reason."""
+def declined(
+    says: bool, wanted: int, most: int | None = None, threshold: int = 0, room: int = 8, limit: int = 8
+) -> Row:
+    """Whether a load back of so much, at least and at most, was declined for a reason."""
     return row(
         "LOAD-03",
         says,
-        load_wanted=wanted,
+        load_least=wanted,
+        load_most=wanted if most is None else most,
         load_threshold=threshold,
         load_room=room,
         load_limit=limit,
@@ -340,9 +345,8 @@ def room_for_a_load(says: int, available: int | None, sizes: tuple[int, int] | N
         says,
         state=EMPTY,
         setting=setting(1, host_pages=4),
+        call=LOADING,
         tiers_seen_before=TierSeen(available=available, sizes=sizes),
-        resident_pages=(),
-        load_names=(),
     )
 
 
@@ -356,19 +360,21 @@ ROOM = (
     declined(False, 8),
     declined(False, 8, threshold=8),
     declined(False, 1),
+    declined(False, 1, most=8),
+    declined(True, 0, most=8),
+    declined(True, 8, most=9),
     declined(True, 8, threshold=9),
     declined(True, 8, room=7),
     declined(True, 8, limit=7),
-    room_for_a_load(4, None, (4, 0)),
+    room_for_a_load(128, None, (4, 0)),
     room_for_a_load(8, 8, None),
     row(
         "load_room",
         12,
         state=CACHED,
         setting=setting(3, host_pages=4),
+        call=tier_calls.LoadBack(SHORT),
         tiers_seen_before=TierSeen(free=frozenset({PageNo(4), PageNo(5)})),
-        resident_pages=(ONE,),
-        load_names=(),
     ),
     row("claimable", 4, unlocked_count=4, may_evict=True),
     row("claimable", 0, unlocked_count=4, may_evict=False),

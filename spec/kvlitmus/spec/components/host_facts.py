@@ -28,6 +28,7 @@ from kvlitmus.spec.components.state import (
     copied_to,
     end_name,
     ends_at,
+    free_least,
     lacking_at,
     loose_on,
     needed_by,
@@ -154,12 +155,10 @@ def may_wait(setting: Setting, state: State, call: ComponentBackUp) -> bool:
     return any(end in one.needs for one in state.under_way.values() if not one.load)
 
 
-@fact(1, ports=("component_counters", *COUNTED))
-def component_copy_refusable(setting: Setting, state: State, call: CopyCall, answer: After) -> bool | Unknown:
+@fact(0, ports=("component_counters", *COUNTED))
+def component_copy_refusable(setting: Setting, state: State, call: CopyCall, answer: After) -> bool:
     """Whether a copy may be refused: there may be nothing to take, some pool is short after one eviction, or it may wait for another."""
-    available = state.free.get(tier_of(state, call))
-    if available is None:
-        return UNKNOWN
+    available = free_least(setting.layout, state, tier_of(state, call))
     if isinstance(call, ComponentLoad):
         if largest_together(setting, state, call.path) <= call.start:
             return True

@@ -43,6 +43,7 @@ from kvlitmus.spec.components.state import (
     copied_to,
     end_name,
     ends_at,
+    free_least,
     longest_hit,
     needed_at,
     needed_ends,
@@ -159,10 +160,8 @@ def _alloc(plain: Plain, setting: Setting, state: State, call: ComponentAlloc) -
     asked = plain.pages(call.wants)
     if not asked:
         return NOTHING
-    wants = pools_of(setting.layout, call.wants)
-    others = any(
-        DEVICE not in state.free or state.free[DEVICE][pool] < wants[pool] for pool in wants if pool != plain.pool
-    )
+    wants, available = pools_of(setting.layout, call.wants), free_least(setting.layout, state, DEVICE)
+    others = any(available[pool] < wants[pool] for pool in wants if pool != plain.pool)
     return PlainCall(calls.Alloc(plain.tokens(asked)), None, UNFOLLOWED | {"asked"} if others else UNFOLLOWED)
 
 

@@ -328,3 +328,17 @@ def copying(layout: Layout, state: State, *, load: bool) -> frozenset[Place]:
     return frozenset[Place]().union(
         *[at_places(layout, one.places) for one in state.under_way.values() if one.load == load]
     )
+
+
+def free_least(layout: Layout, state: State, tier: str) -> Mapping[str, int]:
+    """How many places of each pool of a tier are free: as they were counted, else at least so many.
+
+    What is neither owned nor may be cached, nor taken for a prefetch or a copy, is free.
+    """
+    if tier in state.free:
+        return state.free[tier]
+    held = at_places(layout, state.places(tier)) | copying(layout, state, load=tier == DEVICE)
+    pools = layout.host if tier == HOST else layout.places
+    if tier == DEVICE:
+        held |= state.owned | state.fetching | {(layout.named(at[0]).pool, place) for at, place in state.copies}
+    return {pool: many - sum([one == pool for one, _ in held]) for pool, many in pools.items()}

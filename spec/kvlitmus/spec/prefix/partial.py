@@ -68,9 +68,14 @@ def tried(state: State, setting: Setting, needed: int, held: Sequence[Name] = ()
     pages = len(state.device.pages)
     if not counts(setting):
         return doubted(state, setting, 0, pages)
-    others = len(state.owners) + len(waiting_in(state)) + unseen_in(state, setting)
-    lacking = cached_pages(state)[1] + others + needed - len(setting.usable)
+    lacking = needed - free_least(state, setting)
     return doubted(state, setting, 0, most_evicted(state, setting, lacking, needed), held)
+
+
+def free_least(state: State, setting: Setting) -> int:
+    """How many pages are free at least: neither owned, nor perhaps cached, nor waiting to be free; negative in doubt."""
+    others = len(state.owners) + len(waiting_in(state)) + unseen_in(state, setting)
+    return len(setting.usable) - others - cached_pages(state)[1]
 
 
 def most_evicted(state: State, setting: Setting, lacking: int, needed: int) -> int:

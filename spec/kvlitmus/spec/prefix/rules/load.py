@@ -21,7 +21,7 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.evictable import certainly_evictable
-from kvlitmus.spec.prefix.partial import cached_range, run_of
+from kvlitmus.spec.prefix.partial import cached_pages, cached_range, free_least, run_of
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
@@ -84,31 +84,56 @@ def load_threshold(setting: Setting) -> Tokens:
     return Tokens(setting.profile.load_threshold)
 
 
-@fact(1)
-def load_room(
-    state: State,
-    setting: Setting,
-    tiers_seen_before: TierSeen,
-    resident_pages: Sequence[Name],
-    load_names: Sequence[Name],
-) -> Tokens:
-    """Device slots that were free or could be evicted, what is to be loaded and what it hangs on left out; at least so many."""
-    if not setting.seen:
-        free, (evictable, _) = tiers_seen_before.available or 0, tiers_seen_before.sizes or (0, 0)
-        if setting.config.write == WRITE_BACK:
-            return Tokens(free)  # what leaves the device needs room on the host
-        return Tokens(free + max(0, evictable - len(resident_pages) * setting.size))
-    locked = state._replace(device=effects.lock(state.device, resident_pages[-1])) if resident_pages else state
-    evictable = certainly_evictable(locked, setting, tiers_seen_before, (*resident_pages, *load_names))
-    return Tokens((tiers_seen_before.free_count + evictable) * setting.size)
+@fact(0, ports=("tiers",))
+def load_least(state: State, setting: Setting, call: LoadBack) -> Tokens:
+    """Units that were on the host alone behind those on the device, before the call: so many certainly."""
+    return Tokens(min(least for least, _ in _loads(state, call)) * setting.size)
+
+
+@fact(0, ports=("tiers",))
+def load_most(state: State, setting: Setting, call: LoadBack) -> Tokens:
+    """The same: so many possibly."""
+    return Tokens(max(most for _, most in _loads(state, call)) * setting.size)
+
+
+def _loads(state: State, call: LoadBack) -> Sequence[tuple[int, int]]:
+    """How many pages there were to load, certainly and possibly, wherever what is on the device may have ended."""
+    least, most = cached_range(state, call.path.pages)
+    return [run_of(call.path.pages[at:], state.host) for at in range(least, most + 1)]
 
 
 @fact(0)
-def load_limit(state: State, setting: Setting, call: LoadBack, resident_pages: Sequence[Name]) -> Tokens:
-    """The most units that the quota allows to load, what the load would newly lock taken off."""
+def load_room(state: State, setting: Setting, call: LoadBack, tiers_seen_before: TierSeen) -> Tokens:
+    """Device slots that were free or could be evicted, what is to be loaded and what it hangs on left out; at least so many."""
+    paged = call.path.pages
+    resident = paged[: cached_range(state, paged)[1]]
+    if not setting.seen:
+        return _room_unseen(state, setting, tiers_seen_before, resident)
+    load_names = paged[len(resident) :][: run_of(paged[len(resident) :], state.host)[0]]
+    locked = state._replace(device=effects.lock(state.device, resident[-1])) if resident else state
+    evictable = certainly_evictable(locked, setting, tiers_seen_before, (*resident, *load_names))
+    return Tokens((tiers_seen_before.free_count + evictable) * setting.size)
+
+
+def _room_unseen(state: State, setting: Setting, seen: TierSeen, resident: Sequence[Name]) -> Tokens:
+    """The same without a snapshot: what the counters say; without these, all that is neither owned nor protected."""
+    back = setting.config.write == WRITE_BACK  # what leaves the device needs room on the host
+    evictable = 0 if back or seen.sizes is None else max(0, seen.sizes[0] - len(resident) * setting.size)
+    if seen.available is not None or not setting.steps:
+        return Tokens((seen.available or 0) + evictable)  # without steps nobody knows what copies protect
+    kept = {name for name, page in state.device.pages.items() if page.locks}.union(resident)
+    loose = 0 if back else cached_pages(state)[1] - len(kept)
+    return Tokens(max(evictable, (free_least(state, setting) + loose) * setting.size))
+
+
+@fact(0)
+def load_limit(state: State, setting: Setting, call: LoadBack, answer: Loaded) -> Tokens:
+    """The most units that the quota allows to load, what the load would newly lock taken off; of a refused one at least so many."""
     if call.quota is None:
         return NO_LIMIT
-    newly = sum(not state.device.pages[name].locks for name in resident_pages)
+    least, most = cached_range(state, call.path.pages)
+    at = min(max(answer.before // setting.size, least), most) if answer.slots else most
+    newly = sum(not state.device.pages[name].locks for name in call.path.pages[:at])
     return Tokens(call.quota - newly * setting.size)
 
 
@@ -209,15 +234,19 @@ def what_is_loaded_is_where_it_was_said(
     needs=("host", "tiers"),
     source="R-LB-03; H-53",
     reference="prefix.load.load_back",
-    allowed="a load of {load_wanted} units, with room for {load_room}",
-    premise="load_wanted",
+    allowed="a load of {load_least} to {load_most} units, with room for {load_room}",
+    premise="load_most",
 )
 def a_load_back_is_declined_for_a_reason(
-    load_wanted: Tokens, load_threshold: Tokens, load_room: Tokens, load_limit: Tokens, load_struck: bool
+    load_least: Tokens,
+    load_most: Tokens,
+    load_threshold: Tokens,
+    load_room: Tokens,
+    load_limit: Tokens,
+    load_struck: bool,
 ) -> bool:
     """A load back MUST be declined only when it is shorter than the declared threshold, above its quota, when the device has no room for it, or when its copy can't begin."""
-    too_long = load_room < load_wanted or load_wanted > load_limit
-    return load_wanted < max(1, load_threshold) or too_long or load_struck
+    return load_least < max(1, load_threshold) or load_most > min(load_room, load_limit) or load_struck
 
 
 @rule(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.page import Page
+from kvlitmus.spec.prefix.partial import counts, free_least
 from kvlitmus.spec.prefix.release import NONE, at_hand
 from kvlitmus.spec.prefix.seen import Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import State
@@ -77,11 +78,23 @@ def available_before(before: Seen, state: State, setting: Setting, call: Any) ->
 
     Without a snapshot nobody knows whether something waits still that a call could have reclaimed.
     """
-    available = Tokens(cast("int", before.available))
+    return counted_before(cast("int", before.available), state, setting, call)
+
+
+def counted_before(available: int, state: State, setting: Setting, call: Any) -> Tokens | Unknown:
+    """So many slots, and those that a call reclaims first."""
     if not setting.reclaims:
-        return available
+        return Tokens(available)
     waiting = at_hand(NONE, state, call)
     return UNKNOWN if waiting and not setting.seen else Tokens(available + len(waiting) * setting.size)
+
+
+@fact(0, ports=("pool",))
+def available_least(before: Seen, state: State, setting: Setting, call: Any) -> Tokens | Unknown:
+    """The same; where nobody counts, at least what is neither owned nor may be cached or wait to be free."""
+    if before.available is not None:
+        return counted_before(before.available, state, setting, call)
+    return Tokens(free_least(state, setting) * setting.size) if counts(setting) else UNKNOWN
 
 
 @fact(1, ports=("pool",))

@@ -289,11 +289,11 @@ def an_allocation_stays_within_the_usable_pages(granted_pages: frozenset[PageNo]
     on=(On.REFUSED_ALLOC,),
     source="R-DEV-01, R-DEV-03",
     reference="prefix.perform.alloc",
-    allowed="an allocation of {asked} slots, since {available_before} were available",
+    allowed="an allocation of {asked} slots, since {available_least} were available",
 )
-def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_before: Tokens) -> bool:
-    """An allocation MUST NOT be refused while the pool says that enough is available."""
-    return asked > available_before
+def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_least: Tokens) -> bool:
+    """An allocation MUST NOT be refused while the pool says that enough is available, or enough is neither owned nor may be cached."""
+    return asked > available_least
 
 
 @rule(
