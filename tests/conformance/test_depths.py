@@ -245,6 +245,7 @@ def test_events_of_a_flat_cache_leave_nothing_unexercised() -> None:
         ("matching-asks-storage", 0, "FETCH-19"),
         ("host-evictions-never-counted", 1, "TIER-17"),
         ("host-parent-never-a-candidate", 1, "TIER-15"),
+        ("host-gives-one-more", 1, "TIER-15"),
         ("short-loads-declined", 0, "LOAD-03"),
         ("quota-forgets-one-exit", 0, "POOL-07"),
         ("component-pool-refuses-its-last", 0, "POOL-07"),

@@ -72,6 +72,7 @@ SHOWN_BY = {
     ("FETCH-16", "FETCH-12"): ("commit-of-the-hit", 0),
     ("FETCH-16", "FETCH-15"): ("aborted-gets-cached", 0),
     ("TIER-15", "LIFE-08"): ("revoked-keeps-its-anchor", 1),
+    ("TIER-15", "EVICT-06"): ("host-gives-one-more", 1),
     ("TIER-17", "EVICT-04"): ("host-eviction-stops-at-the-first-node", 1),
     ("TIER-32", "POOL-12"): ("reset-keeps-a-host-page", 1),
     ("TIER-32", "LIFE-01"): ("reset-keeps-a-host-page", 1),

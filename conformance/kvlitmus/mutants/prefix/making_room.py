@@ -215,6 +215,14 @@ class OneCopyEmptiesTheHost(TierTree):
         return super().host_room(pages)
 
 
+@mutant("host-gives-one-more", kills=("EVICT-06", "TIER-15"), configs=HOSTED)
+class HostGivesOneMore(TierTree):
+    """Whoever asks the host for room gets a page more: what it held has to be read from storage again."""
+
+    def evict_host(self, n: int) -> int:
+        return super().evict_host(n + self.page_size) if n else 0
+
+
 @mutant("a-copy-makes-room-for-all", kills=("EVICT-06",), configs=HOSTED)
 class ACopyMakesRoomForAll(TierTree):
     """A copy that lacks a page drops as many as it has, though the profile declares what it lacks."""

@@ -336,7 +336,7 @@ TIER_LINES: tuple[Line, ...] = (
         On.EVICT_HOST,
         amount=Amount.COUNT,
         least=by("TIER-15"),
-        most=by("EVICT-03 TIER-17 EVICT-06"),
+        most=by("EVICT-03 TIER-15 TIER-17 EVICT-06"),
         which=by("EVICT-03 EVICT-05 EVICT-06"),
         stays=by(f"EVICT-03 EVICT-04 TIER-11 FETCH-19 {HELD} {ALSO}"),
     ),

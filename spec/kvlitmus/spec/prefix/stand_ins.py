@@ -73,6 +73,7 @@ SAID: tuple[Said, ...] = (
     ),
     Said("FETCH-16", ("FETCH-12", "FETCH-15"), "in numbers: what was added is told"),
     Said("TIER-15", ("LIFE-08",), "what nothing holds goes when it is asked for"),
+    Said("TIER-15", ("EVICT-06",), "in numbers: no more went from the host than was asked for"),
     Said("TIER-17", ("EVICT-04",), "in numbers: what was dropped became available"),
     Said("TIER-32", ("POOL-12",), "in numbers: with nothing on the host, all of it is available, once"),
     Said("TIER-32", ("LIFE-01", "LIFE-08", "LIFE-16"), "in numbers: with nothing under way, nothing is held"),

@@ -29,7 +29,7 @@ from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import EvictHost
 from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, more_available
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Tokens
+from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed
 
 
 @fact(0)
@@ -79,6 +79,20 @@ def host_dropped(setting: Setting, tiers_seen_before: TierSeen, tiers_seen: Tier
     if not setting.seen:
         return more_available(tiers_seen_before, tiers_seen)
     return Tokens(len(tiers_seen_before.hosted.keys() - tiers_seen.hosted.keys()) * setting.size)
+
+
+@fact(1)
+def host_evicted(answer: int | None, host_dropped: Tokens) -> Tokens:
+    """Slots that an eviction of the host has dropped, by what is gone and by what it says, if it does: the least of both."""
+    return host_dropped if answer is None else Tokens(min(answer, host_dropped))
+
+
+@fact(0)
+def host_evicted_most(setting: Setting, call: EvictHost) -> Tokens:
+    """The most slots that it may drop: what was asked for, in whole pages or batches; where whole nodes go, any number."""
+    if setting.profile.evict_granularity == "node":
+        return Tokens(setting.config.host_pages * setting.size)
+    return Tokens(setting.in_batches(pages_needed(call.asked, setting.size)) * setting.size)
 
 
 @fact(1)
@@ -273,20 +287,20 @@ def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name])
     return not demoted_lost
 
 
-# Beside EVICT-01: that needs a snapshot, and of the host the counter says as much.
+# Beside EVICT-01 and EVICT-06: these need a snapshot, and of the host the counter says as much.
 @rule(
     "TIER-15",
     on=(On.EVICT_HOST,),
     source="R-EV-07",
     reference="prefix.tier.evict_host",
-    allowed="at least min({host_asked}, {host_droppable}) slots freed",
+    allowed="at least min({host_asked}, {host_droppable}) slots freed, and at most {host_evicted_most} dropped",
     premise="host_droppable",
 )
 def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
-    host_asked: Tokens, host_droppable: Tokens, host_freed: Tokens
+    host_asked: Tokens, host_droppable: Tokens, host_freed: Tokens, host_evicted: Tokens, host_evicted_most: Tokens
 ) -> bool:
-    """An eviction of the host MUST free at least as much as was asked for, or all that it may drop if that is less."""
-    return host_freed >= min(host_asked, host_droppable)
+    """An eviction of the host MUST free as much as was asked for, in whole pages, batches or nodes, or all that it may drop if that is less."""
+    return host_freed >= min(host_asked, host_droppable) and host_evicted <= host_evicted_most
 
 
 # Beside EVICT-02: what the device reports is a MUST.
