@@ -20,7 +20,7 @@ from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.spare_pages import unseen_in
 from kvlitmus.spec.prefix.state import Page, State
-from kvlitmus.spec.words.policies import Order
+from kvlitmus.spec.words.policies import WRITE_BACK, Order
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Pages, pages_needed
 
@@ -40,7 +40,7 @@ def evicted(state: State, setting: Setting, reported: int) -> State:
     """An eviction says that it has freed so many slots."""
     if setting.seen:
         return state
-    if not counts(setting):
+    if not counts(setting) and order_known(setting) is None:
         return doubted(state, setting, 0, len(state.device.pages))
     size = setting.size
     return doubted(state, setting, reported // size, pages_needed(reported, size))
@@ -67,7 +67,7 @@ def tried(state: State, setting: Setting, needed: int, held: Sequence[Name] = ()
         return state
     pages = len(state.device.pages)
     if not counts(setting):
-        return doubted(state, setting, 0, pages)
+        return doubted(state, setting, 0, pages, held)
     lacking = needed - free_least(state, setting)
     return doubted(state, setting, 0, most_evicted(state, setting, lacking, needed), held)
 
@@ -123,7 +123,11 @@ def doubted(
         unsure=state.device.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
     )
     order = order_known(setting) if ordered else None
-    held = (*held, *late_locks(state, tree))
+    held = (
+        *held,
+        *late_locks(state, tree),
+        *(ageless(tree, setting) if setting.config.tiered and order is not None else ()),
+    )
     return doubting(state, windows.opened(doubt, tree, least, most, order, held, ties=setting.ties))
 
 
@@ -133,9 +137,33 @@ def counts(setting: Setting) -> bool:
     return flat and setting.profile.duplicates != "kept"
 
 
+def ageless(tree: Tier, setting: Setting) -> set[Name]:
+    """The pages whose place in the order nobody knows, with all that is above them: that waits for them."""
+    found: set[Name] = set()
+    for name, page in tree.pages.items():
+        while page.is_ageless(setting.config.policy) and name in tree.pages and name not in found:
+            found.add(name)
+            name = tree.pages[name].parent
+    return found
+
+
+BY_LAST_USE = ("lru", "mru")
+"""The policies that look at nothing but the last use, which a page gets anew when it comes back to the device."""
+
+
 def order_known(setting: Setting) -> Order | None:
-    """The order of victims, where the state says all that it goes by; else nothing."""
-    if setting.profile.clock != "counter" or setting.own_order or not counts(setting):
+    """The order of victims, where the state says all that it goes by; else nothing.
+
+    On the device of a hierarchy this is so by the last use, where each page can go, and one by one.
+    """
+    profile, config = setting.profile, setting.config
+    if profile.clock != "counter" or setting.own_order:
+        return None
+    if config.tiered:
+        one_by_one = profile.evict_granularity == "page" and config.write != WRITE_BACK
+        known = one_by_one and config.policy in BY_LAST_USE and setting.steps and profile.publish == "explicit"
+        return setting.order if known and profile.duplicates != "kept" else None
+    if not counts(setting):
         return None
     # A split renews what is above it, and where others were is not known for certain.
     return None if setting.renews and setting.config.policy in ("fifo", "filo") else setting.order

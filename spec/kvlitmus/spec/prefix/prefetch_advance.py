@@ -12,6 +12,7 @@ from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import note_name, query_hit_of, query_told
 from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work, path_to
 from kvlitmus.spec.words import policies
+from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.prefetch_life import ENDED, REVOKED
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, page_floor
@@ -103,7 +104,10 @@ def note_commit(state: State, setting: Setting, one: Prefetched, before: TierSee
     size = setting.size
     new = len(after.parent_names.keys() - before.parent_names.keys()) * size
     filled = len(after.hosted.keys() - before.hosted.keys()) * size if setting.profile.fill_matched else 0
-    above = () if one.anchor is None else path_to(one.anchor, before)
+    above: Sequence[Name] = ()
+    if one.anchor is not None:
+        prefix = setting.names.of(*setting.names.prefix(one.anchor))
+        above = path_to(one.anchor, before) if setting.seen else page_names(prefix, size)
     state = perhaps_used(state, [*one.names, *above])
     tiers = tiers_of(state)
     fetches = tiers.prefetches

@@ -156,7 +156,7 @@ def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, answer: 
     """The part that is cached was used; whether it was, nobody says where the prefetch is refused."""
     paged = call.path.pages
     if not answer.started:
-        return perhaps_used(state, known_part(state, paged))
+        return perhaps_used(state, known_part(state, paged) if setting.seen else paged)
     state = begin_prefetch(state, setting, call, answer.matched, answer.asked)
     tree = used(state.device, setting, paged[: effects.cached_prefix(state.device, paged)])
     if setting.profile.reserve == "submit":

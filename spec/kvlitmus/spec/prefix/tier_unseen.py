@@ -24,7 +24,7 @@ from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT, QUERY, Loaded
 from kvlitmus.spec.prefix import calls, effects, partial, tier_calls, windows
 from kvlitmus.spec.prefix.page import Tier, copy_of, empty_tier
-from kvlitmus.spec.prefix.prefetch_advance import ending, put, tiers_of
+from kvlitmus.spec.prefix.prefetch_advance import ending, perhaps_used, put, tiers_of
 from kvlitmus.spec.prefix.seen import Put, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import last_of
@@ -64,8 +64,8 @@ def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer:
     slots = tuple(map(Slot, answer.slots or ()))
     start, end = answer.before // size, (answer.before + len(slots)) // size
     names = path.pages[start:end]
-    state = partial.tried(state, setting, len(names), path.pages[:start])
-    state = partial.gone(partial.taken(state, setting, pages_of(slots, size)), setting, names)
+    state = partial.tried(state, setting, len(names), path.pages)
+    state = perhaps_used(partial.gone(partial.taken(state, setting, pages_of(slots, size)), setting, names), path.pages)
     above = path.pages[start - 1] if names and start else path.root
     if (
         not names
@@ -74,7 +74,8 @@ def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer:
     ):
         return state  # rules say what is wrong with it
     state = partial.certain(state, setting, path.pages[:start])
-    tree = effects.place(effects.touch(state.device, ()), above, names, pages_in_order(slots, size)[: len(names)])
+    tree = effects.touch(state.device, path.pages[:start])
+    tree = effects.place(tree, above, names, pages_in_order(slots, size)[: len(names)])
     state = partial.certain(state._replace(device=tree), setting, names)
     units = path.names[start * size : end * size]
     return state._replace(contents=effects.write(state.contents, slots[: len(units)], units))
@@ -83,7 +84,7 @@ def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer:
 def out_of_memory(state: State, setting: Setting, call: tier_calls.OutOfMemory, answer: None) -> State:
     """The call may have made room, and nothing else."""
     assert answer is None
-    return partial.tried(state, setting, 0, call.path.pages)
+    return perhaps_used(partial.tried(state, setting, 0, call.path.pages), call.path.pages)
 
 
 OWN: dict[type, Fold] = {tier_calls.LoadBack: load_back, tier_calls.OutOfMemory: out_of_memory}
@@ -96,7 +97,7 @@ OWN: dict[type, Fold] = {tier_calls.LoadBack: load_back, tier_calls.OutOfMemory:
 def failed(state: State, setting: Setting) -> State:
     """What a load that failed was to bring is on the device or not, once it has ended."""
     if any(work.failed and work.job.kind == LOAD for work in tiers_of(state).ended):
-        return partial.doubted(state, setting, 0, len(state.device.pages))
+        return partial.doubted(state, setting, 0, len(state.device.pages), ordered=False)
     return state
 
 
@@ -122,7 +123,8 @@ def resident(state: State, setting: Setting, root: Name, paged: Sequence[Name]) 
     if known < len(paged):
         above = paged[known - 1] if known else root
         fresh = [name for name in paged[known:] if name not in state.device.pages]
-        state = state._replace(device=effects.place(state.device, above, fresh, [partial.SOMEWHERE] * len(fresh)))
+        tree = effects.place(state.device, above, fresh, [partial.SOMEWHERE] * len(fresh))
+        state = state._replace(device=effects.blur(tree, fresh))
     return partial.certain(state, setting, paged)
 
 

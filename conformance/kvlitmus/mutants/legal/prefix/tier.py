@@ -428,6 +428,17 @@ class HostPlanLooksFirst(LooksFirst):
     """A prefetch looks at what is available before it allocates, as later releases do."""
 
 
+@null_mutant("refused-prefetches-are-uses")
+class RefusedPrefetchesAreUses(Prefetcher):
+    """A prefetch that is refused has looked up what is cached all the same, which is as recent a use as any."""
+
+    def start(self, rid: int, key: Key, storage_on: bool) -> tuple[bool, int, int, int]:
+        started = super().start(rid, key, storage_on)
+        if not started[0]:
+            self.tree.reach(key.namespace, key.units)
+        return started
+
+
 @null_mutant("puts-begin-at-the-tick")
 class PutsBeginAtTheTick(PutQueue):
     """What an insertion finds missing in storage is put from the next tick on, as far as it is on the host then."""
