@@ -354,6 +354,7 @@ PROTECTED = EMPTY._replace(device=Tier({A: Page(Name(1), PageNo(3), Tick(0), Tic
 """A cached page is protected, whoever does it."""
 AT_ALLOC: dict[str, Any] = {**TABLE, "evict_moment": "alloc"}
 
+
 ROOM = (
     reclaimable(8, B),
     reclaimable(UNKNOWN, A, B),

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvlitmus.spec.interface import Hit
+from kvlitmus.spec.interface import Hit, tiers
 from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.law.actions import What
+from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.frame.explain import Effect
 from kvlitmus.spec.prefix.late_events import Late
 from kvlitmus.spec.prefix.page import Page, Tier
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
-from kvlitmus.spec.prefix.tier_calls import Prefetch
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, Prefetch
 from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Stored, Tiers
 from kvlitmus.spec.stores.state import VAGUE, Entry, StoreState
 from kvlitmus.spec.words.units import Name, PageNo, Tick
@@ -26,6 +28,7 @@ from tests.spec.support.boundaries import (
     LONG,
     MATCH,
     ONE,
+    PATH,
     TIERED,
     Row,
     host_node,
@@ -36,7 +39,7 @@ from tests.spec.support.boundaries import (
     waiting,
     work,
 )
-from tests.spec.support.edges import CHAINED, A, B, C, matched
+from tests.spec.support.edges import CHAINED, PROTECTED, A, B, C, matched
 
 TREE = CHAINED.tree
 TORN_OFF = Tier({B: TREE.pages[B]}, Tick(5))
@@ -254,5 +257,47 @@ FRAME = (
     odd("odd_jobs", What.GO_ON, LOADING._replace(landed=True), LISTED, LANDED),
 )
 
-FUNCTIONS: tuple[Row, ...] = (*EFFECTS, *BELOW, *STORES, *FRAME)
+
+def host_gave(says: bool, freed: int, evicted: int) -> Row:
+    """Whether an eviction of the host that was asked for two pages, and could drop three, has dropped so much."""
+    return row(
+        "TIER-15", says, host_asked=8, host_droppable=12, host_freed=freed, host_evicted=evicted, host_evicted_most=8
+    )
+
+
+def limit_of(says: int, state: State, answer: Any) -> Row:
+    """What a quota of twelve units lets a load bring."""
+    return row("load_limit", says, state=state, setting=setting(0), call=LoadBack(PATH, 12), answer=answer)
+
+
+AMOUNTS = (
+    host_gave(True, 8, 8),
+    host_gave(False, 4, 4),
+    host_gave(False, 12, 12),
+    host_gave(True, 12, 8),
+    *[row("host_evicted", 4, answer=told, host_dropped=gone) for told, gone in ((None, 4), (8, 4), (4, 8))],
+    row("host_evicted_most", 8, setting=setting(1), call=EvictHost(5)),
+    row(
+        "host_evicted_most",
+        16,
+        setting=setting(1, {"evict_granularity": "node"}, host_pages=4),
+        call=EvictHost(5),
+    ),
+    limit_of(4, CACHED, tiers.Loaded(0, None)),
+    limit_of(12, PROTECTED, tiers.Loaded(0, None)),
+    limit_of(12, EMPTY, tiers.Loaded(8, (1, 2, 3, 4))),
+    row("available_least", 8, before=Seen(available=8), state=EMPTY, setting=setting(1), call=MATCH),
+    row("available_least", 128, before=Seen(), state=EMPTY, setting=setting(0), call=MATCH),
+    row(
+        "available_least",
+        116,
+        before=Seen(),
+        state=CACHED._replace(owners={PageNo(3): 1}),
+        setting=setting(0),
+        call=MATCH,
+    ),
+    row("available_least", UNKNOWN, before=Seen(), state=EMPTY, setting=setting(0, host_pages=4), call=MATCH),
+)
+
+FUNCTIONS: tuple[Row, ...] = (*EFFECTS, *BELOW, *STORES, *FRAME, *AMOUNTS)
 """All of them."""
