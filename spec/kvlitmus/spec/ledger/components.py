@@ -74,7 +74,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         amount=Amount.COUNTS,
         refused=by("POOL-07"),
         least=by("POOL-01"),
-        most=by("POOL-01 POOL-04 COMP-08 POOL-12", free="which place"),
+        most=by("POOL-01 POOL-04 COMP-08 POOL-12", later="POOL-07", free="which place"),
         stays=by(ALL, later=BEHIND),
         plain=(
             On.ALLOC,
@@ -87,7 +87,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         "component_free",
         On.COMPONENT_FREE,
         amount=Amount.COUNTS,
-        least=by("COMP-08 POOL-12"),
+        least=by("COMP-08 POOL-12", later="POOL-07"),
         most=by("COMP-08 POOL-12"),
         stays=by(ALL, later=BEHIND),
         effects={What.RELEASE: because(Cause.GIVEN)},
