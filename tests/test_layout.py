@@ -366,6 +366,9 @@ ABOVE: dict[str, tuple[str, ...]] = {
 FAMILIES = ("components", "ranks", "sparse", "stores", "misuse")
 """What is judged beside caches of prefixes: a folder, or a module, of this name in each of the rooms."""
 
+SHARED = ("", "prefix", "misuse")
+"""What each family may import: a part of it may be a cache of prefixes, whose callers may break the contract."""
+
 BY_FAMILY = (
     *(f"kvlitmus.{name}." for name in ("spec", "reference", "mutants.legal", "mutants")),
     *(f"kvlitmus.conformance.{name}." for name in ("litmus", "checker.calls", "generate.actions", "specimen")),
@@ -393,7 +396,7 @@ def wrong_arrows(graph: dict[str, set[str]]) -> list[str]:
         for other in sorted(imported):
             if _below(module, ("kvlitmus.spec",)) and (folder := folder_of(other)) != (own := folder_of(module)):
                 complaints += [f"{module}: {own or 'spec'} may not import {other}"] * (folder not in ABOVE[own])
-            elif (theirs := family_of(other)) not in ("", "prefix") and (mine := family_of(module)) not in ("", theirs):
+            elif (theirs := family_of(other)) not in SHARED and (mine := family_of(module)) not in ("", theirs):
                 complaints.append(f"{module}: {mine} may not import {other}")
     return complaints
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.generate.schedule import draw, table
+from kvlitmus.conformance.generate.schedule import GENERATION, draw, may_misuse, table
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.litmus.registry import litmus_of
 from kvlitmus.conformance.ports import Config, Unsupported
@@ -336,7 +336,7 @@ def drawn(target: Any, config: Config, seed: int, ops: int) -> Iterator[Item]:
     except Unsupported:
         return
     if kinds := table(checker.capabilities):
-        misuse = checker.profile.misuse != "undefined" and "pool" in checker.capabilities
+        misuse = may_misuse(checker.profile, checker.capabilities, GENERATION)
         schedule = tuple(draw(seed, ops, kinds, misuse=misuse))
         yield Item(kind="schedule", config=config, name=f"seed={seed}", schedule=schedule)
 

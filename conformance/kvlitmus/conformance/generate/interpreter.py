@@ -11,10 +11,9 @@ from functools import partial
 from kvlitmus.conformance.checker.calls.misuse import OWN_AGAIN, go_on
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.actions import ACTIONS
-from kvlitmus.conformance.generate.actions.misuse import ENDINGS
 from kvlitmus.conformance.generate.caller import Caller
 from kvlitmus.conformance.generate.naming import Gone, Naming
-from kvlitmus.conformance.generate.schedule import Op
+from kvlitmus.conformance.generate.schedule import ENDINGS, Op
 
 
 class Interpreter(Caller):

@@ -12,7 +12,7 @@ The same decoder serves plain seeds, Hypothesis (``st.binary``) and coverage-gui
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from typing import NamedTuple
 
 from kvlitmus.conformance.ports import Config, Profile
@@ -168,10 +168,12 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "save": (0, {"requests"}),
     "bring_back": (0, {"requests"}),
     "flush_all": (0, {"reset"}),
+    "component_last_call": (0, {"component_lookup"}),
 }
 """How often each kind of operation is drawn, among those that a target can do, and which capabilities it needs.
 
-Eight are never drawn among the others: a schedule ends with ``misuse`` (of the first generations) or ``last_call``,
+Nine are never drawn among the others: a schedule ends with ``misuse`` (of the first generations) or ``last_call``, one
+of a cache of components with ``component_last_call``,
 ``plan_behind`` takes the place of half of the plans, ``take_back`` of a quarter of the growth, ``fork`` of a fifth of
 the beginnings, ``save`` and ``bring_back`` of most of what retracts and resumes, ``flush_all`` of half of the resets
 (:func:`draw`)."""
@@ -191,14 +193,22 @@ SINCE = {
     "save": 5,
     "bring_back": 5,
     "flush_all": 5,
+    "component_last_call": 6,
 }
 """From which generation on an operation is drawn; all others are from the first."""
 
-GENERATION = 5
+ENDINGS = ("misuse", "last_call", "component_last_call")
+"""The kinds with which schedules end."""
+
+GENERATION = 6
 """The generation of schedules that are drawn now.
 
 A new kind of operation begins a new one: what was recorded under a seed is drawn from the operations that there were.
 """
+
+
+OF_COMPONENTS = ("component_use", "component_serve")
+"""Of these kinds a cache of components has one, and no other cache."""
 
 
 def table(capabilities: Iterable[str], generation: int = GENERATION) -> tuple[str, ...]:
@@ -249,7 +259,20 @@ def draw(seed: int, ops: int, kinds: Sequence[str], *, misuse: bool = False, gen
             op._replace(kind=others[op.kind][0]) if op.kind in others and again.random() < others[op.kind][1] else op
             for op in drawn
         ]
-    return [*drawn, Op("last_call" if generation >= SINCE["last_call"] else "misuse", *last)] if misuse else drawn
+    return [*drawn, Op(ending(kinds, generation), *last)] if misuse else drawn
+
+
+def ending(kinds: Sequence[str], generation: int) -> str:
+    """The kind of operation with which a schedule of these kinds ends."""
+    if any(one in kinds for one in OF_COMPONENTS):
+        return "component_last_call"
+    return "last_call" if generation >= SINCE["last_call"] else "misuse"
+
+
+def may_misuse(profile: Profile, capabilities: Collection[str], generation: int) -> bool:
+    """Whether a schedule ends with a call that the contract forbids."""
+    parts = "component_lookup" in capabilities and generation >= SINCE["component_last_call"]
+    return profile.misuse != "undefined" and (parts or "pool" in capabilities)
 
 
 NAMESPACES = (None, None, None, None, None, None, "tenant-a", "tenant-b")

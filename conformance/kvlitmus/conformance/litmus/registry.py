@@ -44,6 +44,7 @@ MODULES: Mapping[str, str] = {
     "components.events": "component_events",
     "components.requests": "component_requests",
     "components.order": "component_order",
+    "components.misuse": "component_misuse",
     "ranks": "ranks",
     "misuse": "misuse",
 }

@@ -22,7 +22,7 @@ from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import LeftOut, Violation, short_of_memory
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.naming import Naming
-from kvlitmus.conformance.generate.schedule import Op, draw, table
+from kvlitmus.conformance.generate.schedule import Op, draw, may_misuse, table
 from kvlitmus.conformance.generate.shrink import NOT_AGAIN, Case, Failed, Shrunk, shrink
 from kvlitmus.conformance.generate.transcript import COMPOSITE, Transcript
 from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
@@ -323,7 +323,7 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> Prog
     kinds = table(has, item.generation)
     if not kinds:
         raise LeftOut("the target has no port that a schedule could use")
-    misuse = fresh.profile.misuse != "undefined" and "pool" in has
+    misuse = may_misuse(fresh.profile, has, item.generation)
     return Scheduled(draw(item.seed, item.ops, kinds, misuse=misuse, generation=item.generation))
 
 

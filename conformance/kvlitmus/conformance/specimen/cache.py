@@ -25,6 +25,7 @@ PLACES: dict[type, str] = {
     **{part.default: part.name for part in fields(Parts) if isinstance(part.default, type)},
     Specimen: "cache",
     TieredSpecimen: "tiered",
+    ComponentSpecimen: "components",
 }
 """The part that each class is; one derived from it may take its place."""
 
@@ -71,7 +72,8 @@ class SpecimenTarget:
         """A fresh cache of components, with host memory and storage behind it where that is asked for."""
         refuse_others(config)
         hosted = ComponentHierarchy if config.storage == "none" else ComponentStorehouse
-        made: ComponentSpecimen = (hosted if config.tiered else ComponentSpecimen)(config, self.parts, self.profile)
+        usual = hosted if config.tiered else ComponentSpecimen
+        made: ComponentSpecimen = (self.parts.components or usual)(config, self.parts, self.profile)
         return made
 
     def make_tiered(self, config: Config) -> TieredSpecimen:
@@ -102,8 +104,8 @@ class ComponentTarget(SpecimenTarget):
         return self.make_components(config)
 
 
-component_target = ComponentTarget(profile=replace(PROFILE, misuse="undefined"))
-"""The target ``components``; what breaks its contract, nobody asks of it."""
+component_target = ComponentTarget()
+"""The target ``components``."""
 
 
 class ComponentRequestTarget(SpecimenTarget):

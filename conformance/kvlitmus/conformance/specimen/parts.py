@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kvlitmus.conformance.specimen.components.claims import ComponentClaims
 from kvlitmus.conformance.specimen.components.host import ComponentCopier
 from kvlitmus.conformance.specimen.components.prefetch import ComponentFetcher
 from kvlitmus.conformance.specimen.components.requests import ComponentRequestTable
@@ -71,6 +72,8 @@ class Parts:
     """Of a cache of components: the tree."""
     component_journal: type[ComponentJournal] = ComponentJournal
     """Of a cache of components: what is told of it."""
+    component_claims: type[ComponentClaims] = ComponentClaims
+    """Of a cache of components: what callers own."""
     component_fetches: type[ComponentFetcher] = ComponentFetcher
     """Of a cache of components: prefetches."""
     component_copies: type[ComponentCopier] = ComponentCopier
@@ -83,6 +86,8 @@ class Parts:
     """Of a cache of components: its requests."""
     ranked: type[RankCache] = RankCache
     """One rank of several."""
+    components: type[Any] | None = None
+    """Takes the place of the whole, as a cache of components; ``None``: the usual one."""
     cache: type[Any] | None = None
     """Takes the place of the whole, as a flat cache; ``None``: the usual one."""
     tiered: type[Any] | None = None

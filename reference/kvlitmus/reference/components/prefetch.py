@@ -103,9 +103,17 @@ def settled(cache: Cache, setting: Setting, call: ComponentSettled) -> tuple[Cac
     return given_up(cache, setting, call.number, fetch.reserved, fetch._replace(reserved=frozenset()))
 
 
+def not_over(cache: Cache, number: int) -> Fetch:
+    """A prefetch; raises ``ValueError`` for one that was committed or aborted (MISUSE-07)."""
+    fetch = cache.fetches.get(number)
+    if fetch is None or fetch.over:
+        raise ValueError(f"prefetch {number} is over, or never began")
+    return fetch
+
+
 def commit(cache: Cache, setting: Setting, call: ComponentCommit) -> tuple[Cache, Committed]:
     """Fill what is missing with what came, and give the rest back that I/O does not write."""
-    fetch = cache.fetches[call.number]
+    fetch = not_over(cache, call.number)
     end = commit_end(setting, fetch, call.came)
     return landed(cache, setting, call, end, commit_brings(setting, fetch, call.came))
 
@@ -125,7 +133,7 @@ def landed(
 
 def abort(cache: Cache, setting: Setting, call: ComponentAbort) -> tuple[Cache, Entries]:
     """Give everything back that I/O does not write."""
-    fetch = cache.fetches[call.number]
+    fetch = not_over(cache, call.number)
     busy = written(setting.layout, fetch, {})
     over = fetch._replace(reserved=busy, anchor=frozenset(), over=True)
     return given_up(cache, setting, call.number, fetch.reserved - busy, over)

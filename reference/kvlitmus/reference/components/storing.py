@@ -70,6 +70,8 @@ def write(cache: Cache, setting: Setting, call: ComponentWrite) -> tuple[Cache, 
 
 def written(cache: Cache, setting: Setting, call: ComponentWritten) -> tuple[Cache, None]:  # noqa: ARG001
     """What the write read is protected by it no more."""
+    if call.number not in cache.writes:
+        raise ValueError(f"write {call.number} is not under way")
     return cache._replace(writes={number: one for number, one in cache.writes.items() if number != call.number}), None
 
 

@@ -31,6 +31,7 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
+from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.policies import Worth
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Need, Run, fits, largest
@@ -95,8 +96,48 @@ def empty(setting: Setting) -> Cache:
     return Cache(free, {}, {}, 0, host_free=host, attached=storage_at_first(setting.config))
 
 
+def owned(cache: Cache, setting: Setting) -> Mapping[str, frozenset[int]]:
+    """The places of each pool that the caller has: neither free, nor cached, nor of a prefetch or a copy."""
+    layout = setting.layout
+    taken = {pool: set(free) for pool, free in cache.free.items()}
+    loads = [one.places for one in cache.copies.values() if one.load]
+    for held in ({at: entry.place for at, entry in cache.held.items()}, *loads):
+        for (name, _), place in held.items():
+            taken[layout.named(name).pool].add(place)
+    for fetch in cache.fetches.values():
+        for pool, place in fetch.reserved:
+            taken[pool].add(place)
+    return {pool: frozenset(range(many)) - taken[pool] for pool, many in layout.places.items()}
+
+
+def from_caller(cache: Cache, setting: Setting, handed: Iterable[tuple[str, int]]) -> None:
+    """Raise ``ValueError`` unless all these places are the caller's, each named once (MISUSE-01, -03, -07)."""
+    own = {pool: set(places) for pool, places in owned(cache, setting).items()}
+    for name, place in handed:
+        pool = pool_of(setting, name)
+        if place not in own[pool]:
+            raise ValueError(f"{place!r} of {name} is not the caller's, or is named twice")
+        own[pool].remove(place)
+
+
+def pool_of(setting: Setting, name: str) -> str:
+    """The pool of a component; raises ``ValueError`` where there is none of this name."""
+    if name not in setting.layout.components_by_name:
+        raise ValueError(f"there is no component {name!r}")
+    return setting.layout.named(name).pool
+
+
+def may_ask(setting: Setting, wants: Mapping[str, int]) -> None:
+    """Raise ``ValueError`` where nobody can have so many entries of these components (MISUSE-07)."""
+    for name, many in wants.items():
+        if many < 0:
+            raise ValueError(f"fewer than none of {pool_of(setting, name)}")
+        pool_of(setting, name)
+
+
 def alloc(cache: Cache, setting: Setting, call: ComponentAlloc) -> tuple[Cache, Entries | None]:
     """The lowest free places, for all components or for none."""
+    may_ask(setting, call.wants)
     needs = [Need(setting.layout.named(name), many) for name, many in call.wants.items()]
     if not fits(needs, {pool: len(free) for pool, free in cache.free.items()}):
         return cache, None
@@ -119,7 +160,9 @@ def give(cache: Cache, setting: Setting, entries: Iterable[tuple[str, int]]) -> 
 
 def free(cache: Cache, setting: Setting, call: ComponentFree) -> tuple[Cache, None]:
     """What the caller gives back is free."""
-    return give(cache, setting, [(name, place) for name, places in call.given.items() for place in places]), None
+    handed = [(name, place) for name, places in call.given.items() for place in places]
+    from_caller(cache, setting, handed)
+    return give(cache, setting, handed), None
 
 
 def match(cache: Cache, setting: Setting, call: ComponentMatch) -> tuple[Cache, ComponentHit]:
@@ -136,6 +179,14 @@ def match(cache: Cache, setting: Setting, call: ComponentMatch) -> tuple[Cache, 
         held[at] = held[at]._replace(touched=cache.ticks, hits=held[at].hits + counts)
     entries = {name: tuple(held[at].place for at in some) for name, some in needed.items()}
     return cache._replace(held=held), ComponentHit(length, entries)
+
+
+def brought(cache: Cache, setting: Setting, call: ComponentInsert) -> tuple[Cache, Entries]:
+    """A caller's insert: what it brings, it brings in places of its own."""
+    if any(not 0 <= token < ALL_TOKENS for token in call.path.key.tokens):
+        raise ValueError("a token that no key has")
+    from_caller(cache, setting, [(name, place) for (name, _), place in call.brought.items()])
+    return insert(cache, setting, call)
 
 
 def insert(cache: Cache, setting: Setting, call: ComponentInsert) -> tuple[Cache, Entries]:
@@ -168,6 +219,8 @@ def lock(cache: Cache, setting: Setting, call: ComponentLock) -> tuple[Cache, Ma
 
 def unlock(cache: Cache, setting: Setting, call: ComponentUnlock) -> tuple[Cache, None]:  # noqa: ARG001
     """What the receipt covered is protected by it no more."""
+    if call.receipt not in cache.receipts:
+        raise ValueError(f"receipt {call.receipt} is not out")
     return cache._replace(receipts={one: at for one, at in cache.receipts.items() if one != call.receipt}), None
 
 
@@ -208,6 +261,7 @@ def goes_with(cache: Cache, setting: Setting, victim: At) -> list[At]:
 
 def evict(cache: Cache, setting: Setting, call: ComponentEvict) -> tuple[Cache, Mapping[str, int]]:
     """Of each component what is worth least goes first."""
+    may_ask(setting, call.wants)
     freed = {one.name: 0 for one in setting.layout.components}
     for name, many in call.wants.items():
         while freed[name] < many:
@@ -234,7 +288,7 @@ CALLS = {
     ComponentAlloc: alloc,
     ComponentFree: free,
     ComponentMatch: match,
-    ComponentInsert: insert,
+    ComponentInsert: brought,
     ComponentLock: lock,
     ComponentUnlock: unlock,
     ComponentEvict: evict,

@@ -10,6 +10,10 @@ What the contract forbids: freeing what the caller doesn't own; an insert with t
 the caller's whole pages, each once; a receipt that isn't out; a request that doesn't run, or one that runs already; a key
 with tokens below 0 or of more than 32 bits; tokens and slots that are no sequence of integers.
 
+Of a cache of components as well: a place of another component's or prefix's entry; entries that end behind the key; a
+component that there isn't; fewer entries than none; the handle of a hit that a reset has forgotten; a copy, a prefetch
+or a write that has ended.  Each of its pools is judged as the plain cache that it is.
+
 An array is the caller's own: he may write into it once the call that he passed it to has returned.  So are the slots that
 a match hands out; a cache that hands out its own, and says so, hands out what can't be written into.
 """

@@ -307,7 +307,7 @@ class ReferenceComponentTarget:
         return (ReferenceComponentHierarchy if config.tiered else ReferenceComponents)(config, self.profile)
 
 
-ORDERED = Profile(component_order="policy")
+ORDERED = Profile(component_order="policy", misuse="reject")
 
 target = ReferenceComponentTarget(ORDERED)
 """The reference: other components go with the KV of their prefix."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kvlitmus.conformance.cli.commands import common, session
 from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
-from kvlitmus.conformance.generate.schedule import describe, draw, table
+from kvlitmus.conformance.generate.schedule import describe, draw, may_misuse, table
 from kvlitmus.conformance.history.compare.compared import FREEDOM, KINDS, LAW, Breach, Compared, compared
 from kvlitmus.conformance.history.compare.likeness import Parting
 from kvlitmus.conformance.isolation.current_run import CurrentRun
@@ -200,7 +200,7 @@ def as_drawn(item: Item, sides: Sequence[Side]) -> Item:
         return item
     by = [side for side in sides if side.live is None] or sides
     ports = frozenset.intersection(*[side.ports.get(item.config.label, frozenset()) for side in by])
-    misuse = all(side.profile.misuse != "undefined" for side in by) and "pool" in ports
+    misuse = all(may_misuse(side.profile, ports, item.generation) for side in by)
     kinds = table(ports, item.generation)
     if not kinds:
         return item

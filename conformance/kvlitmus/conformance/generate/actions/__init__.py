@@ -7,12 +7,14 @@ in :mod:`kvlitmus.conformance.generate.schedule`.
 
 from kvlitmus.conformance.generate.actions import misuse, ranks, sparse, stores
 from kvlitmus.conformance.generate.actions.components import host, prefetch, requests, storing
+from kvlitmus.conformance.generate.actions.components import misuse as component_misuse
 from kvlitmus.conformance.generate.actions.components import tree as component_tree
 from kvlitmus.conformance.generate.actions.prefix import pool, pure, request, tier, tree
 from kvlitmus.conformance.generate.actions.registry import ACTIONS
 
 __all__ = [
     "ACTIONS",
+    "component_misuse",
     "component_tree",
     "host",
     "misuse",

@@ -26,7 +26,7 @@ from kvlitmus.spec.words.units import Key, PageNo, page_slots
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller
 
-OF_FLAT, LAST = ENDINGS = ("misuse", "last_call")
+OF_FLAT, LAST = "misuse", "last_call"
 """The kinds of operation with which a schedule ends: the first generations' has fewer kinds, and flat caches alone."""
 
 
@@ -389,8 +389,18 @@ def last(caller: Caller, a: int, b: int, c: int) -> None:
     end_with((KINDS if caller.checker.store is None else BELOW) + OVERWRITTEN, caller, a, b, c)
 
 
-def end_with(kinds: Sequence[tuple[frozenset[str], Kind]], caller: Caller, a: int, b: int, c: int) -> None:
-    """The first of these kinds of calls, from the ``b``-th on, that the cache has the ports for."""
+def end_with(
+    kinds: Sequence[tuple[frozenset[str], Kind]],
+    caller: Caller,
+    a: int,
+    b: int,
+    c: int,
+    forbidden: Callable[[Checker, str, str, str, Callable[[], object]], None] = misuse.forbidden,
+) -> None:
+    """The first of these kinds of calls, from the ``b``-th on, that the cache has the ports for.
+
+    ``forbidden``: how one is made and judged.
+    """
     checker = caller.checker
     if checker.profile.misuse == "undefined" or caller.misused:
         return
@@ -406,5 +416,5 @@ def end_with(kinds: Sequence[tuple[frozenset[str], Kind]], caller: Caller, a: in
                     caller.misused = ""
             else:
                 caller.misused = misuse.GOES_ON
-                misuse.forbidden(checker, *wrong)
+                forbidden(checker, *wrong)
             return

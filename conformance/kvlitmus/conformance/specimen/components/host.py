@@ -178,6 +178,7 @@ class ComponentHierarchy(ComponentSpecimen):
 
     def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        self.claims.may_bring(key, entries)
         self.policy.before_insert(key)
         left = super().component_insert(key, entries)
         self.policy.inserted(key)
@@ -186,25 +187,31 @@ class ComponentHierarchy(ComponentSpecimen):
     def component_begun(self) -> list[Any]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentWrites`."""
         begun: list[Any] = self.policy.take()
+        for one in begun:
+            self.claims.begins(one.copy)
         return begun
 
     def component_back_up(self, handle: object) -> tuple[Any, dict[str, dict[int, int]], dict[str, int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
-        copy, freed = self.copies.back_up(handle)
+        copy, freed = self.copies.back_up(self.claims.found(handle))
+        self.claims.begins(copy)
         return copy, placed(copy), freed
 
     def component_load(self, handle: object, key: Key) -> tuple[Any, int, dict[str, dict[int, int]], dict[str, int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
-        copy, freed = self.copies.load(handle, key)
+        copy, freed = self.copies.load(self.claims.found(handle), key)
+        self.claims.begins(copy)
         return copy, copy.end if copy else 0, placed(copy), freed
 
     def component_copied(self, copy: Any, ok: bool) -> dict[str, list[int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
+        self.claims.ends(copy)
         returned: dict[str, list[int]] = self.copies.ended(copy, ok=ok)
         return returned
 
     def component_evict_host(self, wants: Mapping[str, int]) -> dict[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
+        self.claims.asks(wants)
         freed: dict[str, int] = self.copies.evict(wants)
         return freed
 

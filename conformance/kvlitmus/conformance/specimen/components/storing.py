@@ -120,7 +120,8 @@ class ComponentStorehouse(ComponentHierarchy):
 
     def component_prefetch(self, handle: Any, key: Key, threshold: int) -> tuple[Any, Any, dict[str, int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
-        fetch, freed = self.storage.begin_fetch(handle, key, threshold)
+        fetch, freed = self.storage.begin_fetch(self.claims.found(handle), key, threshold)
+        self.claims.begins(fetch)
         return fetch, {name: list(some) for name, some in fetch.buffers.items()} if fetch else {}, freed
 
     def component_attach(self) -> None:
@@ -136,7 +137,8 @@ class ComponentStorehouse(ComponentHierarchy):
         self, handle: object, stored: Mapping[str, Sequence[int]]
     ) -> tuple[ComponentWrite | None, dict[str, list[int]]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
-        write = self.storage.write(handle, stored)
+        write = self.storage.write(self.claims.found(handle), stored)
+        self.claims.begins(write)
         ends: dict[str, list[int]] = {}
         for name, node in write.takes if write else ():
             ends.setdefault(name, []).append(node.end)
@@ -144,4 +146,5 @@ class ComponentStorehouse(ComponentHierarchy):
 
     def component_written(self, write: Any, ok: bool) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
+        self.claims.ends(write)
         self.storage.ended(write, ok=ok)

@@ -461,13 +461,18 @@ class ComponentSpecimen(ComponentPorts):
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
         super().component_reset()
         self.fetches: Any = self.parts.component_fetches(self.pools, self.tree)
+        self.claims: Any = self.parts.component_claims(self.pools, self.tree)
 
     def component_alloc(self, wants: Mapping[str, int]) -> dict[str, list[int]] | None:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
-        return self.pools.alloc(wants)
+        self.claims.asks(wants)
+        granted = self.pools.alloc(wants)
+        self.claims.gets(granted or {})
+        return granted
 
     def component_free(self, given: Mapping[str, Sequence[int]]) -> None:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        self.claims.gives(given)
         for name, places in given.items():
             self.pools.give(name, places)
 
@@ -484,47 +489,57 @@ class ComponentSpecimen(ComponentPorts):
 
     def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
-        return self.tree.insert(key, entries)
+        self.claims.brings(key, entries)
+        left = self.tree.insert(key, entries)
+        self.claims.gets(left if self.profile.duplicates == "caller_frees" else {})
+        return left
 
     def component_lock(self, handle: object) -> tuple[object, dict[str, list[int]]]:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
-        assert handle is None or isinstance(handle, ComponentNode)
-        cover = self.tree.lock(handle)
+        cover = self.tree.lock(self.claims.found(handle))
+        self.claims.begins(cover)
         return cover, {name: [node.end for node in nodes] for name, nodes in cover.items()}
 
     def component_unlock(self, receipt: object) -> None:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        self.claims.ends(receipt)
         assert isinstance(receipt, dict)
         self.tree.unlock(receipt)
 
     def component_evict(self, wants: Mapping[str, int]) -> dict[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        self.claims.asks(wants)
         return self.tree.evict(wants)
 
     def component_prefetch(self, handle: object, key: Key, threshold: int) -> tuple[Any, Any, dict[str, int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
-        fetch, freed = self.fetches.begin(handle, key, threshold)
+        fetch, freed = self.fetches.begin(self.claims.found(handle), key, threshold)
+        self.claims.begins(fetch)
         return fetch, {name: list(some) for name, some in fetch.buffers.items()} if fetch else {}, freed
 
     def component_prefetch_found(
         self, fetch: Any, stored: Mapping[str, Sequence[int]]
     ) -> tuple[int, dict[str, dict[int, int]], dict[str, list[int]]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        self.claims.goes_on(fetch)
         returned = self.fetches.found(fetch, stored)
         return fetch.boundary, {name: dict(some) for name, some in fetch.reads.items()}, returned
 
     def component_prefetch_settled(self, fetch: Any) -> dict[str, list[int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        self.claims.goes_on(fetch)
         returned: dict[str, list[int]] = self.fetches.settled(fetch)
         return returned
 
     def component_prefetch_commit(self, fetch: Any, came: Mapping[str, Sequence[int]]) -> tuple[int, Any]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        self.claims.goes_on(fetch, last=True)
         end, returned = self.fetches.commit(fetch, came)
         return end, returned
 
     def component_prefetch_abort(self, fetch: Any) -> dict[str, list[int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        self.claims.goes_on(fetch, last=True)
         returned: dict[str, list[int]] = self.fetches.abort(fetch)
         return returned
 

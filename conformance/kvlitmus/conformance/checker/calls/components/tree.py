@@ -29,12 +29,16 @@ if TYPE_CHECKING:
 
 def alloc(checker: Checker, wants: Mapping[str, int]) -> Entries | None:
     """Allocate entries of some components."""
-    call = ComponentAlloc(dict(wants))
     answer = checker.call(f"alloc({entries_text(wants)})", "component_alloc", dict(wants))
-    granted = None if answer is None else read_entries(checker, answer)
-    checker.history[-1] += f" → {'None' if granted is None else entries_text(granted)}"
-    judge(checker, call, granted)
-    return granted
+    return granted(checker, wants, answer)
+
+
+def granted(checker: Checker, wants: Mapping[str, int], answer: object) -> Entries | None:
+    """An allocation of so many entries was answered so: it is read and judged."""
+    got = None if answer is None else read_entries(checker, answer)
+    checker.history[-1] += f" → {'None' if got is None else entries_text(got)}"
+    judge(checker, ComponentAlloc(dict(wants)), got)
+    return got
 
 
 def free(checker: Checker, given: Mapping[str, Sequence[int]]) -> None:
@@ -46,12 +50,17 @@ def free(checker: Checker, given: Mapping[str, Sequence[int]]) -> None:
 
 def match(checker: Checker, key: Key) -> tuple[int, object]:
     """Match a key; the length of the hit, and its handle."""
-    answer = checker.call(f"match({key_text(key)})", "component_match", key)
+    hit, handle = read_hit(checker, checker.call(f"match({key_text(key)})", "component_match", key))
+    judge(checker, ComponentMatch(checker.path(key)), hit)
+    return hit.length, handle
+
+
+def read_hit(checker: Checker, answer: object) -> tuple[ComponentHit, object]:
+    """The answer of a match, in the promised form, and its handle."""
     length, entries, handle = checker.fields(answer, 3, "(length, entries by component, handle)")
     hit = ComponentHit(checker.count(length, "the length of the match"), read_entries(checker, entries))
     checker.history[-1] += f" → {hit.length} units, {entries_text(hit.entries)}"
-    judge(checker, ComponentMatch(checker.path(key)), hit)
-    return hit.length, handle
+    return hit, handle
 
 
 def insert(checker: Checker, key: Key, entries: Mapping[str, Mapping[int, int]]) -> Entries:
