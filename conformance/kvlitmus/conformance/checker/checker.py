@@ -43,6 +43,7 @@ from kvlitmus.spec.prefix.advance import EXPECT, expect, follow, written_by
 from kvlitmus.spec.prefix.calls import Compute, Insert, Path, Reset, path_of
 from kvlitmus.spec.prefix.frame.trust import blocked, contradicted, parted
 from kvlitmus.spec.prefix.hash_calls import EMPTY_LEDGER, HashLedger
+from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.partial import counted, told
 from kvlitmus.spec.prefix.replay import replay
 from kvlitmus.spec.prefix.rules.event import remembered
@@ -133,7 +134,7 @@ class Checker(Guard):
         self.begun: dict[int, str] = {}
         self.ledger: HashLedger = EMPTY_LEDGER
         self.rules = all_rules()
-        self.victims: list[frozenset[Name]] = []
+        self.victims: list[list[At]] = []  # the component is empty in a flat cache
         self.again: Callable[[], Checker] | None = None
         most = 4 * (config.pages + config.host_pages) * self.size + SPARE
         self.observer = Observer(self.names, self.size, most, table=self.setting.table)

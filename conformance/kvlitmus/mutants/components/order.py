@@ -17,10 +17,11 @@ from kvlitmus.conformance.run.plan import (
 from kvlitmus.conformance.specimen.components.host import ComponentCopier, ComponentCopy
 from kvlitmus.conformance.specimen.components.prefetch import ComponentFetcher
 from kvlitmus.conformance.specimen.components.requests import ComponentRequestTable, RequestState
-from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentTree
+from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.legal.components.order import EVERY_POLICY, MATCHES
 from kvlitmus.mutants.registry import mutant, null_mutant
+from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.shapes import Component
 from kvlitmus.spec.words.units import Key
 
@@ -50,6 +51,26 @@ class OrderIsTurnedRound(ComponentTree):
 
     def worth(self, node: ComponentNode) -> tuple[int, ...]:
         return turned(super().worth(node))
+
+
+@mutant("component-ties-by-address", kills=("EVICT-07",), configs=PAGED)
+class TiesByAddress(ComponentTree):
+    """Two ranks evict different entries of a window: of equals one takes the first of a prefix, the other the last.
+
+    Recipe: order equals by object address; here every second tree of a process orders them the other way round.
+    """
+
+    made = 0
+
+    def __init__(self, config: Config, profile: Profile, pools: ComponentPools) -> None:
+        super().__init__(config, profile, pools)
+        TiesByAddress.made += 1
+        self.sign = 1 if TiesByAddress.made % 2 else -1
+
+    def worth(self, node: ComponentNode) -> tuple[int, ...]:
+        """By the policy, and then by chance."""
+        *worth, end = super().worth(node)
+        return (*worth, self.sign * end)
 
 
 @mutant("component-hit-is-no-use", kills=("COMP-63",), configs=PAGED, long_because=TWO_KEYS)

@@ -6,6 +6,7 @@ from collections import Counter
 
 from kvlitmus.conformance.checker.calls.components import host as copies
 from kvlitmus.conformance.checker.calls.components import tree as components
+from kvlitmus.conformance.checker.calls.prefix.tree import compare_victims
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.actions.components.requests import serve
 from kvlitmus.conformance.litmus.components.host import back_up, backed, end, load
@@ -27,6 +28,20 @@ def evict_each(checker: Checker, many: int = 1) -> None:
     """Evict so many entries of each component, each by itself, KV last."""
     for one in reversed(checker.setting.layout.components):
         components.evict(checker, {one.name: many})
+
+
+@litmus(rules=("EVICT-07",), needs=NEEDS, profile=BY_POLICY)
+def two_caches_break_ties_alike(checker: Checker) -> None:
+    """Many entries of equal worth, evicted one by one: a second cache that gets the same calls takes the same ones."""
+    if checker.again is None:
+        return
+    other = checker.again()
+    for one in (checker, other):
+        for ways in ("abcd", "efgh", "abij"):
+            store(one, prompt(one, ways))
+        for _ in range(8):
+            evict_each(one)
+    compare_victims(checker, other)
 
 
 def take_the_rest(checker: Checker) -> None:

@@ -21,6 +21,7 @@ from kvlitmus.spec.components.calls import (
     Entries,
 )
 from kvlitmus.spec.components.state import end_name
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
@@ -98,10 +99,13 @@ def unlock(checker: Checker, receipt: int) -> None:
 
 def evict(checker: Checker, wants: Mapping[str, int]) -> Mapping[str, int]:
     """Free entries of some components; how many were freed of each."""
+    before = checker.state.places(DEVICE) if checker.setting.seen else {}
     answer = checker.call(f"evict({entries_text(wants)})", "component_evict", dict(wants))
     freed = read_counts(checker, answer, checker.setting.layout.components_by_name)
     checker.history[-1] += f" → {entries_text(freed)}"
     judge(checker, ComponentEvict(dict(wants)), freed)
+    if checker.setting.seen:
+        checker.victims.append(list(before.keys() - checker.state.places(DEVICE).keys()))
     return freed
 
 

@@ -80,7 +80,7 @@ def evict(checker: Checker, n: int) -> int:
     checker.history[-1] += f" → {reported}"
     checker.step(Evict(Tokens(n)), reported)
     if before.seen and checker.before.seen:
-        checker.victims.append(frozenset(before.cached.keys() - checker.before.cached.keys()))
+        checker.victims.append([("", name) for name in before.cached.keys() - checker.before.cached.keys()])
     return reported
 
 
@@ -107,6 +107,7 @@ def compare_victims(checker: Checker, other: Checker) -> None:
     """Judge whether a second cache, which got the same calls, evicted the same prefixes."""
     checker.history.append("the same calls again, on a fresh cache")
     victims, again = (
-        [sorted(map(one.names.prefix, gone), key=repr) for gone in one.victims] for one in (checker, other)
+        [sorted([(of, one.names.prefix(name)) for of, name in gone], key=repr) for gone in one.victims]
+        for one in (checker, other)
     )
     checker.answered(PlayedAgain(victims, again), None)
