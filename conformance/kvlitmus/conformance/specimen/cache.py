@@ -119,5 +119,5 @@ class ComponentRequestTarget(SpecimenTarget):
         return ComponentServer(config, self.parts, self.profile)
 
 
-component_request_target = ComponentRequestTarget(profile=replace(PROFILE, misuse="undefined", match_cap="len-1"))
+component_request_target = ComponentRequestTarget(profile=replace(PROFILE, match_cap="len-1"))
 """The target ``component-requests``; the last token of a request is always computed."""

@@ -102,7 +102,7 @@ class ReferenceRequestTarget:
     """The target ``reference-component-requests``."""
 
     capabilities = ("component_lookup", "component_requests", "component_events", "component_view")
-    profile = Profile(match_cap="len-1", component_order="policy")
+    profile = Profile(match_cap="len-1", component_order="policy", misuse="reject")
 
     def make(self, config: Config) -> ReferenceRequests:
         """A fresh cache of the components of the configuration."""

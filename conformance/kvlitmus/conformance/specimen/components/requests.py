@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kvlitmus.conformance.specimen.components.claims import ComponentClaims
 from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentPools, ComponentPorts, ComponentTree
 from kvlitmus.spec.words.shapes import Chunk, Component, Point, Window
 from kvlitmus.spec.words.units import Key
@@ -150,6 +151,7 @@ class ComponentServer(ComponentPorts):
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
         super().component_reset()
         self.table: ComponentRequestTable = self.parts.component_requests(self.tree, self.pools)
+        self.claims: ComponentClaims = self.parts.component_claims(self.pools, self.tree)
 
     def component_match(self, key: Key) -> tuple[int, dict[str, list[int]], object]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
@@ -163,15 +165,18 @@ class ComponentServer(ComponentPorts):
         if begun is None:
             return None
         request, length = begun
+        self.claims.begins(request)
         return request, length, {name: dict(row) for name, row in request.rows.items()}
 
     def component_grow(self, receipt: object, chunk: int) -> tuple[bool, Rows]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
+        self.claims.goes_on(receipt)
         assert isinstance(receipt, RequestState)
         granted = self.table.grow(receipt, chunk)
         return granted, {name: dict(row) for name, row in receipt.rows.items()}
 
     def component_finish(self, receipt: object) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
+        self.claims.ends(receipt)
         assert isinstance(receipt, RequestState)
         self.table.finish(receipt)
