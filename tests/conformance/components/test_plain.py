@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +16,14 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run.plan import configs_of
+from kvlitmus.conformance.run.verdicts import missing
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_request_target, component_target
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.components.plain import plain_caches
+from kvlitmus.spec.components.plain import Plain, plain_caches
 from kvlitmus.spec.law.lifted import Lifted
+from kvlitmus.spec.law.plan import knowable
+from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
@@ -43,7 +50,7 @@ def played(
     )
     for seed in range(seeds):
         checker = Checker(target.make(config), config, target.profile, depth=depth)
-        Interpreter(checker).play(draw(seed, 120, table(checker.capabilities)))
+        Interpreter(checker).play(draw(seed, 120, table(checker.capabilities), misuse=True))
         for where, judge in checker.lifts.items():
             found.setdefault(where, Counter()).update(judge.counted({}))
     return found
@@ -134,3 +141,64 @@ def broken(mutant: str) -> tuple[Violation, Checker]:
             except Violation as violation:
                 return violation, checker
     raise AssertionError(f"{mutant} breaks nothing")
+
+
+# Which laws of plain caches say nothing of components
+
+OF_PREFIXES = (
+    *("pool", "tree", "lock", "evict", "req", "hash", "prefetch", "event", "frame", "misuse"),
+    *("tier", "backup", "load", "fetch", "life"),
+)
+"""The packs by which flat caches and hierarchies are judged."""
+
+NEVER_ASKED = {"MISUSE-04", "MISUSE-10", "REQ-04", "REQ-08", "REQ-11", "REQ-15", "TREE-19"}
+"""Laws for which pools have the ports, though no call on components comes to them, or what they count isn't told."""
+
+PLAYED_TWICE = {"EVICT-07"}
+"""Laws of two caches, whose steps are no pool's."""
+
+PAGE = Path(__file__).parents[3] / "docs/components.md"
+
+
+def every_pool() -> Iterator[Plain]:
+    """The pools of caches of components and of requests, in all of their configurations."""
+    for target in (component_target, component_request_target):
+        for config in configs_of(target):
+            yield from plain_caches(Checker(target.make(config), config, target.profile).setting)
+
+
+def may_be_judged(rule: Rule, pools: list[Plain]) -> bool:
+    """Whether a law can be judged of one of these pools, by its ports and by the facts that can be told of it."""
+    return any(
+        not missing(rule, one.setting.capabilities)
+        and all(knowable(name, one.hidden - {"usable"}, one.setting.capabilities) for name in rule.facts)
+        for one in pools
+    )
+
+
+def listed(text: str) -> list[str]:
+    """The rules that the first column of the table names, ranges spelled out."""
+    found = []
+    for row in re.findall(r"^\| ([A-Z]+-\d\d[^|]*) \|", text, re.MULTILINE):
+        for pack, first, last in re.findall(r"([A-Z]+)-(\d\d)(?: to [A-Z]+-(\d\d))?", row):
+            numbers = range(int(first), int(last or first) + 1)
+            found += [f"{pack}-{number:02}" for number in numbers if f"{pack}-{number:02}" in all_rules()]
+    return found
+
+
+def test_each_law_of_plain_caches_is_judged_of_components_or_listed_with_its_reason() -> None:
+    section = PAGE.read_text("utf-8").split("### Laws of plain caches that say nothing here")[1].split("\n## ")[0]
+    pools, laws = list(every_pool()), [one for one in all_rules().values() if one.pack in OF_PREFIXES]
+    judged = {one.id for one in laws if may_be_judged(one, pools)} - NEVER_ASKED | PLAYED_TWICE
+    names = listed(section)
+    assert len(names) == len(set(names))
+    assert {one.id for one in laws} - judged == set(names)
+
+
+def test_laws_that_no_call_comes_to_are_not_judged() -> None:
+    """What is left out by hand stays silent: of a target that rejects misuse, in schedules that end with it."""
+    counts = sum(
+        (sum(played(name, seeds=2).values(), Counter[str]()) for name in ("kv+swa+state", "groups")), Counter()
+    )
+    assert NEVER_ASKED.isdisjoint(counts)
+    assert {"MISUSE-07", "MISUSE-08"} <= counts.keys()
