@@ -73,7 +73,7 @@ def test_a_hit_that_is_too_long_says_which_component_lacks_what_for_it() -> None
     with pytest.raises(Violation) as found:
         components.match(checker, key)
     told = allowed_text(all_rules()["TREE-02"], checker.names, found.value.facts)
-    valid = "the largest admitted boundary that is valid for all components"
+    valid = "by the profile's match_cap, the largest admitted boundary that is valid for all components"
     assert told == f"component kv: 0 to 0 units, {valid}; swa lacks what ends at 4, 8"
 
 

@@ -116,7 +116,7 @@ def cached_pages_before(
 def hit_bound(call: Match | Begin | Insert | Publish) -> str:
     """What bounds a hit, in words: of a cache of components which of them lack which ends for where it ends."""
     if not isinstance(call, Match | Begin) or call.within is None:
-        return ", by the profile's match_cap and match_ends"
+        return " and match_ends"
     lacking = "".join(
         [f"; {name} lacks what ends at {', '.join(map(str, ends))}" for name, ends in call.within.lacking]
     )
@@ -262,7 +262,7 @@ def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int, inside
     on=LOOKUPS,
     source="R-TR-01; nano-vllm#144",
     reference="prefix.perform.match",
-    allowed="{certain_length} to {possible_length} units{hit_bound}",
+    allowed="{certain_length} to {possible_length} units, by the profile's match_cap{hit_bound}",
 )
 def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: Tokens, possible_length: Tokens) -> bool:
     """A match MUST cover the longest cached prefix of the key that the profile's cap allows and at whose end every component has what it needs: no less, no more."""
