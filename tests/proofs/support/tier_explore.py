@@ -233,7 +233,7 @@ def identity(now: State) -> tuple[object, ...]:
     works = works_of(now)
     return (
         tuple(now.device.pages.items()),
-        tuple(now.requests.items()),
+        tuple((rid, *without_held(one)) for rid, one in now.requests.items()),
         tuple(now.host.pages.items()),
         works.settled,
         works.stored,
@@ -245,6 +245,12 @@ def identity(now: State) -> tuple[object, ...]:
         works.release,
         tiers_of(now).attached,
     )
+
+
+def without_held(one: RequestState) -> tuple[object, ...]:
+    """A request by everything but what it keeps beside its row: a hierarchy keeps nothing there."""
+    assert not one.held
+    return tuple(part for part in one if part is not one.held)
 
 
 def within(scope: Scope, now: State) -> bool:
