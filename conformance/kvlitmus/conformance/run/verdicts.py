@@ -448,15 +448,15 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         if FLAT in lacking:
             return "the target has a host tier, and the rule is about caches without one"
         if lacking and layered(capabilities):
-            if why := of_no_pool(rule, capabilities, lacking, scope.depth):
+            if why := untried(rule, scope) or of_no_pool(rule, capabilities, lacking, scope.depth):
                 return why
             return "no call on a pool of components led there" if results else ""
         if lacking:
             return f"the target offers no {' and no '.join(sorted(lacking))}"
     if rule.depth > scope.depth:
         return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {scope.depth}"
-    if is_misuse(rule) and scope.misuse == "undefined" and not scope.force_misuse:
-        return "the profile says that misuse is undefined (--force-misuse tries it anyway)"
+    if why := untried(rule, scope):
+        return why
     if set(rule.on) == {On.FINISH} and rule.premise_fact == "missing_before" and scope.publish == "at_alloc":
         return "the profile says that pages are cached when they are allocated, so nothing is missing at the end"
     if set(rule.on) == {On.ABORT} and scope.aborted == "kept":
@@ -501,6 +501,13 @@ def of_pools(rule: Rule) -> bool:
     """Whether a rule of plain caches is judged of the pools of a cache of components as well, if it has all ports."""
     mine = rule.on and rule.pack not in ("comp", "creq", "misuse")
     return bool(mine) and not of_no_pool(rule, frozenset(COMPONENT_PORTS), frozenset(), max(DEPTHS))
+
+
+def untried(rule: Rule, scope: Scope) -> str:
+    """Why the contract isn't broken where a rule is about nothing else; empty where it is."""
+    if is_misuse(rule) and scope.misuse == "undefined" and not scope.force_misuse:
+        return "the profile says that misuse is undefined (--force-misuse tries it anyway)"
+    return ""
 
 
 def is_misuse(rule: Rule) -> bool:
