@@ -172,8 +172,9 @@ def test_a_refused_copy_has_no_places(monkeypatch: pytest.MonkeyPatch, depth: in
 @pytest.mark.parametrize("places", [None, {}, {"kv": {}}], ids=str)
 def test_a_refused_copy_may_say_in_any_way_that_it_has_none(monkeypatch: pytest.MonkeyPatch, places: object) -> None:
     monkeypatch.setattr(ComponentHierarchy, "component_back_up", lambda *_: (None, places, {}))
-    checker = hierarchy(HOST, depth=0)
-    key = prompt(checker, "ab")
+    small = Config(page_size=4, pages=20, host_pages=2, write="asked", components="kv+swa")
+    checker = hierarchy(small, depth=0)
+    key = prompt(checker, "abcd")
     use(checker, key, ALL)
     assert not back_up(checker, key, number=0)
 
