@@ -15,7 +15,7 @@ from kvlitmus.mutants.registry import MODULES, MUTANTS, PAGED, all_mutants, muta
 from kvlitmus.mutants.run import Effort, run_mutant
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
-from tests.support.mutants import Look, aimed, assert_killed, litmus, noticed, quickly, schedules, shared
+from tests.support.mutants import QUICKLY, Look, aimed, assert_killed, litmus, noticed, quickly, schedules, shared
 
 QUICK_SEEDS = (0, 1)
 QUICK_STEPS = 5_000
@@ -51,6 +51,13 @@ def test_a_mutant_is_killed_by_a_rule_that_it_names(one: Mutant) -> None:
     """What aims at it comes first, nearly always enough, then what is quick; schedules alone are the nightly test's."""
     looks = [*(drawn(QUICK_STEPS, seed) for seed in QUICK_SEEDS), run(FULL_STEPS, 0)]
     assert_killed(one, quickly, aimed, shared, *([] if one.id in MISUSE else looks), litmus)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("id", QUICKLY)
+def test_the_schedule_that_is_known_to_kill_a_mutant_still_does(id: str) -> None:
+    """Where it doesn't, the test by day finds another one, and takes a hundred times as long."""
+    assert_killed(all_mutants()[id], quickly)
 
 
 @pytest.mark.parametrize("one", NULL, ids=lambda one: one.id)
