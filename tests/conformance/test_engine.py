@@ -104,9 +104,12 @@ def test_a_seed_draws_the_same_schedule_every_time() -> None:
         "save",
         "bring_back",
         "flush_all",
+        "component_last_call",
     }
     assert draw(7, 50, kinds, misuse=True)[:-1] == draw(7, 50, kinds)
-    assert draw(7, 50, kinds, misuse=True)[-1].kind == "last_call"
+    assert draw(7, 50, kinds, misuse=True)[-1].kind == "component_last_call"
+    flat = table(capabilities_of(caches[0]))
+    assert draw(7, 50, flat, misuse=True)[-1].kind == "last_call"
 
 
 @given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 255), st.sampled_from(CONFIGS))

@@ -8,10 +8,11 @@ ignored, because nobody knows what the call did.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias
 
 from kvlitmus.conformance.checker.calls.prefix.request import most_to_take_back
+from kvlitmus.spec.prefix.page import Place
 from kvlitmus.spec.words.units import Key, PageNo, page_floor
 
 if TYPE_CHECKING:
@@ -158,3 +159,45 @@ def retracted(checker: RecordedChecker, rid: int) -> None:
     """Only a request that was retracted can resume, or be discarded."""
     if rid not in checker.state.retracted.requests:
         raise Breach("no such request", f"request {rid!r} isn't retracted")
+
+
+def of_components(checker: RecordedChecker, wants: Mapping[str, object]) -> None:
+    """Only components that there are can be asked for."""
+    there = checker.setting.layout.components_by_name
+    for name in wants:
+        if name not in there:
+            raise Breach("no such component", f"{name!r}: there are {', '.join(there)}")
+
+
+def wanted(checker: RecordedChecker, wants: Mapping[str, int]) -> None:
+    """Of a component no fewer than none can be asked for, or evicted."""
+    of_components(checker, wants)
+    for name, many in wants.items():
+        if many < 0:
+            raise Breach("size", f"{many} of {name} are fewer than none")
+
+
+@where_known
+def places(checker: RecordedChecker, given: Mapping[str, Collection[int]]) -> None:
+    """Only the caller's own places may be freed, or brought, each once."""
+    of_components(checker, given)
+    seen = set[Place]()
+    for name, some in given.items():
+        for place in some:
+            at = checker.setting.layout.named(name).pool, place
+            if at in seen:
+                raise Breach("place twice", f"place {place} of {at[0]} is named twice in one call")
+            if at not in checker.state.owned:
+                raise Breach("foreign place", f"place {place} of {at[0]} isn't the caller's")
+            seen.add(at)
+
+
+def entries(checker: RecordedChecker, key: Key, brought: Mapping[str, Mapping[int, int]]) -> None:
+    """What is inserted ends within the key, in places of the caller's own."""
+    places(checker, {name: some.values() for name, some in brought.items()})
+    for name, some in brought.items():
+        for end in some:
+            if not 0 < end <= len(key.units):
+                raise Breach(
+                    "beyond the key", f"an entry of {name} ends at {end}, and the key has {len(key.units)} units"
+                )

@@ -10,7 +10,7 @@ from kvlitmus.conformance.checker.calls.components import host, prefetch, reques
 from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.checker.calls.prefix import fetch, tier
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.history import actions
+from kvlitmus.conformance.history import actions, contract
 from kvlitmus.conformance.history.actions import evicted, one
 from kvlitmus.conformance.history.contract import Breach, Contradiction
 from kvlitmus.conformance.history.handles import Handle, Places
@@ -23,6 +23,7 @@ from kvlitmus.spec.stores.state import advance_store
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.history.following import Following
+    from kvlitmus.conformance.history.playback import RecordedChecker
     from kvlitmus.conformance.history.state import Act, TraceState
 
 Make = Callable[[Checker, Any], object]
@@ -127,6 +128,16 @@ def changing(make: Make) -> Act:
     return one(judge_it)
 
 
+def lawful(judge: Callable[[RecordedChecker, Any], None], act: Act) -> Act:
+    """An action on a call that the contract may forbid."""
+
+    def judged(trace: TraceState, calls: Sequence[Call]) -> None:
+        judge(trace.checker, calls[0].args)
+        act(trace, calls)
+
+    return judged
+
+
 def on_hit(make: Callable[[Checker, Any, Handle, int], object], *, changes: bool = True) -> Act:
     """An action on what a match found, which may get a number of the suite's."""
 
@@ -214,9 +225,18 @@ ACTIONS: dict[str, Act] = {
     "fail_host_alloc": plainly(lambda checker, args: fetch.fail_alloc(checker, args["after"])),
     "fail_copy": plainly(lambda checker, args: tier.fail_copy(checker, args["kind"], args["after"])),
     "component_match": one(component_match),
-    "component_alloc": changing(lambda checker, args: components.alloc(checker, args["wants"])),
-    "component_free": plainly(lambda checker, args: components.free(checker, args["given"])),
-    "component_insert": changing(lambda checker, args: components.insert(checker, args["key"], args["entries"])),
+    "component_alloc": lawful(
+        lambda checker, args: contract.wanted(checker, args["wants"]),
+        changing(lambda checker, args: components.alloc(checker, args["wants"])),
+    ),
+    "component_free": lawful(
+        lambda checker, args: contract.places(checker, args["given"]),
+        plainly(lambda checker, args: components.free(checker, args["given"])),
+    ),
+    "component_insert": lawful(
+        lambda checker, args: contract.entries(checker, args["key"], args["entries"]),
+        changing(lambda checker, args: components.insert(checker, args["key"], args["entries"])),
+    ),
     "component_lock": on_hit(
         lambda checker, args, hit, number: components.lock(checker, hit.key, hit.hit.length, args["handle"], number),
         changes=False,
@@ -224,7 +244,10 @@ ACTIONS: dict[str, Act] = {
     "component_unlock": plainly(
         lambda checker, args: components.unlock(checker, number_of(checker.tokens, args["receipt"], "receipt"))
     ),
-    "component_evict": changing(lambda checker, args: components.evict(checker, args["wants"])),
+    "component_evict": lawful(
+        lambda checker, args: contract.wanted(checker, args["wants"]),
+        changing(lambda checker, args: components.evict(checker, args["wants"])),
+    ),
     "component_reset": one(component_reset),
     "component_back_up": on_hit(
         lambda checker, args, hit, number: host.back_up(checker, hit.key, hit.hit.length, args["handle"], number)
@@ -235,7 +258,10 @@ ACTIONS: dict[str, Act] = {
     "component_copied": changing(
         lambda checker, args: host.copied(checker, number_of(checker.copying, args["copy"], "copy"), args["ok"])
     ),
-    "component_evict_host": changing(lambda checker, args: host.evict_host(checker, args["wants"])),
+    "component_evict_host": lawful(
+        lambda checker, args: contract.wanted(checker, args["wants"]),
+        changing(lambda checker, args: host.evict_host(checker, args["wants"])),
+    ),
     "component_prefetch": on_hit(
         lambda checker, args, hit, number: prefetch.prefetch(
             checker, args["key"], hit.hit.length, args["handle"], args["threshold"], number
