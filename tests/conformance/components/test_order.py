@@ -23,9 +23,6 @@ from kvlitmus.spec.components.calls import (
     ComponentHit,
     ComponentInsert,
     ComponentLoad,
-    ComponentLock,
-    ComponentMatch,
-    ComponentUnlock,
     Copying,
     View,
 )
@@ -36,6 +33,7 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.components.uses import uses_of, with_uses
 from kvlitmus.spec.law.facts import UNKNOWN
+from kvlitmus.spec.prefix.calls import Lock, Match, Unlock
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State, empty_state
@@ -93,7 +91,7 @@ class Played:
 
     def match(self, units: str, length: int) -> None:
         """A hit of so many units."""
-        self.step(ComponentMatch(self.path(units)), ComponentHit(length, {}))
+        self.step(Match(self.path(units)), ComponentHit(length, {}))
 
     def step(self, call: Any, answer: Any) -> None:
         """What is known after a call."""
@@ -115,8 +113,8 @@ def test_what_is_certain_and_what_is_possible_of_a_use() -> None:
     assert play.use("swa", "a") == Bounds(Use(1, 1, 0), Use(2, 1, 2)), "the window has left it behind"
     assert play.use("swa", "abcd").least.touched == 2
     path = play.path("abcd")
-    play.step(ComponentLock(path, 4, 0), {"kv": (1, 2, 3, 4), "swa": (4,)})
-    play.step(ComponentUnlock(0), None)
+    play.step(Lock(path.names[-1], 0), {"kv": (1, 2, 3, 4), "swa": (4,)})
+    play.step(Unlock(0), None)
     assert play.use("swa", "abcd").least.touched == 2, "that a receipt is a use is not certain"
     assert play.use("swa", "abcd").most.touched == 4
 
@@ -184,7 +182,7 @@ def test_nothing_is_kept_where_nobody_asks() -> None:
     settings.append(Setting(CONFIG, setting_of().profile, 2, frozenset()))
     for setting in settings:
         state = at_first(empty_state(), setting)
-        assert with_uses(state, state, setting, ComponentMatch(path_of_units(setting, None, [1])), None) is state
+        assert with_uses(state, state, setting, Match(path_of_units(setting, None, [1])), None) is state
         assert not facts.judged(setting)
 
 
@@ -247,7 +245,7 @@ def test_what_could_not_go_was_not_passed_over() -> None:
     play.insert("x")
     last = ("kv", play.path("x").names[-1])
     assert {name for _, name in evicted(play, {"kv": 1}, {last}).left if _ == "kv"} == {play.path("ab").names[-1]}
-    play.step(ComponentLock(play.path("ab"), 2, 0), {"kv": (1, 2), "swa": (2,)})
+    play.step(Lock(play.path("ab").names[-1], 0), {"kv": (1, 2), "swa": (2,)})
     assert not [at for at in evicted(play, {"kv": 1}, {last}).left if at[0] == "kv"]
 
 

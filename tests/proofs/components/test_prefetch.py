@@ -17,7 +17,6 @@ from kvlitmus.spec.components.calls import (
     ComponentCall,
     ComponentCommit,
     ComponentFound,
-    ComponentMatch,
     ComponentPrefetch,
     ComponentSettled,
     Reading,
@@ -26,7 +25,7 @@ from kvlitmus.spec.components.calls import (
 from kvlitmus.spec.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
 from kvlitmus.spec.components.state import end_name
 from kvlitmus.spec.components.storage import counterexamples
-from kvlitmus.spec.prefix.calls import path_of
+from kvlitmus.spec.prefix.calls import Match, path_of
 from kvlitmus.spec.words.layouts import LAYOUTS, layout_of
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import fits, step_of
@@ -113,7 +112,7 @@ def test_half_a_window_is_given_back_whole() -> None:
     bench.found(4, (1, 2, 3, 4))
     done = bench.committed(frozenset((1, 2, 3, 4)), frozenset((4,)))
     assert done.end == 16 and done.returned == {"swa": places} and not bench.pages("swa")
-    assert bench.do(ComponentMatch(bench.path)).length == 0  # type: ignore[attr-defined]
+    assert bench.do(Match(bench.path)).length == 0  # type: ignore[attr-defined]
 
 
 def test_what_is_there_is_spared_and_the_tombstone_filled() -> None:
@@ -187,7 +186,7 @@ def test_every_window_commit_on_every_small_tree() -> None:
             bench.cached("kv", tuple(range(1, cached + 1)))
             bench.cached("swa", tuple(page for page in range(1, cached + 1) if page not in tombstones))
             old, size = bench.pages("swa"), {pool: len(free) for pool, free in bench.cache.free.items()}
-            hit = bench.do(ComponentMatch(bench.path)).length // PAGE  # type: ignore[attr-defined]
+            hit = bench.do(Match(bench.path)).length // PAGE  # type: ignore[attr-defined]
             if hit + kv > 4 or hit == 4:
                 continue  # storage can't have more than the key, and there is nothing left to read
             places = bench.begun(hit)["swa"]

@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 
 from kvlitmus.reference.components import tree as model
-from kvlitmus.spec.components.calls import ComponentCall, ComponentHit, ComponentMatch
+from kvlitmus.spec.components.calls import ComponentCall, ComponentHit
 from kvlitmus.spec.components.storage import (
     agreed,
     all_or_nothing,
@@ -18,6 +18,7 @@ from kvlitmus.spec.components.storage import (
     restorable,
     without_holes,
 )
+from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import (
@@ -195,7 +196,7 @@ def test_no_step_breaks_a_rule_with_three_keys(layout: str, cascade: str) -> Non
     assert report.broken == () and report.states > (20 if layout == "groups" else 100)
 
 
-def match_of_the_kv(cache: model.Cache, setting: Setting, call: ComponentMatch) -> tuple[model.Cache, ComponentHit]:
+def match_of_the_kv(cache: model.Cache, setting: Setting, call: Match) -> tuple[model.Cache, ComponentHit]:
     """A slip: a hit is as long as the KV."""
     layout = setting.layout
     alone = type(setting)(setting.config, setting.profile, 3, setting.capabilities, setting.names)
@@ -203,10 +204,10 @@ def match_of_the_kv(cache: model.Cache, setting: Setting, call: ComponentMatch) 
     return model.match(cache, alone, call)
 
 
-def match_one_short(cache: model.Cache, setting: Setting, call: ComponentMatch) -> tuple[model.Cache, ComponentHit]:
+def match_one_short(cache: model.Cache, setting: Setting, call: Match) -> tuple[model.Cache, ComponentHit]:
     """A slip: the last unit is never looked at."""
     path = call.path._replace(names=call.path.names[:-1], pages=call.path.pages[:-1])
-    return model.match(cache, setting, ComponentMatch(path))
+    return model.match(cache, setting, Match(path))
 
 
 def lock_of_the_kv(cache: model.Cache, setting: Setting, call: object) -> tuple[model.Cache, object]:
@@ -242,9 +243,9 @@ def insert_leaves_tombstones(cache: model.Cache, setting: Setting, call: object)
 
 
 SLIPS: tuple[tuple[str, Callable[..., tuple[model.Cache, object]], set[str]], ...] = (
-    ("ComponentMatch", match_of_the_kv, {"TREE-02", "TREE-03"}),
-    ("ComponentMatch", match_one_short, {"TREE-02", "EVENT-09"}),
-    ("ComponentLock", lock_of_the_kv, {"COMP-10"}),
+    ("Match", match_of_the_kv, {"TREE-02", "TREE-03"}),
+    ("Match", match_one_short, {"TREE-02", "EVENT-09"}),
+    ("Lock", lock_of_the_kv, {"COMP-10"}),
     ("ComponentEvict", evict_without_locks, {"COMP-13", "LOCK-01"}),
     ("ComponentAlloc", alloc_what_there_is, {"POOL-01"}),
     ("ComponentInsert", insert_leaves_tombstones, {"COMP-09"}),

@@ -9,9 +9,9 @@ import pytest
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference.components import writes as model
 from kvlitmus.reference.components.tree import Cache
-from kvlitmus.spec.components.calls import ComponentCall, ComponentInsert, ComponentUnlock
+from kvlitmus.spec.components.calls import ComponentCall, ComponentInsert
 from kvlitmus.spec.components.state import end_name, path_to
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Path, Unlock
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 from tests.proofs.support.component_explore import Explorer, Scope
@@ -37,7 +37,7 @@ def due_as_long_as_the_key(_cache: Cache, _then: Cache, setting: Setting, call: 
 
 def due_when_given_up(cache: Cache, then: Cache, setting: Setting, call: ComponentCall) -> Path | None:
     """A slip: a prefix is backed up when its receipt is given back too."""
-    if not isinstance(call, ComponentUnlock):
+    if not isinstance(call, Unlock):
         return due(cache, then, setting, call)
     covered = sorted(name for component, name in cache.receipts[call.receipt] if component == "kv")
     return path_to(setting, covered[0]) if covered else None

@@ -108,7 +108,7 @@ def lock(cache: Cache) -> Situation:
 
 def unlock(cache: Cache) -> Situation:
     """Any receipt is given back, if it is one."""
-    return Situation(cache.state, calls.Unlock(cache.run.element("at"), RECEIPT), receipt=RECEIPT)
+    return Situation(cache.state, calls.Unlock(RECEIPT), receipt=RECEIPT)
 
 
 def evict(victims: int) -> Callable[[Cache], Situation]:

@@ -113,9 +113,9 @@ def planted_effect_of_one_page(second: int, third: int, a: int, b: int, c: int, 
 def _gives_back(act: Acting, tree: Tier, one: int, other: int) -> tuple[bool, Tier]:
     """Two places are locked and given back: whether the rules hold after the last call, and the tree then."""
     state = state_of(tree)
-    for call in (Lock(Name(one), 1), Lock(Name(other), 2), Unlock(Name(one), 1)):
+    for call in (Lock(Name(one), 1), Lock(Name(other), 2), Unlock(1)):
         state = perform(state, SETTING, call).after
-    last = Unlock(Name(other), 2)
+    last = Unlock(2)
     after = act(state, SETTING, last).after
     before, now = (seen(known, SETTING, counted=False) for known in (state, after))
     return keeps(Step(SETTING, state, before, last, None, now), UNLOCKED), after.device
@@ -157,7 +157,7 @@ SPENT = claim("MISUSE-06", on=("misuse", "stale_unlock"))
 
 def _refuses(act: Acting, second: int, third: int, place: int) -> bool:
     tree = small_tree(second, third, [Numbers(0, 0, 0)] * 3)
-    give_back = Unlock(Name(place), 1)
+    give_back = Unlock(1)
     locked = perform(state_of(tree), SETTING, Lock(Name(place), 1)).after
     spent = perform(locked, SETTING, give_back).after
     raised, after = False, spent

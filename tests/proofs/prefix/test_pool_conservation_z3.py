@@ -130,7 +130,7 @@ def test_every_call_of_the_reference_is_made_of_these_steps(size_of_page: int) -
             call = calls.Lock(source.choice(sorted(state.device.pages)), receipt)
         elif kind == "unlock" and state.receipts:
             given_back = source.choice(sorted(state.receipts))
-            call = calls.Unlock(state.receipts[given_back], given_back)
+            call = calls.Unlock(given_back)
         if call is None:
             continue
         step = perform(state, setting, call)

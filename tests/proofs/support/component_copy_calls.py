@@ -11,9 +11,8 @@ from kvlitmus.spec.components.calls import (
     ComponentCopied,
     ComponentEvictHost,
     ComponentLoad,
-    ComponentMatch,
 )
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.setting import Setting
 
@@ -25,7 +24,7 @@ def copy_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most
     number = max(cache.copies, default=-1) + 1
     loads = sum(one.load for one in cache.copies.values())
     for path in paths:
-        hit = model.match(cache, setting, ComponentMatch(path))[1]
+        hit = model.match(cache, setting, Match(path))[1]
         if len(cache.copies) - loads < most:
             yield ComponentBackUp(path, hit.length, number)
         if loads < most:

@@ -25,10 +25,6 @@ from kvlitmus.spec.components.calls import (
     ComponentFree,
     ComponentHit,
     ComponentInsert,
-    ComponentLock,
-    ComponentMatch,
-    ComponentReset,
-    ComponentUnlock,
     Telling,
     View,
 )
@@ -39,7 +35,7 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.components.steps import component_steps
 from kvlitmus.spec.parts import rules_of
-from kvlitmus.spec.prefix.calls import Path, path_of
+from kvlitmus.spec.prefix.calls import Lock, Match, Path, Reset, Unlock, path_of
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier, empty_tier
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
@@ -242,7 +238,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         """Every call that a lawful caller may make."""
         layout = self.setting.layout
         if not cache.fetches:
-            yield ComponentReset()
+            yield Reset()
         yield from copy_calls(cache, self.setting, self.paths, self.scope.copies)
         yield from write_calls(cache, self.setting, self.paths, self.scope.writes)
         yield from fetch_calls(cache, self.setting, self.paths, self.scope.fetches)
@@ -252,13 +248,13 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         for many in (1, 2):
             yield ComponentAlloc({one.name: many for one in layout.components})
         for path in self.paths:
-            yield ComponentMatch(path)
-            hit = model.match(cache, self.setting, ComponentMatch(path))[1]
+            yield Match(path)
+            hit = model.match(cache, self.setting, Match(path))[1]
             if len(cache.receipts) < self.scope.receipts:
-                yield ComponentLock(path, hit.length, len(cache.receipts))
+                yield Lock(end_name(path, hit.length), len(cache.receipts))
             yield from self.inserts(path, hit)
         for receipt in cache.receipts:
-            yield ComponentUnlock(receipt)
+            yield Unlock(receipt)
 
     def inserts(self, path: Path, hit: ComponentHit) -> Iterator[ComponentInsert]:
         """What an engine may bring: all KV behind the hit, and of each other component all, the end, or none."""

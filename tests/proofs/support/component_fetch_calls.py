@@ -11,11 +11,10 @@ from kvlitmus.spec.components.calls import (
     ComponentCall,
     ComponentCommit,
     ComponentFound,
-    ComponentMatch,
     ComponentPrefetch,
     ComponentSettled,
 )
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.words.setting import Setting
 
@@ -35,7 +34,7 @@ def fetch_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], mos
     """To begin one, if there are fewer than ``most``; of each one all that storage may have, and all that may come."""
     if len(cache.fetches) < most:
         for path in paths:
-            hit = model.match(cache, setting, ComponentMatch(path))[1]
+            hit = model.match(cache, setting, Match(path))[1]
             for threshold in (0, 2):
                 yield ComponentPrefetch(path, hit.length, threshold, len(cache.fetches))
     for number, fetch in cache.fetches.items():

@@ -9,11 +9,10 @@ from kvlitmus.spec.components.calls import (
     ComponentAttach,
     ComponentCall,
     ComponentDetach,
-    ComponentMatch,
     ComponentWrite,
     ComponentWritten,
 )
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.words.setting import Setting
 
 
@@ -24,7 +23,7 @@ def write_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], mos
     yield ComponentDetach() if cache.attached else ComponentAttach()
     number = max(cache.writes, default=-1) + 1
     for path in paths if len(cache.writes) < most else ():
-        hit = model.match(cache, setting, ComponentMatch(path))[1]
+        hit = model.match(cache, setting, Match(path))[1]
         ends = frozenset(range(1, len(path.names) + 1))
         names = [one.name for one in setting.layout.components]
         for many in (0, 1, len(names)):

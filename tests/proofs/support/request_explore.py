@@ -15,8 +15,6 @@ from kvlitmus.spec.components.calls import (
     ComponentFinish,
     ComponentGrow,
     ComponentHit,
-    ComponentMatch,
-    ComponentReset,
     ComponentStart,
     View,
 )
@@ -24,7 +22,7 @@ from kvlitmus.spec.components.replay import with_told
 from kvlitmus.spec.components.state import serving
 from kvlitmus.spec.components.steps import step
 from kvlitmus.spec.parts import rules_of
-from kvlitmus.spec.prefix.calls import Path, path_of
+from kvlitmus.spec.prefix.calls import Match, Path, Reset, path_of
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.state import empty_state
 from kvlitmus.spec.words.setting import Setting
@@ -86,11 +84,11 @@ class Explorer(ComponentSearch[model.Server, object]):
 
     def calls(self, server: model.Server) -> Iterator[object]:
         """Every call that a lawful caller may make."""
-        yield ComponentReset()
+        yield Reset()
         number = max(server.requests, default=-1) + 1
         for path in self.paths:
-            yield ComponentMatch(path)
-            hit = model.match(server, self.setting, ComponentMatch(path))[1]
+            yield Match(path)
+            hit = model.match(server, self.setting, Match(path))[1]
             if len(server.requests) < self.scope.requests:
                 for chunk in self.chunks(path, hit):
                     yield ComponentStart(path, chunk, number)

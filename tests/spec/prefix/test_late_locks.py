@@ -14,7 +14,9 @@ from kvlitmus.spec.words.units import Name, Tokens
 from tests.spec.support.boundaries import CACHED, LONG, ONE, RUNNING, SHORT, TWO, setting
 
 DELAYED = {"unlock_delay": 2}
-RUNS = CACHED._replace(requests={0: RUNNING._replace(path=LONG, locked=ONE), 1: RUNNING._replace(path=SHORT)})
+RUNS = CACHED._replace(
+    requests={0: RUNNING._replace(path=LONG, locked=ONE), 1: RUNNING._replace(path=SHORT)}, receipts={1: TWO, 2: ONE}
+)
 
 
 def after(*calls: Any) -> State:
@@ -29,11 +31,11 @@ def after(*calls: Any) -> State:
     ("calls", "late"),
     [
         ((), {}),
-        ((Unlock(TWO, 1),), {ONE: 1, TWO: 1}),
-        ((Unlock(TWO, 1), Evict(Tokens(4))), {ONE: 1, TWO: 1}),
-        ((Unlock(TWO, 1), Evict(Tokens(4)), Evict(Tokens(4))), {}),
-        ((Unlock(TWO, 1), Compute(0, 1), Compute(0, 1)), {ONE: 1, TWO: 1}),
-        ((Unlock(TWO, 1), Unlock(ONE, 2)), {ONE: 2, TWO: 1}),
+        ((Unlock(1),), {ONE: 1, TWO: 1}),
+        ((Unlock(1), Evict(Tokens(4))), {ONE: 1, TWO: 1}),
+        ((Unlock(1), Evict(Tokens(4)), Evict(Tokens(4))), {}),
+        ((Unlock(1), Compute(0, 1), Compute(0, 1)), {ONE: 1, TWO: 1}),
+        ((Unlock(1), Unlock(2)), {ONE: 2, TWO: 1}),
         ((Publish(0),), {ONE: 1}),
         ((End(0, keep=True),), {ONE: 1, TWO: 1}),
         ((End(0, keep=False),), {ONE: 1}),
@@ -52,7 +54,7 @@ def test_a_lock_is_remembered_for_so_many_calls(calls: tuple[Any, ...], late: di
 
 def test_what_may_have_made_no_call_is_not_counted() -> None:
     composed = replace(setting(profile=DELAYED), capabilities=frozenset({"composed"}))
-    state = given_back(RUNS, RUNS, composed, Unlock(TWO, 1))
+    state = given_back(RUNS, RUNS, composed, Unlock(1))
     for _ in range(3):
         state = given_back(state, state, composed, Grow(0, (1,), None))
     assert late_locks(state, state.device) == {ONE: 1, TWO: 1}
@@ -61,7 +63,7 @@ def test_what_may_have_made_no_call_is_not_counted() -> None:
 
 
 def test_a_reset_forgets_them() -> None:
-    state = given_back(after(Unlock(TWO, 1)), CACHED, setting(profile=DELAYED), Reset())
+    state = given_back(after(Unlock(1)), CACHED, setting(profile=DELAYED), Reset())
     assert not late_locks(state, state.device)
 
 

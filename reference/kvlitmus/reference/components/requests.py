@@ -18,13 +18,11 @@ from kvlitmus.spec.components.calls import (
     ComponentGrow,
     ComponentHit,
     ComponentInsert,
-    ComponentMatch,
-    ComponentReset,
     ComponentStart,
     Holding,
 )
 from kvlitmus.spec.components.state import end_name, needed_at
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Match, Path, Reset
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Need, fits, working
@@ -83,7 +81,7 @@ def evict_one(cache: Cache, setting: Setting, wants: Mapping[str, int]) -> Cache
 
 def start(server: Server, setting: Setting, call: ComponentStart) -> tuple[Server, Holding | None]:
     """Find the hit, protect it, get places for the chunk, and cache what is whole."""
-    cache, hit = components.match(server.cache, setting, ComponentMatch(call.path))
+    cache, hit = components.match(server.cache, setting, Match(call.path))
     held = {
         one.name: {cache.held[at].end: cache.held[at].place for at in needed_at(call.path, one, hit.length, "shorter")}
         for one in setting.layout.components
@@ -159,13 +157,13 @@ def finish(server: Server, setting: Setting, call: ComponentFinish) -> tuple[Ser
     return Server(cache._replace(receipts=receipts), requests), None
 
 
-def match(server: Server, setting: Setting, call: ComponentMatch) -> tuple[Server, ComponentHit]:
+def match(server: Server, setting: Setting, call: Match) -> tuple[Server, ComponentHit]:
     """As of a cache without requests."""
     cache, hit = components.match(server.cache, setting, call)
     return server._replace(cache=cache), hit
 
 
-def reset(server: Server, setting: Setting, call: ComponentReset) -> tuple[Server, None]:  # noqa: ARG001
+def reset(server: Server, setting: Setting, call: Reset) -> tuple[Server, None]:  # noqa: ARG001
     """Everything is forgotten."""
     return empty(setting), None
 
@@ -178,8 +176,8 @@ PERFORM = cast(
         ComponentStart: start,
         ComponentGrow: grow,
         ComponentFinish: finish,
-        ComponentMatch: match,
-        ComponentReset: reset,
+        Match: match,
+        Reset: reset,
     },
 )
 """Of each call how it is performed."""

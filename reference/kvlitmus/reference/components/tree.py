@@ -17,18 +17,16 @@ from kvlitmus.spec.components.calls import (
     ComponentFree,
     ComponentHit,
     ComponentInsert,
-    ComponentLock,
-    ComponentMatch,
-    ComponentReset,
-    ComponentUnlock,
     Entries,
 )
 from kvlitmus.spec.components.state import (
     end_name,
     ends_at,
     needed_at,
+    path_to,
     storage_at_first,
 )
+from kvlitmus.spec.prefix.calls import Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
 from kvlitmus.spec.words.limits import ALL_TOKENS
@@ -165,7 +163,7 @@ def free(cache: Cache, setting: Setting, call: ComponentFree) -> tuple[Cache, No
     return give(cache, setting, handed), None
 
 
-def match(cache: Cache, setting: Setting, call: ComponentMatch) -> tuple[Cache, ComponentHit]:
+def match(cache: Cache, setting: Setting, call: Match) -> tuple[Cache, ComponentHit]:
     """The largest admitted boundary that is valid for all components; what it needs was needed now."""
     components, profile = setting.layout.components, setting.profile
     ends = {one.name: ends_at(call.path, one.name, cache.held) for one in components}
@@ -206,18 +204,16 @@ def insert(cache: Cache, setting: Setting, call: ComponentInsert) -> tuple[Cache
     return cache._replace(held=held), left
 
 
-def lock(cache: Cache, setting: Setting, call: ComponentLock) -> tuple[Cache, Mapping[str, tuple[int, ...]]]:
+def lock(cache: Cache, setting: Setting, call: Lock) -> tuple[Cache, Mapping[str, tuple[int, ...]]]:
     """A receipt covers exactly what the boundary needs."""
-    needed = {
-        one.name: needed_at(call.path, one, call.length, setting.profile.window_root)
-        for one in setting.layout.components
-    }
+    path, root = path_to(setting, call.at), setting.profile.window_root
+    needed = {one.name: needed_at(path, one, len(path.names), root) for one in setting.layout.components}
     covers = frozenset(at for some in needed.values() for at in some)
     cover = {name: tuple(cache.held[at].end for at in some) for name, some in needed.items()}
     return cache._replace(receipts={**cache.receipts, call.receipt: covers}), cover
 
 
-def unlock(cache: Cache, setting: Setting, call: ComponentUnlock) -> tuple[Cache, None]:  # noqa: ARG001
+def unlock(cache: Cache, setting: Setting, call: Unlock) -> tuple[Cache, None]:  # noqa: ARG001
     """What the receipt covered is protected by it no more."""
     if call.receipt not in cache.receipts:
         raise ValueError(f"receipt {call.receipt} is not out")
@@ -277,7 +273,7 @@ def evict(cache: Cache, setting: Setting, call: ComponentEvict) -> tuple[Cache, 
     return cache, freed
 
 
-def reset(cache: Cache, setting: Setting, call: ComponentReset) -> tuple[Cache, None]:  # noqa: ARG001
+def reset(cache: Cache, setting: Setting, call: Reset) -> tuple[Cache, None]:  # noqa: ARG001
     """Everything is forgotten, but whether storage is there."""
     return empty(setting)._replace(attached=cache.attached), None
 
@@ -287,12 +283,12 @@ Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]
 CALLS = {
     ComponentAlloc: alloc,
     ComponentFree: free,
-    ComponentMatch: match,
+    Match: match,
     ComponentInsert: brought,
-    ComponentLock: lock,
-    ComponentUnlock: unlock,
+    Lock: lock,
+    Unlock: unlock,
     ComponentEvict: evict,
-    ComponentReset: reset,
+    Reset: reset,
 }
 PERFORM = cast("Mapping[type, Perform]", CALLS)
 """Of each call how it is performed."""

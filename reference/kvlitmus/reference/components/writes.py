@@ -20,7 +20,6 @@ from kvlitmus.spec.components.calls import (
     ComponentCopied,
     ComponentInsert,
     ComponentLoad,
-    ComponentReset,
 )
 from kvlitmus.spec.components.state import (
     end_name,
@@ -28,7 +27,7 @@ from kvlitmus.spec.components.state import (
     lacking_at,
     path_to,
 )
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Path, Reset
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
@@ -85,7 +84,7 @@ def saved(
     while True:
         then, answer = component_storing.perform(cache, setting, call)
         lost = [one for one in losses(cache, then, setting) if one not in tried]
-        if not lost or isinstance(call, ComponentReset):
+        if not lost or isinstance(call, Reset):
             return then, answer, begun
         guarded = cache._replace(copies={**cache.copies, **guard(cache, setting, call)})
         for name in lost:

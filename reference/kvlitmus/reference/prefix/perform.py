@@ -239,7 +239,7 @@ def lock(state: State, setting: Setting, call: calls.Lock, _: Choice) -> Decisio
 
 def unlock(state: State, setting: Setting, call: calls.Unlock, _: Choice) -> Decision:
     """A receipt is worth one unlock, once (LOCK-04, MISUSE-06)."""
-    if state.receipts.get(call.receipt) != call.at:
+    if call.receipt not in state.receipts:
         raise ValueError(f"receipt {call.receipt} was given back already", call.receipt)
     return Decision(None)
 

@@ -26,13 +26,9 @@ from kvlitmus.spec.components.calls import (
     ComponentHit,
     ComponentInsert,
     ComponentLoad,
-    ComponentLock,
-    ComponentMatch,
     ComponentPrefetch,
-    ComponentReset,
     ComponentSettled,
     ComponentStart,
-    ComponentUnlock,
     ComponentWrite,
     ComponentWritten,
     Copying,
@@ -70,10 +66,12 @@ from kvlitmus.spec.components.state import (
     written_from,
 )
 from kvlitmus.spec.components.uses import with_uses
+from kvlitmus.spec.prefix.advance import reset
+from kvlitmus.spec.prefix.calls import Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
-from kvlitmus.spec.prefix.state import RequestState, State, empty_state
+from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.policies import SELECTIVE
 from kvlitmus.spec.words.setting import Setting
@@ -103,11 +101,7 @@ def looked_at(state: State, then: State, setting: Setting, call: ComponentCall, 
 
     What is as it was expected is the same object: who works something out of it sees at once that it can be kept.
     """
-    told = (
-        {one.name: state.mirror(one.name) for one in setting.layout.components}
-        if isinstance(call, ComponentReset)
-        else {}
-    )
+    told = {one.name: state.mirror(one.name) for one in setting.layout.components} if isinstance(call, Reset) else {}
     if after.events is not None:
         told = {**told, **told_too(state, setting, after.events)}
     copies = then.copies
@@ -156,7 +150,7 @@ def _free(state: State, setting: Setting, call: ComponentFree, _: object) -> Sta
     return state._replace(owned=state.owned - pool_places(setting.layout, call.given))
 
 
-def _match(state: State, setting: Setting, call: ComponentMatch, answer: ComponentHit) -> State:
+def _match(state: State, setting: Setting, call: Match, answer: ComponentHit) -> State:
     root = setting.profile.window_root
     found = {at for one in setting.layout.components for at in needed_at(call.path, one, answer.length, root)}
     return surely(state, DEVICE, found)
@@ -179,20 +173,14 @@ def _with(state: State, setting: Setting, brought: Mapping[At, int], left: froze
     return surely(placed(state, setting, DEVICE, taken), DEVICE, brought)._replace(longest=longest)
 
 
-def _lock(
-    state: State,
-    _: Setting,
-    call: ComponentLock,
-    answer: Mapping[str, Sequence[int]],
-) -> State:
-    covered = {
-        (name, end_name(call.path, end)) for name, ends in answer.items() for end in ends if end <= len(call.path.names)
-    }
+def _lock(state: State, setting: Setting, call: Lock, answer: Mapping[str, Sequence[int]]) -> State:
+    path = path_to(setting, call.at)
+    covered = {(name, end_name(path, end)) for name, ends in answer.items() for end in ends if end <= len(path.names)}
     kept = frozenset(covered & state.places(DEVICE).keys())
     return surely(state._replace(covers={**state.covers, call.receipt: kept}), DEVICE, kept)
 
 
-def _unlock(state: State, _setting: Setting, call: ComponentUnlock, _: object) -> State:
+def _unlock(state: State, _setting: Setting, call: Unlock, _: object) -> State:
     return state._replace(covers={number: at for number, at in state.covers.items() if number != call.receipt})
 
 
@@ -210,10 +198,6 @@ def _doubted(state: State, tier: str, touched: Collection[str], spared: frozense
     """On a tier anything of these components may have gone that nothing protects."""
     stays = state.covered(tier) | spared
     return perhaps(state, tier, lambda at: at[0] in touched and at not in stays)
-
-
-def _reset(state: State, _setting: Setting, _: ComponentReset, _answer: object) -> State:
-    return empty_state()._replace(attached=state.attached)
 
 
 # Prefetches
@@ -449,12 +433,12 @@ FOLLOW: Mapping[type, Follow] = cast(
     {
         ComponentAlloc: _alloc,
         ComponentFree: _free,
-        ComponentMatch: _match,
+        Match: _match,
         ComponentInsert: _insert,
-        ComponentLock: _lock,
-        ComponentUnlock: _unlock,
+        Lock: _lock,
+        Unlock: _unlock,
         ComponentEvict: _evict,
-        ComponentReset: _reset,
+        Reset: reset,
         ComponentPrefetch: _prefetch,
         ComponentFound: _found,
         ComponentSettled: _settled,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kvlitmus.spec.law.occasions import occasion, occasions_by_answer
+from kvlitmus.spec.law.occasions import jointly, occasion, occasions_by_answer
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Lock, Match, Path, Reset, Unlock
 from kvlitmus.spec.prefix.page import At
 
 Entries = Mapping[str, tuple[int, ...]]
@@ -40,6 +40,7 @@ class Telling(NamedTuple):
     at: At | None
 
 
+@jointly
 class After(NamedTuple):
     """An answer, and what was seen after it: the free places of each pool, and a snapshot; ``None`` where nobody looked.
 
@@ -68,13 +69,6 @@ class ComponentFree(NamedTuple):
     given: Entries
 
 
-@occasion(On.COMPONENT_MATCH)
-class ComponentMatch(NamedTuple):
-    """Ask for the longest usable prefix of a key; answers :class:`ComponentHit`."""
-
-    path: Path
-
-
 class ComponentHit(NamedTuple):
     """The ``length`` of a hit, in units, and of each component the entries that it needs, in the order of the prefix."""
 
@@ -90,32 +84,11 @@ class ComponentInsert(NamedTuple):
     brought: Mapping[At, int]
 
 
-@occasion(On.COMPONENT_LOCK)
-class ComponentLock(NamedTuple):
-    """Protect what a hit of this length needs; answers of each component the ends of the entries that are covered."""
-
-    path: Path
-    length: int
-    receipt: int
-
-
-@occasion(On.COMPONENT_UNLOCK)
-class ComponentUnlock(NamedTuple):
-    """Give a receipt back; answers nothing."""
-
-    receipt: int
-
-
 @occasion(On.COMPONENT_EVICT)
 class ComponentEvict(NamedTuple):
     """Free so many entries of each of these components; answers how many were freed of each component."""
 
     wants: Mapping[str, int]
-
-
-@occasion(On.COMPONENT_RESET)
-class ComponentReset(NamedTuple):
-    """Forget everything."""
 
 
 class ComponentPrefetch(NamedTuple):
@@ -312,12 +285,12 @@ RequestCall = ComponentStart | ComponentGrow | ComponentFinish
 ComponentCall = (
     ComponentAlloc
     | ComponentFree
-    | ComponentMatch
+    | Match
     | ComponentInsert
-    | ComponentLock
-    | ComponentUnlock
+    | Lock
+    | Unlock
     | ComponentEvict
-    | ComponentReset
+    | Reset
     | ComponentPrefetch
     | ComponentFound
     | ComponentSettled

@@ -84,7 +84,7 @@ def ordered(
     ``again``: what may have gone, too, and has come again with the same call.
     """
     inner = extended(setting, setting.layout, state.places(tier).keys())
-    busy = on_path_of(state, call).union(*[one.path.names for one in state.requests.values()])
+    busy = on_path_of(setting, state, call).union(*[one.path.names for one in state.requests.values()])
     left = {at for at in stayed if at not in inner and at[1] not in busy}
     taken = by_itself(setting, call, gone, again)
     return Order(

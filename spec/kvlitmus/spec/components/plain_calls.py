@@ -24,11 +24,7 @@ from kvlitmus.spec.components.calls import (
     ComponentHit,
     ComponentInsert,
     ComponentLoad,
-    ComponentLock,
-    ComponentMatch,
     ComponentPrefetch,
-    ComponentReset,
-    ComponentUnlock,
     Copying,
     Entries,
     Reserved,
@@ -41,7 +37,6 @@ from kvlitmus.spec.components.state import (
     asked_components,
     commit_brings,
     copied_to,
-    end_name,
     ends_at,
     free_least,
     longest_hit,
@@ -110,7 +105,7 @@ NO_PATH = Path(Key(None, ()), NO_NAME, (), (), ())
 def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[PlainCall]:
     """What a step is to one pool of a tier."""
     state, call, answer = one.before, one.call, one.after.answer
-    if tier_of(state, call) != plain.tier and not isinstance(call, ComponentReset):
+    if tier_of(state, call) != plain.tier and not isinstance(call, calls.Reset):
         return [NOTHING]
     match call:
         case ComponentAlloc() if answer is not None:
@@ -137,20 +132,16 @@ def plain_call(plain: Plain, setting: Setting, state: State, call: ComponentCall
             return _alloc(plain, setting, state, call)
         case ComponentFree():
             return _free(plain, call.given)
-        case ComponentMatch():
+        case calls.Match():
             return _match(plain, setting, state, call, answer)
         case ComponentInsert():
             if refilled(state, setting, call, call.brought.keys()):
                 return NO_CALL  # what is cached moves to what was brought
             return _insert(plain, setting, state, call.path, call.brought, answer)
-        case ComponentLock():
-            return PlainCall(calls.Lock(end_name(call.path, call.length), call.receipt), None)
-        case ComponentUnlock():
-            return PlainCall(calls.Unlock(NO_NAME, call.receipt), None)
+        case calls.Lock() | calls.Unlock() | calls.Reset():
+            return PlainCall(call, None)
         case ComponentEvict() | ComponentEvictHost():
             return _evict(plain, setting, state, call, answer)
-        case ComponentReset():
-            return PlainCall(calls.Reset(), None)
         case _:
             return _free(plain, given_back(call, answer))
 
@@ -198,7 +189,7 @@ def _free(plain: Plain, given: Entries) -> PlainCall:
     return PlainCall(calls.Free(plain.slots(places)), None) if places else NOTHING
 
 
-def _match(plain: Plain, setting: Setting, state: State, call: ComponentMatch, answer: object) -> PlainCall:
+def _match(plain: Plain, setting: Setting, state: State, call: calls.Match, answer: object) -> PlainCall:
     """A hit ends where all components have what it needs; of the KV it has the whole prefix."""
     assert isinstance(answer, ComponentHit)
     hit = hit_of(plain, setting, state, call.path, answer.length, plain.places(answer.entries))

@@ -17,8 +17,6 @@ from kvlitmus.spec.components.calls import (
     ComponentHit,
     ComponentInsert,
     ComponentLoad,
-    ComponentLock,
-    ComponentMatch,
     ComponentPrefetch,
     ComponentWrite,
     Copying,
@@ -34,7 +32,7 @@ from kvlitmus.spec.components.state import (
     path_to,
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Lock, Match, Path
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
@@ -77,7 +75,7 @@ def evicts(call: ComponentCall, answer: object) -> bool:
 
 def occasion(setting: Setting, state: State, call: ComponentCall, answer: After, one: Begun) -> bool:
     """Whether a call uses a prefix, for the first time or, with the selective policy, once more."""
-    used = used_path(state, call, answer.answer)
+    used = used_path(setting, state, call, answer.answer)
     if used is None or setting.config.write not in (WRITE_THROUGH, SELECTIVE):
         return False
     path, length = used
@@ -87,14 +85,17 @@ def occasion(setting: Setting, state: State, call: ComponentCall, answer: After,
     return setting.config.write == WRITE_THROUGH or end in state.device.pages
 
 
-def used_path(state: State, call: ComponentCall, answer: object) -> tuple[Path, int] | None:
+def used_path(setting: Setting, state: State, call: ComponentCall, answer: object) -> tuple[Path, int] | None:
     """The key that a call inserts, finds, or goes on from, and up to where."""
     if isinstance(call, ComponentInsert):
         return call.path, len(call.path.names)
-    if isinstance(call, ComponentMatch):
+    if isinstance(call, Match):
         assert isinstance(answer, ComponentHit)
         return call.path, answer.length
-    if isinstance(call, ComponentLock | ComponentBackUp | ComponentWrite):
+    if isinstance(call, Lock):
+        path = path_to(setting, call.at)
+        return path, len(path.names)
+    if isinstance(call, ComponentBackUp | ComponentWrite):
         return call.path, call.length
     if isinstance(call, ComponentLoad | ComponentPrefetch):
         return call.path, call.start

@@ -24,9 +24,7 @@ from kvlitmus.spec.components.calls import (
     ComponentGrow,
     ComponentInsert,
     ComponentLoad,
-    ComponentLock,
     ComponentPrefetch,
-    ComponentReset,
     ComponentSettled,
     ComponentStart,
     Copying,
@@ -43,8 +41,9 @@ from kvlitmus.spec.components.state import (
     copied_to,
     fresh_places,
     loose_on,
-    needed_at,
+    needed_ends,
     origin_of,
+    path_to,
     places_of,
     pool_places,
     refilled,
@@ -52,6 +51,7 @@ from kvlitmus.spec.components.state import (
     tier_of,
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.calls import Lock, Reset
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.state import State
@@ -125,8 +125,8 @@ def available_after(
     """The free places that each pool of a tier must have after a call that was answered so; ``None`` where nobody knows."""
     before = state.free.get(tier)
     if before is None or tier_of(state, call) != tier:
-        return before if before is None or not isinstance(call, ComponentReset) else dict(setting.layout.host)
-    if isinstance(call, ComponentReset):
+        return before if before is None or not isinstance(call, Reset) else dict(setting.layout.host)
+    if isinstance(call, Reset):
         return dict(setting.layout.places)
     change = _more_available(setting, state, call, given)
     return None if change is None else {pool: many + change[pool] for pool, many in before.items()}
@@ -208,13 +208,12 @@ def component_cover(answer: After) -> Mapping[str, Collection[int]]:
 
 
 @fact(0)
-def component_cover_due(layout: Layout, window_root: str, call: ComponentLock) -> Mapping[str, Collection[int]]:
+def component_cover_due(
+    setting: Setting, layout: Layout, window_root: str, call: Lock
+) -> Mapping[str, Collection[int]]:
     """The ends of the entries that the locked boundary needs, by component."""
-    at = {name: end for end, name in enumerate(call.path.names, 1)}
-    return {
-        one.name: frozenset(at[name] for _, name in needed_at(call.path, one, call.length, window_root))
-        for one in layout.components
-    }
+    path = path_to(setting, call.at)
+    return {one.name: frozenset(needed_ends(path, one, len(path.names), window_root)) for one in layout.components}
 
 
 @fact(0)
@@ -407,7 +406,7 @@ def component_vanished(
         lost = state.stored - cached_now(component_held, answer)
         fresh = frozenset(fresh_of(layout, state, call, answer))
         return [at for at, _ in lost - taken_for(setting, state, lost, fresh, _spare(setting, state, call, answer))]
-    if isinstance(call, ComponentReset):
+    if isinstance(call, Reset):
         return []
     found = []
     for tier, held in on_tiers(answer):

@@ -29,20 +29,19 @@ from kvlitmus.spec.components.calls import (
     ComponentHit,
     ComponentInsert,
     ComponentLoad,
-    ComponentMatch,
     ComponentSettled,
     ComponentStart,
-    ComponentUnlock,
     ComponentWritten,
     Holding,
 )
 from kvlitmus.spec.components.state import (
     fresh_places,
     needed_by,
+    path_to,
     pool_places,
     stored_by,
 )
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Lock, Match, Path, Unlock
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier
 from kvlitmus.spec.prefix.state import State
@@ -69,7 +68,7 @@ def with_uses(state: State, then: State, setting: Setting, call: ComponentCall, 
     if not is_ordered(setting):
         return then
     tick = Tick(state.device.clock + 1)
-    touched = on_path_of(state, call)
+    touched = on_path_of(setting, state, call)
     doubled = {at for at, _ in state.copies | then.copies}
     named = named_by(setting, call, answer) - doubled
     again = brought_in_vain(setting, state, call, answer) - doubled
@@ -190,7 +189,7 @@ def new(state: State, at: At, tick: Tick, began: Mapping[At, Page], *, brought: 
 
 def named_by(setting: Setting, call: ComponentCall, answer: object) -> frozenset[At]:
     """What a hit names on the device."""
-    if isinstance(call, ComponentMatch):
+    if isinstance(call, Match):
         assert isinstance(answer, ComponentHit)
         return needed_by(setting, call.path, answer.length)
     if isinstance(call, ComponentStart) and isinstance(answer, Holding):
@@ -227,12 +226,14 @@ def come_again(setting: Setting, state: State, then: State, call: ComponentCall,
     return frozenset(at for at, place in stored_by(then.requests[call.receipt]) if (pools[at[0]], place) in fresh)
 
 
-def on_path_of(state: State, call: ComponentCall) -> frozenset[Name]:
+def on_path_of(setting: Setting, state: State, call: ComponentCall) -> frozenset[Name]:
     """The prefixes that a call goes through, or has to do with: it may use what is cached for them."""
     path: Path | None = getattr(call, "path", None)
     if path is not None:
         return frozenset(path.names)
-    if isinstance(call, ComponentUnlock):
+    if isinstance(call, Lock):
+        return frozenset(path_to(setting, call.at).names)
+    if isinstance(call, Unlock):
         return names_of(state.covers.get(call.receipt, frozenset()))
     if isinstance(call, ComponentGrow | ComponentFinish):
         return frozenset(state.requests[call.receipt].path.names)

@@ -19,6 +19,12 @@ PLAIN: dict[type, tuple[On, ...]] = {}
 REFUSABLE: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {}
 """Calls that answer ``None`` when refused: what they are when granted, and when refused."""
 
+JOINT: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {}
+"""The same on a cache of components, whose answers come with what was seen of all of them (:data:`LOOKS`)."""
+
+LOOKS: set[type] = set()
+"""The types of such answers; what the cache answered itself is their field ``answer``."""
+
 BY_ANSWER: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {}
 """Calls of which their answer tells more than whether they were refused."""
 
@@ -26,24 +32,34 @@ BY_STATE: dict[type, Callable[..., tuple[On, ...]]] = {}
 """Calls of which what they are depends on what was known and seen before, too."""
 
 
-def occasion(*on: On) -> Callable[[type[Call]], type[Call]]:
-    """Say of a call what it is, whatever it answers."""
+def occasion(*on: On, joint: On | None = None) -> Callable[[type[Call]], type[Call]]:
+    """Say of a call what it is, whatever it answers; ``joint``: on a cache of components."""
 
     def register(call: type[Call]) -> type[Call]:
         PLAIN[call] = on
+        if joint is not None:
+            JOINT[call] = ((joint,), (joint,))
         return call
 
     return register
 
 
-def refusable(granted: On, refused: On) -> Callable[[type[Call]], type[Call]]:
-    """Say of a call what it is when it is granted, and when it answers ``None``."""
+def refusable(granted: On, refused: On, *, joint: tuple[On, On] | None = None) -> Callable[[type[Call]], type[Call]]:
+    """Say of a call what it is when it is granted, and when it answers ``None``; ``joint``: on a cache of components."""
 
     def register(call: type[Call]) -> type[Call]:
         REFUSABLE[call] = ((granted,), (refused,))
+        if joint is not None:
+            JOINT[call] = ((joint[0],), (joint[1],))
         return call
 
     return register
+
+
+def jointly(answer: type[Call]) -> type[Call]:
+    """Say of a type of answers that it comes with what was seen of all components."""
+    LOOKS.add(answer)
+    return answer
 
 
 def occasions_by_answer(*calls: type) -> Callable[[How], How]:
@@ -71,6 +87,8 @@ def occasions_of(call: Any, answer: Any, state: Any = None, setting: Any = None,
 
     Of some calls it depends on the ``state`` before them, the ``setting`` and what was seen ``before``, too.
     """
+    if type(answer) in LOOKS and type(call) in JOINT:
+        return JOINT[type(call)][answer.answer is None]
     plain = PLAIN.get(type(call))
     if plain is not None:
         return plain

@@ -219,9 +219,9 @@ def nothing(state: State, setting: Setting, call: object, answer: object) -> Sta
 
 
 def reset(state: State, setting: Setting, call: calls.Reset, answer: None) -> State:
-    """The cache is as new; what is stored, and what was told, is not forgotten."""
+    """The cache is as new; what is stored, whether storage is there, and what was told, is not forgotten."""
     tiers = None if state.tiers is None else state.tiers.forgotten()
-    return empty_state()._replace(tiers=tiers, told=state.told, late=state.late)
+    return empty_state()._replace(tiers=tiers, told=state.told, late=state.late, attached=state.attached)
 
 
 def flush(state: State, setting: Setting, call: calls.Flush, answer: object) -> State:
@@ -299,7 +299,7 @@ def lock(state: State, setting: Setting, call: calls.Lock, answer: object) -> St
 def unlock(state: State, setting: Setting, call: calls.Unlock, answer: object) -> State:
     """The path is protected once less."""
     receipts = {number: at for number, at in state.receipts.items() if number != call.receipt}
-    return state._replace(device=unlocked(state.device, setting, call.at), receipts=receipts)
+    return state._replace(device=unlocked(state.device, setting, state.receipts[call.receipt]), receipts=receipts)
 
 
 def unlocked(tree: Tier, setting: Setting, at: Name) -> Tier:

@@ -113,7 +113,7 @@ class CloseGroup(NamedTuple):
     """The end of a group in which all sorts of calls were made, each a step of its own."""
 
 
-@occasion(On.RESET)
+@occasion(On.RESET, joint=On.COMPONENT_RESET)
 class Reset(NamedTuple):
     """Forget everything.  ``stored``: how many pages storage has, where there is one."""
 
@@ -137,9 +137,9 @@ class Within(NamedTuple):
     lacking: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
-@occasion(On.MATCH)
+@occasion(On.MATCH, joint=On.COMPONENT_MATCH)
 class Match(NamedTuple):
-    """Ask for the longest cached prefix of a key; answers a :class:`Hit`."""
+    """Ask for the longest cached prefix of a key that all components have what they need for; answers a :class:`Hit`, or one of components."""
 
     path: Path
     within: Within | None = None
@@ -156,19 +156,21 @@ class Insert(NamedTuple):
     chunked: bool = False
 
 
-@occasion(On.LOCK)
+@occasion(On.LOCK, joint=On.COMPONENT_LOCK)
 class Lock(NamedTuple):
-    """Protect the path that ends ``at`` a match; the suite calls the receipt by a number."""
+    """Protect what a match needs that ends ``at`` a prefix; the suite calls the receipt by a number.
+
+    Components answer of each the ends of the entries that are covered.
+    """
 
     at: Name
     receipt: int
 
 
-@occasion(On.UNLOCK)
+@occasion(On.UNLOCK, joint=On.COMPONENT_UNLOCK)
 class Unlock(NamedTuple):
     """Give a receipt back."""
 
-    at: Name
     receipt: int
 
 

@@ -46,7 +46,7 @@ def given_back(state: State, then: State, setting: Setting, call: Any) -> State:
 def covered_by(state: State, then: State, call: Any) -> tuple[Name, ...]:
     """The pages that are covered by the lock which a call gave back, if it did; at most."""
     if isinstance(call, Unlock):
-        return path(state.device, call.at)
+        return path(state.device, state.receipts[call.receipt])
     if isinstance(call, Begin | Resume) and call.rid not in then.requests:
         pages = call.path.pages
     elif isinstance(call, End) and call.keep:

@@ -13,14 +13,12 @@ from kvlitmus.spec.components.calls import (
     ComponentFinish,
     ComponentGrow,
     ComponentHit,
-    ComponentMatch,
-    ComponentReset,
     ComponentStart,
     Entries,
     Holding,
 )
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.prefix.calls import Path, path_of
+from kvlitmus.spec.prefix.calls import Match, Path, Reset, path_of
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key
 
@@ -54,7 +52,7 @@ class ReferenceRequests:
 
     def component_match(self, key: Key) -> tuple[int, Entries, object]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
-        hit = self.perform(ComponentMatch(self.path(key)))
+        hit = self.perform(Match(self.path(key)))
         assert isinstance(hit, ComponentHit)
         return hit.length, hit.entries, None
 
@@ -81,7 +79,7 @@ class ReferenceRequests:
 
     def component_reset(self) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
-        self.perform(ComponentReset())
+        self.perform(Reset())
 
     def component_events(self) -> Sequence[ComponentEvent]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""

@@ -29,12 +29,8 @@ from kvlitmus.spec.components.calls import (
     ComponentHit,
     ComponentInsert,
     ComponentLoad,
-    ComponentLock,
-    ComponentMatch,
     ComponentPrefetch,
-    ComponentReset,
     ComponentSettled,
-    ComponentUnlock,
     ComponentWrite,
     ComponentWritten,
     Copying,
@@ -45,7 +41,7 @@ from kvlitmus.spec.components.calls import (
 )
 from kvlitmus.spec.components.state import end_name
 from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
-from kvlitmus.spec.prefix.calls import Path, path_of
+from kvlitmus.spec.prefix.calls import Lock, Match, Path, Reset, Unlock, path_of
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key
 
@@ -86,7 +82,7 @@ class ReferenceComponents:
     def component_match(self, key: Key) -> tuple[int, Entries, object]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
         path = self.path(key)
-        hit = self.perform(ComponentMatch(path))
+        hit = self.perform(Match(path))
         assert isinstance(hit, ComponentHit)
         return hit.length, hit.entries, (path, hit.length)
 
@@ -103,14 +99,14 @@ class ReferenceComponents:
         assert isinstance(handle, tuple)
         path, length = handle
         receipt = next(self.receipts)
-        cover = self.perform(ComponentLock(path, length, receipt))
+        cover = self.perform(Lock(end_name(path, length), receipt))
         assert isinstance(cover, dict)
         return receipt, cover
 
     def component_unlock(self, receipt: object) -> None:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
         assert isinstance(receipt, int)
-        self.perform(ComponentUnlock(receipt))
+        self.perform(Unlock(receipt))
 
     def component_evict(self, wants: Mapping[str, int]) -> Mapping[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
@@ -160,7 +156,7 @@ class ReferenceComponents:
 
     def component_reset(self) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
-        self.perform(ComponentReset())
+        self.perform(Reset())
 
     def component_events(self) -> Sequence[ComponentEvent]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""

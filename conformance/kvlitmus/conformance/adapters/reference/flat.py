@@ -63,7 +63,7 @@ from kvlitmus.spec.prefix.calls import (
     path_of,
 )
 from kvlitmus.spec.prefix.state import State, Tier, empty_state
-from kvlitmus.spec.words.names import NO_NAME, Names
+from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, Tokens
 
@@ -199,7 +199,7 @@ class ReferencePorts(PlainArrays):
     def unlock(self, receipt: object) -> None:
         """See :class:`~kvlitmus.conformance.ports.Locks`; a receipt that was given back already is refused."""
         assert isinstance(receipt, int)
-        self.perform(Unlock(self.state.receipts.get(receipt, NO_NAME), receipt))
+        self.perform(Unlock(receipt))
 
     def evict(self, n: int) -> int:
         """See :class:`~kvlitmus.conformance.ports.Evict`."""

@@ -17,8 +17,6 @@ from kvlitmus.spec.components.calls import (
     ComponentEvictHost,
     ComponentFree,
     ComponentInsert,
-    ComponentMatch,
-    ComponentReset,
     ComponentStart,
     Holding,
 )
@@ -54,7 +52,7 @@ from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
-from kvlitmus.spec.prefix.calls import Begin, Grow, Match
+from kvlitmus.spec.prefix.calls import Begin, Grow, Match, Reset
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.partial import doubting
@@ -111,7 +109,7 @@ class Pool:
     def passes_by(self, one: ComponentStep) -> None:
         """Nobody looked after a step: what was seen is of use as long as such steps leave this tier alone."""
         self.state = None
-        idle = tier_of(one.before, one.call) != self.plain.tier and not isinstance(one.call, ComponentReset)
+        idle = tier_of(one.before, one.call) != self.plain.tier and not isinstance(one.call, Reset)
         self.after = one.then if idle and one.before is self.after else None
 
     def mirror(self, state: State) -> EventMirror | None:
@@ -225,7 +223,7 @@ class Pool:
         return Lifted(plain.where, plain.setting, state, expected, then, call.call, call.answer, before, after, hidden)
 
 
-ALONE = ComponentAlloc | ComponentFree | ComponentMatch | ComponentInsert | ComponentEvict | ComponentEvictHost
+ALONE = ComponentAlloc | ComponentFree | Match | ComponentInsert | ComponentEvict | ComponentEvictHost
 """Calls that are understood by what was cached before them, whatever is under way."""
 
 

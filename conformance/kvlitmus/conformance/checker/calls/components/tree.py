@@ -14,13 +14,10 @@ from kvlitmus.spec.components.calls import (
     ComponentFree,
     ComponentHit,
     ComponentInsert,
-    ComponentLock,
-    ComponentMatch,
-    ComponentReset,
-    ComponentUnlock,
     Entries,
 )
 from kvlitmus.spec.components.state import end_name
+from kvlitmus.spec.prefix.calls import Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.units import Key
 
@@ -52,7 +49,7 @@ def free(checker: Checker, given: Mapping[str, Sequence[int]]) -> None:
 def match(checker: Checker, key: Key) -> tuple[int, object]:
     """Match a key; the length of the hit, and its handle."""
     hit, handle = read_hit(checker, checker.call(f"match({key_text(key)})", "component_match", key))
-    judge(checker, ComponentMatch(checker.path(key)), hit)
+    judge(checker, Match(checker.path(key)), hit)
     return hit.length, handle
 
 
@@ -88,13 +85,14 @@ def lock(checker: Checker, key: Key, length: int, handle: object, receipt: int) 
     covered = read_entries(checker, cover)
     checker.history[-1] += f" covers {entries_text(covered)}"
     checker.tokens[receipt] = token
-    judge(checker, ComponentLock(checker.path(key), length, receipt), covered)
+    path = checker.path(key)
+    judge(checker, Lock(end_name(path, min(length, len(path.names))), receipt), covered)
 
 
 def unlock(checker: Checker, receipt: int) -> None:
     """Give a receipt back."""
     checker.call(f"unlock(receipt {receipt})", "component_unlock", checker.tokens.pop(receipt))
-    judge(checker, ComponentUnlock(receipt), None)
+    judge(checker, Unlock(receipt), None)
 
 
 def evict(checker: Checker, wants: Mapping[str, int]) -> Mapping[str, int]:
@@ -116,4 +114,4 @@ def reset(checker: Checker) -> None:
     checker.fetching.clear()
     checker.copying.clear()
     checker.writing.clear()
-    judge(checker, ComponentReset(), None)
+    judge(checker, Reset(), None)

@@ -68,9 +68,8 @@ def lock(checker: Checker, hit: Hit, key: Key, receipt: int) -> None:
 
 def unlock(checker: Checker, receipt: int) -> None:
     """Give a receipt back."""
-    at = checker.receipts[receipt]
     checker.call(f"unlock(receipt {receipt})", "unlock", checker.tokens.pop(receipt))
-    checker.step(Unlock(at, receipt), None)
+    checker.step(Unlock(receipt), None)
 
 
 def evict(checker: Checker, n: int) -> int:
