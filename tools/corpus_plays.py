@@ -236,6 +236,7 @@ CACHES = tuple(name for name, known in KNOWN.items() if not known.release and na
 
 LEFT_OUT = {
     "ties-by-address": "what it evicts depends on where objects lie in memory, so no two plays are alike",
+    "component-ties-by-address": "what it evicts depends on how many caches were made before, so no two plays agree",
     "reset-clears-storage": "it reaches around the port to the suite's storage, which a record of answers can't do",
 }
 """Mutants that are not in the corpus, each with the reason."""
