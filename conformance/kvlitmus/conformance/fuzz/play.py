@@ -73,15 +73,13 @@ def play_item(target: Any, item: Item, options: Options, run: CurrentRun, met: d
     known = len(met)
     started = monotonic()
     result = ItemResult(item=item.id, config=item.config.label)
-    before, run.checker_type = run.checker_type, watching(collector)
     try:
-        judge_item(target, item, options, result, collector, run)
+        with run.judged_by(watching(collector)):
+            judge_item(target, item, options, result, collector, run)
     except Unsupported as declined:
         result.unsupported = harmless(declined) or "the target gave no reason"
     except engine.HarnessError as error:
         result.error = harmless(error, 2_000)
-    finally:
-        run.checker_type = before
     result.seconds = monotonic() - started
     fresh = list(met.items())[known:]
     return {

@@ -9,8 +9,8 @@ dies in the middle of it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,6 +67,16 @@ class CurrentRun:
         self.checker = checker
         if self.on_play is not None:
             self.on_play(checker.config, options, program)
+
+    @contextmanager
+    def judged_by(self, kind: type[Checker]) -> Iterator[None]:
+        """Another kind of checker judges meanwhile, and then the one before; one that somebody else put there stays."""
+        before, self.checker_type = self.checker_type, kind
+        try:
+            yield
+        finally:
+            if self.checker_type is kind:
+                self.checker_type = before
 
     @property
     def progress(self) -> tuple[int, int, int]:

@@ -295,18 +295,18 @@ class Worker:
         """Play one schedule or litmus test once, noting every call."""
         self.fence(command["fenced"], LOOKS)
         tracer = Tracer(command["trace"])
-        self.run.checker_type = traced_checker(tracer)
         met, self.run.met = self.run.met, None  # what hangs has hung before
         ops = schedule_from_json(command["schedule"])
         name = command["litmus"]
         program = litmus_of(name).program if name else engine.Scheduled(TracedOps(ops, tracer))
         try:
             config, options = config_from_json(command["config"]), options_from_json(command["options"])
-            engine.play(self.target, config, options, program, self.run)
+            with self.run.judged_by(traced_checker(tracer)):
+                engine.play(self.target, config, options, program, self.run)
         except (engine.HarnessError, Unsupported) as error:
             return {"survived": harmless(error)}
         finally:
-            self.run.checker_type, self.run.met = None, met
+            self.run.met = met
             os.close(tracer.file)
         return {"survived": ""}
 

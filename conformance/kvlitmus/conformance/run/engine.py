@@ -11,7 +11,7 @@ rules muted, so that one bug does not hide the rest; what could not be reached b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -256,20 +256,13 @@ def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None =
     return result
 
 
-@contextmanager
-def _judging(item: Item, run: CurrentRun) -> Iterator[None]:
-    """Where a tape is driven another kind of checker judges, and then the one before; one put there meanwhile stays."""
+def _judging(item: Item, run: CurrentRun) -> AbstractContextManager[None]:
+    """Where a tape is driven another kind of checker judges."""
     if item.kind != "tape":
-        yield
-        return
+        return nullcontext()
     from kvlitmus.conformance.history.compare.driven import DrivenChecker  # which judges records by this module
 
-    before, run.checker_type = run.checker_type, DrivenChecker
-    try:
-        yield
-    finally:
-        if run.checker_type is DrivenChecker:
-            run.checker_type = before
+    return run.judged_by(DrivenChecker)
 
 
 def _recorded(target: Any, item: Item, options: Options, result: ItemResult, run: CurrentRun) -> None:
