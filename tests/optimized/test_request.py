@@ -94,7 +94,7 @@ class Pair:
             if slots is not None:
                 full = -len(row) % self.size
                 opened = pages_in_order(slots[full:].tolist(), self.size)
-            new = self.perform(Grow(rid, tuple(fresh), self.path(namespace, tokens)), opened)
+            new = self.perform(Grow(rid, Tokens(len(fresh)), self.path(namespace, tokens)), opened)
             assert (None if slots is None else tuple(slots.tolist())) == new
             self.tokens[rid] = tokens if new is not None else self.tokens[rid]
         elif what == "take back":

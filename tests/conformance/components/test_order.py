@@ -19,9 +19,7 @@ from kvlitmus.spec.components.calls import (
     After,
     ComponentBackUp,
     ComponentCopied,
-    ComponentEvict,
     ComponentHit,
-    ComponentInsert,
     ComponentLoad,
     Copying,
     View,
@@ -33,7 +31,7 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.components.uses import uses_of, with_uses
 from kvlitmus.spec.law.facts import UNKNOWN
-from kvlitmus.spec.prefix.calls import Lock, Match, Unlock
+from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Unlock
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State, empty_state
@@ -87,7 +85,7 @@ class Played:
             if again or (name, at) not in self.state.places(DEVICE)
         }
         left = {name: tuple(place for (one, _), place in brought.items() if one == name) for name in ("kv", "swa")}
-        self.step(ComponentInsert(path, brought), left if again else {})
+        self.step(Insert(path, brought), left if again else {})
 
     def match(self, units: str, length: int) -> None:
         """A hit of so many units."""
@@ -135,7 +133,7 @@ def test_what_replaces_an_entry_is_new() -> None:
     play.insert("a")
     play.insert("a", again=True)
     at = ("kv", play.path("a").names[-1])
-    play.step(ComponentInsert(play.path("a"), {at: 6}), {})
+    play.step(Insert(play.path("a"), {at: 6}), {})
     assert play.state.places(DEVICE)[at] == 6
     assert play.use("kv", "a") == Bounds(Use(1, 1, 0), Use(3, 3, 3))
 
@@ -164,7 +162,7 @@ def test_a_copy_takes_along_what_there_was_when_it_began(landing: str) -> None:
     host = play.use("kv", "a", HOST)
     assert host.least == Use(2, 1, 0)
     assert host.most.touched == 5
-    play.step(ComponentEvict({"kv": 1}), {"kv": 1})
+    play.step(Evict({"kv": 1}), {"kv": 1})
     play.state = without(play.state, DEVICE, play.state.places(DEVICE))
     play.step(ComponentLoad(path, 0, 1), Copying({"kv": {1: 3}, "swa": {1: 3}}, 1, {}))
     play.step(ComponentCopied(1, ok=True), {})
@@ -190,7 +188,7 @@ def evicted(play: Played, wants: dict[str, int], gone: set[At]) -> facts.Order |
     """What an eviction chose between that took these."""
     held = {at: place for at, place in play.state.places(DEVICE).items() if at not in gone}
     view = View({}, held)
-    return facts.component_choosing(play.setting, play.state, ComponentEvict(wants), After({}, view=view))
+    return facts.component_choosing(play.setting, play.state, Evict(wants), After({}, view=view))
 
 
 def two_keys(setting: Setting) -> Played:

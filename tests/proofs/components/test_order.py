@@ -11,12 +11,12 @@ from kvlitmus.reference.components import host as component_host
 from kvlitmus.reference.components import requests
 from kvlitmus.reference.components import tree as model
 from kvlitmus.spec.components.calls import (
-    ComponentEvict,
     ComponentEvictHost,
-    ComponentStart,
+    Counts,
 )
 from kvlitmus.spec.components.order_facts import Order, passed_over
 from kvlitmus.spec.components.uses import worths
+from kvlitmus.spec.prefix.calls import Begin, Evict
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Page, Tier
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import NO_NAME
@@ -86,7 +86,7 @@ def turned(held: Mapping[At, model.Entry]) -> Mapping[At, model.Entry]:
     return {at: one._replace(touched=-one.touched) for at, one in held.items()}
 
 
-def latest_first(cache: model.Cache, setting: Setting, call: ComponentEvict) -> tuple[model.Cache, object]:
+def latest_first(cache: model.Cache, setting: Setting, call: Evict[Counts]) -> tuple[model.Cache, object]:
     """A slip: what was used last goes first."""
     then, freed = model.evict(cache._replace(held=turned(cache.held)), setting, call)
     return then._replace(held=turned(then.held)), freed
@@ -102,7 +102,7 @@ def latest_first_on_the_host(
 
 @pytest.mark.proof
 def test_a_slip_on_the_device_is_found() -> None:
-    report = Explorer(component_explore.QUICK["windows"], with_slip(ComponentEvict, latest_first)).run()
+    report = Explorer(component_explore.QUICK["windows"], with_slip(Evict, latest_first)).run()
     assert set(report.broken) == {"COMP-63"}, (report.broken, report.call)
 
 
@@ -127,7 +127,7 @@ def latest_first_for_a_request(
     server: requests.Server, setting: Setting, call: object
 ) -> tuple[requests.Server, object]:
     """A slip: a request that begins gets the places of what was used last."""
-    if not isinstance(call, ComponentStart):
+    if not isinstance(call, Begin):
         return requests.perform(server, setting, call)
     cache = server.cache._replace(held=turned(server.cache.held))
     then, answer = requests.perform(server._replace(cache=cache), setting, call)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kvlitmus.reference.components import requests as model
-from kvlitmus.spec.components.calls import ComponentFinish, ComponentStart, Holding
+from kvlitmus.spec.components.calls import Holding
+from kvlitmus.spec.prefix.calls import Begin, End
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Run, Window, working
 from tests.proofs.support.request_explore import QUICK, Explorer, quick
@@ -59,16 +60,16 @@ def test_every_state_keeps_the_rules(name: str) -> None:
 def unprotected(server: model.Server, setting: Setting, call: object) -> tuple[model.Server, object]:
     """A slip: a request that begins covers nothing, so that others may evict what it holds."""
     then, answer = model.perform(server, setting, call)
-    if isinstance(call, ComponentStart) and isinstance(answer, Holding):
-        receipts = {number: covered for number, covered in then.cache.receipts.items() if number != call.receipt}
-        return then._replace(cache=then.cache._replace(receipts=receipts | {call.receipt: frozenset()})), answer
+    if isinstance(call, Begin) and isinstance(answer, Holding):
+        receipts = {number: covered for number, covered in then.cache.receipts.items() if number != call.rid}
+        return then._replace(cache=then.cache._replace(receipts=receipts | {call.rid: frozenset()})), answer
     return then, answer
 
 
 def leaking(server: model.Server, setting: Setting, call: object) -> tuple[model.Server, object]:
     """A slip: what a request did not publish is lost when it ends."""
     then, answer = model.perform(server, setting, call)
-    if isinstance(call, ComponentFinish):
+    if isinstance(call, End):
         return then._replace(cache=then.cache._replace(free=server.cache.free)), answer
     return then, answer
 

@@ -224,17 +224,17 @@ def evict_without_locks(cache: model.Cache, setting: Setting, call: object) -> t
 
 def alloc_what_there_is(cache: model.Cache, setting: Setting, call: object) -> tuple[model.Cache, object]:
     """A slip: a pool that is short grants what it has."""
-    wants = call.wants  # type: ignore[attr-defined]
+    wants = call.asked  # type: ignore[attr-defined]
     less = {name: min(many, len(cache.free[setting.layout.named(name).pool])) for name, many in wants.items()}
-    return model.alloc(cache, setting, call._replace(wants=less))  # type: ignore[attr-defined]
+    return model.alloc(cache, setting, call._replace(asked=less))  # type: ignore[attr-defined]
 
 
 def insert_leaves_tombstones(cache: model.Cache, setting: Setting, call: object) -> tuple[model.Cache, object]:
     """A slip: whatever is brought for a page that is cached is left."""
     there = {name for _, name in cache.held}
-    brought = call.brought  # type: ignore[attr-defined]
+    brought = call.slots  # type: ignore[attr-defined]
     kept = {at: place for at, place in brought.items() if at[1] not in there}
-    then, _ = model.insert(cache, setting, call._replace(brought=kept))  # type: ignore[attr-defined]
+    then, _ = model.insert(cache, setting, call._replace(slots=kept))  # type: ignore[attr-defined]
     left: dict[str, tuple[int, ...]] = {}
     for at, place in brought.items():
         if at not in kept:
@@ -246,9 +246,9 @@ SLIPS: tuple[tuple[str, Callable[..., tuple[model.Cache, object]], set[str]], ..
     ("Match", match_of_the_kv, {"TREE-02", "TREE-03"}),
     ("Match", match_one_short, {"TREE-02", "EVENT-09"}),
     ("Lock", lock_of_the_kv, {"COMP-10"}),
-    ("ComponentEvict", evict_without_locks, {"COMP-13", "LOCK-01"}),
-    ("ComponentAlloc", alloc_what_there_is, {"POOL-01"}),
-    ("ComponentInsert", insert_leaves_tombstones, {"COMP-09"}),
+    ("Evict", evict_without_locks, {"COMP-13", "LOCK-01"}),
+    ("Alloc", alloc_what_there_is, {"POOL-01"}),
+    ("Insert", insert_leaves_tombstones, {"COMP-09"}),
 )
 
 

@@ -9,9 +9,9 @@ import pytest
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference.components import writes as model
 from kvlitmus.reference.components.tree import Cache
-from kvlitmus.spec.components.calls import ComponentCall, ComponentInsert
+from kvlitmus.spec.components.calls import ComponentCall
 from kvlitmus.spec.components.state import end_name, path_to
-from kvlitmus.spec.prefix.calls import Path, Unlock
+from kvlitmus.spec.prefix.calls import Insert, Path, Unlock
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 from tests.proofs.support.component_explore import Explorer, Scope
@@ -32,7 +32,7 @@ def due_without_its_end(cache: Cache, then: Cache, setting: Setting, call: Compo
 
 def due_as_long_as_the_key(_cache: Cache, _then: Cache, setting: Setting, call: ComponentCall) -> Path | None:
     """A slip: what is backed up is as long as the key, whether a boundary is there or not."""
-    return path_to(setting, end_name(call.path, len(call.path.names))) if isinstance(call, ComponentInsert) else None
+    return path_to(setting, end_name(call.path, len(call.path.names))) if isinstance(call, Insert) else None
 
 
 def due_when_given_up(cache: Cache, then: Cache, setting: Setting, call: ComponentCall) -> Path | None:

@@ -138,7 +138,7 @@ def grow(pages: int, cached: int, victims: int = 0) -> Callable[[Cache], Situati
         state, _ = cache.running(pages, cached, further=1)
         size = cache.setting.size
         choice = {"victims": chosen(cache, victims), "pages": cache.run.elements("a")}
-        call = calls.Grow(RID, tuple(range(size)), cache.path(pages + 1))
+        call = calls.Grow(RID, Tokens(size), cache.path(pages + 1))
         return Situation(state, call, choice, request=RID)
 
     return make

@@ -351,7 +351,7 @@ def _lives(end: Acting, free: int, prompt: int, further: int, publish: bool, kee
     names = tuple([Name(at + 1) for at in range(prompt + further)])
     if not life.goes_on(perform, Begin(RID, path_of(names[:prompt], 2)), BEGUN, NOT_BEGUN):
         return life.sound and prompt > 2 * free
-    grown = life.goes_on(perform, Grow(RID, (0,) * further, path_of(names, 2)), GROWN, NOT_GROWN)
+    grown = life.goes_on(perform, Grow(RID, Tokens(further), path_of(names, 2)), GROWN, NOT_GROWN)
     if not grown and prompt + further <= 2 * free:
         return False
     if publish:

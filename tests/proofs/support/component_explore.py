@@ -19,12 +19,9 @@ from kvlitmus.spec.components.advance import advance_components
 from kvlitmus.spec.components.calls import (
     After,
     Begun,
-    ComponentAlloc,
+    Brought,
     ComponentCall,
-    ComponentEvict,
-    ComponentFree,
     ComponentHit,
-    ComponentInsert,
     Telling,
     View,
 )
@@ -35,7 +32,7 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.components.steps import component_steps
 from kvlitmus.spec.parts import rules_of
-from kvlitmus.spec.prefix.calls import Lock, Match, Path, Reset, Unlock, path_of
+from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier, empty_tier
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
@@ -153,21 +150,21 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
 
     def step(self, cache: model.Cache, call: ComponentCall, report: Report) -> tuple[model.Cache, tuple[str, ...]]:
         """Perform and judge a call; a caller that brings entries allocates them first and gives back what is left."""
-        if isinstance(call, ComponentInsert):
+        if isinstance(call, Insert):
             return self.brought(cache, call, report)
         state = self.known(cache)
         then, answer = self.perform(cache, self.setting, call)
         broken = self.judged(cache, state, call, then, answer, report)
-        if broken or not isinstance(call, ComponentAlloc) or not isinstance(answer, dict):
+        if broken or not isinstance(call, Alloc) or not isinstance(answer, dict):
             return then, broken
-        state, back = self.after(cache, state, call, then, answer), ComponentFree(answer)
+        state, back = self.after(cache, state, call, then, answer), Free(answer)
         last, _ = self.perform(then, self.setting, back)
         return last, self.judged(then, state, back, last, None, report)
 
-    def brought(self, cache: model.Cache, call: ComponentInsert, report: Report) -> tuple[model.Cache, tuple[str, ...]]:
+    def brought(self, cache: model.Cache, call: Insert[Brought], report: Report) -> tuple[model.Cache, tuple[str, ...]]:
         """An insert, with the allocation before it and the return of what is left."""
-        wants = Counter(name for name, _ in call.brought)
-        asked = ComponentAlloc(dict(wants))
+        wants = Counter(name for name, _ in call.slots)
+        asked = Alloc(dict(wants))
         state = self.known(cache)
         then, granted = self.perform(cache, self.setting, asked)
         broken = self.judged(cache, state, asked, then, granted, report)
@@ -175,7 +172,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             return then, broken
         state = self.after(cache, state, asked, then, granted)
         places = {name: iter(some) for name, some in granted.items()}
-        made = call._replace(brought={at: next(places[at[0]]) for at in call.brought})
+        made = call._replace(slots={at: next(places[at[0]]) for at in call.slots})
         last, left = self.perform(then, self.setting, made)
         broken = self.judged(then, state, made, last, left, report)
         assert isinstance(left, Mapping)
@@ -244,9 +241,9 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         yield from fetch_calls(cache, self.setting, self.paths, self.scope.fetches)
         for one in layout.components:
             for many in self.scope.evicts:
-                yield ComponentEvict({one.name: many})
+                yield Evict({one.name: many})
         for many in (1, 2):
-            yield ComponentAlloc({one.name: many for one in layout.components})
+            yield Alloc({one.name: many for one in layout.components})
         for path in self.paths:
             yield Match(path)
             hit = model.match(cache, self.setting, Match(path))[1]
@@ -256,7 +253,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         for receipt in cache.receipts:
             yield Unlock(receipt)
 
-    def inserts(self, path: Path, hit: ComponentHit) -> Iterator[ComponentInsert]:
+    def inserts(self, path: Path, hit: ComponentHit) -> Iterator[Insert[Brought]]:
         """What an engine may bring: all KV behind the hit, and of each other component all, the end, or none."""
         layout = self.setting.layout
         ends = range(hit.length + 1, len(path.names) + 1)
@@ -267,7 +264,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             choices = [{**old, **dict.fromkeys(more, 0)} for old in choices for more in ([], mine[-1:], mine)]
         for brought in choices:
             if brought:
-                yield ComponentInsert(path, brought)
+                yield Insert(path, brought)
 
     def plain(self, cache: model.Cache) -> model.Cache:
         """The same cache, with ranks for ticks and receipts counted from nought: two that act alike are equal."""

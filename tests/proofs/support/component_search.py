@@ -11,11 +11,12 @@ from typing import Generic, TypeVar
 
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.checker.judge import Judge
-from kvlitmus.spec.components.calls import After, ComponentFree
+from kvlitmus.spec.components.calls import After
 from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.calls import Free
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 from tests.support.step_judge import StepJudge
@@ -112,7 +113,7 @@ class ComponentSearch(ABC, Generic[Model, Call]):
     def look(self, state: State, before: After, report: Report) -> None:
         """What was seen of the pools before a step, where they are looked at after it."""
         self.looks = report.steps % self.every == 0
-        for _ in self.pools.lifted(ComponentStep(state, ComponentFree({}), before, state, state)) if self.looks else ():
+        for _ in self.pools.lifted(ComponentStep(state, Free({}), before, state, state)) if self.looks else ():
             pass
 
     def broken_in_pools(self, one: ComponentStep) -> tuple[str, ...]:

@@ -12,22 +12,19 @@ from kvlitmus.reference.components import requests as model
 from kvlitmus.spec.components.calls import (
     After,
     ComponentCall,
-    ComponentFinish,
-    ComponentGrow,
     ComponentHit,
-    ComponentStart,
     View,
 )
 from kvlitmus.spec.components.replay import with_told
 from kvlitmus.spec.components.state import serving
 from kvlitmus.spec.components.steps import step
 from kvlitmus.spec.parts import rules_of
-from kvlitmus.spec.prefix.calls import Match, Path, Reset, path_of
+from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.state import empty_state
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import step_of
-from kvlitmus.spec.words.units import Key
+from kvlitmus.spec.words.units import Key, Tokens
 from tests.proofs.support.component_explore import tellings, tiers_of, told_by
 from tests.proofs.support.component_search import ComponentSearch, Report
 
@@ -91,12 +88,12 @@ class Explorer(ComponentSearch[model.Server, object]):
             hit = model.match(server, self.setting, Match(path))[1]
             if len(server.requests) < self.scope.requests:
                 for chunk in self.chunks(path, hit):
-                    yield ComponentStart(path, chunk, number)
+                    yield Begin(number, path, chunk=chunk)
         for number, one in server.requests.items():
-            yield ComponentFinish(number)
+            yield End(number, keep=True)
             if one.units < len(one.path.names):
                 for chunk in self.chunks(one.path, ComponentHit(one.units, {})):
-                    yield ComponentGrow(number, chunk)
+                    yield Grow(number, Tokens(chunk))
 
     def chunks(self, path: Path, hit: ComponentHit) -> set[int]:
         """One boundary more, or all of them; what lies behind the last one by itself."""

@@ -56,7 +56,7 @@ def test_what_may_have_made_no_call_is_not_counted() -> None:
     composed = replace(setting(profile=DELAYED), capabilities=frozenset({"composed"}))
     state = given_back(RUNS, RUNS, composed, Unlock(1))
     for _ in range(3):
-        state = given_back(state, state, composed, Grow(0, (1,), None))
+        state = given_back(state, state, composed, Grow(0, Tokens(1)))
     assert late_locks(state, state.device) == {ONE: 1, TWO: 1}
     state = given_back(state, state, composed, Publish(0))
     assert late_locks(state, state.device) == {ONE: 2, TWO: 1}

@@ -755,7 +755,7 @@ CHOICES = (
     wanted(4, match_cap="len-1"),
     wanted(8, watermark=2),
     wanted(8, spare_pages=2),
-    row("request_wanted", 12, state=SPARED, setting=setting(profile={"spare_pages": 2}), call=Grow(0, (1,) * 8, None)),
+    row("request_wanted", 12, state=SPARED, setting=setting(profile={"spare_pages": 2}), call=Grow(0, Tokens(8))),
     fits(True),
     fits(False, spare_pages=1),
     fits(False, EMPTY._replace(requests={0: RUNNING._replace(unseen=1)}), 4, spare_pages=1),

@@ -15,7 +15,6 @@ from kvlitmus.spec.components.calls import (
     ComponentBackUp,
     ComponentCall,
     ComponentCopied,
-    ComponentEvict,
     ComponentEvictHost,
     ComponentLoad,
     Copying,
@@ -29,7 +28,7 @@ from kvlitmus.spec.components.state import (
     needed_by,
     on_path,
 )
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Evict, Path
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.setting import Setting
@@ -53,7 +52,7 @@ def make_room(tier: Cache, setting: Setting, counts: Mapping[str, int]) -> tuple
     layout = setting.layout
     short = {pool for pool, many in by_pool(layout, counts).items() if many > len(tier.free[pool])}
     wants = {name: many for name, many in counts.items() if layout.named(name).pool in short}
-    return evict(tier, setting, ComponentEvict(wants)) if wants else (tier, {})
+    return evict(tier, setting, Evict(wants)) if wants else (tier, {})
 
 
 def begun(
@@ -145,7 +144,7 @@ def landed(source: Mapping[At, Entry], setting: Setting, at: At, place: int, tic
 
 def evict_host(cache: Cache, setting: Setting, call: ComponentEvictHost) -> tuple[Cache, Mapping[str, int]]:
     """On the host as on the device: what is worth least goes first."""
-    host, freed = evict(host_to_evict(cache, setting), setting, ComponentEvict(call.wants))
+    host, freed = evict(host_to_evict(cache, setting), setting, Evict(call.asked))
     return with_host(cache, host), freed
 
 

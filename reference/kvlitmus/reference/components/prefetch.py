@@ -15,9 +15,7 @@ from kvlitmus.spec.components.calls import (
     ComponentAbort,
     ComponentCall,
     ComponentCommit,
-    ComponentEvict,
     ComponentFound,
-    ComponentInsert,
     ComponentPrefetch,
     ComponentSettled,
     Entries,
@@ -34,6 +32,7 @@ from kvlitmus.spec.components.state import (
     written,
 )
 from kvlitmus.spec.components.tree_facts import fetch_whole
+from kvlitmus.spec.prefix.calls import Evict, Insert
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.words.layouts import Layout
@@ -77,7 +76,7 @@ def make_room(cache: Cache, setting: Setting, origin: Origin, length: int) -> tu
         return cache, {}
     small = {pool for pool, many in summed(needs).items() if many > available[pool]}
     wants = {need.component.name: need.entries for need in needs if need.component.pool in small}
-    return evict(cache, setting, ComponentEvict(wants))
+    return evict(cache, setting, Evict(wants))
 
 
 def found(cache: Cache, setting: Setting, call: ComponentFound) -> tuple[Cache, Reading]:
@@ -123,7 +122,7 @@ def landed(
 ) -> tuple[Cache, Committed]:
     """A commit up to ``end`` has these entries for the cache, by where they belong."""
     fetch, layout = cache.fetches[call.number], setting.layout
-    then, left = insert(cache, setting, ComponentInsert(fetch.path, brought))
+    then, left = insert(cache, setting, Insert(fetch.path, brought))
     kept = {(layout.named(at[0]).pool, place) for at, place in brought.items()} - pool_places(layout, left)
     busy = written(layout, fetch, call.came)
     over = fetch._replace(reserved=busy, anchor=frozenset(), over=True)

@@ -12,17 +12,11 @@ from typing import NamedTuple, cast
 from kvlitmus.reference.components import tree as components
 from kvlitmus.reference.components.tree import Cache
 from kvlitmus.spec.components.calls import (
-    ComponentAlloc,
-    ComponentEvict,
-    ComponentFinish,
-    ComponentGrow,
     ComponentHit,
-    ComponentInsert,
-    ComponentStart,
     Holding,
 )
 from kvlitmus.spec.components.state import end_name, needed_at
-from kvlitmus.spec.prefix.calls import Match, Path, Reset
+from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Grow, Insert, Match, Path, Reset
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Need, fits, working
@@ -60,7 +54,7 @@ def room(cache: Cache, setting: Setting, wants: Mapping[str, int]) -> tuple[Cach
     if not fits([Need(setting.layout.named(name), many) for name, many in wants.items()], loose):
         return cache, None
     while True:
-        after, granted = components.alloc(cache, setting, ComponentAlloc(wants))
+        after, granted = components.alloc(cache, setting, Alloc(wants))
         if granted is not None:
             return after, {name: dict(enumerate(some)) for name, some in granted.items()}
         cache = evict_one(cache, setting, wants)
@@ -76,10 +70,10 @@ def evict_one(cache: Cache, setting: Setting, wants: Mapping[str, int]) -> Cache
     choices = [at for name in names for at in components.evictable(cache, setting, name)]
     victim = components.next_to_go(cache, setting, choices)
     # The victim is the first of its component, too.
-    return components.evict(cache, setting, ComponentEvict({victim[0]: 1}))[0]
+    return components.evict(cache, setting, Evict({victim[0]: 1}))[0]
 
 
-def start(server: Server, setting: Setting, call: ComponentStart) -> tuple[Server, Holding | None]:
+def start(server: Server, setting: Setting, call: Begin) -> tuple[Server, Holding | None]:
     """Find the hit, protect it, get places for the chunk, and cache what is whole."""
     cache, hit = components.match(server.cache, setting, Match(call.path))
     held = {
@@ -87,21 +81,21 @@ def start(server: Server, setting: Setting, call: ComponentStart) -> tuple[Serve
         for one in setting.layout.components
     }
     request = Request(call.path, hit.length, held, frozenset())
-    then, granted = go_on(server._replace(cache=cache), setting, call.receipt, request, call.chunk)
+    then, granted = go_on(server._replace(cache=cache), setting, call.rid, request, call.upto(hit.length))
     if not granted:
         return server, None
-    return then, Holding(hit.length, then.requests[call.receipt].held)
+    return then, Holding(hit.length, then.requests[call.rid].held)
 
 
-def grow(server: Server, setting: Setting, call: ComponentGrow) -> tuple[Server, Holding]:
+def grow(server: Server, setting: Setting, call: Grow) -> tuple[Server, Holding]:
     """Give back what is not needed any more, get places for the chunk, and cache what is whole."""
-    then, granted = go_on(server, setting, call.receipt, server.requests[call.receipt], call.chunk)
-    return then, Holding(0, then.requests[call.receipt].held, granted)
+    request = server.requests[call.rid]
+    then, granted = go_on(server, setting, call.rid, request, min(request.units + call.tokens, len(request.path.names)))
+    return then, Holding(0, then.requests[call.rid].held, granted)
 
 
-def go_on(server: Server, setting: Setting, receipt: int, request: Request, chunk: int) -> tuple[Server, bool]:
-    """A request with a chunk more, or, where there is no room, without what it needs no more."""
-    after = min(request.units + chunk, len(request.path.names))
+def go_on(server: Server, setting: Setting, receipt: int, request: Request, after: int) -> tuple[Server, bool]:
+    """A request of which so much is computed, or, where there is no room, without what it needs no more."""
     need = {one.name: working(one, request.units, after) for one in setting.layout.components}
     request, cache = without(request, server.cache, setting, need)
     cache = cover(cache, setting, receipt, request)
@@ -132,7 +126,7 @@ def publish(request: Request, cache: Cache, setting: Setting) -> tuple[Request, 
     """Cache what is whole and a request's own; what is cached already stays its own."""
     whole = sorted(one for one in request.own if one[1] <= request.units)
     brought = {(name, end_name(request.path, end)): request.held[name][end] for name, end in whole}
-    cache, left = components.insert(cache, setting, ComponentInsert(request.path, brought))
+    cache, left = components.insert(cache, setting, Insert(request.path, brought))
     kept = {(name, end) for name, end in whole if request.held[name][end] in left.get(name, ())}
     return request._replace(own=frozenset(one for one in request.own if one not in whole or one in kept)), cache
 
@@ -148,12 +142,12 @@ def cover(cache: Cache, setting: Setting, receipt: int, request: Request) -> Cac
     return cache._replace(receipts={**cache.receipts, receipt: covered})
 
 
-def finish(server: Server, setting: Setting, call: ComponentFinish) -> tuple[Server, None]:
+def finish(server: Server, setting: Setting, call: End) -> tuple[Server, None]:
     """What is cached stays, unprotected; what was the request's own is free."""
-    request = server.requests[call.receipt]
+    request = server.requests[call.rid]
     cache = components.give(server.cache, setting, [(name, request.held[name][end]) for name, end in request.own])
-    receipts = {number: at for number, at in cache.receipts.items() if number != call.receipt}
-    requests = {number: one for number, one in server.requests.items() if number != call.receipt}
+    receipts = {number: at for number, at in cache.receipts.items() if number != call.rid}
+    requests = {number: one for number, one in server.requests.items() if number != call.rid}
     return Server(cache._replace(receipts=receipts), requests), None
 
 
@@ -173,9 +167,9 @@ Perform = Callable[[Server, Setting, object], tuple[Server, object]]
 PERFORM = cast(
     "Mapping[type, Perform]",
     {
-        ComponentStart: start,
-        ComponentGrow: grow,
-        ComponentFinish: finish,
+        Begin: start,
+        Grow: grow,
+        End: finish,
         Match: match,
         Reset: reset,
     },

@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, cast
 
 from kvlitmus.spec.components.calls import (
-    ComponentAlloc,
+    Brought,
     ComponentCall,
-    ComponentEvict,
-    ComponentFree,
     ComponentHit,
-    ComponentInsert,
+    Counts,
     Entries,
 )
 from kvlitmus.spec.components.state import (
@@ -26,7 +24,7 @@ from kvlitmus.spec.components.state import (
     path_to,
     storage_at_first,
 )
-from kvlitmus.spec.prefix.calls import Lock, Match, Reset, Unlock
+from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
 from kvlitmus.spec.words.limits import ALL_TOKENS
@@ -133,10 +131,10 @@ def may_ask(setting: Setting, wants: Mapping[str, int]) -> None:
         pool_of(setting, name)
 
 
-def alloc(cache: Cache, setting: Setting, call: ComponentAlloc) -> tuple[Cache, Entries | None]:
+def alloc(cache: Cache, setting: Setting, call: Alloc[Counts]) -> tuple[Cache, Entries | None]:
     """The lowest free places, for all components or for none."""
-    may_ask(setting, call.wants)
-    needs = [Need(setting.layout.named(name), many) for name, many in call.wants.items()]
+    may_ask(setting, call.asked)
+    needs = [Need(setting.layout.named(name), many) for name, many in call.asked.items()]
     if not fits(needs, {pool: len(free) for pool, free in cache.free.items()}):
         return cache, None
     free = dict(cache.free)
@@ -156,9 +154,9 @@ def give(cache: Cache, setting: Setting, entries: Iterable[tuple[str, int]]) -> 
     return cache._replace(free=free)
 
 
-def free(cache: Cache, setting: Setting, call: ComponentFree) -> tuple[Cache, None]:
+def free(cache: Cache, setting: Setting, call: Free[Entries]) -> tuple[Cache, None]:
     """What the caller gives back is free."""
-    handed = [(name, place) for name, places in call.given.items() for place in places]
+    handed = [(name, place) for name, places in call.slots.items() for place in places]
     from_caller(cache, setting, handed)
     return give(cache, setting, handed), None
 
@@ -179,20 +177,20 @@ def match(cache: Cache, setting: Setting, call: Match) -> tuple[Cache, Component
     return cache._replace(held=held), ComponentHit(length, entries)
 
 
-def brought(cache: Cache, setting: Setting, call: ComponentInsert) -> tuple[Cache, Entries]:
+def brought(cache: Cache, setting: Setting, call: Insert[Brought]) -> tuple[Cache, Entries]:
     """A caller's insert: what it brings, it brings in places of its own."""
     if any(not 0 <= token < ALL_TOKENS for token in call.path.key.tokens):
         raise ValueError("a token that no key has")
-    from_caller(cache, setting, [(name, place) for (name, _), place in call.brought.items()])
+    from_caller(cache, setting, [(name, place) for (name, _), place in call.slots.items()])
     return insert(cache, setting, call)
 
 
-def insert(cache: Cache, setting: Setting, call: ComponentInsert) -> tuple[Cache, Entries]:
+def insert(cache: Cache, setting: Setting, call: Insert[Brought]) -> tuple[Cache, Entries]:
     """What is missing is filled; what was brought for what is there is left to the caller."""
     ends = {name: end for end, name in enumerate(call.path.names, 1)}
     held, left = dict(cache.held), dict[str, tuple[int, ...]]()
     counts = setting.profile.hit_counts == "insert"
-    for at, place in call.brought.items():
+    for at, place in call.slots.items():
         component, name = at
         if at in held:
             left[component] = (*left.get(component, ()), place)
@@ -255,11 +253,11 @@ def goes_with(cache: Cache, setting: Setting, victim: At) -> list[At]:
     return [victim, *[at for at in along if at in cache.held and at not in cache.covered]]
 
 
-def evict(cache: Cache, setting: Setting, call: ComponentEvict) -> tuple[Cache, Mapping[str, int]]:
+def evict(cache: Cache, setting: Setting, call: Evict[Counts]) -> tuple[Cache, Mapping[str, int]]:
     """Of each component what is worth least goes first."""
-    may_ask(setting, call.wants)
+    may_ask(setting, call.asked)
     freed = {one.name: 0 for one in setting.layout.components}
-    for name, many in call.wants.items():
+    for name, many in call.asked.items():
         while freed[name] < many:
             choices = evictable(cache, setting, name)
             if not choices:
@@ -281,13 +279,13 @@ def reset(cache: Cache, setting: Setting, call: Reset) -> tuple[Cache, None]:  #
 Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]
 
 CALLS = {
-    ComponentAlloc: alloc,
-    ComponentFree: free,
+    Alloc: alloc,
+    Free: free,
     Match: match,
-    ComponentInsert: brought,
+    Insert: brought,
     Lock: lock,
     Unlock: unlock,
-    ComponentEvict: evict,
+    Evict: evict,
     Reset: reset,
 }
 PERFORM = cast("Mapping[type, Perform]", CALLS)

@@ -18,7 +18,6 @@ from kvlitmus.spec.components.calls import (
     ComponentBackUp,
     ComponentCall,
     ComponentCopied,
-    ComponentInsert,
     ComponentLoad,
 )
 from kvlitmus.spec.components.state import (
@@ -27,7 +26,7 @@ from kvlitmus.spec.components.state import (
     lacking_at,
     path_to,
 )
-from kvlitmus.spec.prefix.calls import Path, Reset
+from kvlitmus.spec.prefix.calls import Insert, Path, Reset
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
@@ -52,7 +51,7 @@ def perform(
 
 def due(cache: Cache, then: Cache, setting: Setting, call: ComponentCall) -> Path | None:
     """The path to the boundary that a call has made due."""
-    if not isinstance(call, ComponentInsert):
+    if not isinstance(call, Insert):
         return None
     components, path = setting.layout.components, call.path
     ends = {one.name: ends_at(path, one.name, then.held) for one in components}

@@ -118,7 +118,7 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
 # The pool
 
 
-def alloc(state: State, setting: Setting, call: calls.Alloc, choice: Choice) -> Decision:
+def alloc(state: State, setting: Setting, call: calls.Alloc[Tokens], choice: Choice) -> Decision:
     """Whole pages, all or none (POOL-01, POOL-07, POOL-08).
 
     Only where the profile says so does an allocation evict, and then nothing unless that is enough.
@@ -150,7 +150,9 @@ def lengthened(row: Sequence[Slot], further: int, pages: Sequence[PageNo], size:
     return rest + slots_of(pages, size)[: further - room]
 
 
-def free(state: State, setting: Setting, call: calls.Free | calls.FreeInGroup | calls.EndGroup, _: Choice) -> Decision:
+def free(
+    state: State, setting: Setting, call: calls.Free[Slots] | calls.FreeInGroup | calls.EndGroup, _: Choice
+) -> Decision:
     """Taken back is what is owned, in whole pages, each once (POOL-09, POOL-10; MISUSE-01, MISUSE-03, MISUSE-04)."""
     pages = whole_pages(call.slots, setting.size)
     if len(set(pages)) < len(pages):
@@ -213,7 +215,7 @@ def match(state: State, setting: Setting, call: calls.Match, choice: Choice) -> 
     return Decision(Hit(len(slots), slots, call.path.end(len(found))), gone)
 
 
-def insert(state: State, setting: Setting, call: calls.Insert, _: Choice) -> Decision:
+def insert(state: State, setting: Setting, call: calls.Insert[Slots], _: Choice) -> Decision:
     """How much was cached before, and what the caller has to free of what it brought (TREE-09, TREE-11, TREE-12)."""
     size, paged = setting.size, call.path.pages
     if why := beyond_vocabulary(setting.profile, call.path.key.tokens):
@@ -244,7 +246,7 @@ def unlock(state: State, setting: Setting, call: calls.Unlock, _: Choice) -> Dec
     return Decision(None)
 
 
-def evict(state: State, setting: Setting, call: calls.Evict, choice: Choice) -> Decision:
+def evict(state: State, setting: Setting, call: calls.Evict[Tokens], choice: Choice) -> Decision:
     """At least what was asked for, if there is so much, and nothing after that (EVICT-01, EVICT-02, EVICT-06)."""
     tree, size = state.device, setting.size
     wanted = pages_needed(call.asked, size)
@@ -301,12 +303,12 @@ def grow(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> De
     own = hand_out(unused, wanted, choice.pages)
     if choice.declined and wanted + setting.spare_pages > len(unused):
         own = None
-    return Decision(None if own is None else lengthened(row, len(call.tokens), own, setting.size), victims)
+    return Decision(None if own is None else lengthened(row, call.tokens, own, setting.size), victims)
 
 
 def opened_by(state: State, setting: Setting, call: calls.Grow) -> int:
     """How many pages further tokens of a request need beyond its last page."""
-    return opened_needed_by(calls.Extend(state.requests[call.rid].row, Tokens(len(call.tokens))), setting)
+    return opened_needed_by(calls.Extend(state.requests[call.rid].row, call.tokens), setting)
 
 
 def publish(state: State, setting: Setting, call: calls.Publish, choice: Choice) -> Decision:
@@ -413,7 +415,7 @@ def match_tiers(state: State, setting: Setting, call: calls.Match, choice: Choic
     return state, Hit(len(slots), slots, call.path.end(len(covered)), behind * setting.size)
 
 
-def evict_tiers(state: State, setting: Setting, call: calls.Evict, choice: Choice) -> tuple[State, int]:
+def evict_tiers(state: State, setting: Setting, call: calls.Evict[Tokens], choice: Choice) -> tuple[State, int]:
     """Make room on the device: enough, if that can be, and nothing after that."""
     wanted = pages_needed(call.asked, setting.size)
     after, victims = tier.evict(state, setting, wanted, choice)
@@ -468,7 +470,7 @@ def in_room(
 
 
 def insert_tiers(
-    state: State, setting: Setting, call: calls.Insert | calls.Publish | calls.End, choice: Choice
+    state: State, setting: Setting, call: calls.Insert[Slots] | calls.Publish | calls.End, choice: Choice
 ) -> tuple[State, Any]:
     """What an insert brings back to the device is on the host alone no more; what it uses is due for backup."""
     if isinstance(call, calls.Insert):

@@ -8,30 +8,25 @@ from typing import cast
 
 from kvlitmus.spec.components.calls import (
     After,
+    Brought,
     Committed,
     ComponentAbort,
-    ComponentAlloc,
     ComponentAttach,
     ComponentBackUp,
     ComponentCall,
     ComponentCommit,
     ComponentCopied,
     ComponentDetach,
-    ComponentEvict,
     ComponentEvictHost,
-    ComponentFinish,
     ComponentFound,
-    ComponentFree,
-    ComponentGrow,
     ComponentHit,
-    ComponentInsert,
     ComponentLoad,
     ComponentPrefetch,
     ComponentSettled,
-    ComponentStart,
     ComponentWrite,
     ComponentWritten,
     Copying,
+    Counts,
     Entries,
     Holding,
     Reading,
@@ -67,7 +62,7 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.components.uses import with_uses
 from kvlitmus.spec.prefix.advance import reset
-from kvlitmus.spec.prefix.calls import Lock, Match, Reset, Unlock
+from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Free, Grow, Insert, Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
@@ -121,7 +116,7 @@ def used_after(then: State, setting: Setting, call: ComponentCall) -> frozenset[
     """The prefixes that inserts have gone through and that have been boundaries for certain since, after this call."""
     if setting.config.write != SELECTIVE or not setting.config.tiered:
         return frozenset()  # only there it is of use
-    through = then.used.union(call.path.names) if isinstance(call, ComponentInsert) else then.used
+    through = then.used.union(call.path.names) if isinstance(call, Insert) else then.used
     certain = then.certain(DEVICE)
     return frozenset(name for name in through if (KV, name) in certain and whole(setting, name, certain))
 
@@ -132,7 +127,7 @@ def whole(setting: Setting, name: Name, certain: AbstractSet[At]) -> bool:
     return needed_by(setting, path, len(path.names)) <= certain
 
 
-def _alloc(state: State, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> State:
+def _alloc(state: State, setting: Setting, _: Alloc[Counts], answer: Entries | None) -> State:
     if answer is None:
         return state
     taken = pool_places(setting.layout, answer)
@@ -146,8 +141,8 @@ def emptied(state: State, setting: Setting, tier: str, taken: frozenset[Place]) 
     return without(state, tier, gone) if gone else state
 
 
-def _free(state: State, setting: Setting, call: ComponentFree, _: object) -> State:
-    return state._replace(owned=state.owned - pool_places(setting.layout, call.given))
+def _free(state: State, setting: Setting, call: Free[Entries], _: object) -> State:
+    return state._replace(owned=state.owned - pool_places(setting.layout, call.slots))
 
 
 def _match(state: State, setting: Setting, call: Match, answer: ComponentHit) -> State:
@@ -156,13 +151,13 @@ def _match(state: State, setting: Setting, call: Match, answer: ComponentHit) ->
     return surely(state, DEVICE, found)
 
 
-def _insert(state: State, setting: Setting, call: ComponentInsert, answer: Entries) -> State:
+def _insert(state: State, setting: Setting, call: Insert[Brought], answer: Entries) -> State:
     left = pool_places(setting.layout, answer)
     pools = {one.name: one.pool for one in setting.layout.components}
-    gone = frozenset((pools[at[0]], entry) for at, entry in call.brought.items())
+    gone = frozenset((pools[at[0]], entry) for at, entry in call.slots.items())
     if setting.profile.duplicates != "cache_frees":
         gone -= left
-    return _with(state, setting, call.brought, left)._replace(owned=state.owned - gone)
+    return _with(state, setting, call.slots, left)._replace(owned=state.owned - gone)
 
 
 def _with(state: State, setting: Setting, brought: Mapping[At, int], left: frozenset[Place]) -> State:
@@ -187,10 +182,10 @@ def _unlock(state: State, _setting: Setting, call: Unlock, _: object) -> State:
 def _evict(
     state: State,
     setting: Setting,
-    call: ComponentEvict | ComponentEvictHost,
+    call: Evict[Counts] | ComponentEvictHost,
     answer: Mapping[str, int],
 ) -> State:
-    touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade)
+    touched = asked_components(setting.layout, call.asked, setting.profile.component_cascade)
     return _doubted(state, tier_of(state, call), touched & {name for name, freed in answer.items() if freed})
 
 
@@ -378,15 +373,15 @@ def _written(state: State, _setting: Setting, call: ComponentWritten, _: object)
 # Requests
 
 
-def _start(state: State, setting: Setting, call: ComponentStart, answer: Holding | None) -> State:
+def _start(state: State, setting: Setting, call: Begin, answer: Holding | None) -> State:
     if answer is None:
         return state
-    return _holds(state, setting, call.receipt, started(call, answer), fresh_places(setting.layout, {}, answer))
+    return _holds(state, setting, call.rid, started(call, answer), fresh_places(setting.layout, {}, answer))
 
 
-def _grow(state: State, setting: Setting, call: ComponentGrow, answer: Holding) -> State:
-    fresh = fresh_places(setting.layout, state.requests[call.receipt].held, answer)
-    then = _holds(state, setting, call.receipt, grown(state, call, answer), fresh)
+def _grow(state: State, setting: Setting, call: Grow, answer: Holding) -> State:
+    fresh = fresh_places(setting.layout, state.requests[call.rid].held, answer)
+    then = _holds(state, setting, call.rid, grown(state, call, answer), fresh)
     # Who is refused has computed nothing, and publishes nothing again.
     if answer.granted:
         return then
@@ -422,8 +417,8 @@ def with_stored(state: State, setting: Setting, stored: frozenset[Stored], certa
     return then._replace(copies=stored - places.items())
 
 
-def _finish(state: State, _setting: Setting, call: ComponentFinish, _: object) -> State:
-    return state._replace(requests={number: one for number, one in state.requests.items() if number != call.receipt})
+def _finish(state: State, _setting: Setting, call: End, _: object) -> State:
+    return state._replace(requests={number: one for number, one in state.requests.items() if number != call.rid})
 
 
 Follow = Callable[[State, Setting, object, object], State]
@@ -431,13 +426,13 @@ Follow = Callable[[State, Setting, object, object], State]
 FOLLOW: Mapping[type, Follow] = cast(
     "Mapping[type, Follow]",
     {
-        ComponentAlloc: _alloc,
-        ComponentFree: _free,
+        Alloc: _alloc,
+        Free: _free,
         Match: _match,
-        ComponentInsert: _insert,
+        Insert: _insert,
         Lock: _lock,
         Unlock: _unlock,
-        ComponentEvict: _evict,
+        Evict: _evict,
         Reset: reset,
         ComponentPrefetch: _prefetch,
         ComponentFound: _found,
@@ -452,9 +447,9 @@ FOLLOW: Mapping[type, Follow] = cast(
         ComponentDetach: _detach,
         ComponentWrite: _write,
         ComponentWritten: _written,
-        ComponentStart: _start,
-        ComponentGrow: _grow,
-        ComponentFinish: _finish,
+        Begin: _start,
+        Grow: _grow,
+        End: _finish,
     },
 )
 """Of each call what is known after it."""

@@ -11,11 +11,30 @@ from typing import NamedTuple
 
 from kvlitmus.spec.law.occasions import jointly, occasion, occasions_by_answer
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.prefix.calls import Lock, Match, Path, Reset, Unlock
+from kvlitmus.spec.prefix.calls import (
+    Alloc,
+    Begin,
+    End,
+    Evict,
+    Free,
+    Grow,
+    Insert,
+    Lock,
+    Match,
+    Path,
+    Reset,
+    Unlock,
+)
 from kvlitmus.spec.prefix.page import At
 
 Entries = Mapping[str, tuple[int, ...]]
 """For each component some entries."""
+
+Counts = Mapping[str, int]
+"""For each component how many entries."""
+
+Brought = Mapping[At, int]
+"""Entries by where they belong, with their places."""
 
 
 class View(NamedTuple):
@@ -55,18 +74,10 @@ class After(NamedTuple):
     events: tuple[Telling, ...] | None = ()
     begun: tuple[Begun, ...] = ()
 
-
-class ComponentAlloc(NamedTuple):
-    """Allocate so many entries of each of these components; answers :data:`Entries`, or ``None`` when refused."""
-
-    wants: Mapping[str, int]
-
-
-@occasion(On.COMPONENT_FREE)
-class ComponentFree(NamedTuple):
-    """Give entries back that the caller owns."""
-
-    given: Entries
+    @property
+    def refused(self) -> bool:
+        """Whether the call was refused, if it can be."""
+        return self.answer is None or (isinstance(self.answer, Holding) and not self.answer.granted)
 
 
 class ComponentHit(NamedTuple):
@@ -74,21 +85,6 @@ class ComponentHit(NamedTuple):
 
     length: int
     entries: Entries
-
-
-@occasion(On.COMPONENT_INSERT)
-class ComponentInsert(NamedTuple):
-    """Cache these entries of a key, by where they belong; answers those that are left to the caller, by component."""
-
-    path: Path
-    brought: Mapping[At, int]
-
-
-@occasion(On.COMPONENT_EVICT)
-class ComponentEvict(NamedTuple):
-    """Free so many entries of each of these components; answers how many were freed of each component."""
-
-    wants: Mapping[str, int]
 
 
 class ComponentPrefetch(NamedTuple):
@@ -207,7 +203,7 @@ class ComponentCopied(NamedTuple):
 class ComponentEvictHost(NamedTuple):
     """Free so many entries of each of these components on the host; answers how many were freed of each component."""
 
-    wants: Mapping[str, int]
+    asked: Counts
 
 
 @occasion(On.COMPONENT_ATTACH)
@@ -257,39 +253,17 @@ class Holding(NamedTuple):
     granted: bool = True
 
 
-class ComponentStart(NamedTuple):
-    """A request for a key begins: its hit, and room for so many units behind it; answers :class:`Holding`, or ``None``."""
-
-    path: Path
-    chunk: int
-    receipt: int
-
-
-class ComponentGrow(NamedTuple):
-    """A running request goes on with so many units more; answers :class:`Holding`."""
-
-    receipt: int
-    chunk: int
-
-
-@occasion(On.COMPONENT_FINISH)
-class ComponentFinish(NamedTuple):
-    """A request ends; answers nothing."""
-
-    receipt: int
-
-
-RequestCall = ComponentStart | ComponentGrow | ComponentFinish
+RequestCall = Begin | Grow | End
 """The calls of a cache that serves requests."""
 
 ComponentCall = (
-    ComponentAlloc
-    | ComponentFree
+    Alloc[Counts]
+    | Free[Entries]
     | Match
-    | ComponentInsert
+    | Insert[Brought]
     | Lock
     | Unlock
-    | ComponentEvict
+    | Evict[Counts]
     | Reset
     | ComponentPrefetch
     | ComponentFound
@@ -304,16 +278,10 @@ ComponentCall = (
     | ComponentDetach
     | ComponentWrite
     | ComponentWritten
-    | ComponentStart
-    | ComponentGrow
-    | ComponentFinish
+    | Begin
+    | Grow
+    | End
 )
-
-
-@occasions_by_answer(ComponentAlloc)
-def component_alloc_occasions(_: ComponentAlloc, answer: After) -> tuple[On, ...]:
-    """Entries of several components are granted or refused."""
-    return (On.REFUSED_COMPONENT_ALLOC,) if answer.answer is None else (On.COMPONENT_ALLOC,)
 
 
 @occasions_by_answer(ComponentPrefetch)
@@ -346,17 +314,3 @@ def component_write_occasions(_: ComponentWrite, answer: After) -> tuple[On, ...
     given = answer.answer
     refused = isinstance(given, Writing) and given.ends is None
     return (On.REFUSED_COMPONENT_WRITE,) if refused else (On.COMPONENT_WRITE,)
-
-
-@occasions_by_answer(ComponentStart)
-def component_start_occasions(_: ComponentStart, answer: After) -> tuple[On, ...]:
-    """A request begins, or is refused."""
-    return (On.REFUSED_COMPONENT_START,) if answer.answer is None else (On.COMPONENT_START,)
-
-
-@occasions_by_answer(ComponentGrow)
-def component_grow_occasions(_: ComponentGrow, answer: After) -> tuple[On, ...]:
-    """A request goes on, or is refused to."""
-    held = answer.answer
-    assert isinstance(held, Holding)
-    return (On.COMPONENT_GROW,) if held.granted else (On.REFUSED_COMPONENT_GROW,)

@@ -10,10 +10,7 @@ from kvlitmus.spec.components.advance import known_after
 from kvlitmus.spec.components.calls import (
     After,
     ComponentCall,
-    ComponentEvict,
     ComponentEvictHost,
-    ComponentGrow,
-    ComponentStart,
     Holding,
 )
 from kvlitmus.spec.components.evictions import prefixes
@@ -24,6 +21,7 @@ from kvlitmus.spec.components.state import (
 from kvlitmus.spec.components.tree_facts import on_tiers
 from kvlitmus.spec.components.uses import come_again, is_ordered, on_path_of, worths
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.calls import Begin, Evict, Grow
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
@@ -53,7 +51,7 @@ def component_choosing(setting: Setting, state: State, call: ComponentCall, answ
     held = dict(on_tiers(answer)).get(tier)
     if not judged(setting) or held is None:
         return UNKNOWN
-    if isinstance(call, ComponentStart | ComponentGrow) and not isinstance(answer.answer, Holding):
+    if isinstance(call, Begin | Grow) and not isinstance(answer.answer, Holding):
         return Order({}, {})
     doubled, again, there = frozenset[At](), frozenset[At](), state.places(tier)
     if tier == DEVICE and answer.view is not None:
@@ -106,8 +104,8 @@ def by_itself(setting: Setting, call: ComponentCall, gone: AbstractSet[At], agai
     if cascade == "none":
         return frozenset(gone)
     asked: Collection[str] = setting.layout.components_by_name
-    if isinstance(call, ComponentEvict | ComponentEvictHost):
-        asked = {name for name, many in call.wants.items() if many > 0}
+    if isinstance(call, Evict | ComponentEvictHost):
+        asked = {name for name, many in call.asked.items() if many > 0}
     whole = cascade in WHOLE_LEAVES
     takers: dict[object, set[str]] = {}
     for name, end in gone | again:

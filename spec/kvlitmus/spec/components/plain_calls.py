@@ -13,19 +13,16 @@ from typing import NamedTuple
 from kvlitmus.spec.components.advance import expect_components, made_room
 from kvlitmus.spec.components.calls import (
     Committed,
-    ComponentAlloc,
     ComponentBackUp,
     ComponentCall,
     ComponentCommit,
     ComponentCopied,
-    ComponentEvict,
     ComponentEvictHost,
-    ComponentFree,
     ComponentHit,
-    ComponentInsert,
     ComponentLoad,
     ComponentPrefetch,
     Copying,
+    Counts,
     Entries,
     Reserved,
 )
@@ -108,7 +105,7 @@ def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[
     if tier_of(state, call) != plain.tier and not isinstance(call, calls.Reset):
         return [NOTHING]
     match call:
-        case ComponentAlloc() if answer is not None:
+        case calls.Alloc() if answer is not None:
             assert isinstance(answer, Mapping)
             return _allocated(plain, setting, state, call, answer)
         case ComponentCommit():
@@ -128,47 +125,47 @@ def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[
 def plain_call(plain: Plain, setting: Setting, state: State, call: ComponentCall, answer: object) -> PlainCall:
     """What a call is that does one thing; ``state``: what was known before it."""
     match call:
-        case ComponentAlloc():
+        case calls.Alloc():
             return _alloc(plain, setting, state, call)
-        case ComponentFree():
-            return _free(plain, call.given)
+        case calls.Free():
+            return _free(plain, call.slots)
         case calls.Match():
             return _match(plain, setting, state, call, answer)
-        case ComponentInsert():
-            if refilled(state, setting, call, call.brought.keys()):
+        case calls.Insert():
+            if refilled(state, setting, call, call.slots.keys()):
                 return NO_CALL  # what is cached moves to what was brought
-            return _insert(plain, setting, state, call.path, call.brought, answer)
+            return _insert(plain, setting, state, call.path, call.slots, answer)
         case calls.Lock() | calls.Unlock() | calls.Reset():
             return PlainCall(call, None)
-        case ComponentEvict() | ComponentEvictHost():
+        case calls.Evict() | ComponentEvictHost():
             return _evict(plain, setting, state, call, answer)
         case _:
             return _free(plain, given_back(call, answer))
 
 
-def _alloc(plain: Plain, setting: Setting, state: State, call: ComponentAlloc) -> PlainCall:
+def _alloc(plain: Plain, setting: Setting, state: State, call: calls.Alloc[Counts]) -> PlainCall:
     """It is asked for so much of this pool, and refused; another pool may have been the one that is short."""
-    asked = plain.pages(call.wants)
+    asked = plain.pages(call.asked)
     if not asked:
         return NOTHING
-    wants, available = pools_of(setting.layout, call.wants), free_least(setting.layout, state, DEVICE)
+    wants, available = pools_of(setting.layout, call.asked), free_least(setting.layout, state, DEVICE)
     others = any(available[pool] < wants[pool] for pool in wants if pool != plain.pool)
     return PlainCall(calls.Alloc(plain.tokens(asked)), None, UNFOLLOWED | {"asked"} if others else UNFOLLOWED)
 
 
 def _allocated(
-    plain: Plain, setting: Setting, state: State, call: ComponentAlloc, answer: Entries
+    plain: Plain, setting: Setting, state: State, call: calls.Alloc[Counts], answer: Entries
 ) -> Sequence[PlainCall]:
     """Of each component of this pool so much is asked for, and granted one after the other; a place for two is one grant's."""
-    mine = [name for name in plain.components if call.wants.get(name) or answer.get(name)]
+    mine = [name for name in plain.components if call.asked.get(name) or answer.get(name)]
     found, later = list[PlainCall](), plain.places(answer)
     if len(set(later)) < len(later):
-        asked = calls.Alloc(plain.tokens(plain.pages(call.wants)))
+        asked = calls.Alloc(plain.tokens(plain.pages(call.asked)))
         return [_granted(plain, state, later)._replace(call=asked, hidden=frozenset())]
     for name in mine:
         got = answer.get(name, ())
         one, later = _granted(plain, state, got), later[len(got) :]
-        asked = calls.Alloc(plain.tokens(call.wants.get(name, 0)))
+        asked = calls.Alloc(plain.tokens(call.asked.get(name, 0)))
         state = expect_components(state, setting, call, {name: got})
         found.append(one._replace(call=asked, hidden=frozenset(), then=state, later=later))
     return found or [NOTHING]
@@ -303,20 +300,20 @@ def given_up(setting: Setting, state: State, call: ComponentCall, returned: froz
 
 
 def _evict(
-    plain: Plain, setting: Setting, state: State, call: ComponentEvict | ComponentEvictHost, answer: object
+    plain: Plain, setting: Setting, state: State, call: calls.Evict[Counts] | ComponentEvictHost, answer: object
 ) -> PlainCall:
     """So much of this pool is to be freed; where more goes along, nobody can say how much is enough."""
     assert isinstance(answer, Mapping)
-    touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade)
+    touched = asked_components(setting.layout, call.asked, setting.profile.component_cascade)
     if touched.isdisjoint(plain.components):
         return NOTHING
     hidden = UNFOLLOWED
-    if any(many for name, many in call.wants.items() if name not in plain.components) or len(plain.components) > 1:
+    if any(many for name, many in call.asked.items() if name not in plain.components) or len(plain.components) > 1:
         hidden |= {"needless", "evicted_most"}
     may_stay = spared_on(setting, state, plain.tier).difference(*state.holds(plain.tier))
     if any(at[0] in plain.components for at in may_stay & state.places(plain.tier).keys()):
         hidden |= {"unlocked_before", "evictable_pages"}
-    asked, freed = plain.tokens(plain.pages(call.wants)), plain.tokens(plain.pages(answer))
+    asked, freed = plain.tokens(plain.pages(call.asked)), plain.tokens(plain.pages(answer))
     return PlainCall(calls.Evict(asked), freed, hidden)
 
 

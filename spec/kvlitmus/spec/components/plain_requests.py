@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import cast
 
-from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding, View
+from kvlitmus.spec.components.calls import Holding, View
 from kvlitmus.spec.components.plain import Plain, cached_there, contents, parents_of
 from kvlitmus.spec.components.plain_calls import NO_CALL, UNFOLLOWED, PlainCall, hit_of, plain_call, within
 from kvlitmus.spec.components.state import (
@@ -58,9 +58,9 @@ def table_of(plain: Plain, state: State, stored: Collection[Stored], setting: Se
 def still_there(plain: Plain, setting: Setting, one: ComponentStep) -> frozenset[Stored]:
     """What was cached before a step and must be after it, as far as requests hold it: they hold nothing new in its place."""
     stored, answer = one.before.stored & one.expected.stored, one.after.answer
-    if not isinstance(one.call, ComponentStart | ComponentGrow) or not isinstance(answer, Holding):
+    if not isinstance(one.call, calls.Begin | calls.Grow) or not isinstance(answer, Holding):
         return stored
-    had = one.before.requests[one.call.receipt].held if isinstance(one.call, ComponentGrow) else {}
+    had = one.before.requests[one.call.rid].held if isinstance(one.call, calls.Grow) else {}
     fresh = {place for pool, place in fresh_places(setting.layout, had, answer) if pool == plain.pool}
     return frozenset([(at, place) for at, place in stored if place not in fresh])
 
@@ -109,7 +109,7 @@ def is_in(table: Mapping[PageNo, Block], page: PageNo, name: Name) -> bool:
 
 def lets_go(plain: Plain, one: ComponentStep) -> bool:
     """Whether the request of a call holds something of this pool no more where it was."""
-    number = one.call.receipt if isinstance(one.call, ComponentGrow) else -1
+    number = one.call.rid if isinstance(one.call, calls.Grow) else -1
     held = [stored_by(state.requests[number]) for state in (one.before, one.expected)]
     return any(at[0] in plain.components for at, _ in held[0] - held[1])
 
@@ -150,9 +150,9 @@ def table_seen(plain: Plain, view: View, then: State) -> Seen:
 def serving(plain: Plain, setting: Setting, one: ComponentStep) -> Iterator[tuple[State, PlainCall]]:
     """What is done for a request first, each with what is known of it: what it has found is named, and it gets places."""
     call, answer = one.call, one.after.answer
-    if not isinstance(call, ComponentStart | ComponentGrow) or not isinstance(answer, Holding) or not answer.granted:
+    if not isinstance(call, calls.Begin | calls.Grow) or not isinstance(answer, Holding) or not answer.granted:
         return
-    if isinstance(call, ComponentStart) and not plain.tree:
+    if isinstance(call, calls.Begin) and not plain.tree:
         root = setting.profile.window_root
         places = [
             answer.held[name][end]
@@ -162,10 +162,10 @@ def serving(plain: Plain, setting: Setting, one: ComponentStep) -> Iterator[tupl
         ]
         hit = hit_of(plain, setting, one.before, call.path, answer.length, places)
         yield empty_state()._replace(contents=hit.contents or {}), hit
-    had = one.before.requests[call.receipt].held if isinstance(call, ComponentGrow) else {}
+    had = one.before.requests[call.rid].held if isinstance(call, calls.Grow) else {}
     fresh = [PageNo(place) for pool, place in fresh_places(setting.layout, had, answer) if pool == plain.pool]
     kept = Counter(place for name in plain.components for place in answer.held.get(name, {}).values())
-    others = [places_of(plain, each) for number, each in one.before.requests.items() if number != call.receipt]
+    others = [places_of(plain, each) for number, each in one.before.requests.items() if number != call.rid]
     owners = dict.fromkeys(kept - Counter(fresh), 1) | dict.fromkeys(frozenset[PageNo]().union(*others), 1)
     asked = calls.Alloc(plain.tokens(len(fresh)))
     got = PlainCall(asked, plain.slots(fresh), frozenset({"asked"}))
@@ -180,26 +180,26 @@ def served(plain: Plain, setting: Setting, one: ComponentStep, state: State, exp
     if not plain.tree:
         hidden |= ROWS
     match call:
-        case ComponentStart():
+        case calls.Begin():
             length = answer.length if isinstance(answer, Holding) else None
-            begin = calls.Begin(call.receipt, call.path, within=within(setting, one.before, call.path, length))
+            begin = call._replace(within=within(setting, one.before, call.path, length), chunk=None)
             if not isinstance(answer, Holding):
                 return PlainCall(begin, None, hidden)
-            row = expected.requests[call.receipt]
+            row = expected.requests[call.rid]
             cached = answer.length if plain.tree else row.cached
             return PlainCall(begin, Begun(list(row.row), cached), hidden)
-        case ComponentGrow():
+        case calls.Grow():
             assert isinstance(answer, Holding)
-            was, row = state.requests[call.receipt].row, expected.requests[call.receipt]
+            was, row = state.requests[call.rid].row, expected.requests[call.rid]
             new = row.row[len(was) :] if plain.tree else tuple([slot for slot in row.row if slot not in was])
             if not plain.tree and (not {*was} <= {*row.row} or lets_go(plain, one)):
                 return NO_CALL  # none on a plain cache gives back what a window has left behind, and may take it again
-            grow = calls.Grow(call.receipt, tuple(range(call.chunk)), row.path)
+            grow = call._replace(path=row.path)
             return PlainCall(grow, new if answer.granted else None, hidden)
-        case ComponentFinish():
+        case calls.End():
             if plain.tree and setting.profile.component_copies == "one":
                 # Of two that computed the same one's is cached: a row may begin with its own, and go on with cached ones.
                 hidden |= {"request_pages"}
-            return PlainCall(calls.End(call.receipt, keep=False), None, hidden)
+            return PlainCall(call._replace(keep=False), None, hidden)
         case _:
             return plain_call(plain, setting, one.before, call, answer)

@@ -9,13 +9,12 @@ from kvlitmus.spec.components.advance import known_after
 from kvlitmus.spec.components.calls import (
     After,
     Begun,
+    Brought,
     Committed,
     ComponentBackUp,
     ComponentCall,
     ComponentCommit,
-    ComponentEvict,
     ComponentHit,
-    ComponentInsert,
     ComponentLoad,
     ComponentPrefetch,
     ComponentWrite,
@@ -32,7 +31,7 @@ from kvlitmus.spec.components.state import (
     path_to,
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.prefix.calls import Lock, Match, Path
+from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Path
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
@@ -70,7 +69,7 @@ def component_begun_untimely(
 def evicts(call: ComponentCall, answer: object) -> bool:
     """Whether a call has evicted something from the device."""
     freed = answer.freed if isinstance(answer, Copying | Reserved) else answer
-    return isinstance(call, ComponentEvict | ComponentLoad | ComponentPrefetch) and any(freed.values())  # type: ignore[attr-defined]
+    return isinstance(call, Evict | ComponentLoad | ComponentPrefetch) and any(freed.values())  # type: ignore[attr-defined]
 
 
 def occasion(setting: Setting, state: State, call: ComponentCall, answer: After, one: Begun) -> bool:
@@ -87,7 +86,7 @@ def occasion(setting: Setting, state: State, call: ComponentCall, answer: After,
 
 def used_path(setting: Setting, state: State, call: ComponentCall, answer: object) -> tuple[Path, int] | None:
     """The key that a call inserts, finds, or goes on from, and up to where."""
-    if isinstance(call, ComponentInsert):
+    if isinstance(call, Insert):
         return call.path, len(call.path.names)
     if isinstance(call, Match):
         assert isinstance(answer, ComponentHit)
@@ -129,7 +128,7 @@ def component_begun_of_nothing(
 
 @fact(1, ports=("component_host_counters", *WRITES))
 def component_due_missed(
-    setting: Setting, state: State, component_known: State, call: ComponentInsert, answer: After
+    setting: Setting, state: State, component_known: State, call: Insert[Brought], answer: After
 ) -> Collection[int] | Unknown:
     """The boundary that the insert has made due, if it is neither on the host nor on its way, and no backup of it was refused for want of room."""
     if answer.host_available is None:

@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.components.calls import (
     After,
-    ComponentGrow,
-    ComponentStart,
     Holding,
 )
 from kvlitmus.spec.components.state import (
@@ -22,6 +20,7 @@ from kvlitmus.spec.components.state import (
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
+from kvlitmus.spec.prefix.calls import Begin, Grow
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.state import State
@@ -47,26 +46,22 @@ def request_held(answer: After) -> Mapping[str, Mapping[int, int]]:
 
 
 @fact(0)
-def request_working(
-    layout: Layout, state: State, call: ComponentStart | ComponentGrow, answer: After
-) -> Mapping[str, Collection[int]]:
+def request_working(layout: Layout, state: State, call: Begin | Grow, answer: After) -> Mapping[str, Collection[int]]:
     """Where the entries end, of each component, that the units of this chunk are computed with."""
     assert isinstance(answer.answer, Holding)
-    if isinstance(call, ComponentStart):
+    if isinstance(call, Begin):
         before, after = answer.answer.length, started(call, answer.answer).computed
     else:
-        before, after = state.requests[call.receipt].computed, grown(state, call, answer.answer).computed
+        before, after = state.requests[call.rid].computed, grown(state, call, answer.answer).computed
     return {one.name: working(one, before, after) for one in layout.components}
 
 
 @fact(0)
-def request_fits(
-    setting: Setting, layout: Layout, state: State, call: ComponentStart | ComponentGrow, answer: After
-) -> bool | Unknown:
+def request_fits(setting: Setting, layout: Layout, state: State, call: Begin | Grow, answer: After) -> bool | Unknown:
     """Whether there was room for what was refused: places that no running request holds, cached or free."""
     if setting.profile.component_copies == "one" and state.copies:
         return UNKNOWN
-    if isinstance(call, ComponentStart):
+    if isinstance(call, Begin):
         length = certain_hit(setting, state, call)
         if isinstance(length, Unknown):
             return UNKNOWN
@@ -75,8 +70,8 @@ def request_fits(
         assert isinstance(answer.answer, Holding)
         one = grown(state, call, answer.answer)
         # What the request gives back is room for it, unless others hold it too.
-        state = state._replace(requests={**state.requests, call.receipt: one})
-        after = min(one.computed + call.chunk, len(one.path.names))
+        state = state._replace(requests={**state.requests, call.rid: one})
+        after = min(one.computed + call.tokens, len(one.path.names))
         more = [
             Need(each, len(set(working(each, one.computed, after)) - one.held.get(each.name, {}).keys()))
             for each in layout.components
@@ -100,18 +95,18 @@ def in_use(setting: Setting, layout: Layout, state: State) -> frozenset[Place]:
     return used
 
 
-def certain_hit(setting: Setting, state: State, call: ComponentStart) -> int | Unknown:
+def certain_hit(setting: Setting, state: State, call: Begin) -> int | Unknown:
     """The length of the hit that a refused request would have had; unknown where evictions weren't seen."""
     lengths = {longest_hit(setting, call.path, held) for held in (state.places(DEVICE), state.certain(DEVICE))}
     return lengths.pop() if len(lengths) == 1 else UNKNOWN
 
 
-def first_needs(layout: Layout, state: State, call: ComponentStart, length: int) -> list[Need]:
+def first_needs(layout: Layout, state: State, call: Begin, length: int) -> list[Need]:
     """How many places a request takes that begins with a hit of this length: new ones, and of the hit what nobody holds.
 
     An entry of which there are copies counts, for the one that is found may be one that nobody holds.
     """
-    after = min(length + call.chunk, len(call.path.names))
+    after = call.upto(length)
     used = frozenset[Stored]().union(*[stored_by(one) for one in state.requests.values()])
     needs, there = [], state.places(DEVICE)
     for each in layout.components:
@@ -125,10 +120,10 @@ def first_needs(layout: Layout, state: State, call: ComponentStart, length: int)
 
 
 @fact(0)
-def request_moved(layout: Layout, state: State, call: ComponentGrow, answer: After) -> Collection[tuple[str, int]]:
+def request_moved(layout: Layout, state: State, call: Grow, answer: After) -> Collection[tuple[str, int]]:
     """Where entries of the request end that are in other places than before the call."""
     assert isinstance(answer.answer, Holding)
-    before, held = state.requests[call.receipt].held, answer.answer.held
+    before, held = state.requests[call.rid].held, answer.answer.held
     return [
         (one.name, end)
         for one in layout.components
@@ -141,11 +136,11 @@ def request_moved(layout: Layout, state: State, call: ComponentGrow, answer: Aft
 def request_unpublished(
     layout: Layout,
     state: State,
-    call: ComponentStart | ComponentGrow,
+    call: Begin | Grow,
     answer: After,
     component_held: Mapping[At, int],
 ) -> Collection[At]:
     """What the largest boundary needs that the request has computed, and is not cached."""
     assert isinstance(answer.answer, Holding)
-    one = started(call, answer.answer) if isinstance(call, ComponentStart) else grown(state, call, answer.answer)
+    one = started(call, answer.answer) if isinstance(call, Begin) else grown(state, call, answer.answer)
     return sorted(published(layout, one) - component_held.keys())

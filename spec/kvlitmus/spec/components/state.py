@@ -12,19 +12,17 @@ from collections.abc import Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec.components.calls import (
+    Brought,
     ComponentBackUp,
     ComponentCopied,
     ComponentEvictHost,
-    ComponentGrow,
-    ComponentInsert,
-    ComponentStart,
     Copying,
     Entries,
     Holding,
     Writing,
 )
 from kvlitmus.spec.components.fetch import Origin, attached, committed
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Begin, Grow, Insert, Path
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.parts import Copy, Fetch
@@ -153,9 +151,9 @@ def fresh_places(layout: Layout, before: Mapping[str, Mapping[int, int]], answer
     )
 
 
-def started(call: ComponentStart, answer: Holding) -> RequestState:
+def started(call: Begin, answer: Holding) -> RequestState:
     """The request that a call has begun."""
-    return serving(call.path, min(answer.length + call.chunk, len(call.path.names)), answer.held)
+    return serving(call.path, call.upto(answer.length), answer.held)
 
 
 def serving(path: Path, computed: int, held: Mapping[str, Mapping[int, int]]) -> RequestState:
@@ -163,10 +161,10 @@ def serving(path: Path, computed: int, held: Mapping[str, Mapping[int, int]]) ->
     return RequestState(path, (), 0, computed, path.root, held=held)
 
 
-def grown(state: State, call: ComponentGrow, answer: Holding) -> RequestState:
+def grown(state: State, call: Grow, answer: Holding) -> RequestState:
     """A request after it went on, or was refused to."""
-    one = state.requests[call.receipt]
-    units = min(one.computed + call.chunk, len(one.path.names)) if answer.granted else one.computed
+    one = state.requests[call.rid]
+    units = min(one.computed + call.tokens, len(one.path.names)) if answer.granted else one.computed
     return one._replace(computed=units, held=answer.held)
 
 
@@ -189,7 +187,7 @@ def asked_components(layout: Layout, wants: Mapping[str, int], cascade: str) -> 
 def refilled(
     state: State,
     setting: Setting,
-    call: ComponentInsert,
+    call: Insert[Brought],
     gone: Container[At],
     protected: Container[At] | None = None,
 ) -> frozenset[At]:
@@ -204,10 +202,10 @@ def refilled(
     windows = [one.name for one in setting.layout.components if isinstance(one.shape, Window)]
     return frozenset(
         (base, name)
-        for component, name in call.brought
+        for component, name in call.slots
         if component in windows
         and (component, name) in gone
-        and (base, name) in call.brought
+        and (base, name) in call.slots
         and (base, name) not in protected
     )
 

@@ -9,25 +9,20 @@ from typing import cast
 from kvlitmus.spec.components.advance import known_after
 from kvlitmus.spec.components.calls import (
     After,
+    Brought,
     Committed,
     ComponentAbort,
-    ComponentAlloc,
     ComponentBackUp,
     ComponentCall,
     ComponentCommit,
     ComponentCopied,
     ComponentDetach,
-    ComponentEvict,
     ComponentEvictHost,
-    ComponentFinish,
-    ComponentFree,
-    ComponentGrow,
-    ComponentInsert,
     ComponentLoad,
     ComponentPrefetch,
     ComponentSettled,
-    ComponentStart,
     Copying,
+    Counts,
     Entries,
     Holding,
     Reading,
@@ -51,7 +46,7 @@ from kvlitmus.spec.components.state import (
     tier_of,
 )
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.prefix.calls import Lock, Reset
+from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Free, Grow, Insert, Lock, Reset
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.state import State
@@ -138,29 +133,29 @@ def _more_available(setting: Setting, state: State, call: ComponentCall, given: 
     if isinstance(given, Copying | Reserved):
         change.update(pools_of(layout, given.freed))
         change.subtract(pools_of(layout, {name: len(some) for name, some in (given.places or {}).items()}))
-    elif isinstance(call, ComponentEvict | ComponentEvictHost):
+    elif isinstance(call, Evict | ComponentEvictHost):
         change.update(pools_of(layout, cast("Mapping[str, int]", given)))
-    elif isinstance(call, ComponentAlloc):
+    elif isinstance(call, Alloc):
         change.subtract(pool for pool, _ in pool_places(layout, cast("Entries", given or {})))
-    elif isinstance(call, ComponentInsert):
+    elif isinstance(call, Insert):
         freed = _freed_by_insert(setting, state, call, cast("Entries", given))
         if freed is None:
             return None
         change.update(pool for pool, _ in freed)
     else:
-        back = call.given if isinstance(call, ComponentFree) else given_back(call, given)
+        back = call.slots if isinstance(call, Free) else given_back(call, given)
         change.update(pool for pool, _ in pool_places(layout, back))
     return change
 
 
-def _freed_by_insert(setting: Setting, state: State, call: ComponentInsert, given: Entries) -> frozenset[Place] | None:
+def _freed_by_insert(setting: Setting, state: State, call: Insert[Brought], given: Entries) -> frozenset[Place] | None:
     """The places that an insert frees by the profile; ``None``: it isn't known whether it had to."""
     layout = setting.layout
     left = pool_places(layout, given)
     pool = layout.base.pool
-    new = refilled(state, setting, call, call.brought)
+    new = refilled(state, setting, call, call.slots)
     there, certain = state.places(DEVICE), state.certain(DEVICE)
-    replaced = [at for at in new if (pool, call.brought[at]) not in left and at in there]
+    replaced = [at for at in new if (pool, call.slots[at]) not in left and at in there]
     if any(at not in certain for at in replaced):
         return None
     freed = left if setting.profile.duplicates == "cache_frees" else frozenset[Place]()
@@ -179,22 +174,22 @@ def component_left(layout: Layout, answer: After) -> Collection[tuple[str, int]]
 
 @fact(0)
 def component_duplicates(
-    setting: Setting, layout: Layout, state: State, call: ComponentInsert
+    setting: Setting, layout: Layout, state: State, call: Insert[Brought]
 ) -> Collection[tuple[str, int]]:
     """The places that were brought for what is certainly cached already, and stays where it is."""
     certain = state.certain(DEVICE)
-    new = refilled(state, setting, call, call.brought.keys() - certain)
-    return {(layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in certain and at not in new}
+    new = refilled(state, setting, call, call.slots.keys() - certain)
+    return {(layout.named(at[0]).pool, entry) for at, entry in call.slots.items() if at in certain and at not in new}
 
 
 @fact(0)
 def component_perhaps(
-    setting: Setting, layout: Layout, state: State, call: ComponentInsert
+    setting: Setting, layout: Layout, state: State, call: Insert[Brought]
 ) -> Collection[tuple[str, int]]:
     """The places that were brought for what may be cached already, and may stay where it is."""
     there = state.places(DEVICE)
-    new = refilled(state, setting, call, call.brought.keys() - there.keys(), state.needed(DEVICE))
-    return {(layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in there and at not in new}
+    new = refilled(state, setting, call, call.slots.keys() - there.keys(), state.needed(DEVICE))
+    return {(layout.named(at[0]).pool, entry) for at, entry in call.slots.items() if at in there and at not in new}
 
 
 # Locks
@@ -241,9 +236,9 @@ def component_cover_beyond(
 
 
 @fact(0)
-def component_asked(call: ComponentEvict | ComponentEvictHost) -> Mapping[str, int]:
+def component_asked(call: Evict[Counts] | ComponentEvictHost) -> Mapping[str, int]:
     """How many entries of each component are to be freed."""
-    return call.wants
+    return call.asked
 
 
 @fact(0)
@@ -255,7 +250,7 @@ def component_freed(answer: After) -> Mapping[str, int]:
 
 @fact(0)
 def component_evictable(
-    setting: Setting, layout: Layout, state: State, call: ComponentEvict | ComponentEvictHost
+    setting: Setting, layout: Layout, state: State, call: Evict[Counts] | ComponentEvictHost
 ) -> Mapping[str, int]:
     """How many entries of each component are certainly on the tier, and may not be spared."""
     counts = Counter(name for name, _ in loose_on(setting, state, tier_of(state, call)))
@@ -263,7 +258,7 @@ def component_evictable(
 
 
 @fact(0)
-def component_most(layout: Layout, state: State, call: ComponentEvict | ComponentEvictHost) -> Mapping[str, int]:
+def component_most(layout: Layout, state: State, call: Evict[Counts] | ComponentEvictHost) -> Mapping[str, int]:
     """How many entries of each component may be on the tier, and nothing protects for certain."""
     tier = tier_of(state, call)
     counts = Counter(name for name, _ in frozenset(state.places(tier)).difference(*state.holds(tier)))
@@ -272,10 +267,10 @@ def component_most(layout: Layout, state: State, call: ComponentEvict | Componen
 
 @fact(0)
 def component_freed_most(
-    setting: Setting, layout: Layout, state: State, call: ComponentEvict | ComponentEvictHost
+    setting: Setting, layout: Layout, state: State, call: Evict[Counts] | ComponentEvictHost
 ) -> Mapping[str, int]:
     """How many entries of each component the eviction may take, as the profile says what goes with what."""
-    return freed_most(setting, layout, state, call.wants)
+    return freed_most(setting, layout, state, call.asked)
 
 
 # Snapshots
@@ -286,34 +281,26 @@ def cached_now(component_held: Mapping[At, int], answer: After) -> frozenset[Sto
     return frozenset(component_held.items()) | (frozenset() if answer.view is None else answer.view.copies)
 
 
-def of_request(
-    setting: Setting, state: State, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
-) -> frozenset[Stored]:
+def of_request(setting: Setting, state: State, call: Begin | Grow | End, answer: After) -> frozenset[Stored]:
     """The whole entries that the request of a call holds: after it, or before it ends."""
-    then = state if isinstance(call, ComponentFinish) else known_after(state, setting, call, answer)
-    return stored_by(then.requests[call.receipt]) if call.receipt in then.requests else frozenset()
+    then = state if isinstance(call, End) else known_after(state, setting, call, answer)
+    return stored_by(then.requests[call.rid]) if call.rid in then.requests else frozenset()
 
 
-def fresh_of(
-    layout: Layout, state: State, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
-) -> Sequence[Place]:
+def fresh_of(layout: Layout, state: State, call: Begin | Grow | End, answer: After) -> Sequence[Place]:
     """The places that a request got by a call."""
     if not isinstance(answer.answer, Holding):
         return ()
-    before = state.requests[call.receipt].held if isinstance(call, ComponentGrow) else {}
+    before = state.requests[call.rid].held if isinstance(call, Grow) else {}
     return fresh_places(layout, before, answer.answer)
 
 
-def _spare(
-    setting: Setting, state: State, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
-) -> Counter[str]:
+def _spare(setting: Setting, state: State, call: Begin | Grow | End, answer: After) -> Counter[str]:
     """The places of each pool that are free after a call of a request, without those that it gave back."""
     assert answer.view is not None
     free = {(pool, place) for pool, places in answer.view.free.items() for place in places}
-    if call.receipt in state.requests and isinstance(answer.answer, Holding):
-        before, after = (
-            places_of(setting.layout, one) for one in (state.requests[call.receipt].held, answer.answer.held)
-        )
+    if call.rid in state.requests and isinstance(answer.answer, Holding):
+        before, after = (places_of(setting.layout, one) for one in (state.requests[call.rid].held, answer.answer.held))
         free -= before - after
     return Counter(pool for pool, _ in free)
 
@@ -347,7 +334,7 @@ def component_appeared(
     component_held: Mapping[At, int],
 ) -> Collection[At] | Unknown:
     """What came to a tier, or to another place there, though the call did not bring it there."""
-    if isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
+    if isinstance(call, Begin | Grow | End):
         return [
             at for at, _ in cached_now(component_held, answer) - state.stored - of_request(setting, state, call, answer)
         ]
@@ -366,7 +353,7 @@ def _appeared(
         return []
     brought: Mapping[At, int] = _brought(setting, state, call, answer) if tier_of(state, call) == tier else {}
     new = frozenset[At]()
-    if isinstance(call, ComponentInsert):
+    if isinstance(call, Insert):
         new = refilled(state, setting, call, brought.keys() - there.keys())
     return [
         at
@@ -377,8 +364,9 @@ def _appeared(
 
 def _brought(setting: Setting, state: State, call: ComponentCall, answer: After) -> Mapping[At, int]:
     """What a call brings to its tier, and where."""
-    if isinstance(call, ComponentInsert):
-        return call.brought
+    if isinstance(call, Insert):
+        brought: Brought = call.slots
+        return brought
     if isinstance(call, ComponentCommit):
         return commit_brings(setting, state.fetches[call.number], call.came)
     if isinstance(call, ComponentCopied) and call.ok:
@@ -402,7 +390,7 @@ def component_vanished(
     An eviction for a prefetch or a copy may take what it needs memory for.  A request that gets places may evict what was in
     them, and what goes with that, until it has them.
     """
-    if isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
+    if isinstance(call, Begin | Grow | End):
         lost = state.stored - cached_now(component_held, answer)
         fresh = frozenset(fresh_of(layout, state, call, answer))
         return [at for at, _ in lost - taken_for(setting, state, lost, fresh, _spare(setting, state, call, answer))]
@@ -420,8 +408,8 @@ def component_vanished(
 
 def _evicted_for(setting: Setting, state: State, call: ComponentCall, answer: After) -> Mapping[str, int]:
     """How many entries of each component a call may evict from its tier."""
-    if isinstance(call, ComponentEvict | ComponentEvictHost):
-        return call.wants
+    if isinstance(call, Evict | ComponentEvictHost):
+        return call.asked
     if isinstance(call, ComponentPrefetch):
         needs = asked(setting.layout, origin_of(setting, call.start), fetch_whole(setting.layout, call))
         return {need.component.name: need.entries for need in needs}

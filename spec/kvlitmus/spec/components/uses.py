@@ -23,14 +23,10 @@ from kvlitmus.spec.components.calls import (
     ComponentCommit,
     ComponentCopied,
     ComponentDetach,
-    ComponentFinish,
     ComponentFound,
-    ComponentGrow,
     ComponentHit,
-    ComponentInsert,
     ComponentLoad,
     ComponentSettled,
-    ComponentStart,
     ComponentWritten,
     Holding,
 )
@@ -41,7 +37,7 @@ from kvlitmus.spec.components.state import (
     pool_places,
     stored_by,
 )
-from kvlitmus.spec.prefix.calls import Lock, Match, Path, Unlock
+from kvlitmus.spec.prefix.calls import Begin, End, Grow, Insert, Lock, Match, Path, Unlock
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier
 from kvlitmus.spec.prefix.state import State
@@ -53,7 +49,7 @@ from kvlitmus.spec.words.units import Name, PageNo, Tick
 Uses = tuple[Page, Page]
 """Two accounts of the use of an entry: what is certain, and what is possible."""
 
-BRINGING = (ComponentInsert, ComponentCommit, ComponentStart, ComponentGrow)
+BRINGING = (Insert, ComponentCommit, Begin, Grow)
 """The calls whose entries are used when they come; what copies bring was there before."""
 
 
@@ -192,20 +188,20 @@ def named_by(setting: Setting, call: ComponentCall, answer: object) -> frozenset
     if isinstance(call, Match):
         assert isinstance(answer, ComponentHit)
         return needed_by(setting, call.path, answer.length)
-    if isinstance(call, ComponentStart) and isinstance(answer, Holding):
+    if isinstance(call, Begin) and isinstance(answer, Holding):
         return needed_by(setting, call.path, answer.length)
     return frozenset()
 
 
 def brought_in_vain(setting: Setting, state: State, call: ComponentCall, answer: object) -> frozenset[At]:
     """What an insert brought for what is cached, and left to the caller."""
-    if not isinstance(call, ComponentInsert):
+    if not isinstance(call, Insert):
         return frozenset()
     assert isinstance(answer, Mapping)
     layout, left = setting.layout, pool_places(setting.layout, answer)
     return frozenset(
         at
-        for at, place in call.brought.items()
+        for at, place in call.slots.items()
         if at[1] in state.tier(DEVICE, at[0]).pages and (layout.named(at[0]).pool, place) in left
     )
 
@@ -215,15 +211,15 @@ def come_again(setting: Setting, state: State, then: State, call: ComponentCall,
 
     What a request holds in such a place may have gone for it, and come again.
     """
-    if isinstance(call, ComponentInsert):
+    if isinstance(call, Insert):
         before, after = state.places(DEVICE), then.places(DEVICE)
-        return frozenset(at for at, place in call.brought.items() if after.get(at) == place != before.get(at))
-    if not isinstance(call, ComponentStart | ComponentGrow) or not isinstance(answer, Holding):
+        return frozenset(at for at, place in call.slots.items() if after.get(at) == place != before.get(at))
+    if not isinstance(call, Begin | Grow) or not isinstance(answer, Holding):
         return frozenset()
-    held = state.requests[call.receipt].held if isinstance(call, ComponentGrow) else {}
+    held = state.requests[call.rid].held if isinstance(call, Grow) else {}
     fresh = frozenset(fresh_places(setting.layout, held, answer))
     pools = {one.name: one.pool for one in setting.layout.components}
-    return frozenset(at for at, place in stored_by(then.requests[call.receipt]) if (pools[at[0]], place) in fresh)
+    return frozenset(at for at, place in stored_by(then.requests[call.rid]) if (pools[at[0]], place) in fresh)
 
 
 def on_path_of(setting: Setting, state: State, call: ComponentCall) -> frozenset[Name]:
@@ -235,8 +231,8 @@ def on_path_of(setting: Setting, state: State, call: ComponentCall) -> frozenset
         return frozenset(path_to(setting, call.at).names)
     if isinstance(call, Unlock):
         return names_of(state.covers.get(call.receipt, frozenset()))
-    if isinstance(call, ComponentGrow | ComponentFinish):
-        return frozenset(state.requests[call.receipt].path.names)
+    if isinstance(call, Grow | End):
+        return frozenset(state.requests[call.rid].path.names)
     if isinstance(call, ComponentFound | ComponentSettled | ComponentCommit | ComponentAbort):
         return frozenset(state.fetches[call.number].path.names)
     if isinstance(call, ComponentDetach):

@@ -23,7 +23,7 @@ JOINT: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {}
 """The same on a cache of components, whose answers come with what was seen of all of them (:data:`LOOKS`)."""
 
 LOOKS: set[type] = set()
-"""The types of such answers; what the cache answered itself is their field ``answer``."""
+"""The types of such answers; ``refused`` says of each whether the call was."""
 
 BY_ANSWER: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {}
 """Calls of which their answer tells more than whether they were refused."""
@@ -62,11 +62,13 @@ def jointly(answer: type[Call]) -> type[Call]:
     return answer
 
 
-def occasions_by_answer(*calls: type) -> Callable[[How], How]:
-    """Let a function of call and answer say what these calls are."""
+def occasions_by_answer(*calls: type, joint: On | None = None) -> Callable[[How], How]:
+    """Let a function of call and answer say what these calls are; ``joint``: on a cache of components."""
 
     def register(how: How) -> How:
         BY_ANSWER.update(dict.fromkeys(calls, how))
+        if joint is not None:
+            JOINT.update(dict.fromkeys(calls, ((joint,), (joint,))))
         return how
 
     return register
@@ -88,7 +90,7 @@ def occasions_of(call: Any, answer: Any, state: Any = None, setting: Any = None,
     Of some calls it depends on the ``state`` before them, the ``setting`` and what was seen ``before``, too.
     """
     if type(answer) in LOOKS and type(call) in JOINT:
-        return JOINT[type(call)][answer.answer is None]
+        return JOINT[type(call)][answer.refused]
     plain = PLAIN.get(type(call))
     if plain is not None:
         return plain

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.prefix import calls, effects, partial, tables, windows
+from kvlitmus.spec.prefix.calls import Slots
 from kvlitmus.spec.prefix.late_locks import given_back
 from kvlitmus.spec.prefix.release import queued, without
 from kvlitmus.spec.prefix.seen import Seen
@@ -26,14 +27,13 @@ from kvlitmus.spec.words.units import (
     PageNo,
     Slot,
     Tick,
+    Tokens,
     page_floor,
     page_slots,
     pages_in_order,
     pages_needed,
     pages_of,
 )
-
-Slots = tuple[Slot, ...]
 
 
 def expect(state: State, setting: Setting, call: Any, answer: Any) -> State:
@@ -78,18 +78,18 @@ def owned_by(slots: Sequence[Slot], setting: Setting) -> Sequence[PageNo]:
     return cast("Sequence[PageNo]", slots) if setting.size == 1 else list(pages_of(slots, setting.size))
 
 
-def offered_by(call: calls.Insert, setting: Setting) -> dict[Name, PageNo]:
+def offered_by(call: calls.Insert[Slots], setting: Setting) -> dict[Name, PageNo]:
     """What an insert offers for each whole page of its key."""
     return {name: PageNo(call.slots[at * setting.size] // setting.size) for at, name in enumerate(call.path.pages)}
 
 
-def inserted_already(state: State, setting: Setting, call: calls.Insert, answer: Stored) -> int:
+def inserted_already(state: State, setting: Setting, call: calls.Insert[Slots], answer: Stored) -> int:
     """How many pages of its key were cached when an insert came: what it reports, as far as that can be."""
     sure, possible = partial.cached_range(state, call.path.pages)
     return min(max(answer.already // setting.size, sure), possible)
 
 
-def brought_in_vain(state: State, setting: Setting, call: calls.Insert, already: int) -> list[PageNo]:
+def brought_in_vain(state: State, setting: Setting, call: calls.Insert[Slots], already: int) -> list[PageNo]:
     """The pages of an insert that were brought for what was cached already, elsewhere."""
     tree = partial.gone(state, setting, call.path.pages[already:]).device
     offered = list(offered_by(call, setting).items())[call.protected // setting.size : already]
@@ -101,7 +101,7 @@ def computed_pages(running: RequestState, setting: Setting, upto: int | None) ->
     return running.path.pages if upto is None else page_names(running.path.names[:upto], setting.size)
 
 
-def used_path(state: State, setting: Setting, call: calls.Insert | calls.Publish | calls.End) -> Sequence[Name]:
+def used_path(state: State, setting: Setting, call: calls.Insert[Slots] | calls.Publish | calls.End) -> Sequence[Name]:
     """The pages of the path that a call uses by an insertion; none of a chunk, which is no new use."""
     if isinstance(call, calls.Insert):
         return () if call.chunked else call.path.pages
@@ -165,7 +165,7 @@ def written(state: State, setting: Setting, call: Any, answer: Any) -> Mapping[S
 # The calls
 
 
-def alloc(state: State, setting: Setting, call: calls.Alloc, answer: Slots | None) -> State:
+def alloc(state: State, setting: Setting, call: calls.Alloc[Tokens], answer: Slots | None) -> State:
     """The slots are the caller's."""
     if answer is None:
         return refused(state, setting, pages_needed(call.asked, setting.size))
@@ -208,7 +208,7 @@ def extend(state: State, setting: Setting, call: calls.Extend | calls.ExtendBatc
     return allocated(state, setting, opened)
 
 
-def free(state: State, setting: Setting, call: calls.Free | calls.EndGroup, answer: None) -> State:
+def free(state: State, setting: Setting, call: calls.Free[Slots] | calls.EndGroup, answer: None) -> State:
     """The slots are the caller's no more."""
     return state._replace(owners=effects.release(state.owners, pages_of(call.slots, setting.size)))
 
@@ -262,7 +262,7 @@ def used(tree: Tier, setting: Setting, covered: Sequence[Name], *, hits: int = 0
     return effects.split(tree, covered[-1], renews=setting.renews) if covered else tree
 
 
-def insert(state: State, setting: Setting, call: calls.Insert, answer: Stored) -> State:
+def insert(state: State, setting: Setting, call: calls.Insert[Slots], answer: Stored) -> State:
     """What was missing is cached in the slots that were brought, which are the tree's now."""
     size, paged = setting.size, call.path.pages
     already = inserted_already(state, setting, call, answer)
@@ -308,7 +308,7 @@ def unlocked(tree: Tier, setting: Setting, at: Name) -> Tier:
     return effects.touch(tree, effects.path(tree, at)) if setting.profile.unlock_touches else tree
 
 
-def evict(state: State, setting: Setting, call: calls.Evict, answer: int) -> State:
+def evict(state: State, setting: Setting, call: calls.Evict[Tokens], answer: int) -> State:
     """The victims are gone and free; which those are is no part of the answer, so it is seen, or in doubt."""
     return partial.evicted(state, setting, answer)
 
@@ -363,7 +363,7 @@ def grow(state: State, setting: Setting, call: calls.Grow, answer: Slots | None)
         if setting.table:
             return state
         before, size = len(running.row), setting.size
-        needed = pages_needed(before + len(call.tokens), size) - pages_needed(before, size) + setting.spare_pages
+        needed = pages_needed(before + call.tokens, size) - pages_needed(before, size) + setting.spare_pages
         return partial.tried(state, setting, needed)
     row = running.row + answer
     opened = opened_by(running.row, answer, setting) - running.spare

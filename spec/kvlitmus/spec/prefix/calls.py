@@ -7,12 +7,20 @@ their prefixes, so that no fact has to look at tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from kvlitmus.spec.law.occasions import occasion, occasions_by_answer, refusable
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.words.names import Names, page_names
 from kvlitmus.spec.words.units import Key, Name, Slot, Tokens
+
+Slots = tuple[Slot, ...]
+
+Amount_co = TypeVar("Amount_co", covariant=True)
+"""How much a call asks for: so many slots of a plain cache, of one of components so many entries of each."""
+
+Given_co = TypeVar("Given_co", covariant=True)
+"""What a caller brings or gives back: slots of a plain cache, of one of components the places of entries of each."""
 
 
 class Path(NamedTuple):
@@ -46,11 +54,11 @@ def path_of(names: Names, key: Key, page_size: int, *, row: bool = False) -> Pat
     return Path(key, root, own, page_names(own, page_size), tokens)
 
 
-@refusable(On.ALLOC, On.REFUSED_ALLOC)
-class Alloc(NamedTuple):
-    """Allocate slots for the caller itself; answers slots, or ``None`` when refused."""
+@refusable(On.ALLOC, On.REFUSED_ALLOC, joint=(On.COMPONENT_ALLOC, On.REFUSED_COMPONENT_ALLOC))
+class Alloc(NamedTuple, Generic[Amount_co]):
+    """Allocate so much for the caller itself; answers slots, or the places of entries, or ``None`` when refused."""
 
-    asked: Tokens
+    asked: Amount_co
 
 
 class Extend(NamedTuple):
@@ -87,11 +95,11 @@ class ExtendOne(NamedTuple):
     last: Slot
 
 
-@occasion(On.FREE)
-class Free(NamedTuple):
+@occasion(On.FREE, joint=On.COMPONENT_FREE)
+class Free(NamedTuple, Generic[Given_co]):
     """Give slots back that the caller owns: whole pages."""
 
-    slots: tuple[Slot, ...]
+    slots: Given_co
 
 
 @occasion(On.GROUP_OPEN)
@@ -145,12 +153,15 @@ class Match(NamedTuple):
     within: Within | None = None
 
 
-@occasion(On.INSERT)
-class Insert(NamedTuple):
-    """Cache a key in these slots, of which the first ``protected`` are the tree's already; answers :class:`Stored`."""
+@occasion(On.INSERT, joint=On.COMPONENT_INSERT)
+class Insert(NamedTuple, Generic[Given_co]):
+    """Cache a key in these slots, of which the first ``protected`` are the tree's already; answers :class:`Stored`.
+
+    Entries of components come by where they belong; of each those are answered that are left to the caller.
+    """
 
     path: Path
-    slots: tuple[Slot, ...]
+    slots: Given_co
     protected: int = 0
     priority: int = 0
     chunked: bool = False
@@ -174,33 +185,43 @@ class Unlock(NamedTuple):
     receipt: int
 
 
-@occasion(On.EVICT)
-class Evict(NamedTuple):
-    """Make room for so many slots; answers how many were freed."""
+@occasion(On.EVICT, joint=On.COMPONENT_EVICT)
+class Evict(NamedTuple, Generic[Amount_co]):
+    """Make room for so much; answers how much was freed."""
 
-    asked: Tokens
+    asked: Amount_co
 
 
-@refusable(On.BEGIN, On.REFUSED_BEGIN)
+@refusable(On.BEGIN, On.REFUSED_BEGIN, joint=(On.COMPONENT_START, On.REFUSED_COMPONENT_START))
 class Begin(NamedTuple):
-    """Begin a request; answers :class:`Begun`, or ``None`` when refused.
+    """Begin a request; answers :class:`Begun`, or of components what it holds of each; ``None`` when refused.
 
     What isn't cached is computed at once, or, where slots are taken ``ahead``, later.  ``within``: as of :class:`Match`.
+    ``chunk``: for so many units behind its hit there must be room, for all of them if ``None``.
     """
 
     rid: int
     path: Path
     ahead: bool = False
     within: Within | None = None
+    chunk: int | None = None
+
+    def upto(self, length: int) -> int:
+        """How many units are computed at once where the hit has this length."""
+        whole = len(self.path.names)
+        return whole if self.chunk is None else min(length + self.chunk, whole)
 
 
-@refusable(On.GROW, On.REFUSED_GROW)
+@refusable(On.GROW, On.REFUSED_GROW, joint=(On.COMPONENT_GROW, On.REFUSED_COMPONENT_GROW))
 class Grow(NamedTuple):
-    """Grow a request by further ``tokens``, to ``path`` where that is granted; answers the new slots, or ``None``."""
+    """Grow a request by so many further ``tokens``, to ``path`` where that is granted; answers the new slots, or ``None``.
+
+    With components it goes on with the key that it began with, and what it holds of each then is answered.
+    """
 
     rid: int
-    tokens: tuple[int, ...]
-    path: Path | None
+    tokens: Tokens
+    path: Path | None = None
 
 
 @occasion(On.TAKE_BACK)
@@ -332,7 +353,7 @@ def publish_occasions(call: Publish, _: object) -> tuple[On, ...]:
     return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
 
 
-@occasions_by_answer(End)
+@occasions_by_answer(End, joint=On.COMPONENT_FINISH)
 def end_occasions(call: End, _: object) -> tuple[On, ...]:
     """A request is aborted, or finished, all of it or a part."""
     if not call.keep:

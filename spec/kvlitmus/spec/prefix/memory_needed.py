@@ -46,7 +46,7 @@ def wanted_pages(state: State, setting: Setting, call: Any, answer: Any) -> int 
 def growth_needs(state: State, setting: Setting, call: Grow) -> int:
     """The pages that a request needs to grow, and to have as many spare ones as it may, beyond those that it has."""
     running = state.requests[call.rid]
-    opened = opened_needed_by(Extend(running.row, Tokens(len(call.tokens))), setting)
+    opened = opened_needed_by(Extend(running.row, call.tokens), setting)
     return max(0, opened + setting.spare_pages - len(running.spare))
 
 

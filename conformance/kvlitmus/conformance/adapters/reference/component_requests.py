@@ -10,17 +10,14 @@ from kvlitmus.conformance.ports.component_configs import refuse_others
 from kvlitmus.reference.components import events as component_events
 from kvlitmus.reference.components import requests as model
 from kvlitmus.spec.components.calls import (
-    ComponentFinish,
-    ComponentGrow,
     ComponentHit,
-    ComponentStart,
     Entries,
     Holding,
 )
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.prefix.calls import Match, Path, Reset, path_of
+from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Key
+from kvlitmus.spec.words.units import Key, Tokens
 
 Held = dict[str, dict[int, int]]
 
@@ -59,7 +56,7 @@ class ReferenceRequests:
     def component_start(self, key: Key, chunk: int) -> tuple[object, int, Held] | None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
         receipt = next(self.receipts)
-        begun = self.perform(ComponentStart(self.path(key), chunk, receipt))
+        begun = self.perform(Begin(receipt, self.path(key), chunk=chunk))
         if begun is None:
             return None
         assert isinstance(begun, Holding)
@@ -68,14 +65,14 @@ class ReferenceRequests:
     def component_grow(self, receipt: object, chunk: int) -> tuple[bool, Held]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
         assert isinstance(receipt, int)
-        holding = self.perform(ComponentGrow(receipt, chunk))
+        holding = self.perform(Grow(receipt, Tokens(chunk)))
         assert isinstance(holding, Holding)
         return holding.granted, plain(holding.held)
 
     def component_finish(self, receipt: object) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
         assert isinstance(receipt, int)
-        self.perform(ComponentFinish(receipt))
+        self.perform(End(receipt, keep=True))
 
     def component_reset(self) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""

@@ -15,19 +15,15 @@ from kvlitmus.spec.components.calls import (
     Begun,
     Committed,
     ComponentAbort,
-    ComponentAlloc,
     ComponentAttach,
     ComponentBackUp,
     ComponentCall,
     ComponentCommit,
     ComponentCopied,
     ComponentDetach,
-    ComponentEvict,
     ComponentEvictHost,
     ComponentFound,
-    ComponentFree,
     ComponentHit,
-    ComponentInsert,
     ComponentLoad,
     ComponentPrefetch,
     ComponentSettled,
@@ -41,7 +37,7 @@ from kvlitmus.spec.components.calls import (
 )
 from kvlitmus.spec.components.state import end_name
 from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
-from kvlitmus.spec.prefix.calls import Lock, Match, Path, Reset, Unlock, path_of
+from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key
 
@@ -71,13 +67,13 @@ class ReferenceComponents:
 
     def component_alloc(self, wants: Mapping[str, int]) -> Entries | None:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
-        granted = self.perform(ComponentAlloc(dict(wants)))
+        granted = self.perform(Alloc(dict(wants)))
         assert granted is None or isinstance(granted, dict)
         return granted
 
     def component_free(self, given: Mapping[str, Sequence[int]]) -> None:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
-        self.perform(ComponentFree({name: tuple(some) for name, some in given.items()}))
+        self.perform(Free({name: tuple(some) for name, some in given.items()}))
 
     def component_match(self, key: Key) -> tuple[int, Entries, object]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
@@ -90,7 +86,7 @@ class ReferenceComponents:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
         path = self.path(key)
         brought = {(name, end_name(path, end)): place for name, some in entries.items() for end, place in some.items()}
-        left = self.perform(ComponentInsert(path, brought))
+        left = self.perform(Insert(path, brought))
         assert isinstance(left, dict)
         return left
 
@@ -110,7 +106,7 @@ class ReferenceComponents:
 
     def component_evict(self, wants: Mapping[str, int]) -> Mapping[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
-        freed = self.perform(ComponentEvict(dict(wants)))
+        freed = self.perform(Evict(dict(wants)))
         assert isinstance(freed, dict)
         return freed
 

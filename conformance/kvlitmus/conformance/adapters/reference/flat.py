@@ -221,7 +221,7 @@ class ReferencePorts(PlainArrays):
     def grown(self, rid: int, tokens: Sequence[int]) -> Grow:
         """The call by which a request grows."""
         key = self.state.requests[rid].path.key
-        return Grow(rid, tuple(tokens), self.path(key._replace(tokens=key.tokens + tuple(tokens)), row=True))
+        return Grow(rid, Tokens(len(tokens)), self.path(key._replace(tokens=key.tokens + tuple(tokens)), row=True))
 
     def take_back(self, rid: int, n: int) -> int:
         """See :class:`~kvlitmus.conformance.ports.TakeBack`."""

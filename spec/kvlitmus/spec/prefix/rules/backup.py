@@ -21,7 +21,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.advance import used_path
-from kvlitmus.spec.prefix.calls import End, Insert, Publish
+from kvlitmus.spec.prefix.calls import End, Insert, Publish, Slots
 from kvlitmus.spec.prefix.evictable import droppable
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Put, TierSeen
@@ -35,7 +35,7 @@ from kvlitmus.spec.words.units import Name, PageNo
 
 
 @fact(0)
-def inserted_path(state: State, setting: Setting, call: Insert | Publish | End) -> Sequence[Name]:
+def inserted_path(state: State, setting: Setting, call: Insert[Slots] | Publish | End) -> Sequence[Name]:
     """The pages of the path that the call uses by an insertion; none of a chunk, which is no new use."""
     return used_path(state, setting, call)
 

@@ -35,6 +35,7 @@ from kvlitmus.spec.prefix.calls import (
     Grow,
     Publish,
     Resume,
+    Slots,
 )
 from kvlitmus.spec.prefix.release import NONE, released
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
@@ -47,7 +48,7 @@ ALLOCATIONS = (On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH)
 
 
 @fact(0)
-def asked(call: Alloc | Extend | ExtendBatch | Evict) -> Tokens:
+def asked(call: Alloc[Tokens] | Extend | ExtendBatch | Evict[Tokens]) -> Tokens:
     """How much the call asked for, in slots."""
     return call.asked
 
@@ -92,7 +93,10 @@ def last_slot(row_before: Sequence[Slot]) -> Slot:
 
 @fact(0)
 def granted_pages(
-    state: State, setting: Setting, call: Alloc | Extend | ExtendBatch | Begin | Grow | Fork | Resume, answer: Any
+    state: State,
+    setting: Setting,
+    call: Alloc[Tokens] | Extend | ExtendBatch | Begin | Grow | Fork | Resume,
+    answer: Any,
 ) -> frozenset[PageNo]:
     """The pages that the granted slots lie in."""
     if isinstance(call, Alloc):
@@ -124,7 +128,7 @@ def held_before(state: State, locked_before: frozenset[PageNo]) -> frozenset[Pag
 
 
 @fact(0)
-def freed_pages(setting: Setting, call: Free | EndGroup) -> frozenset[PageNo]:
+def freed_pages(setting: Setting, call: Free[Slots] | EndGroup) -> frozenset[PageNo]:
     """The pages that the call gave back."""
     return pages_of(call.slots, setting.size)
 

@@ -27,7 +27,7 @@ from kvlitmus.spec.prefix.advance import (
     offered_by,
     offered_by_request,
 )
-from kvlitmus.spec.prefix.calls import Begin, End, Insert, Match, Publish
+from kvlitmus.spec.prefix.calls import Begin, End, Insert, Match, Publish, Slots
 from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.release import NONE, released
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
@@ -47,7 +47,7 @@ def adds_exactly(
 
 
 @fact(0)
-def key_names(state: State, call: Match | Begin | Insert | Publish) -> Sequence[Name]:
+def key_names(state: State, call: Match | Begin | Insert[Slots] | Publish) -> Sequence[Name]:
     """The names of the key's prefixes, shortest first."""
     return (state.requests[call.rid].path if isinstance(call, Publish) else call.path).names
 
@@ -91,7 +91,7 @@ def match_cap(setting: Setting, key_length: Tokens) -> Tokens:
 
 @fact(0)
 def cached_pages_before(
-    state: State, setting: Setting, then: State, call: Match | Begin | Insert | Publish
+    state: State, setting: Setting, then: State, call: Match | Begin | Insert[Slots] | Publish
 ) -> tuple[int, int]:
     """How many pages of the key are certainly found, and how many possibly, before the call; see ``match_ends`` of the profile.
 
@@ -113,7 +113,7 @@ def cached_pages_before(
 
 
 @fact(0)
-def hit_bound(call: Match | Begin | Insert | Publish) -> str:
+def hit_bound(call: Match | Begin | Insert[Slots] | Publish) -> str:
     """What bounds a hit, in words: of a cache of components which of them lack which ends for where it ends."""
     if not isinstance(call, Match | Begin) or call.within is None:
         return " and match_ends"
@@ -126,7 +126,7 @@ def hit_bound(call: Match | Begin | Insert | Publish) -> str:
 @fact(0)
 def certain_length(
     setting: Setting,
-    call: Match | Begin | Insert | Publish,
+    call: Match | Begin | Insert[Slots] | Publish,
     cached_pages_before: tuple[int, int],
     match_cap: Tokens,
 ) -> Tokens:
@@ -137,7 +137,10 @@ def certain_length(
 
 @fact(0)
 def possible_length(
-    setting: Setting, call: Match | Begin | Insert | Publish, cached_pages_before: tuple[int, int], match_cap: Tokens
+    setting: Setting,
+    call: Match | Begin | Insert[Slots] | Publish,
+    cached_pages_before: tuple[int, int],
+    match_cap: Tokens,
 ) -> Tokens:
     """Units of the key that are possibly cached, before the call."""
     units = cached_pages_before[1] * setting.size
@@ -172,12 +175,12 @@ def reported_already(answer: Stored) -> Tokens:
 
 
 @fact(0)
-def to_free(setting: Setting, call: Insert, answer: Stored) -> frozenset[Slot]:
+def to_free(setting: Setting, call: Insert[Slots], answer: Stored) -> frozenset[Slot]:
     """The slots that the insert hands back to the caller."""
     return frozenset(left_to_caller(setting, call, answer))
 
 
-def left_to_caller(setting: Setting, call: Insert, answer: Stored) -> tuple[Slot, ...]:
+def left_to_caller(setting: Setting, call: Insert[Slots], answer: Stored) -> tuple[Slot, ...]:
     """The slots that the caller has to free: as told, or by the contract of the profile."""
     if answer.to_free is not None:
         return tuple(map(Slot, answer.to_free))
@@ -187,7 +190,7 @@ def left_to_caller(setting: Setting, call: Insert, answer: Stored) -> tuple[Slot
 
 
 @fact(0)
-def pages_in_vain(state: State, setting: Setting, call: Insert, answer: Stored) -> frozenset[PageNo]:
+def pages_in_vain(state: State, setting: Setting, call: Insert[Slots], answer: Stored) -> frozenset[PageNo]:
     """The pages of the insert that were brought for what was cached already, elsewhere."""
     return frozenset(brought_in_vain(state, setting, call, inserted_already(state, setting, call, answer)))
 
@@ -207,7 +210,7 @@ def duplicates(setting: Setting, pages_in_vain: frozenset[PageNo]) -> frozenset[
 
 
 @fact(3)
-def missing_before(state: State, setting: Setting, call: Insert | End, answer: Stored | None) -> Sequence[Name]:
+def missing_before(state: State, setting: Setting, call: Insert[Slots] | End, answer: Stored | None) -> Sequence[Name]:
     """Names of the key's whole pages that were not cached, before the call, in order."""
     if isinstance(call, Insert):
         assert answer is not None
@@ -227,7 +230,7 @@ def missing_taken(
 
 
 @fact(3)
-def offered(state: State, setting: Setting, call: Insert | End) -> Mapping[Name, PageNo]:
+def offered(state: State, setting: Setting, call: Insert[Slots] | End) -> Mapping[Name, PageNo]:
     """What the insert offered for each whole page of the key: name to page."""
     if isinstance(call, Insert):
         return offered_by(call, setting)

@@ -67,7 +67,7 @@ def evictable_least(setting: Setting, evictable_pages: tuple[int, int]) -> Token
 
 
 @fact(0)
-def evicted_most(setting: Setting, state: State, call: Evict, evictable_pages: tuple[int, int]) -> Tokens:
+def evicted_most(setting: Setting, state: State, call: Evict[Tokens], evictable_pages: tuple[int, int]) -> Tokens:
     """The most slots that the eviction may free: what was asked for, in whole pages, batches or nodes, of what may be there."""
     asked = setting.in_batches(pages_needed(call.asked, setting.size))
     most = asked + beyond(state, setting) if asked else 0

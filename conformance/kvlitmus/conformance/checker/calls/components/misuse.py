@@ -18,7 +18,7 @@ from kvlitmus.conformance.checker.calls.misuse import refused
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.support.text import type_name
 from kvlitmus.spec.components.advance import expect_components
-from kvlitmus.spec.components.calls import After, ComponentFree
+from kvlitmus.spec.components.calls import After
 from kvlitmus.spec.components.plain import Plain, cached_in, covers
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.law.lifted import Lifted
@@ -35,6 +35,7 @@ from kvlitmus.spec.misuse.calls import (
     page_granted,
 )
 from kvlitmus.spec.misuse.rules import taken_after
+from kvlitmus.spec.prefix.calls import Free
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
@@ -67,7 +68,7 @@ def repeated_free(checker: Checker, given: Given) -> None:
     twice = {name: [*some, *some] for name, some in given.items()}
     raised = _free(checker, twice, given, "each named twice", RepeatedFree)
     if not raised and checker.profile.misuse == "undefined":
-        owned = ComponentFree({name: tuple(some) for name, some in given.items()})
+        owned = Free({name: tuple(some) for name, some in given.items()})
         checker.state = expect_components(checker.state, checker.setting, owned, None)
 
 

@@ -11,13 +11,8 @@ from typing import cast
 from kvlitmus.spec.components.advance import looked_at
 from kvlitmus.spec.components.calls import (
     After,
-    ComponentAlloc,
     ComponentCall,
-    ComponentEvict,
     ComponentEvictHost,
-    ComponentFree,
-    ComponentInsert,
-    ComponentStart,
     Holding,
 )
 from kvlitmus.spec.components.entries import without
@@ -52,7 +47,7 @@ from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
-from kvlitmus.spec.prefix.calls import Begin, Grow, Match, Reset
+from kvlitmus.spec.prefix.calls import Alloc, Begin, Evict, Free, Grow, Insert, Match, Reset
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.partial import doubting
@@ -223,7 +218,7 @@ class Pool:
         return Lifted(plain.where, plain.setting, state, expected, then, call.call, call.answer, before, after, hidden)
 
 
-ALONE = ComponentAlloc | ComponentFree | Match | ComponentInsert | ComponentEvict | ComponentEvictHost
+ALONE = (Alloc, Free, Match, Insert, Evict, ComponentEvictHost)
 """Calls that are understood by what was cached before them, whatever is under way."""
 
 
@@ -253,7 +248,7 @@ def glimpsed(setting: Setting, before: After, call: ComponentCall, after: After)
 
 def said(setting: Setting, call: ComponentCall, after: After) -> Iterator[Lifted[State, Seen]]:
     """What the answer alone tells of a request that begins: how long its hit is, as of a match on the KV."""
-    if not isinstance(call, ComponentStart) or not isinstance(after.answer, Holding):
+    if not isinstance(call, Begin) or not isinstance(after.answer, Holding):
         return
     for plain in plain_caches(setting):
         if plain.tree and plain.tier == DEVICE:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components.answers import by_end
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.components.calls import ComponentFinish, ComponentGrow, ComponentStart, Holding
-from kvlitmus.spec.words.units import Key
+from kvlitmus.spec.components.calls import Holding
+from kvlitmus.spec.prefix.calls import Begin, End, Grow
+from kvlitmus.spec.words.units import Key, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -22,13 +23,13 @@ def start(checker: Checker, key: Key, chunk: int, receipt: int) -> Holding | Non
     checker.history[-1] += f" → request {receipt}"
     if answer is None:
         checker.history[-1] += " refused"
-        judge(checker, ComponentStart(path, chunk, receipt), None)
+        judge(checker, Begin(receipt, path, chunk=chunk), None)
         return None
     token, length, held = checker.fields(answer, 3, "(receipt, length, places by component)")
     holding = Holding(checker.count(length, "the length of the hit"), read_held(checker, held))
     checker.history[-1] += f": hit of {holding.length} units, holds {held_text(holding.held)}"
     checker.tokens[receipt] = token
-    judge(checker, ComponentStart(path, chunk, receipt), holding)
+    judge(checker, Begin(receipt, path, chunk=chunk), holding)
     return holding
 
 
@@ -39,14 +40,14 @@ def grow(checker: Checker, receipt: int, chunk: int) -> Holding:
     room = checker.flag(granted, "whether there was room")
     holding = Holding(0, read_held(checker, held), room)
     checker.history[-1] += f" → {'' if room else 'refused, '}holds {held_text(holding.held)}"
-    judge(checker, ComponentGrow(receipt, chunk), holding)
+    judge(checker, Grow(receipt, Tokens(chunk)), holding)
     return holding
 
 
 def finish(checker: Checker, receipt: int) -> None:
     """End a request."""
     checker.call(f"finish(request {receipt})", "component_finish", checker.tokens.pop(receipt))
-    judge(checker, ComponentFinish(receipt), None)
+    judge(checker, End(receipt, keep=True), None)
 
 
 def read_held(checker: Checker, answer: object) -> Mapping[str, Mapping[int, int]]:

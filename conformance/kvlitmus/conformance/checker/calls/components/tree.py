@@ -9,15 +9,11 @@ from kvlitmus.conformance.checker.calls.components.answers import entries_text, 
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.components.calls import (
-    ComponentAlloc,
-    ComponentEvict,
-    ComponentFree,
     ComponentHit,
-    ComponentInsert,
     Entries,
 )
 from kvlitmus.spec.components.state import end_name
-from kvlitmus.spec.prefix.calls import Lock, Match, Reset, Unlock
+from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.units import Key
 
@@ -35,13 +31,13 @@ def granted(checker: Checker, wants: Mapping[str, int], answer: object) -> Entri
     """An allocation of so many entries was answered so: it is read and judged."""
     got = None if answer is None else read_entries(checker, answer)
     checker.history[-1] += f" → {'None' if got is None else entries_text(got)}"
-    judge(checker, ComponentAlloc(dict(wants)), got)
+    judge(checker, Alloc(dict(wants)), got)
     return got
 
 
 def free(checker: Checker, given: Mapping[str, Sequence[int]]) -> None:
     """Give entries back."""
-    call = ComponentFree({name: tuple(some) for name, some in given.items()})
+    call = Free({name: tuple(some) for name, some in given.items()})
     checker.call(f"free({entries_text(given)})", "component_free", {name: list(some) for name, some in given.items()})
     judge(checker, call, None)
 
@@ -73,7 +69,7 @@ def insert(checker: Checker, key: Key, entries: Mapping[str, Mapping[int, int]])
     )
     left = read_entries(checker, answer)
     checker.history[-1] += f" → left {entries_text(left)}"
-    judge(checker, ComponentInsert(path, brought), left)
+    judge(checker, Insert(path, brought), left)
     return left
 
 
@@ -101,7 +97,7 @@ def evict(checker: Checker, wants: Mapping[str, int]) -> Mapping[str, int]:
     answer = checker.call(f"evict({entries_text(wants)})", "component_evict", dict(wants))
     freed = read_counts(checker, answer, checker.setting.layout.components_by_name)
     checker.history[-1] += f" → {entries_text(freed)}"
-    judge(checker, ComponentEvict(dict(wants)), freed)
+    judge(checker, Evict(dict(wants)), freed)
     if checker.setting.seen:
         checker.victims.append(list(before.keys() - checker.state.places(DEVICE).keys()))
     return freed

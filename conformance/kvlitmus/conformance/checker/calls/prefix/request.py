@@ -37,7 +37,7 @@ def grow(checker: Checker, rid: int, tokens: Sequence[int]) -> bool:
     answer = checker.call(f"grow({rid}, {list(tokens)})", "grow", rid, list(tokens))
     new = checker.slots_or_none(answer)
     grown = None if new is None else checker.path(key._replace(tokens=key.tokens + tuple(tokens)), row=True)
-    checker.step(Grow(rid, tuple(tokens), grown), new)
+    checker.step(Grow(rid, Tokens(len(tokens)), grown), new)
     return new is not None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.interface import Hit, Stored
-from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, PlayedAgain, Unlock
+from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, PlayedAgain, Slots, Unlock
 from kvlitmus.spec.prefix.rules.tree import left_to_caller
 from kvlitmus.spec.words.units import Key, Slot, Tokens
 
@@ -45,7 +45,7 @@ def insert(
     return inserted(checker, call, answer)
 
 
-def inserted(checker: Checker, call: Insert, answer: object) -> tuple[Slot, ...]:
+def inserted(checker: Checker, call: Insert[Slots], answer: object) -> tuple[Slot, ...]:
     """Judge an insert that was answered so; returns the slots that are still the suite's."""
     stored = _stored(checker, answer)
     left = left_to_caller(checker.setting, call, stored)
