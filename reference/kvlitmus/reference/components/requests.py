@@ -81,7 +81,7 @@ def start(server: Server, setting: Setting, call: Begin) -> tuple[Server, Holdin
         for one in setting.layout.components
     }
     request = Request(call.path, hit.length, held, frozenset())
-    then, granted = go_on(server._replace(cache=cache), setting, call.rid, request, call.upto(hit.length))
+    then, granted = go_on(server._replace(cache=cache), setting, call.rid, request, call.at_once(hit.length))
     if not granted:
         return server, None
     return then, Holding(hit.length, then.requests[call.rid].held)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kvlitmus.spec.law.occasions import jointly, occasion, occasions_by_answer
+from kvlitmus.spec.law.occasions import jointly, look
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.calls import (
     Alloc,
@@ -59,7 +59,7 @@ class Telling(NamedTuple):
     at: At | None
 
 
-@jointly
+@look
 class After(NamedTuple):
     """An answer, and what was seen after it: the free places of each pool, and a snapshot; ``None`` where nobody looked.
 
@@ -77,7 +77,11 @@ class After(NamedTuple):
     @property
     def refused(self) -> bool:
         """Whether the call was refused, if it can be."""
-        return self.answer is None or (isinstance(self.answer, Holding) and not self.answer.granted)
+        match self.answer:
+            case Holding(granted=False) | Reserved(places=None) | Copying(places=None) | Writing(ends=None) | None:
+                return True
+            case _:
+                return False
 
 
 class ComponentHit(NamedTuple):
@@ -87,6 +91,7 @@ class ComponentHit(NamedTuple):
     entries: Entries
 
 
+@jointly(On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH)
 class ComponentPrefetch(NamedTuple):
     """Reserve memory to fetch what storage may have of a key behind a hit, the anchor; answers :class:`Reserved`.
 
@@ -107,7 +112,7 @@ class Reserved(NamedTuple):
     freed: Mapping[str, int]
 
 
-@occasion(On.COMPONENT_FOUND)
+@jointly(On.COMPONENT_FOUND)
 class ComponentFound(NamedTuple):
     """Of each component the ends, in units, of what storage has of the key; answers :class:`Reading`."""
 
@@ -123,14 +128,14 @@ class Reading(NamedTuple):
     returned: Entries
 
 
-@occasion(On.COMPONENT_SETTLED)
+@jointly(On.COMPONENT_SETTLED)
 class ComponentSettled(NamedTuple):
     """The I/O of a prefetch has ended and writes no more; answers the places that are given back now."""
 
     number: int
 
 
-@occasion(On.COMPONENT_COMMIT)
+@jointly(On.COMPONENT_COMMIT)
 class ComponentCommit(NamedTuple):
     """Cache what came: of each component the ends of the entries that were read; answers :class:`Committed`."""
 
@@ -145,13 +150,14 @@ class Committed(NamedTuple):
     returned: Entries
 
 
-@occasion(On.COMPONENT_ABORT)
+@jointly(On.COMPONENT_ABORT)
 class ComponentAbort(NamedTuple):
     """Give a prefetch up; answers the places that were given back."""
 
     number: int
 
 
+@jointly(On.COMPONENT_BACK_UP, On.REFUSED_COMPONENT_BACK_UP)
 class ComponentBackUp(NamedTuple):
     """Copy to the host what a hit of this length needs and the host lacks; answers :class:`Copying`."""
 
@@ -160,6 +166,7 @@ class ComponentBackUp(NamedTuple):
     number: int
 
 
+@jointly(On.COMPONENT_LOAD, On.REFUSED_COMPONENT_LOAD)
 class ComponentLoad(NamedTuple):
     """Copy to the device what the longest prefix needs that both tiers have together, behind a hit; answers :class:`Copying`.
 
@@ -191,7 +198,7 @@ class Begun(NamedTuple):
     ended: bool
 
 
-@occasion(On.COMPONENT_COPIED)
+@jointly(On.COMPONENT_COPIED)
 class ComponentCopied(NamedTuple):
     """A copy has ended, ``ok`` or not; answers the places that it gave back."""
 
@@ -199,23 +206,24 @@ class ComponentCopied(NamedTuple):
     ok: bool
 
 
-@occasion(On.COMPONENT_EVICT_HOST)
+@jointly(On.COMPONENT_EVICT_HOST)
 class ComponentEvictHost(NamedTuple):
     """Free so many entries of each of these components on the host; answers how many were freed of each component."""
 
     asked: Counts
 
 
-@occasion(On.COMPONENT_ATTACH)
+@jointly(On.COMPONENT_ATTACH)
 class ComponentAttach(NamedTuple):
     """Storage is there from now on; answers nothing."""
 
 
-@occasion(On.COMPONENT_DETACH)
+@jointly(On.COMPONENT_DETACH)
 class ComponentDetach(NamedTuple):
     """Storage goes away, and running prefetches are given up; answers the places that were given back."""
 
 
+@jointly(On.COMPONENT_WRITE, On.REFUSED_COMPONENT_WRITE)
 class ComponentWrite(NamedTuple):
     """Write to storage what a hit of this length needs and storage lacks; answers :class:`Writing`.
 
@@ -234,7 +242,7 @@ class Writing(NamedTuple):
     ends: Mapping[str, frozenset[int]] | None
 
 
-@occasion(On.COMPONENT_WRITTEN)
+@jointly(On.COMPONENT_WRITTEN)
 class ComponentWritten(NamedTuple):
     """A write has ended, ``ok`` or not; answers nothing."""
 
@@ -252,9 +260,6 @@ class Holding(NamedTuple):
     held: Mapping[str, Mapping[int, int]]
     granted: bool = True
 
-
-RequestCall = Begin | Grow | End
-"""The calls of a cache that serves requests."""
 
 ComponentCall = (
     Alloc[Counts]
@@ -282,35 +287,3 @@ ComponentCall = (
     | Grow
     | End
 )
-
-
-@occasions_by_answer(ComponentPrefetch)
-def component_prefetch_occasions(_: ComponentPrefetch, answer: After) -> tuple[On, ...]:
-    """Memory for a prefetch of several components is reserved or refused."""
-    given = answer.answer
-    refused = isinstance(given, Reserved) and given.places is None
-    return (On.REFUSED_COMPONENT_PREFETCH,) if refused else (On.COMPONENT_PREFETCH,)
-
-
-@occasions_by_answer(ComponentBackUp)
-def component_back_up_occasions(_: ComponentBackUp, answer: After) -> tuple[On, ...]:
-    """A backup of several components begins, or is refused."""
-    given = answer.answer
-    refused = isinstance(given, Copying) and given.places is None
-    return (On.REFUSED_COMPONENT_BACK_UP,) if refused else (On.COMPONENT_BACK_UP,)
-
-
-@occasions_by_answer(ComponentLoad)
-def component_load_occasions(_: ComponentLoad, answer: After) -> tuple[On, ...]:
-    """A load back of several components begins, or is refused."""
-    given = answer.answer
-    refused = isinstance(given, Copying) and given.places is None
-    return (On.REFUSED_COMPONENT_LOAD,) if refused else (On.COMPONENT_LOAD,)
-
-
-@occasions_by_answer(ComponentWrite)
-def component_write_occasions(_: ComponentWrite, answer: After) -> tuple[On, ...]:
-    """A write to storage begins, or is refused."""
-    given = answer.answer
-    refused = isinstance(given, Writing) and given.ends is None
-    return (On.REFUSED_COMPONENT_WRITE,) if refused else (On.COMPONENT_WRITE,)

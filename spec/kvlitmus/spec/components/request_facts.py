@@ -106,7 +106,7 @@ def first_needs(layout: Layout, state: State, call: Begin, length: int) -> list[
 
     An entry of which there are copies counts, for the one that is found may be one that nobody holds.
     """
-    after = call.upto(length)
+    after = call.at_once(length)
     used = frozenset[Stored]().union(*[stored_by(one) for one in state.requests.values()])
     needs, there = [], state.places(DEVICE)
     for each in layout.components:

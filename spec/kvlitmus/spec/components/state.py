@@ -153,7 +153,7 @@ def fresh_places(layout: Layout, before: Mapping[str, Mapping[int, int]], answer
 
 def started(call: Begin, answer: Holding) -> RequestState:
     """The request that a call has begun."""
-    return serving(call.path, call.upto(answer.length), answer.held)
+    return serving(call.path, call.at_once(answer.length), answer.held)
 
 
 def serving(path: Path, computed: int, held: Mapping[str, Mapping[int, int]]) -> RequestState:

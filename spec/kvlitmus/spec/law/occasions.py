@@ -20,10 +20,10 @@ REFUSABLE: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {}
 """Calls that answer ``None`` when refused: what they are when granted, and when refused."""
 
 JOINT: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {}
-"""The same on a cache of components, whose answers come with what was seen of all of them (:data:`LOOKS`)."""
+"""What calls are on a cache of components, granted and refused: their answers are :data:`LOOKS`."""
 
 LOOKS: set[type] = set()
-"""The types of such answers; ``refused`` says of each whether the call was."""
+"""The types of answers that come with what was seen of all components; ``refused`` says whether the call was."""
 
 BY_ANSWER: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {}
 """Calls of which their answer tells more than whether they were refused."""
@@ -32,43 +32,47 @@ BY_STATE: dict[type, Callable[..., tuple[On, ...]]] = {}
 """Calls of which what they are depends on what was known and seen before, too."""
 
 
-def occasion(*on: On, joint: On | None = None) -> Callable[[type[Call]], type[Call]]:
-    """Say of a call what it is, whatever it answers; ``joint``: on a cache of components."""
+def occasion(*on: On) -> Callable[[type[Call]], type[Call]]:
+    """Say of a call what it is, whatever it answers."""
 
     def register(call: type[Call]) -> type[Call]:
         PLAIN[call] = on
-        if joint is not None:
-            JOINT[call] = ((joint,), (joint,))
         return call
 
     return register
 
 
-def refusable(granted: On, refused: On, *, joint: tuple[On, On] | None = None) -> Callable[[type[Call]], type[Call]]:
-    """Say of a call what it is when it is granted, and when it answers ``None``; ``joint``: on a cache of components."""
+def refusable(granted: On, refused: On) -> Callable[[type[Call]], type[Call]]:
+    """Say of a call what it is when it is granted, and when it answers ``None``."""
 
     def register(call: type[Call]) -> type[Call]:
         REFUSABLE[call] = ((granted,), (refused,))
-        if joint is not None:
-            JOINT[call] = ((joint[0],), (joint[1],))
         return call
 
     return register
 
 
-def jointly(answer: type[Call]) -> type[Call]:
+def jointly(on: On, refused: On | None = None) -> Callable[[type[Call]], type[Call]]:
+    """Say of a call what it is on a cache of components, and when it is refused there, if it can be."""
+
+    def register(call: type[Call]) -> type[Call]:
+        JOINT[call] = ((on,), (refused or on,))
+        return call
+
+    return register
+
+
+def look(answer: type[Call]) -> type[Call]:
     """Say of a type of answers that it comes with what was seen of all components."""
     LOOKS.add(answer)
     return answer
 
 
-def occasions_by_answer(*calls: type, joint: On | None = None) -> Callable[[How], How]:
-    """Let a function of call and answer say what these calls are; ``joint``: on a cache of components."""
+def occasions_by_answer(*calls: type) -> Callable[[How], How]:
+    """Let a function of call and answer say what these calls are."""
 
     def register(how: How) -> How:
         BY_ANSWER.update(dict.fromkeys(calls, how))
-        if joint is not None:
-            JOINT.update(dict.fromkeys(calls, ((joint,), (joint,))))
         return how
 
     return register
@@ -89,7 +93,7 @@ def occasions_of(call: Any, answer: Any, state: Any = None, setting: Any = None,
 
     Of some calls it depends on the ``state`` before them, the ``setting`` and what was seen ``before``, too.
     """
-    if type(answer) in LOOKS and type(call) in JOINT:
+    if type(answer) in LOOKS:
         return JOINT[type(call)][answer.refused]
     plain = PLAIN.get(type(call))
     if plain is not None:

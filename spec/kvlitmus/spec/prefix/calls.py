@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from kvlitmus.spec.law.occasions import occasion, occasions_by_answer, refusable
+from kvlitmus.spec.law.occasions import jointly, occasion, occasions_by_answer, refusable
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.words.names import Names, page_names
 from kvlitmus.spec.words.units import Key, Name, Slot, Tokens
@@ -54,7 +54,8 @@ def path_of(names: Names, key: Key, page_size: int, *, row: bool = False) -> Pat
     return Path(key, root, own, page_names(own, page_size), tokens)
 
 
-@refusable(On.ALLOC, On.REFUSED_ALLOC, joint=(On.COMPONENT_ALLOC, On.REFUSED_COMPONENT_ALLOC))
+@jointly(On.COMPONENT_ALLOC, On.REFUSED_COMPONENT_ALLOC)
+@refusable(On.ALLOC, On.REFUSED_ALLOC)
 class Alloc(NamedTuple, Generic[Amount_co]):
     """Allocate so much for the caller itself; answers slots, or the places of entries, or ``None`` when refused."""
 
@@ -95,7 +96,8 @@ class ExtendOne(NamedTuple):
     last: Slot
 
 
-@occasion(On.FREE, joint=On.COMPONENT_FREE)
+@jointly(On.COMPONENT_FREE)
+@occasion(On.FREE)
 class Free(NamedTuple, Generic[Given_co]):
     """Give slots back that the caller owns: whole pages."""
 
@@ -121,7 +123,8 @@ class CloseGroup(NamedTuple):
     """The end of a group in which all sorts of calls were made, each a step of its own."""
 
 
-@occasion(On.RESET, joint=On.COMPONENT_RESET)
+@jointly(On.COMPONENT_RESET)
+@occasion(On.RESET)
 class Reset(NamedTuple):
     """Forget everything.  ``stored``: how many pages storage has, where there is one."""
 
@@ -145,7 +148,8 @@ class Within(NamedTuple):
     lacking: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
-@occasion(On.MATCH, joint=On.COMPONENT_MATCH)
+@jointly(On.COMPONENT_MATCH)
+@occasion(On.MATCH)
 class Match(NamedTuple):
     """Ask for the longest cached prefix of a key that all components have what they need for; answers a :class:`Hit`, or one of components."""
 
@@ -153,7 +157,8 @@ class Match(NamedTuple):
     within: Within | None = None
 
 
-@occasion(On.INSERT, joint=On.COMPONENT_INSERT)
+@jointly(On.COMPONENT_INSERT)
+@occasion(On.INSERT)
 class Insert(NamedTuple, Generic[Given_co]):
     """Cache a key in these slots, of which the first ``protected`` are the tree's already; answers :class:`Stored`.
 
@@ -167,7 +172,8 @@ class Insert(NamedTuple, Generic[Given_co]):
     chunked: bool = False
 
 
-@occasion(On.LOCK, joint=On.COMPONENT_LOCK)
+@jointly(On.COMPONENT_LOCK)
+@occasion(On.LOCK)
 class Lock(NamedTuple):
     """Protect what a match needs that ends ``at`` a prefix; the suite calls the receipt by a number.
 
@@ -178,21 +184,24 @@ class Lock(NamedTuple):
     receipt: int
 
 
-@occasion(On.UNLOCK, joint=On.COMPONENT_UNLOCK)
+@jointly(On.COMPONENT_UNLOCK)
+@occasion(On.UNLOCK)
 class Unlock(NamedTuple):
     """Give a receipt back."""
 
     receipt: int
 
 
-@occasion(On.EVICT, joint=On.COMPONENT_EVICT)
+@jointly(On.COMPONENT_EVICT)
+@occasion(On.EVICT)
 class Evict(NamedTuple, Generic[Amount_co]):
     """Make room for so much; answers how much was freed."""
 
     asked: Amount_co
 
 
-@refusable(On.BEGIN, On.REFUSED_BEGIN, joint=(On.COMPONENT_START, On.REFUSED_COMPONENT_START))
+@jointly(On.COMPONENT_START, On.REFUSED_COMPONENT_START)
+@refusable(On.BEGIN, On.REFUSED_BEGIN)
 class Begin(NamedTuple):
     """Begin a request; answers :class:`Begun`, or of components what it holds of each; ``None`` when refused.
 
@@ -206,13 +215,14 @@ class Begin(NamedTuple):
     within: Within | None = None
     chunk: int | None = None
 
-    def upto(self, length: int) -> int:
+    def at_once(self, length: int) -> int:
         """How many units are computed at once where the hit has this length."""
         whole = len(self.path.names)
         return whole if self.chunk is None else min(length + self.chunk, whole)
 
 
-@refusable(On.GROW, On.REFUSED_GROW, joint=(On.COMPONENT_GROW, On.REFUSED_COMPONENT_GROW))
+@jointly(On.COMPONENT_GROW, On.REFUSED_COMPONENT_GROW)
+@refusable(On.GROW, On.REFUSED_GROW)
 class Grow(NamedTuple):
     """Grow a request by so many further ``tokens``, to ``path`` where that is granted; answers the new slots, or ``None``.
 
@@ -277,6 +287,7 @@ class Publish(NamedTuple):
     chunked: bool = False
 
 
+@jointly(On.COMPONENT_FINISH)
 class End(NamedTuple):
     """Finish a request (``keep``), up to a unit where not all of it is computed; or abort it.
 
@@ -353,7 +364,7 @@ def publish_occasions(call: Publish, _: object) -> tuple[On, ...]:
     return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
 
 
-@occasions_by_answer(End, joint=On.COMPONENT_FINISH)
+@occasions_by_answer(End)
 def end_occasions(call: End, _: object) -> tuple[On, ...]:
     """A request is aborted, or finished, all of it or a part."""
     if not call.keep:
