@@ -16,7 +16,7 @@ from tests.conformance.support import odd_answers
 from tests.conformance.support.odd_answers import ENDS, LIKE, ODD, Answered, fits, judged, parts_of, promises, scenes
 
 METHODS = sorted({name for methods in PORTS.values() for name in methods})
-BY_DAY, FORMS_BY_DAY = 40, 8
+BY_DAY, FORMS_BY_DAY = 100, 24
 """One of so many cases is tried by day, all of them at night."""
 
 MAY_REFUSE = ("raw_match", "raw_insert", "raw_free", "raw_prefetch")

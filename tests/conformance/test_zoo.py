@@ -27,6 +27,7 @@ from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, Blo
 from kvlitmus.zoo.page_map import PageMap
 from kvlitmus.zoo.partial_reuse import PartialReuse
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
+from tests.support.night import by_turns
 
 STEPS = 400
 """Of each cache at the full depth; the nightly command plays more."""
@@ -39,20 +40,34 @@ NULL_STEPS = 400
 
 NULL = [one for one in all_mutants().values() if one.null]
 
+EVERY, EVERY_BELOW = 3, 6
+"""By day each cache plays every third litmus test at the full depth and every sixth at others, the next one others."""
+
 
 @pytest.mark.parametrize(
     ("name", "depth"),
-    [
-        pytest.param(name, depth, marks=[pytest.mark.nightly] * (depth not in (place % 3, 3)))
-        for place, name in enumerate(zoo.ZOO)
-        for depth in range(4)
-    ],
+    [(name, depth) for place, name in enumerate(zoo.ZOO) for depth in (place % 3, 3)],
 )
 def test_a_legal_cache_raises_no_alarm(name: str, depth: int) -> None:
+    play_in_silence(name, depth, EVERY if depth == 3 else EVERY_BELOW)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("depth", range(4))
+@pytest.mark.parametrize("name", zoo.ZOO)
+def test_a_legal_cache_raises_no_alarm_in_any_litmus_test(name: str, depth: int) -> None:
+    play_in_silence(name, depth, 1)
+
+
+def play_in_silence(name: str, depth: int, every: int) -> None:
+    """Play schedules on a legal cache, and every so manieth litmus test in each configuration."""
     target, steps = zoo.target_of(name), 0
     wanted = STEPS if depth == 3 else STEPS_BELOW
     assert target.profile != Profile(), "what is different is declared"
-    for item in items(configs_of(target), target.profile, steps=wanted):
+    first = list(zoo.ZOO).index(name) % every
+    for place, item in enumerate(items(configs_of(target), target.profile, steps=4 * wanted)):
+        if item.kind != "random" and place % every != first:
+            continue
         if item.kind == "random" and steps >= wanted:
             break
         steps += played_in_silence(target, item, depth)
@@ -71,13 +86,13 @@ def test_what_comes_back_with_others_may_be_one_node_with_them(depth: int) -> No
     assert result.steps >= len(ops) and not result.findings and not result.error, result
 
 
-def by_turns(depth: int) -> Iterator[Any]:
+def nulls(depth: int) -> Iterator[Any]:
     """The null mutants: one in 24 by day, another one for each depth; the others at night."""
     for place, one in enumerate(NULL):
         yield pytest.param(one, depth, id=f"{one.id}-{depth}", marks=[pytest.mark.nightly] * (place % 24 != depth))
 
 
-@pytest.mark.parametrize(("one", "depth"), [case for depth in (0, 1, 2) for case in by_turns(depth)])
+@pytest.mark.parametrize(("one", "depth"), [case for depth in (0, 1, 2) for case in nulls(depth)])
 def test_a_null_mutant_raises_no_alarm_however_little_is_seen(one: Mutant, depth: int) -> None:
     """In each of its configurations; at the full depth it is played in test_mutants.py."""
     steps, ops = 0, min(OPS, -(-NULL_STEPS // len(one.configs)))
@@ -198,10 +213,13 @@ COUNTED = replace(PROFILE, event_copies="each")
 @pytest.mark.parametrize("depth", [2, 3])
 @pytest.mark.parametrize(
     ("kind", "profile", "rules"),
-    [
-        (RemovedWithTheFirst, PROFILE, {2: {"EVENT-02"}, 3: {"EVENT-02"}}),
-        (HitsAreCopies, COUNTED, {2: {"EVENT-04"}, 3: {"EVENT-04"}}),
-    ],
+    by_turns(
+        [
+            (RemovedWithTheFirst, PROFILE, {2: {"EVENT-02"}, 3: {"EVENT-02"}}),
+            (HitsAreCopies, COUNTED, {2: {"EVENT-04"}, 3: {"EVENT-04"}}),
+        ],
+        every=2,
+    ),
 )
 def test_a_block_table_tells_as_its_listeners_read(
     kind: type[BlockTable], profile: Profile, rules: dict[int, set[str]], depth: int
@@ -242,16 +260,18 @@ def test_components_tell_as_their_listeners_read() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "rules"),
-    [
-        (HitsStayInTheQueue, {"POOL-12"}),
-        (KeysOutliveBlocks, {"TREE-02", "TREE-03", "TREE-07"}),
-        (ReferencesLeak, {"POOL-12", "LOCK-04"}),
-        (KeysOfOneBlock, {"TREE-02", "TREE-03", "REQ-03"}),
-        (EntersTheTail, {"TREE-02", "POOL-12"}),
-        (OnePlaceOnly, {"LOCK-01"}),
-        (CountsHeldBlocks, {"POOL-13"}),
-        (FlushesOnEnd, {"REQ-08", "REQ-09"}),
-    ],
+    by_turns(
+        [
+            (HitsStayInTheQueue, {"POOL-12"}),
+            (KeysOutliveBlocks, {"TREE-02", "TREE-03", "TREE-07"}),
+            (ReferencesLeak, {"POOL-12", "LOCK-04"}),
+            (KeysOfOneBlock, {"TREE-02", "TREE-03", "REQ-03"}),
+            (EntersTheTail, {"TREE-02", "POOL-12"}),
+            (OnePlaceOnly, {"LOCK-01"}),
+            (CountsHeldBlocks, {"POOL-13"}),
+            (FlushesOnEnd, {"REQ-08", "REQ-09"}),
+        ]
+    ),
 )
 def test_a_bug_of_a_block_table_is_found(kind: type[BlockTable], rules: set[str]) -> None:
     assert found(Buggy(kind)) & rules, found(Buggy(kind))
@@ -277,7 +297,7 @@ class LateMap(PageMap):
         self.due[-1].append(receipt)
 
 
-@pytest.mark.parametrize("depth", [0, 1, 3])
+@pytest.mark.parametrize("depth", by_turns([0, 1, 3], every=2))
 def test_locks_of_composed_requests_may_end_late(depth: int) -> None:
     profile = replace(page_map.target.profile, unlock_delay=3)
     assert found(Buggy(LateMap, profile), depth) == set()
@@ -323,12 +343,14 @@ class LendsTheSource(PartialReuse):
 @pytest.mark.parametrize("depth", [0, 3])
 @pytest.mark.parametrize(
     ("kind", "rules"),
-    [
-        (CopiesNothing, {"TREE-03", "REQ-02"}),
-        (TakesTheTailToo, {"TREE-01", "TREE-03"}),
-        (MeetsEverybodysPages, {"TREE-01", "TREE-03"}),
-        (LendsTheSource, {"POOL-12", "REQ-05", "REQ-06", "REQ-02"}),
-    ],
+    by_turns(
+        [
+            (CopiesNothing, {"TREE-03", "REQ-02"}),
+            (TakesTheTailToo, {"TREE-01", "TREE-03"}),
+            (MeetsEverybodysPages, {"TREE-01", "TREE-03"}),
+            (LendsTheSource, {"POOL-12", "REQ-05", "REQ-06", "REQ-02"}),
+        ]
+    ),
 )
 def test_a_bug_of_hits_inside_a_page_is_found(kind: type[PartialReuse], rules: set[str], depth: int) -> None:
     declared = partial_reuse.target
@@ -404,13 +426,15 @@ def test_a_sparse_map_without_a_bug_breaks_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "rules"),
-    [
-        (LosesASlot, {"SPARSE-59"}),
-        (LengthensTheWrongEnd, {"SPARSE-54"}),
-        (TakesWhatThereIs, {"SPARSE-56", "SPARSE-57"}),
-        (CountsTheNewest, {"SPARSE-52", "SPARSE-58", "PORT-01"}),
-        (BacksUpEarly, {"SPARSE-43"}),
-    ],
+    by_turns(
+        [
+            (LosesASlot, {"SPARSE-59"}),
+            (LengthensTheWrongEnd, {"SPARSE-54"}),
+            (TakesWhatThereIs, {"SPARSE-56", "SPARSE-57"}),
+            (CountsTheNewest, {"SPARSE-52", "SPARSE-58", "PORT-01"}),
+            (BacksUpEarly, {"SPARSE-43"}),
+        ]
+    ),
 )
 def test_a_bug_of_a_sparse_map_is_found(kind: type[Chain] | type[SparseMap], rules: set[str]) -> None:
     assert broken_by(kind) & rules, broken_by(kind)
@@ -447,13 +471,15 @@ def test_a_block_table_must_be_declared(depth: int) -> None:
 
 @pytest.mark.parametrize(
     ("name", "field", "other"),
-    [
-        ("node_ends", "match_ends", "page"),
-        ("node_ends", "evict_granularity", "page"),
-        ("batch", "evict_granularity", "page"),
-        ("dedup", "duplicates", "caller_frees"),
-        ("dedup", "match_cap", "full"),
-    ],
+    by_turns(
+        [
+            ("node_ends", "match_ends", "page"),
+            ("node_ends", "evict_granularity", "page"),
+            ("batch", "evict_granularity", "page"),
+            ("dedup", "duplicates", "caller_frees"),
+            ("dedup", "match_cap", "full"),
+        ]
+    ),
 )
 def test_what_a_cache_declares_decides(name: str, field: str, other: object) -> None:
     target = zoo.target_of(name)

@@ -22,6 +22,7 @@ from kvlitmus.conformance.specimen.prefix.works import Fetch, Work
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.words.names import Names
+from tests.support import night
 from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.oracle import Differs, Oracle
 from tests.support.tier_oracle import TieredOracle
@@ -49,7 +50,12 @@ FLAT = (
 TIERED = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)
 CONFIGS = (*FLAT, *TIERED)
 SEEDS = range(3)
+"""Of legal variations and the zoo."""
+TURNS = pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 3), marks=pytest.mark.nightly)], ids=str)
+"""One schedule by day in each configuration, and others at night."""
 OPERATIONS = 150
+EACH = 120
+"""So many steps at least are compared of each schedule of the specimen's."""
 LEGAL = {
     f"{one.id}-{config.label}": (one, config)
     for one in all_mutants().values()
@@ -159,13 +165,14 @@ def drawn(target: Any, config: Config, seeds: Sequence[int] = SEEDS, without: Se
     return [list(draw(seed, OPERATIONS, kinds)) for seed in seeds]
 
 
+@TURNS
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
-def test_the_specimen_does_what_the_reference_does(config: Config) -> None:
+def test_the_specimen_does_what_the_reference_does(config: Config, seeds: range) -> None:
     specimen = SpecimenTarget()
-    assert play(specimen, config, drawn(specimen, config)) > 400
+    assert play(specimen, config, drawn(specimen, config, seeds)) > EACH * len(seeds)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", night.by_turns(CONFIGS, [config.label for config in CONFIGS], every=4))
 @settings(max_examples=5)
 @given(data=st.binary(min_size=20 * OP_BYTES, max_size=60 * OP_BYTES))
 def test_the_specimen_does_what_the_reference_does_on_any_schedule(config: Config, data: bytes) -> None:
@@ -173,12 +180,13 @@ def test_the_specimen_does_what_the_reference_does_on_any_schedule(config: Confi
     play(specimen, config, [decode(data, kinds_of(specimen, config))])
 
 
+@TURNS
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
-def test_the_optimized_cache_does_what_the_reference_does(config: Config) -> None:
+def test_the_optimized_cache_does_what_the_reference_does(config: Config, seeds: range) -> None:
     pytest.importorskip("numba")
     from kvlitmus.conformance.adapters.optimized.target import target
 
-    assert play(target, config, drawn(target, config)) > 400
+    assert play(target, config, drawn(target, config, seeds)) > EACH * len(seeds)
 
 
 @pytest.mark.parametrize("name", [*by_turns({name: one.id for name, (one, _) in LEGAL.items()})])
