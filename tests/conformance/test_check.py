@@ -19,6 +19,7 @@ from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support.recorder import call, check, key, record, schedule, written
+from tests.support.night import by_turns
 
 CONFIGS = (
     Config(page_size=1),
@@ -30,7 +31,7 @@ CONFIGS = (
 
 @pytest.mark.parametrize("target", [specimen.target, reference.target], ids=["specimen", "reference"])
 @pytest.mark.parametrize("depth", [0, 1, 3])
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(CONFIGS, every=2), ids=lambda config: config.label)
 def test_a_recorded_run_passes_and_every_rule_is_evaluated_as_often(
     target: Any, depth: int, config: Config, tmp_path: Path
 ) -> None:

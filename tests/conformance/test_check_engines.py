@@ -22,6 +22,7 @@ from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.zoo import target_of
 from tests.conformance.support.recorder import check
 from tests.conformance.test_logged_tapes import PLANTED, TAPES, Line, lines_of, path_of, written
+from tests.support.night import by_turns
 
 Capture = pytest.CaptureFixture[str]
 
@@ -60,7 +61,7 @@ def same_rules(result: ItemResult) -> dict[str, int]:
     return {id: times for id, times in result.evaluated.items() if not left_out.match(id)}
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(CONFIGS, every=2), ids=lambda config: config.label)
 def test_a_tape_of_any_cache_is_judged_wholly_from_its_steps(config: Config, tmp_path: Path) -> None:
     result, (play, *_) = played(target, config)
     found = check(written(tmp_path, play))
@@ -155,7 +156,7 @@ def test_a_released_engine_is_judged_by_the_command_line(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("item", [True, False], ids=["run", "engine"])
-@pytest.mark.parametrize("plant", PLANTED, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("plant", by_turns(PLANTED, every=2), ids=lambda one: one.__name__)
 def test_the_command_line_finds_what_is_planted_in_a_released_engine(
     plant: Callable[[Line, list[Line]], bool], item: bool, tmp_path: Path, capsys: Capture
 ) -> None:

@@ -25,6 +25,7 @@ from kvlitmus.zoo import target_of
 from tests.conformance.support.recorder import check
 from tests.conformance.test_check_engines import played
 from tests.conformance.test_logged_tapes import PLANTED, Line, cached_twice, lines_of, written
+from tests.support.night import by_turns
 
 CONFIGS = {
     "flat": Config(page_size=4),
@@ -150,7 +151,7 @@ def silent(name: str, config: str, seeds: range, folder: Path) -> int:
     return evaluated
 
 
-@pytest.mark.parametrize(("name", "config"), CACHES)
+@pytest.mark.parametrize(("name", "config"), by_turns(CACHES))
 def test_nobody_is_accused_of_what_is_not_on_the_tape(name: str, config: str, tmp_path: Path) -> None:
     assert silent(name, config, range(2), tmp_path) > 0
 
@@ -168,7 +169,7 @@ FOUND = {plant: rules for plant, rules in PLANTED.items() if plant is not cached
 
 
 @pytest.mark.parametrize("begins", ["fresh", "middle"])
-@pytest.mark.parametrize("plant", FOUND, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("plant", by_turns(FOUND, every=2), ids=lambda one: one.__name__)
 def test_a_fault_in_a_part_of_a_released_engines_tape_is_found(
     plant: Callable[[Line, list[Line]], bool], begins: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -122,6 +122,7 @@ def test_any_field_of_a_configuration_chooses_and_makes() -> None:
         common.pick_configs(CONFIGS, None, [common.config_filter("host_pages=many")])
 
 
+@pytest.mark.nightly
 def test_one_rule_alone_is_judged_past_the_others() -> None:
     """The mutant breaks LOCK-02 in its first match; asked for LOCK-06 alone the run goes on to that."""
     code, data = report_of(BROKEN, "--rule", "lock-06", "--steps", "500")
@@ -499,6 +500,7 @@ def test_smoke_looks_at_every_configuration(capsys: Capture) -> None:
     assert "misuse=reject" in out
 
 
+@pytest.mark.nightly
 def test_smoke_tells_who_is_more_often_to_blame(capsys: Capture) -> None:
     assert main(["smoke", BROKEN, "--color", "never"]) == 1
     assert "configurations fail (LOCK-0" in " ".join(capsys.readouterr().out.split())

@@ -18,6 +18,7 @@ from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.words.units import Key
+from tests.support.night import by_turns
 
 PARTIAL = {"publish_upto", "end_upto"}
 HIDDEN = {"begin", "grow", "publish", "end", *PARTIAL}
@@ -67,7 +68,7 @@ class BareTarget:
 
 @pytest.mark.parametrize(
     "config",
-    [Config(), Config(page_size=4), Config(page_size=4, bigram=True), Config(page_size=16, pages=8)],
+    by_turns([Config(), Config(page_size=4), Config(page_size=4, bigram=True), Config(page_size=16, pages=8)], every=2),
     ids=lambda config: config.label,
 )
 def test_composed_requests_keep_every_rule(config: Config) -> None:
@@ -81,7 +82,9 @@ def test_composed_requests_keep_every_rule(config: Config) -> None:
         assert result.evaluated["REQ-13"]
 
 
-@pytest.mark.parametrize("config", [Config(), Config(page_size=4), Config(page_size=4, policy="lfu")], ids=str)
+@pytest.mark.parametrize(
+    "config", by_turns([Config(), Config(page_size=4), Config(page_size=4, policy="lfu")]), ids=str
+)
 @pytest.mark.parametrize(
     "name",
     [

@@ -21,6 +21,7 @@ from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law import rule
 from kvlitmus.spec.law.rule import RULES, Rule
 from kvlitmus.spec.parts import all_rules
+from tests.support.night import by_turns
 from tools import corpus, corpus_plays
 from tools.corpus import ROOT, Allowed
 from tools.corpus_plays import Broken, Change, Verdicts
@@ -158,7 +159,7 @@ def lines_of(folder: Path) -> Iterator[str]:
 # -- recording ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", by_turns(FAMILIES, every=4))
 def test_recording_twice_gives_the_same(played: Path, tmp_path: Path, family: str) -> None:
     name, _ = FAMILIES[family]
     corpus.play(tmp_path, [name], quick=True, jobs=1)

@@ -149,6 +149,7 @@ def test_whoever_ends_a_check_gets_the_verdict_up_to_there(number: signal.Signal
     assert f"exit {128 + number}: {ending.INTERRUPTED}" in out
 
 
+@pytest.mark.nightly
 def test_a_replay_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
     main(["run", BROKEN, *ONE, "--steps", "0", "--rule", "LOCK-02"])
     file = next(Path(".kvlitmus/failures").iterdir())
@@ -235,6 +236,7 @@ def test_a_child_ends_with_its_parent_by_the_kernel_or_by_its_own_watch(told: st
         eventually(lambda: gone([child]), "the end of the child")
 
 
+@pytest.mark.nightly
 def test_an_interpreter_may_be_a_script_that_waits_for_the_real_one(tmp_path: Path) -> None:
     """Then the worker is not the supervisor's child."""
     python = tmp_path / "python"
@@ -275,6 +277,7 @@ sys.exit(command.run_there(args, TargetRef(name="slow_cache:target", **where)))
         eventually(lambda: mine and gone(mine), "the end of the replay")
 
 
+@pytest.mark.nightly
 def test_a_mutant_whose_worker_dies_has_failed_and_the_others_go_on() -> None:
     fates = []
     others = set(children(os.getpid()))  # a fixture of the session may have started some

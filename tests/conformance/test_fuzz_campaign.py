@@ -78,6 +78,7 @@ def test_a_sound_cache_gives_no_finding_and_the_canary_is_found() -> None:
     assert data["session"]["steps"] >= 1500
 
 
+@pytest.mark.nightly
 def test_a_night_without_its_canary_has_failed(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     """A legal variation takes the place of the canary, so there is nothing to find."""
     fly = canary.fly
@@ -206,6 +207,7 @@ def works_on(pid: int, least: int) -> bool:
     return kept("c") >= least and bool(children(pid))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_killed_campaign_has_everything_that_it_announced_and_goes_on() -> None:
     """Killed with its workers in the middle of its work, twice; then it goes on and ends well."""

@@ -14,6 +14,7 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
 from kvlitmus.conformance.support.text import harmless, raised_text, shown, type_name
 from tests.conformance.support import hostile, liars
+from tests.support.night import by_turns
 
 PAGE4 = Config(page_size=4)
 OPTIONS = Options(reruns=0, shrink_trials=40, shrink_seconds=60.0)
@@ -79,7 +80,7 @@ RAISING = {
 }
 
 
-@pytest.mark.parametrize(("name", "rule"), RAISING.items(), ids=RAISING)
+@pytest.mark.parametrize(("name", "rule"), by_turns(RAISING.items()), ids=RAISING)
 def test_what_a_call_raises_is_a_violation_by_the_cache(name: str, rule: str) -> None:
     result = judged(name, seeds=tuple(range(12)))
     assert not result.error

@@ -83,6 +83,7 @@ def offered() -> list[str]:
     return [port for port in PORTS if port in having]
 
 
+@pytest.mark.nightly
 def test_a_filled_in_adapter_is_judged_as_the_cache_behind_it(capsys: Capture) -> None:
     """As a cache, as a hierarchy, as a page store and as a sparse host pool."""
     assert {"pool", "tree", "tiers", "store", "sparse"} <= set(offered())

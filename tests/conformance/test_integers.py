@@ -16,6 +16,7 @@ from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.support.integers import integer, integers, is_integer, whether
 from kvlitmus.spec.interface.tiers import TierView
+from tests.support.night import by_turns
 
 FLAT = (Config(), Config(page_size=4), Config(page_size=4, bigram=True))
 CONFIGS = (*FLAT, *TIER_CONFIGS[:1], *TIER_CONFIGS[3:6])
@@ -148,7 +149,7 @@ CLASSES = {
 }
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(CONFIGS), ids=lambda config: config.label)
 @pytest.mark.parametrize("dress", CLASSES)
 def test_answers_in_any_integers_raise_no_alarm(dress: str, config: Config) -> None:
     if dress == "numpy" and importlib.util.find_spec("numpy") is None:

@@ -37,7 +37,7 @@ def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
 
 
-@pytest.mark.parametrize("name", CHEATS)
+@pytest.mark.parametrize("name", by_turns(CHEATS, every=2))
 def test_a_changed_judge_is_noticed(name: str, tmp_path: Path) -> None:
     with pytest.raises(JudgeChanged, match="the judge was changed: "):
         list(run_items(resolve_target(f"cheats:target_{name}"), ITEMS, Options(reruns=0), state=tmp_path / "s"))

@@ -17,6 +17,7 @@ from kvlitmus.conformance.run.plan import CONFIGS, TIER_CONFIGS, items
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE
+from tests.support.night import by_turns
 
 OPTIONS = Options(reruns=0, shrink_trials=0)
 
@@ -29,7 +30,7 @@ def alarms(target: Any, config: Config) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("pages", "host_pages"), [(1, 8), (2, 1), (4, 4)])
-@pytest.mark.parametrize("config", TIER_CONFIGS[1:4], ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(TIER_CONFIGS[1:4]), ids=lambda config: config.label)
 def test_there_is_hardly_any_room(config: Config, pages: int, host_pages: int) -> None:
     """A request that doesn't begin for want of memory is neither published nor ended."""
     assert alarms(SpecimenTarget(), replace(config, pages=pages, host_pages=host_pages)) == set()
@@ -67,7 +68,9 @@ NEEDED: dict[str, tuple[str, ...]] = {**PORTS, "lookup": ("match",), "reattach":
 """The methods that a test may call which has such a need."""
 
 
-@pytest.mark.parametrize("config", [*CONFIGS[1:3], *TIER_CONFIGS[2:4]], ids=lambda config: config.label)
+@pytest.mark.parametrize(
+    "config", by_turns([*CONFIGS[1:3], *TIER_CONFIGS[2:4]], every=2), ids=lambda config: config.label
+)
 def test_a_litmus_test_calls_what_it_needs_alone(config: Config) -> None:
     """A cache may lack any port that a litmus test doesn't say that it needs."""
     beyond: dict[str, set[str]] = {}
@@ -94,7 +97,7 @@ class Blind:
 
 
 @pytest.mark.parametrize(
-    "config", [replace(TIER_CONFIGS[0], storage="none"), *TIER_CONFIGS[2:4]], ids=lambda one: one.label
+    "config", by_turns([replace(TIER_CONFIGS[0], storage="none"), *TIER_CONFIGS[2:4]]), ids=lambda one: one.label
 )
 def test_contents_need_not_be_seen(config: Config) -> None:
     """What a load brings, and what is put, is believed to be what belongs there."""

@@ -21,6 +21,7 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
 from tests.support.lockstep import Found, kinds_of, lockstep
+from tests.support.night import by_turns
 
 CONFIGS = (
     *(Config(page_size=size, policy=policy) for size in (1, 4) for policy in ("lru", "lfu", "slru")),
@@ -37,13 +38,13 @@ def lockstep_all(config: Config, schedules: Iterable[Sequence[Op]], specimen: Sp
     return sum(lockstep(specimen, REFERENCE, config, ops) for ops in schedules)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(CONFIGS, every=2), ids=lambda config: config.label)
 def test_specimen_and_reference_agree_on_seeded_schedules(config: Config) -> None:
     steps = lockstep_all(config, [draw(seed, 200, KINDS[config]) for seed in range(6)], SpecimenTarget())
     assert steps > 1_000
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(CONFIGS), ids=lambda config: config.label)
 @settings(max_examples=15)
 @given(data=st.binary(min_size=20 * OP_BYTES, max_size=60 * OP_BYTES))
 def test_specimen_and_reference_agree_on_any_schedule(config: Config, data: bytes) -> None:

@@ -26,6 +26,7 @@ from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.spec.parts import all_rules
 from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.lockstep import CHOICES, BacksUpLater, Found, kinds_of, lockstep
+from tests.support.night import by_turns
 
 CONFIGS = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)
 
@@ -43,20 +44,20 @@ def lockstep_all(
     return sum(lockstep(specimen, reference, config, ops, muted=muted) for ops in schedules)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(CONFIGS), ids=lambda config: config.label)
 def test_specimen_and_reference_agree_on_seeded_schedules(config: Config) -> None:
     steps = lockstep_all(config, [draw(seed, 250, KINDS[config]) for seed in range(2)], SpecimenTarget())
     assert steps > 400
 
 
 @pytest.mark.parametrize("profile", CHOICES)
-@pytest.mark.parametrize("config", TIER_CONFIGS[:5], ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(TIER_CONFIGS[:5]), ids=lambda config: config.label)
 def test_they_agree_whatever_choices_are_declared(config: Config, profile: str) -> None:
     specimen = SpecimenTarget(profile=CHOICES[profile])
     assert lockstep_all(config, [draw(7, 250, KINDS[config])], specimen) > 200
 
 
-@pytest.mark.parametrize("config", TIER_CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(TIER_CONFIGS), ids=lambda config: config.label)
 @settings(max_examples=5)
 @given(data=st.binary(min_size=20 * OP_BYTES, max_size=60 * OP_BYTES))
 def test_specimen_and_reference_agree_on_any_schedule(config: Config, data: bytes) -> None:

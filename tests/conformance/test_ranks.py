@@ -41,6 +41,7 @@ from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.ranks.calls import ABSENT, LOST, RETURNED, WAITING
 from tests.conformance.support.gathering_ranks import PROFILE as GATHERING
 from tests.conformance.support.gathering_ranks import GatheringRanks
+from tests.support.night import by_turns
 
 PAIR = Group("tp", (0, 1))
 Turns = Generator[Exchange, tuple[int, ...], list[Decision]]
@@ -211,7 +212,7 @@ def test_the_groups_of_a_tree_connect_all_its_ranks_and_no_others(shape: str) ->
             assert joined == set(stage)
 
 
-@pytest.mark.parametrize("config", plan.RANK_CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(plan.RANK_CONFIGS), ids=lambda config: config.label)
 def test_specimen_and_reference_decide_the_same(config: Config) -> None:
     """Two programs that know nothing of each other, the same schedules: the same views and the same words."""
     said, counted = [], Counter[str]()
@@ -354,6 +355,7 @@ def with_states(adapter: object, shape: str = "tp2", **sizes: int) -> Checker:
     return checker
 
 
+@pytest.mark.nightly
 def test_ranks_that_do_not_say_that_they_keep_states_are_never_asked_for_any() -> None:
     asked: list[World] = []
 
@@ -455,7 +457,7 @@ class NoSmallWorlds(RankedSpecimen):
         super().ranks_start(world)
 
 
-@pytest.mark.parametrize("make", [lambda: RankedSpecimen(InOrder), NoSmallWorlds])
+@pytest.mark.parametrize("make", by_turns([lambda: RankedSpecimen(InOrder), NoSmallWorlds], every=2))
 def test_what_can_not_happen_to_states_is_passed_over(make: Any) -> None:
     for seed in range(4):
         checker = Checker(make(), plan.RANKS, specimen.profile)
@@ -465,7 +467,7 @@ def test_what_can_not_happen_to_states_is_passed_over(make: Any) -> None:
             test.program(Checker(make(), plan.RANKS, specimen.profile))
 
 
-@pytest.mark.parametrize("config", plan.RANK_CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(plan.RANK_CONFIGS), ids=lambda config: config.label)
 def test_a_legal_cache_of_another_design_is_not_accused(config: Config) -> None:
     counted = Counter[str]()
     for seed in range(8):

@@ -15,6 +15,7 @@ from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.spec.interface.tiers import DONE, TIER_PORTS
+from tests.support.night import by_turns
 
 TARGETS = {
     name: getattr(reference, name)
@@ -40,7 +41,7 @@ def test_a_configuration_with_a_host_has_the_ports_of_a_hierarchy_and_one_withou
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("config", TIER_CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(TIER_CONFIGS), ids=lambda config: config.label)
 def test_no_rule_is_broken_whatever_choices_are_declared(name: str, config: Config) -> None:
     play(TARGETS[name], config, seed=11)
 

@@ -18,6 +18,7 @@ from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.tape.calls import LOOKS
 from kvlitmus.conformance.tape.forms import Json
 from tests.conformance.support.messages import sent
+from tests.support.night import by_turns
 
 PIPED = Path(__file__).parent / "support" / "piped.py"
 FLAT = Path(__file__).parents[2] / "examples" / "flat_cache.py"
@@ -76,7 +77,7 @@ THEN: dict[str, tuple[Callable[[list[Any]], object], str]] = {
 """What becomes of the answers to the calls after the first of a message, and the rule that this breaks."""
 
 
-@pytest.mark.parametrize("kind", THEN)
+@pytest.mark.parametrize("kind", by_turns(THEN))
 def test_a_process_may_leave_calls_of_a_message_out_but_not_answer_oddly(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.reference.sparse import empty_pool
 from kvlitmus.spec.interface.sparse import SparseShape, SparseView
 from kvlitmus.spec.parts import all_rules
+from tests.support.night import by_turns
 
 RULES = {id: rule for id, rule in all_rules().items() if rule.pack == "sparse"}
 
@@ -279,7 +280,7 @@ class Strict(ReferenceSparse):
         return super().sparse_swap(row, length, tokens)
 
 
-@pytest.mark.parametrize("ratio", [1, 2, 3, 4])
+@pytest.mark.parametrize("ratio", by_turns([1, 2, 3, 4]))
 @pytest.mark.parametrize(("rows", "row_pages", "room"), [(1, 1, 1), (2, 2, 5), (3, 3, 14), (4, 5, 3)])
 def test_litmus_tests_count_with_any_shape_and_ratio(ratio: int, rows: int, row_pages: int, room: int) -> None:
     """Nothing that a pool may choose leads a litmus test to a call that the port rules out."""

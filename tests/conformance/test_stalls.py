@@ -218,6 +218,7 @@ def test_a_first_call_may_compile_what_it_runs(
 # -- a hang that occurs once -------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_hang_that_does_not_occur_again_is_forgiven_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result, kinds = run(hangs(tmp_path, 1), LONG, tmp_path / "state")

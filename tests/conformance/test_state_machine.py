@@ -19,6 +19,7 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
+from tests.support.night import by_turns
 
 # What is drawn depends on the modules that are loaded: Hypothesis takes their constants. A few examples may be short.
 FEW = settings(max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -44,7 +45,7 @@ class SplitForgetsLocks(RadixTree):
         return upper
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(CONFIGS, every=2), ids=lambda config: config.label)
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_correct_cache_survives(name: str, config: Config) -> None:
     drivers: list[Driver] = []

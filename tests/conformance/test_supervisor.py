@@ -24,6 +24,7 @@ from kvlitmus.conformance.run.plan import items as plan_items
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, to_json
 from kvlitmus.conformance.run.targets import UnknownTarget, known_targets, resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
+from tests.support.night import by_turns
 from tests.support.processes import LIMIT, eventually, runs
 
 HERE = Path(__file__).parent / "support"
@@ -94,7 +95,7 @@ def test_who_was_asked_what_it_is_plays_the_first_items(tmp_path: Path, monkeypa
 # -- results -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("jobs", by_turns([1, 3], every=2))
 def test_results_are_those_of_one_process_in_the_order_of_the_items(tmp_path: Path, jobs: int) -> None:
     items = [*seeds(5), *plan_items([PAGE4], specimen.profile, steps=0)[:6]]
     results, events = run("specimen", items, tmp_path / "state", jobs=jobs)
@@ -174,7 +175,7 @@ def said_of_loading(name: str, folder: Path, seconds: float) -> Iterator[str]:
         yield str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["makes_none", "make_raises", "make_dies", "make_hangs"])
+@pytest.mark.parametrize("name", by_turns(["makes_none", "make_raises", "make_dies", "make_hangs"], every=2))
 def test_a_target_that_can_make_no_cache_is_one_error(name: str) -> None:
     with pytest.raises(TargetError, match="no cache could be made"):
         probe(resolve_target(f"hostile:{name}"), limits=replace(LIMITS, start_seconds=START_SECONDS))
@@ -270,6 +271,7 @@ def is_stray(process: Path) -> bool:
         return False
 
 
+@pytest.mark.nightly
 def test_the_schedule_of_a_death_kills_again(tmp_path: Path) -> None:
     results, _ = run("hostile:exits", seeds(1), tmp_path / "state")
     (finding,) = findings(results)
@@ -286,12 +288,14 @@ def test_the_schedule_of_a_death_is_shrunk_where_there_is_time(tmp_path: Path) -
     assert len(finding.schedule) <= 2  # of 120 operations
 
 
+@pytest.mark.nightly
 def test_a_method_that_killed_twice_is_not_called_any_more(tmp_path: Path) -> None:
     results, events = run("hostile:exits", seeds(5), tmp_path / "state", jobs=1)
     assert [len(result.findings) for result in results] == [1, 1, 0, 0, 0]
     assert sum(event.kind == "died" for event in events) == 2
 
 
+@pytest.mark.nightly
 def test_after_too_many_deaths_the_rest_is_not_run(tmp_path: Path) -> None:
     results, _ = run("hostile:exits", seeds(4), tmp_path / "state", jobs=1, limits=replace(LIMITS, deaths=1))
     assert len(findings(results)) == 1
@@ -318,6 +322,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "MemoryError" in finding.detail and "(a worker may use 500 MB: --memory)" in finding.detail
 
 
+@pytest.mark.nightly
 def test_a_worker_that_dies_under_a_limit_of_memory_is_told_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,7 +353,7 @@ def test_an_import_that_needs_more_memory_is_told_with_the_limit(
 # -- noise -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["prints", "child_prints", "patches_the_world", "starts_threads"])
+@pytest.mark.parametrize("name", by_turns(["prints", "child_prints", "patches_the_world", "starts_threads"], every=2))
 def test_noise_changes_no_result(name: str, tmp_path: Path) -> None:
     items = seeds(2, ops=40 if name == "child_prints" else 120)
     results, events = run(f"hostile:{name}", items, tmp_path / "state", jobs=1)
@@ -405,6 +410,7 @@ def test_an_interrupt_leaves_what_is_finished_and_no_process(tmp_path: Path) -> 
     assert not (tmp_path / ".kvlitmus").exists()
 
 
+@pytest.mark.nightly
 def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     paths = os.pathsep.join(resolve_target("specimen").roots)
     with subprocess.Popen(
@@ -445,6 +451,7 @@ def test_running_items_are_on_disk(tmp_path: Path) -> None:
     found.close()  # type: ignore[attr-defined]
 
 
+@pytest.mark.nightly
 def test_a_slow_listener_is_not_held_against_the_workers(tmp_path: Path) -> None:
     found = run_items(resolve_target("hostile:prints"), seeds(4), OPTIONS, jobs=2, limits=LIMITS, state=tmp_path / "s")
     for result in found:

@@ -19,6 +19,7 @@ from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.mutants.registry import all_mutants
+from tests.support.night import by_turns
 
 OPTIONS = Options(shrink_trials=0)
 MANY = re.compile(r" ×(\d+)$")
@@ -48,7 +49,7 @@ def written_of(config: Config, ops: Sequence[Op]) -> tuple[list[str], tuple[Op, 
     return called(checker), transcript.spelt_out(ops)
 
 
-@pytest.mark.parametrize("config", TIER_CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(TIER_CONFIGS), ids=lambda config: config.label)
 def test_a_schedule_that_is_spelt_out_makes_the_same_calls(config: Config) -> None:
     kinds = table(engine.make_checker(target, config, OPTIONS).capabilities)
     for seed in range(3):

@@ -13,6 +13,7 @@ from kvlitmus.spec.words.shapes import Component
 from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import CONFIGS, PROFILE, BlockGroups, BlockGroupsTarget
 from tests.conformance.support.block_groups import broken_in
+from tests.support.night import by_turns
 
 
 class LeastOfAll(BlockGroups):
@@ -105,15 +106,17 @@ def found(target: Buggy, depth: int = 3) -> Iterator[set[str]]:
 
 @pytest.mark.parametrize(
     ("kind", "rules"),
-    [
-        (LeastOfAll, {"TREE-02"}),
-        (RunsCount, {"TREE-02"}),
-        (FirstRoundOnly, {"TREE-02", "EVENT-09"}),
-        (HoldsTheFirst, {"COMP-10"}),
-        (HeldBlocksWait, {"COMP-13", "LOCK-01"}),
-        (HeadsFirst, {"TREE-05"}),
-        (EachAlone, {"POOL-01"}),
-    ],
+    by_turns(
+        [
+            (LeastOfAll, {"TREE-02"}),
+            (RunsCount, {"TREE-02"}),
+            (FirstRoundOnly, {"TREE-02", "EVENT-09"}),
+            (HoldsTheFirst, {"COMP-10"}),
+            (HeldBlocksWait, {"COMP-13", "LOCK-01"}),
+            (HeadsFirst, {"TREE-05"}),
+            (EachAlone, {"POOL-01"}),
+        ]
+    ),
 )
 def test_a_bug_of_block_groups_is_found(kind: type[BlockGroups], rules: set[str]) -> None:
     assert any(rules & broken for broken in found(Buggy(kind)))

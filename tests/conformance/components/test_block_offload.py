@@ -13,6 +13,7 @@ from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import BlockGroups, BlockKey
 from kvlitmus.zoo.block_offload import CONFIGS, BlockOffload, BlockOffloadTarget, Offload
 from tests.conformance.support.block_groups import broken_in
+from tests.support.night import by_turns
 
 
 class TheRunAlone(BlockOffload):
@@ -100,20 +101,23 @@ def found(kind: type[BlockOffload], depth: int = 3) -> Iterator[set[str]]:
 
 @pytest.mark.parametrize(
     ("kind", "rules"),
-    [
-        (TheRunAlone, {"COMP-32"}),
-        (LosesItsSource, {"LOCK-01"}),
-        (PublishesWhatFailed, {"COMP-40"}),
-        (TakesAnyKey, {"TREE-05"}),
-        (LoadsWhatTheHostHas, {"COMP-34", "COMP-36"}),
-        (TakesOneMore, {"COMP-37", "COMP-13"}),
-        (ForgetsItsBlocks, {"COMP-40", "COMP-08", "POOL-12"}),
-    ],
+    by_turns(
+        [
+            (TheRunAlone, {"COMP-32"}),
+            (LosesItsSource, {"LOCK-01"}),
+            (PublishesWhatFailed, {"COMP-40"}),
+            (TakesAnyKey, {"TREE-05"}),
+            (LoadsWhatTheHostHas, {"COMP-34", "COMP-36"}),
+            (TakesOneMore, {"COMP-37", "COMP-13"}),
+            (ForgetsItsBlocks, {"COMP-40", "COMP-08", "POOL-12"}),
+        ]
+    ),
 )
 def test_a_bug_of_blocks_on_the_host_is_found(kind: type[BlockOffload], rules: set[str]) -> None:
     assert any(rules & broken for broken in found(kind))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("depth", [0, *(pytest.param(depth, marks=pytest.mark.nightly) for depth in (1, 2, 3))])
 def test_without_a_bug_nothing_is_found(depth: int) -> None:
     assert not any(found(BlockOffload, depth))

@@ -18,6 +18,7 @@ from kvlitmus.zoo.block_groups import BlockKey
 from kvlitmus.zoo.block_offload import Offload
 from kvlitmus.zoo.block_store import CONFIGS, BlockStore, BlockStoreTarget, Fetch, Put, target
 from tests.conformance.support.block_groups import broken_in
+from tests.support.night import by_turns
 
 STORED = CONFIGS[:2]
 BIGRAMS = tuple(config for config in CONFIGS if config.bigram and config.host_pages)
@@ -212,15 +213,17 @@ def found(kind: type[BlockStore], configs: Sequence[Config], depth: int = 3) -> 
 
 @pytest.mark.parametrize(
     ("kind", "rules"),
-    [
-        (TakesWhatIsFree, {"COMP-23"}),
-        (EvictsWhateverThereIs, {"COMP-24"}),
-        (AnchorMayGo, {"COMP-13", "LOCK-01", "TREE-05"}),
-        (GoesByTheRun, {"COMP-26"}),
-        (CachesWhatDidNotCome, {"COMP-29"}),
-        (FreesWhatIsWritten, {"COMP-30", "COMP-31"}),
-        (ReadsShortWindows, {"COMP-26"}),
-    ],
+    by_turns(
+        [
+            (TakesWhatIsFree, {"COMP-23"}),
+            (EvictsWhateverThereIs, {"COMP-24"}),
+            (AnchorMayGo, {"COMP-13", "LOCK-01", "TREE-05"}),
+            (GoesByTheRun, {"COMP-26"}),
+            (CachesWhatDidNotCome, {"COMP-29"}),
+            (FreesWhatIsWritten, {"COMP-30", "COMP-31"}),
+            (ReadsShortWindows, {"COMP-26"}),
+        ]
+    ),
 )
 def test_a_bug_of_prefetches_into_blocks_is_found(kind: type[BlockStore], rules: set[str]) -> None:
     assert any(rules & broken for broken in found(kind, ALONE))
@@ -228,32 +231,37 @@ def test_a_bug_of_prefetches_into_blocks_is_found(kind: type[BlockStore], rules:
 
 @pytest.mark.parametrize(
     ("kind", "rules"),
-    [
-        (CommitsToEverybody, {"COMP-15"}),
-        (LosesPrefetches, {"COMP-30", "COMP-61"}),
-        (FetchesFromNowhere, {"COMP-62"}),
-        (StorageComesWithAReset, {"COMP-58", "COMP-62"}),
-        (WritesFromTheDevice, {"COMP-58"}),
-        (WritesAllAgain, {"COMP-57"}),
-        (WritesTheRunAlone, {"COMP-57"}),
-        (LosesWhatItWrites, {"COMP-13", "LOCK-01"}),
-        (PinsForEver, {"COMP-12"}),
-    ],
+    by_turns(
+        [
+            (CommitsToEverybody, {"COMP-15"}),
+            (LosesPrefetches, {"COMP-30", "COMP-61"}),
+            (FetchesFromNowhere, {"COMP-62"}),
+            (StorageComesWithAReset, {"COMP-58", "COMP-62"}),
+            (WritesFromTheDevice, {"COMP-58"}),
+            (WritesAllAgain, {"COMP-57"}),
+            (WritesTheRunAlone, {"COMP-57"}),
+            (LosesWhatItWrites, {"COMP-13", "LOCK-01"}),
+            (PinsForEver, {"COMP-12"}),
+        ]
+    ),
 )
 def test_a_bug_of_storage_behind_blocks_is_found(kind: type[BlockStore], rules: set[str]) -> None:
     assert any(rules & broken for broken in found(kind, STORED))
 
 
+@pytest.mark.nightly
 def test_a_bug_with_bigrams_is_found_where_there_are_some() -> None:
     assert any("COMP-32" in broken for broken in found(CutsBigramsAsTokens, BIGRAMS))
     assert not any(found(CutsBigramsAsTokens, [replace(config, bigram=False) for config in BIGRAMS]))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("depth", [0, pytest.param(3, marks=pytest.mark.nightly)])  # by day: test_zoo.py
 def test_without_a_bug_nothing_is_found(depth: int) -> None:
     assert not any(found(BlockStore, CONFIGS, depth))
 
 
+@pytest.mark.nightly
 def test_every_rule_of_its_ports_has_something_to_say() -> None:
     said: set[str] = set()
     for item in items(CONFIGS, target.profile, steps=0):

@@ -12,6 +12,7 @@ from kvlitmus.spec.words.units import Key
 from kvlitmus.zoo.block_groups import BlockGroups, BlockKey, layout_for
 from kvlitmus.zoo.block_writes import CONFIGS, BlockWrites, BlockWritesTarget
 from tests.conformance.support.block_groups import broken_in
+from tests.support.night import by_turns
 
 
 class ForgetsLongPrefixes(BlockWrites):
@@ -67,18 +68,21 @@ def found(kind: type[BlockWrites], depth: int = 3) -> Iterator[set[str]]:
 
 @pytest.mark.parametrize(
     ("kind", "rules"),
-    [
-        (ForgetsLongPrefixes, {"COMP-55", "COMP-56"}),
-        (SavesTheRunAlone, {"COMP-56"}),
-        (SavesNothing, {"COMP-56"}),
-        (SavesTooEarly, {"COMP-53"}),
-        (SaysHalf, {"COMP-08", "COMP-15", "POOL-12"}),
-    ],
+    by_turns(
+        [
+            (ForgetsLongPrefixes, {"COMP-55", "COMP-56"}),
+            (SavesTheRunAlone, {"COMP-56"}),
+            (SavesNothing, {"COMP-56"}),
+            (SavesTooEarly, {"COMP-53"}),
+            (SaysHalf, {"COMP-08", "COMP-15", "POOL-12"}),
+        ]
+    ),
 )
 def test_a_bug_of_write_policies_is_found(kind: type[BlockWrites], rules: set[str]) -> None:
     assert any(rules & broken for broken in found(kind))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("depth", [0, pytest.param(3, marks=pytest.mark.nightly)])  # by day: test_zoo.py
 def test_without_a_bug_nothing_is_found(depth: int) -> None:
     assert not any(found(BlockWrites, depth))

@@ -38,6 +38,7 @@ from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.setting import Setting
+from tests.support.night import by_turns
 
 CONFIG = Config(page_size=1, pages=8, components="kv+swa")
 
@@ -204,7 +205,7 @@ FIRST_GOES = ("fifo", "mru")
 """The policies by which the first of them goes."""
 
 
-@pytest.mark.parametrize("policy", ["lru", "fifo", "mru", "filo"])
+@pytest.mark.parametrize("policy", by_turns(["lru", "fifo", "mru", "filo"], every=5))
 @pytest.mark.parametrize("cascade", ["none", "base", "leaf", "later"])
 def test_what_is_worth_more_is_not_taken_first(policy: str, cascade: str) -> None:
     play = two_keys(setting_of(replace(CONFIG, policy=policy), component_cascade=cascade))
