@@ -16,6 +16,7 @@ from kvlitmus.optimized.data.layout import LAYOUTS, Layout
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
 from tests.optimized.support import paged
+from tests.support.night import by_turns
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,7 @@ def _one_thread() -> None:
 
 
 @pytest.mark.parametrize("page_size", [1, 16, 64])
-@pytest.mark.parametrize("pair", paged.PAIRS, ids=lambda pair: f"{pair[0]}-{pair[1]}")
+@pytest.mark.parametrize("pair", by_turns([(pair,) for pair in paged.PAIRS]), ids=lambda pair: f"{pair[0]}-{pair[1]}")
 def test_every_byte(pair: tuple[Layout, Layout], page_size: int) -> None:
     rng = np.random.default_rng(page_size)
     for number, (name, shape) in enumerate(paged.shapes((page_size,))):

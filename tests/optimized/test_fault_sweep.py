@@ -42,7 +42,7 @@ def sweep(scenario: Scenario, write: str) -> int:
         number += 1
 
 
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("write", by_turns(WRITES))
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_whatever_fails_the_cache_goes_on(scenario: Scenario, write: str) -> None:
     assert sweep(scenario, write) >= 8, "hardly anything could fail"
@@ -103,7 +103,7 @@ def sweep_arrays(scenario: Scenario, write: str) -> int:
         number += 1
 
 
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("write", by_turns(WRITES))
 @pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one is not starts_anew])
 def test_whatever_array_finds_no_memory_the_cache_goes_on(scenario: Scenario, write: str) -> None:
     assert sweep_arrays(scenario, write) >= 10, "hardly any memory was taken"

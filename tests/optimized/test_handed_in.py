@@ -21,6 +21,7 @@ from tests.optimized import test_request as requests
 from tests.optimized import test_stale_handles as handles
 from tests.optimized.support.mutants import PACKAGE
 from tests.support.mutants import Change, Look, Patched, assert_killed, fails
+from tests.support.night import by_turns
 
 
 def mutant(id: str, place: str, change: Change, found_by: Callable[[], None]) -> tuple[Patched, Look]:
@@ -181,7 +182,7 @@ MUTANTS = (
 )
 
 
-@pytest.mark.parametrize(("one", "look"), MUTANTS, ids=[one.id for one, _ in MUTANTS])
+@pytest.mark.parametrize(("one", "look"), by_turns(MUTANTS), ids=[one.id for one, _ in MUTANTS])
 @pytest.mark.usefixtures("python_core")
 def test_a_mutant_is_found(one: Patched, look: Look) -> None:
     assert not look(one)

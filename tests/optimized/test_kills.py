@@ -15,6 +15,7 @@ from kvlitmus.optimized.storage import file as file_module
 from kvlitmus.optimized.storage.file import FileStore
 from tests.optimized.crash import BAD
 from tests.optimized.support.power import BLOCK, Medium, Tape, written
+from tests.support.night import by_turns
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,7 +49,9 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize(("planted", "shows", "power"), PLANTED, ids=[planted for planted, *_ in PLANTED])
+@pytest.mark.parametrize(
+    ("planted", "shows", "power"), by_turns(PLANTED, every=2), ids=[planted for planted, *_ in PLANTED]
+)
 def test_a_store_that_does_less_is_found(planted: str, shows: str, power: float) -> None:
     for seed in range(8):  # which moment a kill hits is up to the machine
         status, found = killed(25, seed=seed, planted=planted, power=power)

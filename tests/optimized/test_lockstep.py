@@ -22,6 +22,7 @@ from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree
 from tests.support.configs import TIGHT_CONFIGS
 from tests.support.lockstep import Found, kinds_of, lockstep, shortest
+from tests.support.night import by_turns
 
 pytestmark = pytest.mark.usefixtures("each_core")
 
@@ -34,7 +35,7 @@ KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL
 @pytest.mark.parametrize(
     "config",
     [
-        pytest.param(config, id=config.label, marks=[pytest.mark.nightly] * (place % 2))
+        pytest.param(config, id=config.label, marks=[pytest.mark.nightly] * (place % 4 > 0))
         for place, config in enumerate(ALL)
     ],
 )
@@ -48,7 +49,7 @@ def test_everything_that_the_specimen_can_is_compared(config: Config) -> None:
     assert kinds_of(target, REFERENCE, config) == KINDS[config]
 
 
-@pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(ALL), ids=lambda config: config.label)
 @settings(max_examples=10)
 @given(data=st.binary(min_size=20 * OP_BYTES, max_size=60 * OP_BYTES))
 def test_they_agree_on_any_schedule(config: Config, data: bytes) -> None:

@@ -23,13 +23,14 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.lockstep import CHOICES, BacksUpLater, Found, kinds_of, lockstep
+from tests.support.night import by_turns
 
 ALL = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)
 REFERENCE = ReferenceTarget(PROFILE)
 KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL}
 
 
-@pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(ALL), ids=lambda config: config.label)
 def test_they_agree_on_seeded_schedules(config: Config) -> None:
     steps = sum(lockstep(audited, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(1))
     assert steps > 200
@@ -41,14 +42,14 @@ def test_everything_that_the_specimen_can_is_compared(config: Config) -> None:
 
 
 @pytest.mark.parametrize("profile", CHOICES)
-@pytest.mark.parametrize("config", TIER_CONFIGS[:5], ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(TIER_CONFIGS[:5]), ids=lambda config: config.label)
 def test_they_agree_whatever_choices_are_declared(config: Config, profile: str) -> None:
     chosen = CHOICES[profile]
     ops = draw(7, 250, KINDS[config])
     assert lockstep(OptimizedTarget(profile=chosen), ReferenceTarget(chosen), config, ops) > 200
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+@pytest.mark.parametrize("variant", by_turns(VARIANTS), ids="-".join)
 def test_contents_are_right_in_every_kind_of_pool(variant: Variant) -> None:
     at = VARIANTS.index(variant)
     config = TIER_CONFIGS[at % len(TIER_CONFIGS)]
@@ -56,7 +57,7 @@ def test_contents_are_right_in_every_kind_of_pool(variant: Variant) -> None:
     assert lockstep(OptimizedTarget(variant=variant), REFERENCE, config, ops) > 50
 
 
-@pytest.mark.parametrize("config", TIER_CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", by_turns(TIER_CONFIGS), ids=lambda config: config.label)
 @settings(max_examples=5)
 @given(data=st.binary(min_size=20 * OP_BYTES, max_size=60 * OP_BYTES))
 def test_they_agree_on_any_schedule(config: Config, data: bytes) -> None:

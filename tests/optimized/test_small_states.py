@@ -18,6 +18,7 @@ from tests.optimized.support.small_states import Beside
 from tests.optimized.support.small_tiers import BesideTiers
 from tests.proofs.support.explore import Scope
 from tests.support.differential import Difference
+from tests.support.night import by_turns
 
 pytestmark = pytest.mark.proof
 
@@ -27,7 +28,7 @@ def beside(scope: Scope, made: Any = target) -> Beside:
     return Beside(scope, lambda: made.make(scope.config))
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", by_turns(QUICK, every=2))
 def test_the_optimized_cache_is_equal_in_every_state(name: str) -> None:
     report = beside(FLAT[name]).search()
     print(f"{name}: {report.line()}")

@@ -29,6 +29,7 @@ from kvlitmus.conformance.run.plan import (
 from kvlitmus.conformance.run.targets import TargetError, load_target, resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.spec.interface.tiers import Outcome
+from tests.support.night import by_turns
 from tests.support.policies import with_policy
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -87,7 +88,7 @@ def test_a_flat_cache_needs_no_torch() -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+@pytest.mark.parametrize("variant", by_turns(VARIANTS, every=2), ids="-".join)
 def test_a_value_is_in_every_byte_of_its_slot(variant: Variant) -> None:
     contents = Contents(CONFIG, 1, variant)
     slots, values = [4, 5, 6, 7, 83], [1, 2, 3, 0, 0x7FFFFFFF]
@@ -105,7 +106,7 @@ def test_a_value_is_in_every_byte_of_its_slot(variant: Variant) -> None:
         assert contents.peek("device", [5, 6, 7]) == [2, TORN, 0]
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+@pytest.mark.parametrize("variant", by_turns(VARIANTS, every=2), ids="-".join)
 def test_a_page_comes_back_from_storage_as_it_went(variant: Variant) -> None:
     contents = Contents(CONFIG, 1, variant)
     store = SuiteStore(HarnessStore(4), contents)

@@ -13,6 +13,7 @@ from examples import serve
 from kvlitmus.optimized.data.transfer import TorchMover
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from tests.optimized.support.pausing import PausingMover
+from tests.support.night import by_turns
 
 TOLERANCE = 1e-4
 """Of logits whose standard deviation is 3, in 32-bit floats: sums in another order differ by some 1e-5, and one wrong
@@ -40,7 +41,7 @@ def test_logits_are_equal_when_a_prompt_is_computed_at_once(tmp_path: Path) -> N
     assert 0.0 < found["worst"] < TOLERANCE
 
 
-@pytest.mark.parametrize("fault", ["another slot", "too early", "another layer"])
+@pytest.mark.parametrize("fault", by_turns(["another slot", "too early", "another layer"]))
 def test_a_planted_fault_shows_in_the_logits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     if fault == "another slot":
         original = serve.PagedKV.read

@@ -17,6 +17,7 @@ from kvlitmus.optimized.policy import POLICIES
 from tests.optimized.support.mutants import PACKAGE
 from tests.optimized.support.twins import Twins, play
 from tests.support.mutants import Patched, assert_killed, fails
+from tests.support.night import by_turns
 
 MODES: dict[str, dict[str, Any]] = {
     "flat": {"host_pages": 0},
@@ -39,7 +40,7 @@ def twins(policy: str, mode: str, shape: int) -> Twins:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", by_turns(POLICIES, every=2))
 @settings(max_examples=25)
 @given(shape=st.integers(0, len(SHAPES) - 1), data=st.binary(min_size=8 * 10, max_size=8 * 40))
 def test_every_call_has_the_outcome_of_the_reference(policy: str, mode: str, shape: int, data: bytes) -> None:
@@ -54,7 +55,7 @@ def test_long_runs_equal_the_reference(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("policy", ["lfu", "priority", "fifo"])
+@pytest.mark.parametrize("policy", by_turns(["lfu", "priority", "fifo"]))
 def test_deep_trees_equal_the_reference(policy: str, mode: str) -> None:
     """Paths of many branches, branches of many nodes."""
     sizes: dict[str, Any] = {"host_pages": 40, **MODES[mode]}
