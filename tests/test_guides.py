@@ -19,7 +19,7 @@ def test_there_is_a_guide_for_each_kind_of_cache() -> None:
     assert tuple(GUIDES) == KINDS
 
 
-AT_NIGHT = ("host-tier", "ranks", "store")
+AT_NIGHT = ("block-table", "host-tier", "ranks", "store")
 """Guides that are followed at night alone: they take longer than the others together."""
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.proofs.components import fetch_lemmas as lemmas
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
+from tests.support.night import by_turns
 
 PLANTED = tuple(name for name in vars(lemmas) if name.startswith("planted_"))
 LEMMAS = (
@@ -24,13 +25,13 @@ LEMMAS = (
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", LEMMAS)
+@pytest.mark.parametrize("name", by_turns(LEMMAS))
 def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> None:
     confirmed(crosshair(f"components.fetch_lemmas.{name}"))
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", by_turns(PLANTED))
 def test_the_planted_slip_is_found_and_real(crosshair: Ask, name: str) -> None:
     found_and_real(crosshair(f"components.fetch_lemmas.{name}"), getattr(lemmas, name))
 

@@ -13,6 +13,7 @@ from kvlitmus.spec.components.calls import ComponentBackUp, ComponentCopied, Com
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
+from tests.support.night import by_turns
 
 
 def copied_over(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[Cache, object]:
@@ -71,7 +72,7 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = 
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("kind", "slip", "rules"), SLIPS, ids=lambda one: getattr(one, "__name__", None))
+@pytest.mark.parametrize(("kind", "slip", "rules"), by_turns(SLIPS), ids=lambda one: getattr(one, "__name__", None))
 def test_a_slip_in_the_reference_is_found(
     kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
 ) -> None:
@@ -92,7 +93,9 @@ NODE_SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ..
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("kind", "slip", "rules"), NODE_SLIPS, ids=lambda one: getattr(one, "__name__", None))
+@pytest.mark.parametrize(
+    ("kind", "slip", "rules"), by_turns(NODE_SLIPS), ids=lambda one: getattr(one, "__name__", None)
+)
 def test_a_slip_is_found_where_copies_go_by_nodes(
     kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
 ) -> None:

@@ -32,6 +32,7 @@ from kvlitmus.spec.words.shapes import fits, step_of
 from kvlitmus.spec.words.units import Key
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.proofs.support.component_fetch_calls import subsets
+from tests.support.night import by_turns
 
 PAGE = 4
 ROOT = Origin(0)
@@ -272,7 +273,7 @@ def test_what_is_read_is_the_intersection_and_never_the_least() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
-@pytest.mark.parametrize("window", ["whole", "root", "anchor"])
+@pytest.mark.parametrize("window", by_turns(["whole", "root", "anchor"]))
 def test_what_is_read_is_what_was_reserved_at_most(name: str, window: str) -> None:
     """For all boundaries of all lengths: of each component no more entries are read than there are places for."""
     layout = layout_of(name, 2, 8)
@@ -334,7 +335,9 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], str, set[str]], ..
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("kind", "slip", "layout", "rules"), SLIPS, ids=lambda one: getattr(one, "__name__", None))
+@pytest.mark.parametrize(
+    ("kind", "slip", "layout", "rules"), by_turns(SLIPS), ids=lambda one: getattr(one, "__name__", None)
+)
 def test_a_slip_in_the_reference_is_found(
     kind: type, slip: Callable[..., tuple[Cache, object]], layout: str, rules: set[str]
 ) -> None:

@@ -20,6 +20,7 @@ from kvlitmus.spec.components.calls import (
 )
 from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
+from tests.support.night import by_turns
 
 
 def write_the_kv_alone(cache: Cache, setting: Setting, call: ComponentWrite) -> tuple[Cache, object]:
@@ -76,7 +77,7 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = 
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("kind", "slip", "rules"), SLIPS, ids=lambda one: getattr(one, "__name__", None))
+@pytest.mark.parametrize(("kind", "slip", "rules"), by_turns(SLIPS), ids=lambda one: getattr(one, "__name__", None))
 def test_a_slip_in_the_reference_is_found(
     kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
 ) -> None:

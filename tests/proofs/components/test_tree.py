@@ -37,6 +37,7 @@ from kvlitmus.spec.words.shapes import (
 from tests.proofs.components import lemmas as component_lemmas
 from tests.proofs.support.component_explore import NIGHTLY, QUICK, RULES, Explorer, Scope, quick
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
+from tests.support.night import by_turns
 
 LEMMAS = (
     "a_window_takes_as_many_pages_as_hold_it",
@@ -164,7 +165,7 @@ def test_a_window_is_restorable_with_holes() -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", by_turns(QUICK))
 def test_no_step_breaks_a_rule(name: str) -> None:
     report = quick(name)
     print(f"{name}: {report.states} states, {report.steps} steps")
@@ -172,6 +173,7 @@ def test_no_step_breaks_a_rule(name: str) -> None:
     assert report.states > 10
 
 
+@pytest.mark.nightly
 @pytest.mark.proof
 def test_every_rule_is_judged_in_some_step() -> None:
     judged = {id for name in QUICK for id in quick(name).evaluated}
@@ -253,7 +255,7 @@ SLIPS: tuple[tuple[str, Callable[..., tuple[model.Cache, object]], set[str]], ..
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("kind", "slip", "rules"), SLIPS, ids=lambda one: getattr(one, "__name__", None))
+@pytest.mark.parametrize(("kind", "slip", "rules"), by_turns(SLIPS), ids=lambda one: getattr(one, "__name__", None))
 def test_a_slip_in_the_reference_is_found(
     kind: str, slip: Callable[..., tuple[model.Cache, object]], rules: set[str]
 ) -> None:

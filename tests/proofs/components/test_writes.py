@@ -15,6 +15,7 @@ from kvlitmus.spec.prefix.calls import Insert, Path, Unlock
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 from tests.proofs.support.component_explore import Explorer, Scope
+from tests.support.night import by_turns
 
 due, losses = model.due, model.losses
 
@@ -64,7 +65,9 @@ SLIPS: tuple[tuple[str, str, Callable[..., object], set[str]], ...] = (
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("policy", "function", "slip", "rules"), SLIPS, ids=lambda one: getattr(one, "__name__", None))
+@pytest.mark.parametrize(
+    ("policy", "function", "slip", "rules"), by_turns(SLIPS), ids=lambda one: getattr(one, "__name__", None)
+)
 def test_a_slip_in_the_reference_is_found(
     monkeypatch: pytest.MonkeyPatch, policy: str, function: str, slip: Callable[..., object], rules: set[str]
 ) -> None:

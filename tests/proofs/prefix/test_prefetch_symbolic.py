@@ -11,6 +11,7 @@ import pytest
 
 from tests.proofs.prefix import prefetch_lemmas
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
+from tests.support.night import by_turns
 
 LEMMAS = (
     "every_plan_keeps_every_rule",
@@ -23,13 +24,13 @@ PLANTED = tuple(name for name in vars(prefetch_lemmas) if name.startswith("plant
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", LEMMAS)
+@pytest.mark.parametrize("name", by_turns(LEMMAS))
 def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> None:
     confirmed(crosshair(f"prefix.prefetch_lemmas.{name}"))
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", by_turns(PLANTED))
 def test_the_planted_slip_is_found_and_real(crosshair: Ask, name: str) -> None:
     found_and_real(crosshair(f"prefix.prefetch_lemmas.{name}"), getattr(prefetch_lemmas, name))
 

@@ -14,6 +14,7 @@ from tests.proofs.support.tier_laws import LAWS, LAWS_OF_STEPS
 from tests.proofs.support.tier_planted import PLANTED, Planted
 from tests.proofs.support.tier_scopes import EVERY_RUN, NIGHTLY, ONE
 from tests.support.mutants import assert_killed
+from tests.support.night import by_turns
 
 pytestmark = pytest.mark.proof
 
@@ -45,7 +46,7 @@ ELSEWHERE = {
 """Rules of hierarchies that the enumeration can't evaluate, and what establishes them instead."""
 
 
-@pytest.mark.parametrize("name", EVERY_RUN)
+@pytest.mark.parametrize("name", by_turns(EVERY_RUN))
 def test_no_step_breaks_a_rule_or_a_law(name: str) -> None:
     report = explore(name)
     print(f"{name}: {report.line()}")
@@ -53,6 +54,7 @@ def test_no_step_breaks_a_rule_or_a_law(name: str) -> None:
     assert report.states > 100 and report.transitions > 10 * report.states
 
 
+@pytest.mark.nightly
 def test_every_rule_of_hierarchies_is_evaluated_in_some_step() -> None:
     counts = {
         id: sum(explore(name).evaluated[id] for name in EVERY_RUN) for id in (*all_rules(), *LAWS, *LAWS_OF_STEPS)
@@ -62,6 +64,7 @@ def test_every_rule_of_hierarchies_is_evaluated_in_some_step() -> None:
     assert all(counts[law] for law in (*LAWS, *LAWS_OF_STEPS))
 
 
+@pytest.mark.nightly
 def test_every_kind_of_step_is_taken() -> None:
     taken = {kind for name in EVERY_RUN for kind in explore(name).steps}
     wanted = {
@@ -98,7 +101,7 @@ def search(one: Planted) -> tuple[str, ...]:
     return ()
 
 
-@pytest.mark.parametrize("one", PLANTED, ids=lambda one: one.id)
+@pytest.mark.parametrize("one", by_turns(PLANTED), ids=lambda one: one.id)
 def test_a_mutant_of_the_reference_is_found(one: Planted) -> None:
     assert_killed(one, lambda _: search(one))
 

@@ -20,6 +20,7 @@ from tests.proofs.support.sparse_search import Perform
 z3 = pytest.importorskip("z3")
 from tests.proofs.support.solving import can_be  # noqa: E402 - needs z3
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
+from tests.support.night import by_turns  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof
 
@@ -84,13 +85,15 @@ def keeps_the_newest_slot(pool: SparseState, call: SparseCall) -> tuple[SparseSt
 
 @pytest.mark.parametrize(
     ("slip", "rule"),
-    [
-        (takes_before_it_refuses, "SPARSE-56"),
-        (refuses_the_last, "SPARSE-57"),
-        (gives_the_last_place, "SPARSE-58"),
-        (shares_a_slot, "SPARSE-53"),
-        (keeps_the_newest_slot, "SPARSE-59"),
-    ],
+    by_turns(
+        [
+            (takes_before_it_refuses, "SPARSE-56"),
+            (refuses_the_last, "SPARSE-57"),
+            (gives_the_last_place, "SPARSE-58"),
+            (shares_a_slot, "SPARSE-53"),
+            (keeps_the_newest_slot, "SPARSE-59"),
+        ]
+    ),
 )
 def test_a_planted_slip_is_found(slip: Perform, rule: str) -> None:
     assert any(rule in one for scope in SCOPES[:3] for one in broken_in(scope, slip)[2])
@@ -131,7 +134,7 @@ def by_the_page(page: int) -> Formula:
     return z3.Implies(most(n, page) < room, z3.And(most(n, page) % page == 0, most(n, page) - n < page))
 
 
-@pytest.mark.parametrize("claim", [has_the_newest_place, never_shrinks, ends, by_the_page])
+@pytest.mark.parametrize("claim", by_turns([has_the_newest_place, never_shrinks, ends, by_the_page], every=2))
 def test_the_sizes_of_buffers(claim: Callable[[int], Formula]) -> None:
     assert [page for page in PAGE_SIZES if refuted(claim(page))] == []
 

@@ -17,6 +17,7 @@ from tests.proofs.support.sparse_search import Perform
 z3 = pytest.importorskip("z3")
 from tests.proofs.support.solving import can_be  # noqa: E402 - needs z3
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
+from tests.support.night import by_turns  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof
 
@@ -62,7 +63,7 @@ def rounds_up(pool: SparseState, call: SparseCall) -> tuple[SparseState, SparseD
 
 
 @pytest.mark.parametrize(
-    ("slip", "rule"), [(backs_up_parts, "SPARSE-43"), (postpones, "SPARSE-38"), (rounds_up, "SPARSE-45")]
+    ("slip", "rule"), by_turns([(backs_up_parts, "SPARSE-43"), (postpones, "SPARSE-38"), (rounds_up, "SPARSE-45")])
 )
 def test_a_planted_slip_is_found(slip: Perform, rule: str) -> None:
     assert any(rule in one for size in (1, 2) for one in broken_in(size, 2, slip)[2])
@@ -112,7 +113,7 @@ def grows_by_a_page_at_its_end(page: int, ratio: int) -> Formula:
     return z3.Implies(whole, lacks == z3.If(group == k * page, 1, 0))
 
 
-@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize("ratio", by_turns(RATIOS, every=2))
 def test_a_row_grows_by_whole_pages(ratio: int) -> None:
     assert [page for page in PAGE_SIZES if refuted(grows_by_a_page_at_its_end(page, ratio))] == []
 

@@ -20,6 +20,7 @@ from tests.proofs.support.sparse_search import seen
 z3 = pytest.importorskip("z3")
 from tests.proofs.support.solving import can_be  # noqa: E402 - needs z3
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
+from tests.support.night import by_turns  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof
 
@@ -61,7 +62,9 @@ def grants_a_hole(
     return perform(pool, call, choice, count)
 
 
-@pytest.mark.parametrize(("slip", "rule"), [(leaks_a_page, "SPARSE-08"), (grants_a_hole, "SPARSE-10")])
+@pytest.mark.parametrize(
+    ("slip", "rule"), by_turns([(leaks_a_page, "SPARSE-08"), (grants_a_hole, "SPARSE-10")], every=2)
+)
 def test_a_planted_slip_is_found(slip: Callable[..., tuple[SparseState, SparseDone]], rule: str) -> None:
     found = [broken for scope in SCOPES for broken in broken_in(scope, slip)[2]]
     assert any(rule in one for one in found), found
@@ -116,7 +119,7 @@ def never_alone(page: int) -> Formula:
     return z3.Or(grown(page) == k * page, grown(page) == s + n)
 
 
-@pytest.mark.parametrize("slip", [rounded_down, never_alone])
+@pytest.mark.parametrize("slip", by_turns([rounded_down, never_alone], every=2))
 def test_a_slip_of_the_algebra_is_refuted(slip: Callable[[int], Formula]) -> None:
     assert all(refuted(page, slip(page)) for page in PAGE_SIZES if page > 1)
 

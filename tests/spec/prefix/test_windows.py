@@ -13,6 +13,7 @@ from kvlitmus.mutants.legal.prefix.flat import EvictsAhead, WholeNodesGo
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.words.policies import POLICIES
 from tests.spec.support.histories import all_histories, noted
+from tests.support.night import by_turns
 
 SMALL = Config(page_size=1, pages=8)
 PAGED = Config(page_size=2, pages=12)
@@ -54,7 +55,7 @@ def compared(cache: str, config: Config, depth: int) -> tuple[int, int, list[str
 
 @pytest.mark.parametrize("depth", [0, 1])
 @pytest.mark.parametrize("config", [SMALL, PAGED], ids=["page=1", "page=2"])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", by_turns(POLICIES, every=2))
 @pytest.mark.parametrize("cache", CACHES)
 def test_what_is_certain_is_so_in_every_history(cache: str, policy: str, config: Config, depth: int) -> None:
     said, could, wrong = compared(cache, replace(config, policy=policy), depth)
