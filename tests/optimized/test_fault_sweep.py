@@ -19,6 +19,7 @@ import pytest
 
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.optimized import testing
+from kvlitmus.optimized.cores import lacking
 from tests.optimized.support.fault_desk import Desk
 from tests.optimized.support.fault_scenes import SCENARIOS, WRITES, Scenario, play, played, starts_anew
 from tests.optimized.support.mutants_faults import FAULTS
@@ -42,6 +43,7 @@ def sweep(scenario: Scenario, write: str) -> int:
         number += 1
 
 
+@pytest.mark.usefixtures("each_core")
 @pytest.mark.parametrize("write", by_turns(WRITES))
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_whatever_fails_the_cache_goes_on(scenario: Scenario, write: str) -> None:
@@ -103,15 +105,51 @@ def sweep_arrays(scenario: Scenario, write: str) -> int:
         number += 1
 
 
+@pytest.mark.usefixtures("python_core")
 @pytest.mark.parametrize("write", by_turns(WRITES))
 @pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one is not starts_anew])
 def test_whatever_array_finds_no_memory_the_cache_goes_on(scenario: Scenario, write: str) -> None:
     assert sweep_arrays(scenario, write) >= 10, "hardly any memory was taken"
 
 
+DENSE, SPARSE = 16, 5
+"""Each of so many first allocations is the last one, and every fifth of the others."""
+
+
+def sweep_core(scenario: Scenario, write: str) -> int:
+    """Let all that the compiled core allocates after so much of it find no memory; how much there was."""
+    from kvlitmus.optimized import _core
+
+    number = 0
+    while True:
+        desk = Desk(write)
+        _core.fail_after(number)
+        try:
+            play(scenario, desk)
+        finally:
+            left = _core.fail_after(-1)
+        if left > 0:
+            return number
+        try:
+            desk.check()
+            desk.still_works((6, 6, 6, 5, 5, 5))
+        except BaseException as error:
+            error.add_note(f"the core found no memory after {number} allocations")
+            raise
+        number += 1 if number < DENSE else SPARSE
+
+
+@pytest.mark.skipif(bool(lacking()), reason="no core")
+@pytest.mark.parametrize("write", by_turns(WRITES))
+@pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one is not starts_anew])
+def test_whenever_the_core_finds_no_memory_the_cache_goes_on(scenario: Scenario, write: str) -> None:
+    assert sweep_core(scenario, write) >= 10, "hardly any memory was taken"
+
+
 # -- the sweep itself -------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("python_core")
 @pytest.mark.parametrize("mutant", by_turns(FAULTS.values(), [one.id for one in FAULTS.values()]))
 def test_a_defect_is_found_by_the_sweep(mutant: Mutant) -> None:
     assert_killed(mutant, the_sweep)

@@ -21,7 +21,7 @@ from kvlitmus.optimized.hashing import page_hashes
 from kvlitmus.optimized.hierarchy import HierarchicalCache, TierParts
 from kvlitmus.optimized.put import Puts
 from kvlitmus.optimized.request import Running
-from kvlitmus.optimized.tree import STORED, Branch, Place
+from kvlitmus.optimized.tree import STORED, Place
 from kvlitmus.optimized.work import FETCH, PUT
 from tests.optimized.support.hierarchy_late import LateMover, LateRunner, move
 from tests.optimized.support.hierarchy_sides import LAYERS, ScriptedStore, fingerprint
@@ -172,7 +172,7 @@ class Free:
                 pinned.update([(run.branch.uid, at) for run in work.runs for at in range(run.lo, run.hi)])
         anchors = [operation.anchor for operation in self.cache.fetches.ongoing.values()]
         pinned.update([(branch.uid, end - 1) for branch, end, _ in anchors if end])
-        for branch in self.cache.tree.branches():
+        for branch in self.cache.tree.opened().branches():
             for at in range(branch.n):
                 there = int(branch.pins[at]) if branch.pins is not None and branch.has_copy(at) else 0
                 assert there == pinned.pop((branch.uid, at), 0)
@@ -180,22 +180,19 @@ class Free:
 
     def check_contents(self) -> None:
         """What is said to be somewhere is there."""
-        tree, size = self.cache.tree, self.size
+        tree, size = self.cache.tree.opened(), self.size
         loads = [work for work in self.cache.jobs() if work.kind == "load"]
-        loading = {(run.branch, at) for work in loads for run in work.runs for at in range(run.lo, run.hi)}
+        loading = {(run.branch.uid, at) for work in loads for run in work.runs for at in range(run.lo, run.hi)}
         for branch in tree.branches():
-            tokens = self.tokens(branch)
+            tokens = tree.path_units(Place(branch, branch.n)).tolist()
             for at in range(branch.n):
                 end = (branch.base + at + 1) * size
                 expected = self.values(tokens[:end], end - size)
-                if at < branch.dev and (branch, at) not in loading:
+                if at < branch.dev and (branch.uid, at) not in loading:
                     assert self.read(self.mover.device, branch.dev_pages[at]) == expected
                 if branch.has_copy(at) and branch.flags is not None and branch.flags[at] & 1:
                     assert branch.host_pages is not None
                     assert self.read(self.mover.host, branch.host_pages[at]) == expected
-
-    def tokens(self, branch: Branch) -> list[int]:
-        return [int(token) for token in self.cache.tree.path_units(Place(branch, branch.n))]
 
     def read(self, pool: Any, page: int) -> tuple[int, ...]:
         return self.whole(pool[:, int(page) * self.size : (int(page) + 1) * self.size])
@@ -253,7 +250,7 @@ def test_no_interleaving_does_so_for_long(write: str) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_a_close_loses_nothing(seed: int, write: str) -> None:
     free = play(100 + seed, write, steady=True)
-    for branch in free.cache.tree.branches():
+    for branch in free.cache.tree.opened().branches():
         if branch.host_pages is not None and branch.flags is not None:
             copies = branch.host_pages[: branch.n] >= 0
             assert (branch.flags[: branch.n][copies] & STORED).all(), "a host copy that storage has not got"

@@ -18,7 +18,7 @@ from tests.optimized.support.driver import driver, said
 START, MOST = 3, 6
 """Pages of a branch at the beginning, and at most."""
 
-SET, RAISE, GROW, TRIM, CUT, COUNT = range(6)
+SET, RAISE, GROW, TRIM, CUT, COUNT, RANGE = range(7)
 Change = tuple[int, int, int]
 """What, and two numbers: an end and a value; or where the branch ends then, and the value; or two positions."""
 
@@ -37,11 +37,12 @@ int main() {
         nodes.hits = 1;
         while (changes--) {
             if (std::scanf("%d %d %d", &what, &a, &b) != 3) return 1;
-            level.room(2);
+            level.room(3);
             nodes.room();
             if (what == SET) level.set_prefix(a, b, n);
+            if (what == RANGE) level.set_range(a / 10, a % 10, b, n);
             if (what == RAISE) level.raise_prefix(a, b, n);
-            if (what == GROW) { level.grow(n, a, b); nodes.add(n, 0); n = a; }
+            if (what == GROW) { level.grow(n, a, b); nodes.add(n, {0, 0}); n = a; }
             if (what == TRIM) { level.trim(a); nodes.trim(a); n = a; }
             if (what == CUT) nodes.cut(a);
             if (what == COUNT) nodes.count(a, b);
@@ -76,6 +77,8 @@ class Beside:
         """Make a change, as :class:`kvlitmus.optimized.branch.Branch` does."""
         if what == SET:
             self.level = levels.set_prefix(self.level, a, b, self.n)
+        elif what == RANGE:
+            self.level = levels.set_range(self.level, a // 10, a % 10, b, self.n)
         elif what == RAISE:
             self.level = levels.raise_prefix(self.level, a, b, self.n)
         elif what == GROW:
@@ -116,6 +119,8 @@ def further(branch: Beside, *, priorities: bool) -> Iterator[Change]:
         for value in (1, 2, 3) if priorities else (2, 3):
             yield RAISE if priorities else SET, end, value
         yield TRIM, end, 0
+        if not priorities:
+            yield from ((RANGE, 10 * start + end, 4) for start in range(end))
     for end in range(n + 1, min(n + 2, MOST) + 1):
         for value in (tip, tip - 1) if priorities else (tip, tip + 1):
             yield GROW, end, value
@@ -136,7 +141,16 @@ def lists(length: int, *, priorities: bool) -> Iterator[list[Change]]:
             open_ += [[*changes, one] for one in further(played(changes), priorities=priorities)]
 
 
-NAMES = {"START": START, "SET": SET, "RAISE": RAISE, "GROW": GROW, "TRIM": TRIM, "CUT": CUT, "COUNT": COUNT}
+NAMES = {
+    "START": START,
+    "SET": SET,
+    "RAISE": RAISE,
+    "GROW": GROW,
+    "TRIM": TRIM,
+    "CUT": CUT,
+    "COUNT": COUNT,
+    "RANGE": RANGE,
+}
 
 
 def levels_driver(folder: Path, slip: tuple[str, str] = ("", "")) -> Path:
@@ -174,6 +188,7 @@ def test_the_native_levels_are_the_python_ones_for_longer(tmp_path: Path, priori
         (("if (all[1].end <= position) return", "if (all[1].end <= position + 1) return"), False),
         (("while (low < high && all[low].end > end) ++low;", ""), True),
         (("before.count = 0;", ""), False),
+        (("int64_t before = at(start - 1);", "int64_t before = at(start);"), False),
     ],
 )
 def test_a_slip_is_found(tmp_path: Path, slip: tuple[str, str], priorities: bool) -> None:

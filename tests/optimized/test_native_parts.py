@@ -162,7 +162,7 @@ HELD = 8
 VICTIMS = r"""
 void play(const std::vector<long>& given) {
     Branches branches;
-    Victims victims(Policy::lru, branches);
+    Victims victims(Policy::lru, branches, Tier::only, 4);
     for (int at = 0; at < HELD; ++at) {
         branches.room();
         victims.room();

@@ -21,10 +21,7 @@ Rules of upkeep: ``queue`` has the backups that are not acknowledged, in order; 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
+from collections.abc import Callable, Sequence
 
 from kvlitmus.optimized.copying import Copies
 from kvlitmus.optimized.host import HostTier
@@ -70,15 +67,11 @@ class Backups(Copies):
         """
         if not self.uses or backed == self.tree.depth(place):
             return backed
-        for node in nodes_behind(self.tree, place, backed):
-            if not self.due(node) or not self.start(node):
+        for node in self.tree.due(place, backed, self.uses):
+            if not self.start(node):
                 break
             backed += node.hi - node.lo
         return backed
-
-    def due(self, node: Run) -> bool:
-        """Whether a node was used often enough."""
-        return self.tree.hits(Place(node.branch, node.lo + 1)) >= self.uses
 
     def start(self, node: Run) -> bool:
         """Begin to back up a node; ``False``, and nothing changed, where there is no memory or the mover raises."""
@@ -95,9 +88,9 @@ class Backups(Copies):
         if ticket is None:
             self.host.pool.give_back(pages)
             return False
-        end = Place(node.branch, node.hi)
-        self.tree.give_host(node, pages, settled=False, stored=False)
-        self.tree.set_flags(node, BUSY)
+        end = self.tree.place(node.branch, node.hi)
+        self.tree.give_host(node, pages, False, False)
+        self.tree.set_flags((node,), BUSY)
         self.tree.lock(end)
         self.follow(self.works.add(BACKUP, end), (node,), device_pages, pages, ticket)
         return True
@@ -106,40 +99,29 @@ class Backups(Copies):
 
     def landed(self, work: Work) -> None:
         """The contents are on the host."""
-        for run in work.runs:
-            self.tree.set_flags(run, SETTLED)
+        self.tree.set_flags(work.runs, SETTLED)
         work.landed = True
 
     def finish(self, work: Work) -> None:
         """One that has landed: unlock the path, let storage have the pages."""
         self.works.remove(work)
-        for run in work.runs:
-            self.tree.clear_flags(run, BUSY)
+        self.tree.clear_flags(work.runs, BUSY)
         self.tree.unlock(work.place)
         self.backed(work.runs)
 
     def fail(self, work: Work) -> None:
         """One that has failed: its pages have no host copies, unless something depends on them."""
-        if any(self.depended_on(run) for run in work.runs):
+        if self.tree.depended_on(work.runs):
             self.again(work)
             return
         self.works.remove(work)
-        for run in work.runs:
-            self.tree.take_host(run)
+        self.tree.take_host(work.runs)
         self.host.pool.give_back(work.host_pages)
         self.tree.unlock(work.place)
 
     def resubmit(self, work: Work) -> Ticket:
         """See :class:`Copies`; the device pages are locked, and still what they were."""
         return self.mover.backup(work.device_pages, work.host_pages)
-
-    def depended_on(self, run: Run) -> bool:
-        """Whether somebody needs these host copies, or there are some below them."""
-        branch, lo, hi = run
-        assert branch.pins is not None and branch.host_pages is not None
-        if branch.pins[lo:hi].any() or (branch.host_pages[hi : branch.n] >= 0).any():
-            return True
-        return any(below.has_any_copy() for below in self.tree.below(branch, lo))
 
     # -- write-back ----------------------------------------------------------------------------
 
@@ -160,7 +142,7 @@ class Backups(Copies):
             self.failures += 1
             return WITHOUT if self.failures >= GIVE_UP else NONE
         self.failures = 0
-        self.tree.give_host(kept, pages, settled=True, stored=False)
+        self.tree.give_host(kept, pages, True, False)
         self.backed((kept,))
         return len(pages)
 
@@ -169,7 +151,7 @@ class Backups(Copies):
 
         Where an interrupt ends the wait the copy stays among those that are ``spilling``, for a reset to wait for.
         """
-        work = self.works.aside(BACKUP, Place(run.branch, run.hi))
+        work = self.works.aside(BACKUP, self.tree.place(run.branch, run.hi))
         try:
             self.tree.room_for_copies(run.branch)
             work.device_pages, work.host_pages = self.tree.device_run(run), pages
@@ -182,33 +164,3 @@ class Backups(Copies):
             return False
         self.spilling.clear()
         return True
-
-
-def nodes_behind(tree: Tree, place: Place, lo: int) -> Iterator[Run]:
-    """The pages ``lo .. depth-1`` of a path, node by node; costs as many nodes as are looked at."""
-    for branch, start, end in tree.runs(place, lo):
-        starts = branch.node_starts()
-        while start < end:
-            at = bisect_right(starts, start)
-            stop = min(end, starts[at]) if at < len(starts) else end
-            yield Run(branch, start, stop)
-            start = stop
-
-
-def backed_pages(runs: Sequence[Run], *, closed: bool) -> int:
-    """How many pages of a path have host copies, from its first one on.
-
-    ``closed``: where one has a copy, all before it have; then the last page of a branch tells for all of them.
-    """
-    backed = 0
-    for branch, lo, hi in runs:
-        host = branch.host_pages
-        if host is None:
-            return backed
-        if not (closed and host[hi - 1] >= 0):
-            bare = host[lo:hi] < 0
-            first = int(np.argmax(bare))
-            if bare[first]:
-                return backed + first
-        backed += hi - lo
-    return backed

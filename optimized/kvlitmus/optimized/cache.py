@@ -106,8 +106,12 @@ def python_tree() -> type[Tree]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The classes that a cache is made of: the Python core's; whoever tries a variant replaces one."""
+    """The classes that a cache is made of: the Python core's; whoever tries a variant replaces one.
 
+    ``core``: whose pool and tree they are, or stem from.
+    """
+
+    core: str = cores.PYTHON
     pool: type[PagePool] = field(default_factory=python_pool)
     tree: type[Tree] = field(default_factory=python_tree)
     requests: type[RequestTable] = RequestTable
@@ -120,8 +124,8 @@ def parts_of(core: str) -> Parts:
         return Parts()
     from kvlitmus.optimized import compiled
 
-    native: Any = compiled  # it has the same methods, as far as a cache without tiers calls them
-    return Parts(pool=native.CompiledPool, tree=native.CompiledTree, requests=native.CompiledRequests)
+    native: Any = compiled  # it has the same methods
+    return Parts(core=core, pool=native.CompiledPool, tree=native.CompiledTree, requests=native.CompiledRequests)
 
 
 class Receipt:
@@ -143,15 +147,13 @@ class Receipt:
 class FlatCache:
     """One cache; fresh at first and after :meth:`reset`.
 
-    ``core``: which core it has (see :mod:`kvlitmus.optimized.cores`); ``parts`` are the Python core's.
+    ``core``: which core it has (see :mod:`kvlitmus.optimized.cores`); ``parts`` have theirs.
     """
-
-    only_python = ""
-    """Why the native core won't do, if it won't."""
 
     def __init__(self, config: CacheConfig, parts: Parts | None = None) -> None:
         self.config = config
-        self.core = cores.core_of(config.core, self.only_python or ("it has parts of its own" if parts else ""))
+        own = parts is not None and parts.core == cores.PYTHON
+        self.core = cores.core_of(config.core, "it has parts of its own" if own else "")
         self.parts = parts or parts_of(self.core)
         self.reset()
 

@@ -1,4 +1,4 @@
-"""The compiled core: pool, tree and victims of a cache without tiers, in C++ (``native/``).
+"""The compiled core: pool, tree and victims of a cache, in C++ (``native/``).
 
 It does what the Python tree does, to the last victim, page number and error; who wants to know what that is reads
 :mod:`kvlitmus.optimized.tree` and the modules below it.  What stands here is what is handed in and is no array yet, and
@@ -50,13 +50,15 @@ class CompiledPool(_core.Pool, SlotCalls):
     def withhold(self, pages: PageArray) -> None:
         """Hand these pages out no more, which are free or withheld already; of those, the others become free."""
         back = np.setdiff1d(self.withheld, pages)
-        more = np.setdiff1d(pages, self.withheld).astype(np.int32)
-        self.withheld = pages
+        more = np.setdiff1d(pages, self.withheld)
+        self.withheld = np.setdiff1d(self.withheld, back)
         if len(back):
             self.give_back(back)
         if len(more):
             free = self.stacked()
-            self.keep_free(np.ascontiguousarray(free[~np.isin(free, more)]), more)
+            held = np.isin(free, more)  # the others are in use, in a pool that is given up
+            self.keep_free(free[~held], free[held])
+            self.withheld = np.union1d(self.withheld, free[held])
 
     def opened(self) -> Any:
         """A Python pool in the same state, but for what waits in a group."""
@@ -72,10 +74,7 @@ class CompiledPool(_core.Pool, SlotCalls):
 
 
 class CompiledTree(_core.Tree):
-    """:class:`~kvlitmus.optimized.tree.Tree` without a host tier, compiled."""
-
-    host = None
-    write_back = False
+    """:class:`~kvlitmus.optimized.tree.Tree`, compiled."""
 
     def __new__(
         cls,
@@ -83,30 +82,27 @@ class CompiledTree(_core.Tree):
         policy: str,
         pool: CompiledPool,
         *,
-        host: object = None,
+        host: CompiledPool | None = None,
         write_back: bool = False,
         restored_counts: bool = False,
         dtype: Any = np.int32,
     ) -> CompiledTree:
-        """Raises ``ValueError`` for a tree with a host tier."""
-        del write_back
-        if host is not None:
-            raise ValueError("the compiled core has no host tier: that takes the Python core")
-        made: CompiledTree = super().__new__(
-            cls, page_size, list(POLICIES).index(policy), pool, np.dtype(dtype).itemsize
-        )
+        """See :class:`~kvlitmus.optimized.residency.Residency`."""
+        number, width = list(POLICIES).index(policy), np.dtype(dtype).itemsize
+        made: CompiledTree = super().__new__(cls, page_size, number, pool, width, host, write_back, restored_counts)
         made.calls = pool.calls
+        if host is not None:
+            host.calls = pool.calls
+            host.watch(host.calls)
         made.dtype = np.dtype(dtype)
         made.no_units = np.empty(0, made.dtype)
         made.policy = policy
-        made.restored_counts = restored_counts
         return made
 
     calls: Calls
     dtype: np.dtype[Any]
     no_units: IntArray
     policy: str
-    restored_counts: bool
 
     def units_of(self, units: IntArray) -> Units:
         """See :meth:`~kvlitmus.optimized.paths.Paths.units_of`; the core takes no array at an odd address."""
@@ -120,12 +116,9 @@ class CompiledTree(_core.Tree):
         return inputs.priority(priority)
 
     def resident_place(self, found: Found) -> Place:
-        """Where the resident part of what was found ends: all of it is resident."""
-        return found.place
-
-    def resident(self, branch: Any, end: int) -> int:
-        """How many of the first pages of this path are resident: all."""
-        return int(branch.base + end)
+        """Where the resident part of what was found ends: what a caller locks."""
+        place: Place = found.place if found.resident == found.known else self.ascend(found.place, found.resident)
+        return place
 
     def opened(self) -> Any:
         """A Python tree in the same state."""

@@ -1,10 +1,9 @@
 """Cores: who keeps pool, tree and victims, the compiled core or the Python one.
 
-Both do the same, to the last victim, page number and error.  The **Python** core (:mod:`~kvlitmus.optimized.tree` and
-what it stands on) is there wherever numba is, and has the tiers.  The **native** one
-(:mod:`~kvlitmus.optimized.compiled`) is there where a compiler was when the package was built, and has a cache without
-tiers.  ``auto``, the default, takes the native one where it can; the environment variable ``KVLITMUS_CORE`` says what
-``auto`` means.
+Both do the same, to the last victim, page number and error, with tiers and without.  The **Python** core
+(:mod:`~kvlitmus.optimized.tree` and what it stands on) is there wherever numba is.  The **native** one
+(:mod:`~kvlitmus.optimized.compiled`) is there where a compiler was when the package was built.  ``auto``, the default,
+takes the native one where it can; the environment variable ``KVLITMUS_CORE`` says what ``auto`` means.
 
     $ python -m kvlitmus.optimized.cores
     native: .../_core.cpython-311-x86_64-linux-gnu.so
@@ -58,7 +57,7 @@ def core_of(core: str, only_python: str = "") -> str:
 
 
 def report() -> str:
-    """Which core a cache without tiers has here, and why."""
+    """Which core a cache has here, and why."""
     if wanted(AUTO) == PYTHON:
         return f"python: {VARIABLE} says so"
     why = lacking()

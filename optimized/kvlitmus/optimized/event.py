@@ -79,7 +79,7 @@ class EventLog:
         """
         if self.lost:
             return
-        base = self.tree.depth(Place(run.branch, run.lo))
+        base = run.branch.base + run.lo
         try:
             for at, told in enumerate(self.records(what, tier, run)):
                 if self.fresh.pop((tier, told.page), None) is None:
@@ -90,7 +90,7 @@ class EventLog:
     def records(self, what: str, tier: str, run: Run) -> Iterator[CacheEvent]:
         """What there is to tell of each of these pages; nothing, where they have no names."""
         branch, lo, _ = run
-        base = self.tree.depth(Place(branch, lo))
+        base = branch.base + lo
         names: list[str | None] = [*self.names_of(run)]
         if not base:
             names.insert(0, None)
@@ -107,7 +107,7 @@ class EventLog:
         """The names of these pages and of the one before them; none in a namespace that is no text."""
         branch, lo, hi = run
         try:
-            return self.names(Place(branch, hi), max(0, branch.base + lo - 1))
+            return self.names(self.tree.place(branch, hi), max(0, branch.base + lo - 1))
         except TypeError:
             return ()
 
@@ -155,10 +155,9 @@ class EventLog:
         for run in self.arriving():
             arriving.setdefault(run.branch, []).append(run)
         for branch in self.tree.branches():
-            device += self.records(STORED, DEVICE, Run(branch, 0, branch.dev))
-            if branch.host_pages is None:
-                continue
-            there = branch.host_pages[: branch.n] >= 0
+            if branch.dev:
+                device += self.records(STORED, DEVICE, Run(branch, 0, branch.dev))
+            there = self.tree.host_run(Run(branch, 0, branch.n)) >= 0
             for run in arriving.get(branch, ()):
                 there[run.lo : run.hi] = False
             edges = np.flatnonzero(np.diff(np.concatenate(([False], there, [False]))))

@@ -12,15 +12,16 @@ import operator
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized import inputs
-from kvlitmus.optimized.backup import USES, WRITE_BACK, Backups, backed_pages
-from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts
+from kvlitmus.optimized.backup import USES, WRITE_BACK, Backups
+from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts, parts_of, python_pool
+from kvlitmus.optimized.cores import core_of
 from kvlitmus.optimized.event import HOST, LIMIT, STORED, CacheEvent, EventLog
 from kvlitmus.optimized.fetch import STOPS, Fetches, FetchSettings
 from kvlitmus.optimized.host import HostTier
@@ -75,7 +76,7 @@ def scheduled(
 class TierParts(Parts):
     """The classes that a hierarchy is made of."""
 
-    host_pool: type[PagePool] = PagePool
+    host_pool: type[PagePool] = field(default_factory=python_pool)
     host: type[HostTier] = HostTier
     works: type[WorkTable] = WorkTable
     backups: type[Backups] = Backups
@@ -83,6 +84,12 @@ class TierParts(Parts):
     puts: type[Puts] = Puts
     fetches: type[Fetches] = Fetches
     planner: type[PrefetchPlanner] = PrefetchPlanner
+
+
+def tier_parts_of(core: str) -> TierParts:
+    """The parts that make up a hierarchy on a core; only that one is imported."""
+    parts = parts_of(core)
+    return TierParts(core=core, pool=parts.pool, host_pool=parts.pool, tree=parts.tree, requests=parts.requests)
 
 
 def check(config: CacheConfig) -> None:
@@ -106,8 +113,6 @@ class TieredCache(FlatCache):
     how many may wait for it.  ``clock``: what time it is, in seconds.
     """
 
-    only_python = "it has tiers"
-
     def __init__(
         self,
         config: CacheConfig,
@@ -119,7 +124,7 @@ class TieredCache(FlatCache):
         parts: TierParts | None = None,
     ) -> None:
         check(config)
-        self.tier_parts = parts or TierParts()
+        self.tier_parts = parts or tier_parts_of(core_of(config.core))
         self.mover = mover if mover is not None else NullMover(stepped=runner is None)
         self.stepped = runner is None
         self.runner = runner if runner is not None else Stepped()
@@ -234,7 +239,7 @@ class TieredCache(FlatCache):
         """An insert has used the path to this place: what is due is backed up, what is outstanding is put."""
         tree = self.tree
         try:
-            backed = backed_pages(tree.runs(place), closed=self.config.write != WRITE_BACK)
+            backed = tree.backed(place, self.config.write != WRITE_BACK)
             backed = self.backups.used(place, backed)
             if self.store is not None and backed:
                 self.puts.outstanding(tree.runs(tree.ascend(place, backed)))

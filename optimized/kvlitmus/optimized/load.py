@@ -64,10 +64,11 @@ class Loads(Copies):
             return Loaded(before, None)
         if not behind:
             return Loaded(before, NO_PAGES)
-        sources = tree.runs(found.place, before)
-        for run in sources:
-            tree.pin(run)
+        sources: list[Run] = []
         try:
+            runs = tree.runs(found.place, before)
+            tree.pin(runs)
+            sources = runs
             tree.lock(end)
             try:
                 pages = self.room(behind)
@@ -85,8 +86,7 @@ class Loads(Copies):
 
     def let_go(self, sources: Sequence[Run]) -> None:
         """Nobody needs these host copies any more."""
-        for run in sources:
-            self.tree.unpin(run)
+        self.tree.unpin(sources)
 
     def cost(self, end: Place, behind: int) -> int:
         """How many pages are loaded, and newly locked on the path to ``end``."""
@@ -108,7 +108,12 @@ class Loads(Copies):
         ticket = None
         try:
             host_pages = tree.path_host_pages(found.place, found.resident)
-            ticket = self.submit(LOAD, lambda: self.mover.load(host_pages, pages))
+
+            def copy() -> Ticket:
+                tree.room_for_copies(found.place.branch)
+                return self.mover.load(host_pages, pages)
+
+            ticket = self.submit(LOAD, copy)
         finally:
             if ticket is None:
                 self.pool.give_back(pages)
@@ -131,25 +136,11 @@ class Loads(Copies):
 
     def fail(self, work: Work) -> None:
         """One that has failed: its pages leave the device, unless somebody else relies on them."""
-        if self.relied_on(work):
+        if self.tree.relied_on(work.runs):
             self.again(work)
             return
         self.finish(work)
-        for branch, lo, _ in reversed(work.runs):
-            self.tree.leave_from(branch, lo)
-
-    def relied_on(self, work: Work) -> bool:
-        """Whether somebody else has a lock on the pages of a load, or something resident follows them.
-
-        It may follow on any branch of theirs, also on one that the path has left, or on a branch of its own.
-        """
-        own = {run.branch for run in work.runs}
-        for branch, lo, hi in work.runs:
-            if branch.dev > hi or len([entry for entry in branch.locks or () if entry >> 1 > lo]) > 1:
-                return True
-            if any(child.dev and child.at > lo and child not in own for child in (branch.children or {}).values()):
-                return True
-        return False
+        self.tree.leave_from(work.runs)
 
     def resubmit(self, work: Work) -> Ticket:
         """See :class:`Copies`."""

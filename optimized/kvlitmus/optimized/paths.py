@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, Self, TypeGuard
 
 import numpy as np
@@ -153,6 +153,10 @@ class Paths:
         """Where the resident part of what was found ends: what a caller locks."""
         return found.place if found.resident == found.known else self.ascend(found.place, found.resident)
 
+    def place(self, branch: Branch, end: int) -> Place:
+        """The prefix that ends there; whoever asks knows that it is not another one's by now."""
+        return Place(branch, end)
+
     # -- what is along a path ------------------------------------------------------------------
 
     def runs(self, place: Place, lo: int = 0) -> list[Run]:
@@ -219,6 +223,29 @@ class Paths:
         if run.branch.flags is None:
             return np.zeros(run.hi - run.lo, np.uint8)
         return run.branch.flags[run.lo : run.hi].copy()
+
+    def backed(self, place: Place, closed: bool) -> int:
+        """How many pages of a path have host copies, from its first one on.
+
+        ``closed``: where one has a copy, all before it have; then the last page of a branch tells for all of them.
+        """
+        backed = 0
+        for branch, lo, hi in self.runs(place):
+            host = branch.host_pages
+            if host is None:
+                return backed
+            if not (closed and host[hi - 1] >= 0):
+                bare = host[lo:hi] < 0
+                first = int(np.argmax(bare))
+                if bare[first]:
+                    return backed + first
+            backed += hi - lo
+        return backed
+
+    def due(self, place: Place, lo: int, uses: int) -> list[Run]:
+        """The pages ``lo .. depth-1`` of a path, node by node, up to the first node without so many hits."""
+        nodes = self.nodes(place, lo)
+        return list(takewhile(lambda node: node.branch.hits_at(node.lo) >= uses, nodes))
 
     def hits(self, place: Place) -> int:
         """How many hits the last page of a prefix has; 0 for a root."""

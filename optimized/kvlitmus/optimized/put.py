@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from kvlitmus.optimized.backup import backed_pages
 from kvlitmus.optimized.storage.base import PageStore
 from kvlitmus.optimized.tree import BUSY, SETTLED, STORED, Branch, Place, Run, Tree
 from kvlitmus.optimized.work import PUT, Runner, Work, WorkTable
@@ -87,15 +86,14 @@ class Puts:
         A path that has no names in storage (its namespace is no text) stays out of it.
         """
         first, last = runs[0], runs[-1]
-        end = Place(last.branch, last.hi)
+        end = self.tree.place(last.branch, last.hi)
         try:
-            names = self.names(end, self.tree.depth(Place(first.branch, first.lo)))
+            names = self.names(end, first.branch.base + first.lo)
             host_pages = np.concatenate([self.tree.host_run(run) for run in runs])
         except TypeError:
             return
-        for run in runs:
-            self.tree.set_flags(run, BUSY)
-            self.tree.pin(run)
+        self.tree.set_flags(runs, BUSY)
+        self.tree.pin(runs)
         work = self.works.add(PUT, end)
         work.runs, work.names, work.store = runs, names, self.store
         work.host_pages = host_pages
@@ -109,7 +107,8 @@ class Puts:
         for branch in self.tree.branches():
             parent, backed = branch.parent, 0
             if parent is not None and (parent.parent is None or found.get(parent, 0) >= branch.at):
-                backed = backed_pages((Run(branch, 0, branch.n),), closed=False)
+                bare = self.tree.host_run(Run(branch, 0, branch.n)) < 0
+                backed = int(np.argmax(bare)) if bare.any() else branch.n
             if backed:
                 found[branch] = backed
                 yield Run(branch, 0, backed)
@@ -132,7 +131,7 @@ class Puts:
             missing = np.flatnonzero(self.tree.flags(Run(branch, lo, hi)) & STORED == 0)
             if len(missing):
                 try:
-                    path = self.names(Place(branch, hi), branch.base)
+                    path = self.names(self.tree.place(branch, hi), branch.base)
                 except (TypeError, ValueError):
                     continue
                 names += [path[at] for at in missing.tolist()]
@@ -155,26 +154,25 @@ class Puts:
 
     def mark(self, work: Work, lo: int, hi: int) -> None:
         """These pages of a put are stored."""
-        at = 0
+        at, stored = 0, []
         for run in work.runs:
             start, end = max(lo, at) - at, min(hi - at, run.hi - run.lo)
             if start < end:
-                self.tree.set_flags(Run(run.branch, run.lo + start, run.lo + end), STORED)
+                stored.append(Run(run.branch, run.lo + start, run.lo + end))
             at += run.hi - run.lo
+        self.tree.set_flags(stored, STORED)
 
     def acks(self) -> None:
         """Take note of the puts that are over."""
         over, self.over = self.over, []
         for work in over:
-            for run in work.runs:
-                self.tree.clear_flags(run, BUSY)
+            self.tree.clear_flags(work.runs, BUSY)
             self.let_go(work)
 
     def let_go(self, work: Work) -> None:
         """Nobody reads the pages of a put any more."""
         self.works.remove(work)
-        for run in work.runs:
-            self.tree.unpin(run)
+        self.tree.unpin(work.runs)
 
     def detach(self) -> None:
         """The storage is gone: every put ends where it is, and nothing counts as stored any more."""
@@ -182,8 +180,7 @@ class Puts:
         self.over = []
         for work in self.works.of(PUT):
             if not work.cancelled:
-                for run in work.runs:
-                    self.tree.clear_flags(run, BUSY)
+                self.tree.clear_flags(work.runs, BUSY)
                 work.cancelled = True
                 if work.landed or not self.threads:
                     self.let_go(work)

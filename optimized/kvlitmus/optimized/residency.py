@@ -125,10 +125,11 @@ class Residency(Paths):
             self.not_resident(branch)
         return hi - lo
 
-    def leave_from(self, branch: Branch, lo: int) -> None:
-        """The resident pages of a branch from ``lo`` on leave the device, which have host copies and no locks."""
-        while branch.dev > lo and self.leave_device(branch, branch.dev - lo):
-            pass
+    def leave_from(self, runs: Sequence[Run]) -> None:
+        """These runs, the last resident pages of their branches, leave the device; with host copies and no locks."""
+        for branch, lo, _ in reversed(runs):
+            while branch.dev > lo and self.leave_device(branch, branch.dev - lo):
+                pass
 
     def not_resident(self, branch: Branch) -> None:
         """The last resident page of a branch has left."""
@@ -190,10 +191,10 @@ class Residency(Paths):
     # -- to the host and back ------------------------------------------------------------------
 
     def room_for_copies(self, branch: Branch) -> None:
-        """Have the arrays that :meth:`give_host` fills in."""
+        """Have the memory that a copy of pages of this branch takes: the arrays that :meth:`give_host` fills in."""
         branch.room_for_copies()
 
-    def give_host(self, run: Run, pages: IntArray, *, settled: bool, stored: bool) -> None:
+    def give_host(self, run: Run, pages: IntArray, settled: bool, stored: bool) -> None:
         """Give the pages of a run host copies in these host pages.
 
         ``settled``: the contents are there; ``stored``: storage has them, too.
@@ -201,10 +202,11 @@ class Residency(Paths):
         self.calls.changed = True
         run.branch.back(run.lo, run.hi, pages, (SETTLED if settled else 0) | (STORED if stored else 0))
 
-    def take_host(self, run: Run) -> None:
-        """The resident pages of a run have no host copies any more; whose host pages these are is the caller's."""
+    def take_host(self, runs: Sequence[Run]) -> None:
+        """The resident pages of some runs have no host copies any more; whose host pages these are is the caller's."""
         self.calls.changed = True
-        run.branch.unback(run.lo, run.hi)
+        for branch, lo, hi in runs:
+            branch.unback(lo, hi)
 
     def make_resident(self, runs: Sequence[Run], pages: IntArray) -> None:
         """Runs on the host alone, from the end of the resident part on, are resident in these device pages, too.
@@ -235,41 +237,69 @@ class Residency(Paths):
 
     # -- what keeps host copies, and what is known of them -----------------------------------------
 
-    def pin(self, run: Run) -> None:
-        """Keep the host copies of a run once more; pages without one need nothing."""
-        self._pin(run, 1)
+    def pin(self, runs: Sequence[Run]) -> None:
+        """Keep the host copies of some runs once more; pages without one need nothing."""
+        for run in runs:
+            self._pin(run, 1)
 
-    def unpin(self, run: Run) -> None:
-        """Give one pin of each back; raises ``ValueError``, and changes nothing, where there is none."""
-        self._pin(run, -1)
-        self.host_victims.offer(run.branch)
+    def unpin(self, runs: Sequence[Run]) -> None:
+        """Give one pin of each back; raises ``ValueError`` where there is none."""
+        for run in runs:
+            self._pin(run, -1)
+            self.host_victims.offer(run.branch)
 
     def pin_place(self, place: Place) -> None:
         """Keep the host copy of the last page of a prefix; a root needs nothing."""
         if place.end:
-            self.pin(Run(place.branch, place.end - 1, place.end))
+            self.pin((Run(place.branch, place.end - 1, place.end),))
 
     def unpin_place(self, place: Place) -> None:
         """Give that back."""
         if place.end:
-            self.unpin(Run(place.branch, place.end - 1, place.end))
+            self.unpin((Run(place.branch, place.end - 1, place.end),))
 
-    def set_flags(self, run: Run, flags: int) -> None:
-        """Add flags to the host copies of a run."""
-        if run.branch.flags is not None:
-            self.calls.changed = True
-            run.branch.flags[run.lo : run.hi] |= np.uint8(flags)
+    def set_flags(self, runs: Sequence[Run], flags: int) -> None:
+        """Add flags to the host copies of some runs."""
+        for branch, lo, hi in runs:
+            if branch.flags is not None:
+                self.calls.changed = True
+                branch.flags[lo:hi] |= np.uint8(flags)
 
-    def clear_flags(self, run: Run, flags: int) -> None:
-        """Take flags from the host copies of a run."""
-        if run.branch.flags is not None:
-            self.calls.changed = True
-            run.branch.flags[run.lo : run.hi] &= np.uint8(~flags & 255)
+    def clear_flags(self, runs: Sequence[Run], flags: int) -> None:
+        """Take flags from the host copies of some runs."""
+        for branch, lo, hi in runs:
+            if branch.flags is not None:
+                self.calls.changed = True
+                branch.flags[lo:hi] &= np.uint8(~flags & 255)
 
     def clear_all_flags(self, flags: int) -> None:
         """Take flags from all host copies."""
-        for branch in self.branches():
-            self.clear_flags(Run(branch, 0, branch.n), flags)
+        self.clear_flags([Run(branch, 0, branch.n) for branch in self.branches()], flags)
+
+    # -- what depends on copies that have failed -----------------------------------------------
+
+    def relied_on(self, runs: Sequence[Run]) -> bool:
+        """Whether somebody but the load of these runs has a lock on their pages, or something resident follows them.
+
+        It may follow on any branch of theirs, also on one that the path has left, or on a branch of its own.
+        """
+        own = {run.branch for run in runs}
+        for branch, lo, hi in runs:
+            if branch.dev > hi or len([entry for entry in branch.locks or () if entry >> 1 > lo]) > 1:
+                return True
+            if any(child.dev and child.at > lo and child not in own for child in (branch.children or {}).values()):
+                return True
+        return False
+
+    def depended_on(self, runs: Sequence[Run]) -> bool:
+        """Whether somebody needs the host copies of these runs, or there are some below them."""
+        for branch, lo, hi in runs:
+            assert branch.pins is not None and branch.host_pages is not None
+            if branch.pins[lo:hi].any() or (branch.host_pages[hi : branch.n] >= 0).any():
+                return True
+            if any(below.has_any_copy() for below in self.below(branch, lo)):
+                return True
+        return False
 
     def _pin(self, run: Run, by: int) -> None:
         branch, lo, hi = run

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized.arrays import IntArray, PageArray
-from kvlitmus.optimized.branch import Branch, Run
-from kvlitmus.optimized.life import TierParts
+from kvlitmus.optimized.branch import Branch, Inserted, Place, Run
+from kvlitmus.optimized.cores import AUTO, PYTHON, core_of
+from kvlitmus.optimized.life import TierParts, tier_parts_of
 from kvlitmus.optimized.mover import Mover, Ticket
 from kvlitmus.optimized.pool import Numbers
+from kvlitmus.optimized.request import RequestTable, Running
 from kvlitmus.optimized.storage.base import Buffer
 
 BACKUP, LOAD, SPILL = "backup", "load", "spill"
@@ -226,7 +229,8 @@ class FaultyMover:
 
 def faulty_parts(faults: Faults, parts: TierParts | None = None) -> TierParts:
     """These parts, but that what takes memory may find none."""
-    parts = parts or TierParts()
+    parts = parts or tier_parts_of(core_of(AUTO))
+    faulty_tree, requests = faulty_trees(faults, parts)
 
     class FaultyPool(parts.pool):  # type: ignore[name-defined, misc]
         """A pool that may have nothing to hand out."""
@@ -248,20 +252,6 @@ def faulty_parts(faults: Faults, parts: TierParts | None = None) -> TierParts:
 
         kind = HOST_PAGES
 
-    class FaultyTree(parts.tree):  # type: ignore[name-defined, misc]
-        """A tree that may find no memory for more pages, or more host copies."""
-
-        def room(self, branch: Branch, end: int, units: IntArray) -> Branch:
-            """See :class:`Tree`."""
-            faults.raises(BRANCH, MemoryError)
-            found: Branch = super().room(branch, end, units)
-            return found
-
-        def room_for_copies(self, branch: Branch) -> None:
-            """See :class:`Tree`."""
-            faults.raises(COPIES, MemoryError)
-            super().room_for_copies(branch)
-
     class FaultyBackups(parts.backups):  # type: ignore[name-defined, misc]
         """Backups that tell the mover what is a spill."""
 
@@ -270,7 +260,96 @@ def faulty_parts(faults: Faults, parts: TierParts | None = None) -> TierParts:
             with self.mover.spill():
                 return bool(super().copied(run, pages))
 
-    return replace(parts, pool=FaultyPool, host_pool=FaultyHostPool, tree=FaultyTree, backups=FaultyBackups)
+    return replace(
+        parts, pool=FaultyPool, host_pool=FaultyHostPool, tree=faulty_tree, requests=requests, backups=FaultyBackups
+    )
+
+
+def faulty_trees(faults: Faults, parts: TierParts) -> tuple[Any, Any]:
+    """The tree of these parts, and what serves requests on it, but that either may find no memory."""
+
+    class FaultyTree(parts.tree):  # type: ignore[name-defined, misc]
+        """A tree that may find no memory for host copies."""
+
+        def room_for_copies(self, branch: Branch) -> None:
+            """See :class:`Tree`."""
+            faults.raises(COPIES, MemoryError)
+            super().room_for_copies(branch)
+
+    class FaultyPythonTree(FaultyTree):
+        """Nor for more pages."""
+
+        def room(self, branch: Branch, end: int, units: IntArray) -> Branch:
+            """See :class:`Tree`."""
+            faults.raises(BRANCH, MemoryError)
+            found: Branch = super().room(branch, end, units)
+            return found
+
+    if parts.core == PYTHON:
+        return FaultyPythonTree, parts.requests
+    return faulty_core(faults, FaultyTree), faulty_requests(faults, parts)
+
+
+def faulty_core(faults: Faults, tree: Any) -> Any:
+    """A tree of the compiled core that may find no memory for more pages."""
+    from kvlitmus.optimized import _core
+
+    @contextmanager
+    def short() -> Iterator[None]:
+        """What the core allocates within may not be there."""
+        if not faults.strikes(BRANCH):
+            yield
+            return
+        _core.fail_after(0)
+        try:
+            yield
+        finally:
+            _core.fail_after(-1)
+
+    class FaultyCompiledTree(tree):  # type: ignore[misc]
+        """The first allocation of the core fails in such a call."""
+
+        def insert_behind(self, *given: Any, **named: Any) -> Inserted:
+            """See :class:`Tree`."""
+            with short():
+                found: Inserted = super().insert_behind(*given, **named)
+            return found
+
+        def insert(self, *given: Any, **named: Any) -> Inserted:
+            """See :class:`Tree`."""
+            with short():
+                found: Inserted = super().insert(*given, **named)
+            return found
+
+        def insert_host(self, *given: Any) -> tuple[int, int]:
+            """See :class:`Tree`."""
+            with short():
+                found: tuple[int, int] = super().insert_host(*given)
+            return found
+
+        def store(self, *given: Any) -> Place:
+            """See :class:`~kvlitmus.optimized.compiled.CompiledRequests`."""
+            with short():
+                found: Place = super().store(*given)
+            return found
+
+    return FaultyCompiledTree
+
+
+def faulty_requests(faults: Faults, parts: TierParts) -> Any:
+    """What serves requests, of these parts."""
+
+    class FaultyRequests(parts.requests):  # type: ignore[name-defined, misc]
+        """A request begins step by step where a step may fail; else the core does it in one call."""
+
+        def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray) -> Running | None:
+            """See :class:`~kvlitmus.optimized.request.RequestTable`."""
+            if faults.left or faults.number is not None:
+                return RequestTable.begin(self, rid, namespace, tokens)
+            begun: Running | None = super().begin(rid, namespace, tokens)
+            return begun
+
+    return FaultyRequests
 
 
 class SetClock:

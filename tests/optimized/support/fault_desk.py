@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kvlitmus.optimized.audit import audit
-from kvlitmus.optimized.branch import BUSY, SETTLED
+from kvlitmus.optimized.branch import BUSY, SETTLED, Run
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache, TierParts
 from kvlitmus.optimized.mover import Mover
@@ -139,9 +139,9 @@ class Desk:
 
     def check_contents(self) -> None:
         """Each resident page holds what belongs there, but those of loads under way; each settled host copy does."""
-        tree = self.cache.tree
+        tree = self.cache.tree.opened()
         loading = {
-            (run.branch, at)
+            (run.branch.uid, at)
             for work in self.cache.jobs()
             if work.kind == LOAD and (work.error is not None or not work.landed)
             for run in work.runs
@@ -152,7 +152,7 @@ class Desk:
             for at in range(branch.n):
                 end = (branch.base + at + 1) * SIZE
                 right = self.values(tokens[:end])[:, end - SIZE :].tolist()
-                if at < branch.dev and (branch, at) not in loading:
+                if at < branch.dev and (branch.uid, at) not in loading:
                     assert self.page(self.contents.device, branch.dev_pages[at]) == right, "a device page is wrong"
                 if branch.host_pages is not None and branch.flags is not None and branch.flags[at] & SETTLED:
                     assert self.page(self.contents.host, branch.host_pages[at]) == right, "a host page is wrong"
@@ -178,7 +178,7 @@ class Desk:
         locks = len(self.rows) + sum(work.kind in ("backup", "load") for work in jobs)
         if not locks:
             assert self.cache.tree.protected == 0, "something is locked by nobody"
-        for branch in self.cache.tree.branches():
+        for branch in self.cache.tree.opened().branches():
             if branch.pins is None or branch.flags is None:
                 continue
             for at in range(branch.n):
@@ -198,10 +198,11 @@ class Desk:
         there = set()
         arriving = {(run.branch, at) for run in self.cache.arriving() for at in range(run.lo, run.hi)}
         for branch in self.cache.tree.branches():
-            names = self.cache.names.names(Place(branch, branch.n), branch.base)
+            names = self.cache.names.names(self.cache.tree.place(branch, branch.n), branch.base)
+            copies = self.cache.tree.host_run(Run(branch, 0, branch.n))
             there |= {("device", name) for name in names[: branch.dev]}
             there |= {
-                ("host", name) for at, name in enumerate(names) if branch.has_copy(at) and (branch, at) not in arriving
+                ("host", name) for at, name in enumerate(names) if copies[at] >= 0 and (branch, at) not in arriving
             }
         assert self.mirror == there, "the events tell something else than there is"
 

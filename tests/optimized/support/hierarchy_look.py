@@ -91,13 +91,13 @@ class Look:
         return found
 
     def own_pages(self) -> dict[Key, tuple[Any, ...]]:
-        tree, found, size = self.two.tree, {}, self.size
+        tree, found, size = self.two.tree.opened(), {}, self.size
         loading = {
             page
             for work in self.two.jobs()
             if work.kind == "load" and not work.landed
             for run in work.runs
-            for page in [(run.branch, at) for at in range(run.lo, run.hi)]
+            for page in [(run.branch.uid, at) for at in range(run.lo, run.hi)]
         }
         for branch in tree.branches():
             path = tree.path_units(tree.ascend(Place(branch, branch.n), branch.base))
@@ -111,7 +111,7 @@ class Look:
                     flags = int(branch.flags[at])
                     side = (int(branch.pins[at]), bool(flags & 1), bool(flags & 2), bool(flags & 4))
                     kept = self.read(self.mover.host, branch.host_pages[at]) if flags & 1 else None
-                if resident and (branch, at) not in loading:
+                if resident and (branch.uid, at) not in loading:
                     contents = self.read(self.mover.device, branch.dev_pages[at])
                 found[self.key_of(branch.namespace, units)] = (resident, level, side, contents, kept)
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kvlitmus.optimized.branch import Run
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 
 
@@ -21,5 +22,5 @@ def assert_one_home_each(cache: HierarchicalCache, own: Iterable[int], *, pages:
 
 def host_copies(cache: HierarchicalCache) -> list[int]:
     """The host pages that cached pages have copies in."""
-    copies = [branch.host_pages[: branch.n] for branch in cache.tree.branches() if branch.host_pages is not None]
+    copies = [cache.tree.host_run(Run(branch, 0, branch.n)) for branch in cache.tree.branches()]
     return [page for some in copies for page in some.tolist() if page >= 0]

@@ -13,7 +13,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget
@@ -33,7 +33,7 @@ SELECTIVE = (TIER_CONFIGS[2],)
 TIMED = (TIER_CONFIGS[2], TIER_CONFIGS[4])
 BACK = (TIER_CONFIGS[3], TIER_CONFIGS[4])
 
-USUAL: dict[str, type] = {one.name: getattr(TierParts(), one.name) for one in fields(TierParts)}
+USUAL: dict[str, type] = {one.name: getattr(TierParts(), one.name) for one in fields(TierParts) if one.name != "core"}
 """The parts of the optimized cache."""
 
 LIKE = all_mutants()
@@ -64,7 +64,7 @@ def mutant(
             "recipe": recipe_of(id, change),
             "kills": tuple(dict.fromkeys([rule for one in same for rule in one.kills] + list(more))),
             "bugs": tuple(dict.fromkeys(bug for one in same for bug in one.bugs)),
-            "target": OptimizedTarget(TierParts(**parts) if parts else None, core="python"),
+            "target": OptimizedTarget(made_of(parts) if parts else None, core="python"),
             "configs": configs,
         }
         MUTANTS.add(Patched(**told, patches=patches) if patches else Mutant(**told))
@@ -86,6 +86,11 @@ def replaced(changes: dict[str, Change]) -> tuple[dict[str, type], dict[str, Cha
             base = parts.get(part, USUAL[part])
             parts[part] = type(base.__name__, (base,), {name: change(inspect.getattr_static(owner, name))})
     return parts, patches
+
+
+def made_of(parts: dict[str, Any]) -> TierParts:
+    """The Python core's parts, but these."""
+    return replace(TierParts(), **parts)
 
 
 def nothing(*args: Any, **options: Any) -> None:

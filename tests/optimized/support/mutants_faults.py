@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kvlitmus.mutants.mutant import Register, recipe_of
-from kvlitmus.optimized.tree import BUSY, Place
+from kvlitmus.optimized.tree import BUSY
 from kvlitmus.optimized.work import BACKUP, LOAD
 from tests.optimized.support.mutants import PACKAGE, nothing
 from tests.support.mutants import Change, Original, Patched
@@ -79,9 +79,9 @@ def busy_before_it_is_submitted(original: Original) -> Any:
         pages = self.host.take_or_evict(node.hi - node.lo)
         if pages is None:
             return False
-        end = Place(node.branch, node.hi)
-        self.tree.give_host(node, pages, settled=False, stored=False)
-        self.tree.set_flags(node, BUSY)
+        end = self.tree.place(node.branch, node.hi)
+        self.tree.give_host(node, pages, False, False)
+        self.tree.set_flags((node,), BUSY)
         self.tree.lock(end)
         device_pages = self.tree.device_run(node)
         ticket = self.submit(BACKUP, lambda: self.mover.backup(device_pages, pages))
@@ -116,10 +116,10 @@ def failed_load_stays(original: Original) -> Any:
     return lambda self, work: self.finish(work)
 
 
-@fault("load:Loads.relied_on")
+@fault("tree:Tree.relied_on")
 def failed_load_asks_nobody(original: Original) -> Any:
     """The pages of a load that failed leave the device though a request has them."""
-    return lambda self, work: False
+    return lambda self, runs: False
 
 
 @fault("load:Loads.fail")
@@ -159,10 +159,10 @@ def failed_backup_loses_its_pages(original: Original) -> Any:
     return fail
 
 
-@fault("backup:Backups.depended_on")
+@fault("tree:Tree.depended_on")
 def failed_backup_asks_nobody(original: Original) -> Any:
     """A host copy is taken away from above others."""
-    return lambda self, run: False
+    return lambda self, runs: False
 
 
 @fault("load:Loads.load_back")

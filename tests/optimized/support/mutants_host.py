@@ -185,10 +185,10 @@ def chunks_count_as_uses(original: Original) -> Any:
     return lambda self, rid, *, chunked=False, upto=None: original(self, rid, chunked=False, upto=upto)
 
 
-@mutant("selective-is-not", "backup:Backups.due", like=("selective-is-not",), configs=SELECTIVE)
+@mutant("selective-is-not", "tree:Tree.due", like=("selective-is-not",), configs=SELECTIVE)
 def selective_is_not(original: Original) -> Any:
     """The first use is enough."""
-    return lambda self, node: True
+    return lambda self, place, lo, uses: self.nodes(place, lo)
 
 
 @mutant(
@@ -204,7 +204,7 @@ def child_before_its_parent(original: Original) -> Any:
         if not self.uses:
             return backed
         for node in self.tree.nodes(place, backed):
-            if self.due(node) and not node.branch.has_copy(node.lo):
+            if node.branch.hits_at(node.lo) >= self.uses and not node.branch.has_copy(node.lo):
                 self.start(node)
         return backed
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from kvlitmus.optimized.audit import complaints
 from kvlitmus.optimized.branch import BUSY, NOWHERE, SETTLED, STORED, Branch
-from kvlitmus.optimized.hashing import page_hashes
+from kvlitmus.optimized.hashing import PathNames, page_hashes
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.pool import PagePool
-from kvlitmus.optimized.tree import Place
+from kvlitmus.optimized.tree import Place, Tree
 from tests.optimized.support.stress_world import Contents, Prints
 
 PrintsOf = Callable[[Hashable, Sequence[int]], Prints]
@@ -36,14 +36,15 @@ def at_rest(cache: HierarchicalCache, device: Contents, host: Contents, prints_o
     must(not len(cache.moving()), f"host pages are in flight: {cache.moving()}")
     must(cache.occupied() == 0, f"{cache.occupied()} units still count against the rate limit")
     must(not (wrong := complaints(cache.tree)), f"the tree's counters or links are off: {wrong[:3]}")
-    branches = list(cache.tree.branches())
+    tree = cache.tree.opened()
+    branches = list(tree.branches())
     resident = [branch.dev_pages[: branch.dev] for branch in branches]
     owned("device", cache.pool, resident)
     copies = [pages[pages != NOWHERE] for pages in (host_pages(branch) for branch in branches)]
     owned("host", cache.host.pool, copies)
     must(cache.tree.protected == 0, f"{cache.tree.protected} pages are protected by nobody's lock")
     must(cache.tree.evictable == sum(map(len, resident)), "the count of evictable pages is off")
-    return sum(look(cache, branch, device, host, prints_of) for branch in branches)
+    return sum(look(tree, branch, device, host, prints_of) for branch in branches)
 
 
 def owned(tier: str, pool: PagePool, cached: Sequence[NDArray[np.int32]]) -> None:
@@ -61,9 +62,9 @@ def host_pages(branch: Branch) -> NDArray[np.int32]:
     return branch.host_pages[: branch.n]
 
 
-def look(cache: HierarchicalCache, branch: Branch, device: Contents, host: Contents, prints_of: PrintsOf) -> int:
+def look(tree: Tree, branch: Branch, device: Contents, host: Contents, prints_of: PrintsOf) -> int:
     """One branch: nothing locked, pinned or busy; contents as they should be on both tiers."""
-    size = cache.config.page_size
+    size = tree.page_size
     name = f"branch {branch.uid} of {branch.namespace!r}"
     must(not branch.locks, f"{name} is locked")
     copies = host_pages(branch)
@@ -74,7 +75,7 @@ def look(cache: HierarchicalCache, branch: Branch, device: Contents, host: Conte
         flags = branch.flags[: branch.n]
         must(not (flags & BUSY).any(), f"{name} is busy")
         must(bool((flags[there] & SETTLED).all()), f"{name} has host copies that never arrived")
-    tokens = cache.tree.path_units(Place(branch, branch.n))
+    tokens = tree.path_units(Place(branch, branch.n))
     prints = prints_of(branch.namespace, tokens.tolist())[branch.base * size :]
     resident = branch.dev_pages[: branch.dev].astype(np.int64)
     device.check(slots_of(resident, size), prints[: branch.dev * size], f"{name} on the device")
@@ -93,11 +94,13 @@ def stored_pages(cache: HierarchicalCache, prints_of: PrintsOf) -> Iterator[tupl
     The names are computed anew, and must be those that the cache has kept.
     """
     size = cache.config.page_size
-    for branch in cache.tree.branches():
+    tree = cache.tree.opened()
+    kept = PathNames(tree, bigram=False)
+    for branch in tree.branches():
         place = Place(branch, branch.n)
-        units = cache.tree.path_units(place)
+        units = tree.path_units(place)
         names = page_hashes(units, size, branch.namespace)
-        must(names == cache.names.names(place), f"branch {branch.uid} has other names than its tokens give")
+        must(names == kept.names(place), f"branch {branch.uid} has other names than its tokens give")
         prints = prints_of(branch.namespace, units.tolist()).reshape(-1, size)
         for at in range(branch.n if branch.flags is not None else 0):
             if branch.flags is not None and branch.flags[at] & STORED:

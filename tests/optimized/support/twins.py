@@ -319,14 +319,14 @@ class Twins:
         run = Run(branch, min(lo, end), end)
         if run.lo < run.hi and all(branch.has_copy(at) for at in range(run.lo, run.hi)):
             names = tuple(self.run_names(run))
-            self.tree.pin(run)
+            self.tree.pin((run,))
             self.now = pin(self.now, names)
             self.pinned.append((run, names))
 
     def unpin(self, which: int) -> None:
         if self.pinned:
             run, names = self.pinned.pop(which % len(self.pinned))
-            self.tree.unpin(run)
+            self.tree.unpin((run,))
             self.now = pin(self.now, names, -1)
 
     # -- comparing -------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ PLAN = "kvlitmus.optimized.prefetch"
 FETCH = "kvlitmus.optimized.fetch"
 BACKUP = "kvlitmus.optimized.backup"
 POLICY = "kvlitmus.optimized.policy"
+PATHS = "kvlitmus.optimized.paths"
 
 Said = list[tuple[str, Any]]
 """A conversation with a host: each call and its amount."""
@@ -135,7 +136,7 @@ SPOKEN = {"query": "query", "fetch": "fetch", "ended": ENDED, "revoked": REVOKED
 @proof(
     "BACKUP-01",
     bounds="every number of hits; every write policy",
-    slips=[Slip(BACKUP, "SELECTIVE: 2", "SELECTIVE: 3"), Slip(BACKUP, "+ 1)) >= self.uses", "+ 1)) > self.uses")],
+    slips=[Slip(BACKUP, "SELECTIVE: 2", "SELECTIVE: 3"), Slip(PATHS, ">= uses, nodes", "> uses, nodes")],
     cases=policies.WRITES,
 )
 def a_node_is_backed_up_when_it_was_used_often_enough(source: Source, run: Run, case: str) -> object:
@@ -143,9 +144,9 @@ def a_node_is_backed_up_when_it_was_used_often_enough(source: Source, run: Run, 
     backup = source.module(BACKUP)
     hits = run.number("hits", 0)
     uses = backup.USES[case]
-    side = SimpleNamespace(uses=uses, tree=SimpleNamespace(hits=lambda _: hits))
-    node = SimpleNamespace(branch=None, lo=0)
-    is_due = bool(uses) and backup.Backups.due(side, node)
+    node = SimpleNamespace(branch=SimpleNamespace(hits_at=lambda _: hits), lo=0)
+    side = SimpleNamespace(nodes=lambda place, lo: [node])
+    is_due = bool(uses) and bool(source.module(PATHS).Paths.due(side, None, 0, uses))
     return alike(is_due, policies.hot(case, hits))
 
 

@@ -1,8 +1,8 @@
 // Branches: what the tree is made of (kvlitmus.optimized.branch says it all).
 //
 // A branch is a run of pages that follow one another in some prompt.  It grows and shrinks at its tip and is never
-// split: another branch may hang off the middle of it.  Here all of them are on the device: a tree with a host tier is
-// the Python core's.
+// split: another branch may hang off the middle of it.  Its first `dev` pages are resident, the others are on the host
+// alone.  In a tree without a host all of them are resident, and none has what a host adds.
 //
 // A branch has a number, 0 or more, used again when it is gone; the root of a namespace has one below 0.
 #pragma once
@@ -25,20 +25,24 @@ class Locks {
     uint32_t operator[](uint32_t at) const { return many_ ? many_[at] : one_; }
     uint32_t largest() const { return (*this)[size_ - 1]; }
 
-    // Throws std::bad_alloc, with nothing changed; never where it is empty.
+    // Room for one more; throws std::bad_alloc, with nothing changed, but never where it is empty.
+    void room() {
+        if ((!size_ && !many_) || (many_ && size_ < room_)) return;
+        uint32_t room = many_ ? room_ * 2 : 4;
+        auto* more = static_cast<uint32_t*>(reallocate(many_, room * sizeof(uint32_t)));
+        if (!many_) more[0] = one_;
+        many_ = more;
+        room_ = room;
+    }
+
+    // Throws std::bad_alloc as room() does.
     void add(uint32_t entry) {
         if (!size_ && !many_) {
             one_ = entry;
             size_ = 1;
             return;
         }
-        if (!many_ || size_ == room_) {
-            uint32_t room = many_ ? room_ * 2 : 4;
-            auto* more = static_cast<uint32_t*>(reallocate(many_, room * sizeof(uint32_t)));
-            if (!many_) more[0] = one_;
-            many_ = more;
-            room_ = room;
-        }
+        room();
         uint32_t at = from(entry);
         std::memmove(many_ + at + 1, many_ + at, (size_ - at) * sizeof(uint32_t));
         many_[at] = entry;
@@ -93,6 +97,7 @@ struct Branch {
     int32_t base = 0;       // its depth
     uint32_t tag = 0;       // what its first page comes to in the table of pages
     int32_t kids_end = 0;   // how many branches hang where it ends
+    int32_t dev = 0;        // pages that are resident, the first ones
     Level touched, created, priority;
     Nodes nodes;
     Locks locks;
@@ -100,27 +105,64 @@ struct Branch {
 
     int32_t protected_pages() const { return locks.empty() ? 0 : static_cast<int32_t>(locks.largest() >> 1); }
 
-    // Where the page is that could go, or -1: unlocked, and nothing behind it.
-    int32_t tip() const { return !n || protected_pages() >= n || kids_end ? -1 : n - 1; }
-
-    int32_t kids_at(int32_t position) const { return position == n ? kids_end : nodes.kids_at(position); }
+    int32_t kids_at(int32_t position) const { return position == n ? kids_end : nodes.hung_at(position).kids; }
 };
 
 static_assert(sizeof(Branch) <= 128, "two lines of the processor's cache");
 
-// The units and the pages of a branch are one block: `room` pages of units, then `room` page numbers.
+// What a branch has of each of its pages is one block, with room for `room` pages: their units, then their page numbers
+// on the device.  With a host there follow how many live branches hang where the branch ends, and of each page its page
+// number on the host (NO_COPY: it has no copy there), who keeps this copy (pins), and what is known of it (flags).
+constexpr int32_t NO_COPY = -1;
+constexpr uint8_t SETTLED = 1, STORED = 2, BUSY = 4;
+
 inline int32_t* pages_of(const Branch& branch, size_t page_bytes) {
     return reinterpret_cast<int32_t*>(branch.data + branch.room * page_bytes);
 }
 
-inline void move_data(Branch& branch, int32_t room, size_t page_bytes) {
-    char* data = static_cast<char*>(allocate(room * (page_bytes + sizeof(int32_t))));
-    if (branch.n) {
-        std::memcpy(data, branch.data, branch.n * page_bytes);
-        std::memcpy(data + room * page_bytes, pages_of(branch, page_bytes), branch.n * sizeof(int32_t));
+inline size_t block_bytes(int64_t room, size_t page_bytes, bool hosted) {
+    size_t on_host = sizeof(int32_t) + room * (2 * sizeof(int32_t) + sizeof(uint8_t));
+    return room * (page_bytes + sizeof(int32_t)) + (hosted ? on_host : 0);
+}
+
+// The part of the block that a host adds.
+struct OnHost {
+    int32_t* live_end;
+    int32_t* copies;
+    int32_t* pins;
+    uint8_t* flags;
+
+    OnHost(const Branch& branch, size_t page_bytes)
+        : live_end(pages_of(branch, page_bytes) + branch.room),
+          copies(live_end + 1),
+          pins(copies + branch.room),
+          flags(reinterpret_cast<uint8_t*>(pins + branch.room)) {}
+
+    void set(int32_t lo, int32_t hi, uint8_t flag) const {
+        for (int32_t at = lo; at < hi; ++at) {
+            pins[at] = 0;
+            flags[at] = flag;
+        }
+    }
+};
+
+inline void move_data(Branch& branch, int32_t room, size_t page_bytes, bool hosted) {
+    Branch moved;
+    moved.room = room;
+    moved.data = static_cast<char*>(allocate(block_bytes(room, page_bytes, hosted)));
+    if (size_t n = branch.n) {
+        std::memcpy(moved.data, branch.data, n * page_bytes);
+        std::memcpy(pages_of(moved, page_bytes), pages_of(branch, page_bytes), n * sizeof(int32_t));
+        if (hosted) {
+            OnHost from(branch, page_bytes), to(moved, page_bytes);
+            *to.live_end = *from.live_end;
+            std::memcpy(to.copies, from.copies, n * sizeof(int32_t));
+            std::memcpy(to.pins, from.pins, n * sizeof(int32_t));
+            std::memcpy(to.flags, from.flags, n);
+        }
     }
     std::free(branch.data);
-    branch.data = data;
+    branch.data = moved.data;
     branch.room = room;
 }
 

@@ -158,8 +158,9 @@ inline PyObject* place_at(PyObject* self, Spot spot, PyObject* name) {
 }
 
 inline PyObject* found(PyObject* self, Spot spot, PyObject* name) {
-    int64_t depth = tree_of(self).depth(spot);
-    return named_tuple(names.found, place_at(self, spot, name), PyLong_FromLongLong(depth), PyLong_FromLongLong(depth));
+    Tree& tree = tree_of(self);
+    int64_t known = tree.depth(spot), resident = tree.depth(tree.resident(spot));
+    return named_tuple(names.found, place_at(self, spot, name), PyLong_FromLongLong(resident), PyLong_FromLongLong(known));
 }
 
 inline Ref pages_on(PyObject* self, Spot spot, int64_t lo) {
@@ -168,6 +169,41 @@ inline Ref pages_on(PyObject* self, Spot spot, int64_t lo) {
     Ref made = new_array(depth > lo ? depth - lo : 0, names.int32, out);
     if (made && depth > lo) tree_of(self).path_pages(spot, lo, reinterpret_cast<int32_t*>(out.bytes()));
     return made;
+}
+
+template <typename Function>
+constexpr PyCFunction fast(Function function) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+// Whether the pool's calls have changed anything, as it was: an eviction ends between two of its steps where memory is
+// short, each of which is whole, so it has torn nothing, though hooks have been told of something.
+class Changed {
+  public:
+    explicit Changed(PyObject* tree) : changed_(pool_at(tree)->changed), before_(changed_ ? Py_NewRef(*changed_) : nullptr) {}
+
+    // After an error: where it was want of memory, nothing is torn.
+    void settle() {
+        if (!changed_ || !PyErr_ExceptionMatches(PyExc_MemoryError)) return;
+        Ref now(*changed_);
+        *changed_ = before_.release();
+    }
+
+  private:
+    PyObject** changed_;
+    Ref before_;
+};
+
+template <typename Work>
+PyObject* evicted(PyObject* self, Work work) {
+    Changed changed(self);
+    PyObject* answer = guarded([&] { return PyLong_FromLongLong(work()); });
+    if (answer)
+        note(pool_at(self));
+    else
+        changed.settle();
+    sweep(owner(self));
+    return answer;
 }
 
 // -- what several calls do ----------------------------------------------------------------------------------------
@@ -191,14 +227,17 @@ inline bool matched(PyObject* self, PyObject* name, PyObject* units, Spot& spot,
 // Insert behind this spot; `inserted` is what came of it, unless the answer is false, with an exception.
 template <typename Pages>
 inline bool insert_at(PyObject* self, Spot spot, PyObject* name, const char* units, Pages pages, int64_t count,
-               int64_t priority, bool counts, Tree::Inserted& inserted) {
+               int64_t priority, bool counts, bool locked, Tree::Inserted& inserted) {
     if (spot.branch == NOWHERE && count && !have_root(owner(self), name, spot.branch)) return false;
     try {
-        inserted = tree_of(self).insert(spot, units, pages, count, priority, counts);
+        inserted = tree_of(self).insert(spot, units, pages, count, priority, counts, locked);
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();
         return false;
+    } catch (const Raised&) {
+        return false;
     }
+    if (inserted.wrong == FINE) note(pool_at(self));
     return true;
 }
 
@@ -211,15 +250,17 @@ inline PyObject* unlocked(PyObject* self, Spot spot) {
                         static_cast<long long>(tree_of(self).depth(spot)));
 }
 
-// A place and, if it is given, the page where what is asked for begins.
-inline bool along(PyObject* self, PyObject* const* args, Py_ssize_t count, Spot& spot, int64_t& lo) {
+// A place and, if it is given, the page where what is asked for begins; all of it is there, or even `resident`.
+inline bool along(PyObject* self, PyObject* const* args, Py_ssize_t count, Spot& spot, int64_t& lo, bool resident = false) {
     lo = 0;
     if (count != 1 && count != 2) return given_as_many(count, 1, "this");
     if ((count == 2 && !count_of(args[1], lo)) || !there(self, args[0], spot)) return false;
     if (lo < 0) lo = 0;
-    if (spot.branch < 0 || spot.end <= tree_of(self).branches[spot.branch].n) return true;
+    if (spot.branch < 0) return true;
     const Branch& branch = tree_of(self).branches[spot.branch];
-    PyErr_Format(PyExc_ValueError, "of this path only %d pages are resident", branch.base + branch.n);
+    if (spot.end <= (resident ? branch.dev : branch.n)) return true;
+    PyErr_Format(PyExc_ValueError, "of this path only %lld pages are resident",
+                 static_cast<long long>(tree_of(self).depth(tree_of(self).resident(spot))));
     return false;
 }
 

@@ -32,18 +32,25 @@ PyObject* branch_list(Tree& tree, size_t number) {
     const Branch& b = tree.branches[number];
     PyObject* nodes = !b.nodes.many() ? PyLong_FromLongLong(b.nodes.hits)
                                       : list_of(b.nodes.all(), b.nodes.all().size(), [](auto& all, size_t at) {
-                                            return Py_BuildValue("iLi", all[at].start, static_cast<long long>(all[at].count),
-                                                                 all[at].kids);
+                                            return Py_BuildValue("iLii", all[at].start, static_cast<long long>(all[at].count),
+                                                                 all[at].kids, all[at].live);
                                         });
     PyObject* locks = list_of(b.locks, b.locks.size(), [](auto& all, size_t at) { return PyLong_FromLong(all[at]); });
     PyObject* digests = Py_NewRef(b.shadow && static_cast<ShadowObject*>(b.shadow)->digests
                                       ? static_cast<ShadowObject*>(b.shadow)->digests
                                       : Py_None);
+    OnHost on(b, tree.page_bytes);
+    auto length = static_cast<Py_ssize_t>(b.n);
+    PyObject* host = !tree.host ? Py_NewRef(Py_None)
+                                : Py_BuildValue("iiy#y#y#", *on.live_end, tree.host_victims.where(number),
+                                                reinterpret_cast<const char*>(on.copies), length * 4,
+                                                reinterpret_cast<const char*>(on.pins), length * 4,
+                                                reinterpret_cast<const char*>(on.flags), length);
     return Py_BuildValue(
-        "niiiiNNNNNNiy#y#N", number, b.parent, b.at, b.base, b.room, level_list(b.touched), level_list(b.created),
+        "niiiiNNNNNNiy#y#NN", number, b.parent, b.at, b.base, b.room, level_list(b.touched), level_list(b.created),
         level_list(b.priority), nodes, locks, PyLong_FromLong(tree.victims.where(number)), b.kids_end, b.data,
         static_cast<Py_ssize_t>(b.n * tree.page_bytes), reinterpret_cast<const char*>(kvlitmus::pages_of(b, tree.page_bytes)),
-        static_cast<Py_ssize_t>(b.n * sizeof(int32_t)), digests);
+        static_cast<Py_ssize_t>(b.dev * sizeof(int32_t)), digests, host);
 }
 
 }  // namespace
@@ -70,12 +77,14 @@ PyObject* export_all(PyObject* self, PyObject*) {
     }
     const Array<int32_t>& free = tree.branches.free_numbers();
     PyObject* numbers = list_of(free, free.size(), [](auto& all, size_t at) { return PyLong_FromLong(all[at]); });
-    const Array<Victims::Entry>& heap = tree.victims.entries();
-    PyObject* entries = list_of(heap, heap.size(), [](auto& all, size_t at) {
-        return Py_BuildValue("LLi", static_cast<long long>(all[at].first), static_cast<long long>(all[at].second),
-                             all[at].branch);
-    });
-    return Py_BuildValue("NNNNLLL", branches.release(), roots.release(), numbers, entries,
+    auto entries = [](const Victims& victims) {
+        return list_of(victims.entries(), victims.size(), [](auto& all, size_t at) {
+            return Py_BuildValue("LLi", static_cast<long long>(all[at].first), static_cast<long long>(all[at].second),
+                                 all[at].branch);
+        });
+    };
+    return Py_BuildValue("NNNNNLLL", branches.release(), roots.release(), numbers, entries(tree.victims),
+                         entries(tree.host_victims),
                          static_cast<long long>(tree.clock), static_cast<long long>(tree.evictable),
                          static_cast<long long>(tree.guarded));
 }

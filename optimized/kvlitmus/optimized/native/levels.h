@@ -4,7 +4,8 @@
 // at the root last.  Each piece reaches down to the end of the next.
 //
 // Nodes are where the nodes of a branch begin, with the counts that make hits: the hits of node i are the sum of the
-// counts from i on.  Beside them stands how many branches hang where a node begins: nothing hangs elsewhere.
+// counts from i on.  Beside them stands how many branches hang where a node begins (nothing hangs elsewhere), and, in a
+// tree with a host, how many of these have resident pages: they are live.
 #pragma once
 
 #include "memory.h"
@@ -86,6 +87,21 @@ class Level {
         settle();
     }
 
+    // Of n positions those from `start` on and before `end` have this value now.  There is room for two pieces more.
+    void set_range(int32_t start, int32_t end, int64_t value, int32_t n) {
+        if (!start) return set_prefix(end, value, n);
+        int64_t before = at(start - 1);
+        if (!pieced()) pieces_->push({one, n});
+        Array<Piece>& all = *pieces_;
+        size_t tipwards = 0;
+        while (tipwards < all.size() && all[tipwards].end > end) ++tipwards;
+        size_t rootwards = tipwards;
+        while (rootwards < all.size() && all[rootwards].end >= start) ++rootwards;
+        all.erase(tipwards, rootwards - tipwards);
+        all.insert(tipwards, {before, start});
+        all.insert(tipwards, {value, end});
+    }
+
     // The branch goes on from `old` to n, with this value.
     void grow(int32_t old, int32_t n, int64_t value) {
         if (!pieced()) {
@@ -130,7 +146,13 @@ class Level {
 struct Node {
     int32_t start;
     int32_t kids;  // how many branches hang where it begins
+    int32_t live;  // and how many of them are live
     int64_t count;
+};
+
+// How many branches hang somewhere, and how many of them are live.
+struct Hung {
+    int32_t kids, live;
 };
 
 class Nodes {
@@ -171,28 +193,35 @@ class Nodes {
         Node& before = (*nodes_)[at - 1];
         int64_t count = before.count;
         before.count = 0;
-        nodes_->insert(at, {position, 0, count});
+        nodes_->insert(at, {position, 0, 0, count});
     }
 
     // The branch goes on from `start` with a new node, without hits, at whose beginning so many branches hang.
-    void add(int32_t start, int32_t kids) {
+    void add(int32_t start, Hung hung) {
         open();
-        nodes_->push({start, kids, 0});
+        nodes_->push({start, hung.kids, hung.live, 0});
     }
 
     // The branch ends at n now; returns how many branches hang there.
-    int32_t trim(int32_t n) {
-        int32_t kids = 0;
-        if (!many()) return kids;
+    Hung trim(int32_t n) {
+        Hung hung = {0, 0};
+        if (!many()) return hung;
         while (nodes_->size() > 1 && nodes_->back().start >= n) {
             Node last = nodes_->pop();
             nodes_->back().count += last.count;
-            kids = last.start == n ? last.kids : 0;
+            hung = last.start == n ? Hung{last.kids, last.live} : Hung{0, 0};
         }
-        return kids;
+        return hung;
     }
 
     int32_t last_start() const { return many() ? nodes_->back().start : 0; }
+
+    // Where the node begins that a page is in, and where the next one does (or `n`, where there is none).
+    int32_t start_of(int32_t position) const { return many() ? (*nodes_)[from(position + 1) - 1].start : 0; }
+    int32_t start_behind(int32_t position, int32_t n) const {
+        size_t at = many() ? from(position + 1) : 0;
+        return many() && at < nodes_->size() ? (*nodes_)[at].start : n;
+    }
 
     int64_t hits_at(int32_t position) const {
         if (!many()) return hits;
@@ -215,10 +244,25 @@ class Nodes {
     // One branch more or fewer hangs at this position, where a node begins.
     void hang(int32_t position, int32_t by) { (*nodes_)[from(position)].kids += by; }
 
-    int32_t kids_at(int32_t position) const {
-        if (!many()) return 0;
+    // The same of live ones.
+    void hang_live(int32_t position, int32_t by) { (*nodes_)[from(position)].live += by; }
+
+    Hung hung_at(int32_t position) const {
+        if (!many()) return {0, 0};
         size_t at = from(position);
-        return at < nodes_->size() && (*nodes_)[at].start == position ? (*nodes_)[at].kids : 0;
+        if (at == nodes_->size() || (*nodes_)[at].start != position) return {0, 0};
+        return {(*nodes_)[at].kids, (*nodes_)[at].live};
+    }
+
+    // What hangs where nodes begin behind this position.
+    Hung hung_behind(int32_t position) const {
+        Hung sum = {0, 0};
+        if (!many()) return sum;
+        for (size_t at = from(position + 1); at < nodes_->size(); ++at) {
+            sum.kids += (*nodes_)[at].kids;
+            sum.live += (*nodes_)[at].live;
+        }
+        return sum;
     }
 
     void drop() {
@@ -228,7 +272,7 @@ class Nodes {
 
   private:
     void open() {
-        if (nodes_->empty()) nodes_->push({0, 0, hits});
+        if (nodes_->empty()) nodes_->push({0, 0, 0, hits});
     }
 
     Rare<Node> nodes_;

@@ -1,4 +1,4 @@
-// The module kvlitmus.optimized._core: the compiled core of the control plane of a cache without tiers.
+// The module kvlitmus.optimized._core: the compiled core of the control plane.
 //
 // Tree and Pool are what the classes of kvlitmus.optimized.compiled are made of; see there, and the Python tree, which
 // does the same, for what they mean.
@@ -20,6 +20,7 @@ bool take_names() {
     if (!dtype) return false;
     names.int32 = PyObject_CallFunction(dtype.get(), "s", "int32");
     names.int64 = PyObject_CallFunction(dtype.get(), "s", "int64");
+    names.uint8 = PyObject_CallFunction(dtype.get(), "s", "uint8");
     names.ndarray = attribute("numpy", "ndarray");
     names.empty = attribute("numpy", "empty");
     names.stale_handle = attribute("kvlitmus.optimized.inputs", "StaleHandle");
@@ -30,12 +31,13 @@ bool take_names() {
     return !PyErr_Occurred();
 }
 
-// For tests: so many more allocations succeed, and all of them if it is negative.
+// For tests: so many more allocations succeed, and all of them if it is negative; returns how many would still have.
 PyObject* set_fail_after(PyObject*, PyObject* given) {
     long long count = PyLong_AsLongLong(given);
     if (count == -1 && PyErr_Occurred()) return nullptr;
+    long long left = fail_after;
     fail_after = count;
-    Py_RETURN_NONE;
+    return PyLong_FromLongLong(left);
 }
 
 PyMethodDef functions[] = {
@@ -44,7 +46,7 @@ PyMethodDef functions[] = {
 };
 
 PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "kvlitmus.optimized._core", "The compiled core of a cache without tiers.", -1, functions,
+    PyModuleDef_HEAD_INIT, "kvlitmus.optimized._core", "The compiled core of the control plane.", -1, functions,
     nullptr,               nullptr,                    nullptr,                                       nullptr,
 };
 

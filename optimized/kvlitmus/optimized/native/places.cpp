@@ -56,6 +56,30 @@ PyObject* shadow_of(TreeObject* owner, int32_t number, PyObject* name) {
     return reinterpret_cast<PyObject*>(shadow);
 }
 
+PyObject* branch_shadow(TreeObject* owner, int32_t number) {
+    Tree& tree = *owner->tree;
+    if (tree.branches[number].shadow) return shadow_of(owner, number, nullptr);
+    int32_t root = number;
+    while (root >= 0) root = tree.branches[root].parent;
+    return shadow_of(owner, number, static_cast<PyObject*>(tree.root(root).name));
+}
+
+PyObject* new_run(TreeObject* owner, Span run) {
+    PyObject* shadow = branch_shadow(owner, run.branch);
+    return named_tuple(names.run, shadow, PyLong_FromLong(run.lo), PyLong_FromLong(run.hi));
+}
+
+PyObject* run_list(TreeObject* owner, const Array<Span>& runs) {
+    NoCollection none;  // the tree must not change meanwhile
+    Ref list(PyList_New(static_cast<Py_ssize_t>(runs.size())));
+    for (size_t at = 0; list && at < runs.size(); ++at) {
+        PyObject* run = new_run(owner, runs[at]);
+        if (!run) return nullptr;
+        PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(at), run);
+    }
+    return list.release();
+}
+
 namespace {
 
 PlaceObject* place_of(PyObject* self) { return reinterpret_cast<PlaceObject*>(self); }
@@ -79,12 +103,6 @@ void drop_place(PyObject* self) {
     Py_DECREF(type);
 }
 
-// The root above a branch, or NOWHERE.
-int32_t root_above(const Tree& tree, int32_t branch) {
-    while (branch >= 0) branch = tree.branches[branch].parent;
-    return branch;
-}
-
 PyObject* place_branch(PyObject* self, void*) {
     PlaceObject* place = place_of(self);
     if (place->branch < 0) {
@@ -97,9 +115,7 @@ PyObject* place_branch(PyObject* self, void*) {
         if (empty) shadow(empty)->is_root = false;
         return empty;
     }
-    Tree& tree = *place->tree->tree;
-    auto* name = static_cast<PyObject*>(tree.root(root_above(tree, place->branch)).name);
-    return shadow_of(place->tree, place->branch, name);
+    return branch_shadow(place->tree, place->branch);
 }
 
 PyObject* place_end(PyObject* self, void*) { return PyLong_FromLong(place_of(self)->end); }
@@ -193,6 +209,9 @@ PyObject* get_uid(PyObject* self, void*) { return PyLong_FromLong(branch_of(self
 PyObject* get_n(PyObject* self, void*) {
     return number(self, [](const Branch& b) -> int64_t { return b.n; }, 0);
 }
+PyObject* get_dev(PyObject* self, void*) {
+    return number(self, [](const Branch& b) -> int64_t { return b.dev; }, 0);
+}
 PyObject* get_at(PyObject* self, void*) {
     return number(self, [](const Branch& b) -> int64_t { return b.at; }, 0);
 }
@@ -223,9 +242,9 @@ PyObject* get_units(PyObject* self, void*) {
 PyObject* get_pages(PyObject* self, void*) {
     const Branch* branch = branch_of(self);
     View out;
-    Ref made = new_array(branch ? branch->n : 0, names.int32, out);
+    Ref made = new_array(branch ? branch->dev : 0, names.int32, out);
     if (made && branch)
-        std::memcpy(out.bytes(), pages_of(*branch, shadow(self)->tree->tree->page_bytes), branch->n * sizeof(int32_t));
+        std::memcpy(out.bytes(), pages_of(*branch, shadow(self)->tree->tree->page_bytes), branch->dev * sizeof(int32_t));
     return made.release();
 }
 
@@ -247,14 +266,14 @@ int set_digests(PyObject* self, PyObject* given, void*) {
 PyGetSetDef shadow_attributes[] = {
     {"uid", get_uid, nullptr, "Its number; -1 for a root.", nullptr},
     {"n", get_n, nullptr, "How many pages it has.", nullptr},
-    {"dev", get_n, nullptr, "How many of them are resident: all.", nullptr},
+    {"dev", get_dev, nullptr, "How many of them are resident.", nullptr},
     {"at", get_at, nullptr, "Where it hangs.", nullptr},
     {"base", get_base, nullptr, "Its depth.", nullptr},
     {"created", get_created, nullptr, "The tree's clock when it was hung.", nullptr},
     {"namespace", get_namespace, nullptr, "Whose prompts these are.", nullptr},
     {"parent", get_parent, nullptr, "What it hangs off; None for a root.", nullptr},
     {"units", get_units, nullptr, "A copy of its units.", nullptr},
-    {"dev_pages", get_pages, nullptr, "A copy of its pages.", nullptr},
+    {"dev_pages", get_pages, nullptr, "A copy of its resident pages.", nullptr},
     {"digests", get_digests, set_digests, "The digests of its first pages, as far as somebody asked.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

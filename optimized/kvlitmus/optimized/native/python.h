@@ -57,6 +57,7 @@ struct Names {
     PyObject* empty;         // numpy.empty
     PyObject* int32;         // numpy.dtype("int32")
     PyObject* int64;         // numpy.dtype("int64")
+    PyObject* uint8;         // numpy.dtype("uint8")
     PyObject* stale_handle;  // kvlitmus.optimized.inputs.StaleHandle
     PyObject* found;         // branch.Found, Inserted, Match, Run: named tuples
     PyObject* inserted;
@@ -65,13 +66,15 @@ struct Names {
 };
 extern Names names;
 
-// Runs what may lack memory; nullptr, with MemoryError set, where it does.
+// Runs what may lack memory, or call Python; nullptr, with the exception set, where that fails.
 template <typename Work>
 PyObject* guarded(Work work) {
     try {
         return work();
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
+    } catch (const Raised&) {
+        return nullptr;
     }
 }
 
@@ -205,6 +208,9 @@ struct TreeObject {
     PyObject_HEAD
     Tree* tree;
     PyObject* pool;   // the PoolObject
+    PyObject* host;   // the host's, or nullptr
+    PyObject* tell;   // the hooks: callables, or nullptr
+    PyObject* spill;
     PyObject* roots;  // namespace -> serial and number of its root
     int64_t shadows;  // how many branches and roots Python has asked for
     int unit_bytes;
@@ -235,6 +241,11 @@ struct ShadowObject {
 PyObject* new_place(TreeObject* tree, Spot spot, PyObject* name, int64_t tick);
 // The shadow of this branch or root, a new reference.
 PyObject* shadow_of(TreeObject* tree, int32_t number, PyObject* name);
+// The same of a branch that is there, whose namespace need not be known.
+PyObject* branch_shadow(TreeObject* tree, int32_t number);
+// These pages as a Run, and all of these as a list of Runs.
+PyObject* new_run(TreeObject* tree, Span run);
+PyObject* run_list(TreeObject* tree, const Array<Span>& runs);
 // The root of a namespace, NOWHERE where nothing is cached of it; false with an exception.
 bool root_of(TreeObject* tree, PyObject* name, int32_t& root);
 // The steps of requests, as methods of Tree.
@@ -242,6 +253,10 @@ PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* store(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* leave(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* fill(PyObject* self, PyObject* const* args, Py_ssize_t count);
+// What a tree with a host does besides, as methods of Tree (tiers.cpp).
+extern PyMethodDef tier_methods[];
+// Have the tree call its hooks, as far as they are set.
+void set_hooks(TreeObject* tree);
 // All that a tree is, in plain tuples.
 PyObject* export_all(PyObject* tree, PyObject* nothing);
 // Whether the branch that this place is in is still the same one.

@@ -12,8 +12,10 @@ PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Tree& tree = tree_of(self);
     Pool& pool = tree.pool;
     if (!matched(self, args[0], args[1], spot)) return nullptr;
+    spot = tree.resident(spot);
     int64_t size = pool.page_size, shared = tree.depth(spot), own = (length + size - 1) / size - shared;
     bool locked = false;
+    Changed changed(self);
     Array<int32_t> pages;
     PyObject* answer = guarded([&]() -> PyObject* {
         NoCollection none;  // from the lock on until the pages are taken
@@ -39,6 +41,7 @@ PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         note(pool_at(self));
         return begun.release();
     });
+    if (!answer) changed.settle();
     if (locked && (!answer || answer == Py_None)) tree.unlock(spot);
     sweep(owner(self));
     return answer;
@@ -60,12 +63,12 @@ PyObject* store(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         return PyErr_Format(PyExc_ValueError, "the row does not go with the units");
     RowPages own = {reinterpret_cast<const int64_t*>(row.bytes()) + start, size};
     Tree::Inserted inserted{};
-    bool done = insert_at(self, spot, name, units.bytes(), own, pages, 0, args[4] == Py_True, inserted);
+    bool done = insert_at(self, spot, name, units.bytes(), own, pages, 0, args[4] == Py_True, args[5] == Py_True, inserted);
     int64_t wrong = inserted.wrong;
     if (done && wrong == FINE) {
         note(pool_at(self));
         try {
-            wrong = tree.pool.take_back(own, inserted.known, USED);
+            wrong = tree.pool.take_back(own, inserted.already, USED);
             if (wrong == FINE && args[5] == Py_True) tree.lock(inserted.spot);
         } catch (const std::bad_alloc&) {
             PyErr_NoMemory();
@@ -75,7 +78,7 @@ PyObject* store(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     sweep(owner(self));  // which may run anything
     if (!done) return nullptr;
     if (wrong == FINE) return place_at(self, inserted.spot, name);
-    int64_t first = inserted.wrong == FINE ? 0 : inserted.known, last = inserted.wrong == FINE ? inserted.known : pages;
+    int64_t first = inserted.wrong == FINE ? 0 : inserted.already, last = inserted.wrong == FINE ? inserted.already : pages;
     Ref made(PyObject_CallMethod(owner(self)->pool, "refuse_row", "OLLLs", args[2], static_cast<long long>(start + first * size),
                                  static_cast<long long>(start + last * size), static_cast<long long>(wrong - first),
                                  inserted.wrong == FINE ? "freed" : "cached"));
@@ -118,7 +121,7 @@ PyObject* fill(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Spot spot;
     int64_t lo;
     View row;
-    if (!given_as_many(count, 3, "fill") || !along(self, args, 2, spot, lo) || !open_row(args[2], row, true)) return nullptr;
+    if (!given_as_many(count, 3, "fill") || !along(self, args, 2, spot, lo, true) || !open_row(args[2], row, true)) return nullptr;
     Tree& tree = tree_of(self);
     int64_t size = tree.page_size;
     if (tree.depth(spot) * size > row.count()) return PyErr_Format(PyExc_ValueError, "the row is too short");

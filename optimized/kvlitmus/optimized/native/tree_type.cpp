@@ -55,9 +55,13 @@ void shadow_shorter(void* given, int32_t pages) {
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
     long long page_size;
-    int policy, unit_bytes;
-    PyObject* pool;
-    if (!PyArg_ParseTuple(args, "LiO!i", &page_size, &policy, pool_type, &pool, &unit_bytes)) return nullptr;
+    int policy, unit_bytes, write_back, restored_counts;
+    PyObject *pool, *host;
+    if (!PyArg_ParseTuple(args, "LiO!iOpp", &page_size, &policy, pool_type, &pool, &unit_bytes, &host, &write_back,
+                          &restored_counts))
+        return nullptr;
+    if (host != Py_None && !PyObject_TypeCheck(host, pool_type))
+        return PyErr_Format(PyExc_TypeError, "the host has a pool of this core, or None (got %R)", host);
     if (page_size < 1 || page_size > INT32_MAX || policy < 0 || policy > static_cast<int>(Policy::slru) ||
         (unit_bytes != 4 && unit_bytes != 8))
         return PyErr_Format(PyExc_ValueError, "no tree has pages of %lld units of %d bytes", page_size, unit_bytes);
@@ -66,9 +70,11 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
     TreeObject* made = owner(self);
     made->unit_bytes = unit_bytes;
     made->pool = Py_NewRef(pool);
+    made->host = host == Py_None ? nullptr : Py_NewRef(host);
     made->roots = PyDict_New();
+    Pool* host_pool = made->host ? reinterpret_cast<PoolObject*>(made->host)->pool : nullptr;
     made->tree = new (std::nothrow) Tree(page_size, unit_bytes, static_cast<Policy>(policy),
-                                         *reinterpret_cast<PoolObject*>(pool)->pool);
+                                         *reinterpret_cast<PoolObject*>(pool)->pool, host_pool, write_back, restored_counts);
     if (!made->roots || !made->tree) {
         Py_DECREF(self);
         return PyErr_NoMemory();
@@ -82,6 +88,9 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(owner(self)->roots);
     Py_VISIT(owner(self)->pool);
+    Py_VISIT(owner(self)->host);
+    Py_VISIT(owner(self)->tell);
+    Py_VISIT(owner(self)->spill);
     if (!owner(self)->tree) return 0;
     for (int32_t at = 1; at <= tree_of(self).roots(); ++at) Py_VISIT(static_cast<PyObject*>(tree_of(self).root(-at).name));
     return each_shadow(owner(self), [&](ShadowObject* shadow) {
@@ -91,8 +100,11 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int clear(PyObject* self) {
-    if (owner(self)->roots) PyDict_Clear(owner(self)->roots);  // the pool stays: the tree works on it
+    if (owner(self)->roots) PyDict_Clear(owner(self)->roots);  // the pools stay: the tree works on them
     if (owner(self)->tree) forget_names(owner(self));
+    Ref tell(owner(self)->tell), spill(owner(self)->spill);
+    owner(self)->tell = owner(self)->spill = nullptr;
+    if (owner(self)->tree) set_hooks(owner(self));
     return 0;
 }
 
@@ -114,6 +126,9 @@ void drop(PyObject* self) {
     }
     Py_XDECREF(owner(self)->roots);
     Py_XDECREF(owner(self)->pool);
+    Py_XDECREF(owner(self)->host);
+    Py_XDECREF(owner(self)->tell);
+    Py_XDECREF(owner(self)->spill);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -140,7 +155,9 @@ PyObject* takes_tokens(PyObject* self, PyObject* given) {
 PyObject* match(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Spot spot;
     if (!given_as_many(count, 2, "match") || !matched(self, args[0], args[1], spot)) return nullptr;
-    return found(self, spot, args[0]);
+    PyObject* answer = found(self, spot, args[0]);
+    if (answer) note(pool_at(self));
+    return answer;
 }
 
 PyObject* find(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -152,10 +169,13 @@ PyObject* find(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 PyObject* match_pages(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Spot spot;
     if (!given_as_many(count, 2, "match_pages") || !matched(self, args[0], args[1], spot)) return nullptr;
-    Ref pages = pages_on(self, spot, 0), place(pages ? place_at(self, spot, args[0]) : nullptr);
+    Spot resident = tree_of(self).resident(spot);
+    int64_t behind = tree_of(self).depth(spot) - tree_of(self).depth(resident);
+    Ref pages = pages_on(self, resident, 0), place(pages ? place_at(self, resident, args[0]) : nullptr);
     if (!place) return nullptr;
-    PyObject* same = Py_NewRef(place.get());
-    return named_tuple(names.match, pages.release(), place.release(), PyLong_FromLong(0), same);
+    note(pool_at(self));
+    PyObject* known = behind ? place_at(self, spot, args[0]) : Py_NewRef(place.get());
+    return named_tuple(names.match, pages.release(), place.release(), PyLong_FromLongLong(behind), known);
 }
 
 PyObject* resume(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -167,7 +187,9 @@ PyObject* resume(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         return nullptr;
     return guarded([&] {
         spot = tree_of(self).match(spot, view.bytes(), view.count() / tree_of(self).page_size);
-        return found(self, spot, name);
+        PyObject* answer = found(self, spot, name);
+        if (answer) note(pool_at(self));
+        return answer;
     });
 }
 
@@ -205,12 +227,12 @@ bool open_offer(PyObject* self, PyObject* units, PyObject* pages, PyObject* prio
     return counted >= 0;
 }
 
-// The pool says why this page of the offered ones, from `known` on, can't be cached.
-PyObject* refused(PyObject* self, PyObject* pages, int64_t known, int64_t wrong) {
-    Ref rest(PySequence_GetSlice(pages, known, PY_SSIZE_T_MAX));
+// The pool says why this page of the offered ones, from `already` on, can't be cached.
+PyObject* refused(PyObject* self, PyObject* pages, int64_t already, int64_t wrong) {
+    Ref rest(PySequence_GetSlice(pages, already, PY_SSIZE_T_MAX));
     if (!rest) return nullptr;
     Ref made(PyObject_CallMethod(owner(self)->pool, "refuse", "OLs", rest.get(),
-                                 static_cast<long long>(wrong - known), "cached"));
+                                 static_cast<long long>(wrong - already), "cached"));
     if (made) PyErr_SetString(PyExc_SystemError, "a page that is refused was not");
     return nullptr;
 }
@@ -221,12 +243,12 @@ PyObject* insert_offer(PyObject* self, Spot spot, PyObject* name, PyObject* page
     Tree::Inserted inserted{};
     bool done = offer.pages.numbers([&](auto* numbers) {
         return insert_at(self, spot, name, offer.units.bytes(), numbers, offer.pages.count(), offer.priority,
-                         offer.counts, inserted);
+                         offer.counts, false, inserted);
     });
     sweep(owner(self));
     if (!done) return nullptr;
-    if (inserted.wrong != FINE) return refused(self, pages, inserted.known, inserted.wrong);
-    return named_tuple(names.inserted, PyLong_FromLongLong(above + inserted.known),
+    if (inserted.wrong != FINE) return refused(self, pages, inserted.already, inserted.wrong);
+    return named_tuple(names.inserted, PyLong_FromLongLong(above + inserted.already),
                        place_at(self, inserted.spot, name));
 }
 
@@ -273,8 +295,12 @@ PyObject* insert_behind(PyObject* self, PyObject* const* args, Py_ssize_t count,
 PyObject* lock(PyObject* self, PyObject* place) {
     Spot spot;
     if (!checked(self, place, spot)) return nullptr;
+    if (spot.branch >= 0 && spot.end > tree_of(self).branches[spot.branch].dev)
+        return PyErr_Format(PyExc_ValueError, "this place is not resident: %d pages of its branch are, not %d",
+                            tree_of(self).branches[spot.branch].dev, spot.end);
     return guarded([&]() -> PyObject* {
         tree_of(self).lock(spot);
+        note(pool_at(self));
         Py_RETURN_NONE;
     });
 }
@@ -292,10 +318,7 @@ PyObject* release(PyObject* self, PyObject* place) {
 PyObject* evict(PyObject* self, PyObject* given) {
     int64_t pages;
     if (!whole(given, pages) || !ready(owner(self))) return nullptr;
-    PyObject* answer = guarded([&] { return PyLong_FromLongLong(tree_of(self).evict(pages)); });
-    if (answer) note(pool_at(self));
-    sweep(owner(self));
-    return answer;
+    return evicted(self, [&] { return tree_of(self).evict(pages); });
 }
 
 // -- what is along a path -----------------------------------------------------------------------------------------
@@ -331,7 +354,7 @@ PyObject* ascend(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 PyObject* path_pages(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Spot spot;
     int64_t lo;
-    return along(self, args, count, spot, lo) ? pages_on(self, spot, lo).release() : nullptr;
+    return along(self, args, count, spot, lo, true) ? pages_on(self, spot, lo).release() : nullptr;
 }
 
 PyObject* path_units(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -358,21 +381,11 @@ PyObject* runs(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Spot spot;
     int64_t lo;
     if (!along(self, args, count, spot, lo)) return nullptr;
-    Tree& tree = tree_of(self);
-    NoCollection none;
-    Ref made(PyList_New(0));
-    int32_t root = spot.branch;
-    while (root >= 0) root = tree.branches[root].parent;
-    for (; made && spot.branch >= 0; spot = {tree.branches[spot.branch].parent, tree.branches[spot.branch].at}) {
-        const Branch& branch = tree.branches[spot.branch];
-        int64_t start = lo > branch.base ? lo - branch.base : 0;
-        if (start >= spot.end) break;
-        PyObject* shadow = shadow_of(owner(self), spot.branch, static_cast<PyObject*>(tree.root(root).name));
-        Ref run(named_tuple(names.run, shadow, PyLong_FromLongLong(start), PyLong_FromLong(spot.end)));
-        if (!run || PyList_Append(made.get(), run.get()) < 0) return nullptr;
-    }
-    if (made && PyList_Reverse(made.get()) < 0) return nullptr;
-    return made.release();
+    return guarded([&] {
+        Array<Span> all;
+        tree_of(self).path(spot, lo, all);
+        return run_list(owner(self), all);
+    });
 }
 
 PyObject* hits(PyObject* self, PyObject* place) {
@@ -386,11 +399,25 @@ PyObject* get_evictable(PyObject* self, void*) { return PyLong_FromLongLong(tree
 PyObject* get_protected(PyObject* self, void*) { return PyLong_FromLongLong(tree_of(self).guarded); }
 PyObject* get_page_size(PyObject* self, void*) { return PyLong_FromLongLong(tree_of(self).page_size); }
 PyObject* get_pool(PyObject* self, void*) { return Py_NewRef(owner(self)->pool); }
+PyObject* get_host(PyObject* self, void*) { return Py_NewRef(owner(self)->host ? owner(self)->host : Py_None); }
+PyObject* get_write_back(PyObject* self, void*) { return PyBool_FromLong(tree_of(self).write_back); }
+PyObject* get_restored_counts(PyObject* self, void*) { return PyBool_FromLong(tree_of(self).restored_counts); }
 
-template <typename Function>
-constexpr PyCFunction fast(Function function) {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+// The hooks of a tree with a host: what its closure points to.
+PyObject* get_hook(PyObject* self, void* which) {
+    PyObject* hook = which ? owner(self)->spill : owner(self)->tell;
+    return Py_NewRef(hook ? hook : Py_None);
 }
+
+int set_hook(PyObject* self, PyObject* given, void* which) {
+    Ref old(which ? owner(self)->spill : owner(self)->tell);
+    PyObject* hook = !given || given == Py_None ? nullptr : Py_NewRef(given);
+    (which ? owner(self)->spill : owner(self)->tell) = hook;
+    set_hooks(owner(self));
+    return 0;
+}
+
+int spill_hook;  // its address says which
 
 PyMethodDef methods[] = {
     {"match", fast(match), METH_FASTCALL, "match(namespace, units): the longest known prefix; all of it is used now."},
@@ -426,6 +453,11 @@ PyGetSetDef attributes[] = {
     {"protected", get_protected, nullptr, "Pages that are locked.", nullptr},
     {"page_size", get_page_size, nullptr, "Units per page.", nullptr},
     {"pool", get_pool, nullptr, "Where its pages are from.", nullptr},
+    {"host", get_host, nullptr, "Where its host pages are from; None where there is no host.", nullptr},
+    {"write_back", get_write_back, nullptr, "Whether pages are written to the host when they are evicted.", nullptr},
+    {"restored_counts", get_restored_counts, nullptr, "Whether the insert that brings a page back is a hit.", nullptr},
+    {"tell", get_hook, set_hook, "tell(what, tier, run): hears which pages come to a tier or leave it.", nullptr},
+    {"spill", get_hook, set_hook, "spill(run): gives pages host copies that are to leave the device.", &spill_hook},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -459,6 +491,10 @@ bool root_of(TreeObject* tree, PyObject* name, int32_t& root) {
 
 bool add_tree(PyObject* module) {
     Ref type(PyType_FromSpec(&spec));
+    for (PyMethodDef* method = tier_methods; type && method->ml_name; ++method) {
+        Ref made(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.get()), method));
+        if (!made || PyObject_SetAttrString(type.get(), method->ml_name, made.get()) < 0) return false;
+    }
     return type && PyModule_AddObjectRef(module, "Tree", type.get()) == 0;
 }
 

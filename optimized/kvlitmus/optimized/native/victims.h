@@ -1,6 +1,6 @@
 // Victims: which branch gives the next page (kvlitmus.optimized.evict), and what a page at a tip is worth (policy).
 //
-// A heap of the branches whose tips could go, the least worth first.  A branch whose tip can't go may be in it at any
+// A heap of the branches whose tips could go from a tier, the least worth first.  A branch whose tip can't go may be in it at any
 // worth; it is dropped when it comes up.  Where each branch is in the heap stands beside it, and not in the branches: an
 // entry that moves must not touch the memory of its branch.
 #pragma once
@@ -14,6 +14,9 @@ constexpr int32_t NOT_IN_HEAP = -1;
 enum class Policy { lru, mru, lfu, fifo, filo, priority, slru };
 
 constexpr int64_t SLRU_HITS = 2;
+
+// Whose victims these are: the device's where there is no host, or where there is one, or the host's.
+enum class Tier { only, device, host };
 
 struct Worth {
     int64_t first, second;
@@ -39,7 +42,8 @@ class Victims {
         int32_t branch;
     };
 
-    Victims(Policy policy, Branches& branches) : policy_(policy), branches_(branches) {}
+    Victims(Policy policy, Branches& branches, Tier tier, size_t page_bytes)
+        : policy_(policy), tier_(tier), page_bytes_(page_bytes), branches_(branches) {}
 
     size_t size() const { return heap_.size(); }
     const Array<Entry>& entries() const { return heap_; }
@@ -54,10 +58,26 @@ class Victims {
     // Where in the heap this branch is.
     int32_t where(int32_t number) const { return where_[number]; }
 
+    // Where the page of a branch is that could go from the tier, or -1.
+    int32_t tip(const Branch& branch) const {
+        if (tier_ == Tier::only) {  // unlocked, and nothing behind it
+            return !branch.n || branch.protected_pages() >= branch.n || branch.kids_end ? -1 : branch.n - 1;
+        }
+        if (tier_ == Tier::host) {  // on the host alone, unpinned, and nothing behind it
+            int32_t end = branch.n;
+            bool stays = end == branch.dev || branch.kids_end || OnHost(branch, page_bytes_).pins[end - 1];
+            return stays ? -1 : end - 1;
+        }
+        int32_t end = branch.dev;  // unlocked, and nothing resident behind it
+        if (!end || branch.protected_pages() >= end) return -1;
+        int32_t live = end == branch.n ? *OnHost(branch, page_bytes_).live_end : branch.nodes.hung_at(end).live;
+        return live ? -1 : end - 1;
+    }
+
     // The tip of this branch may be evictable now, or worth something else than before.
     void offer(int32_t number) {
         const Branch& branch = branches_[number];
-        int32_t position = branch.tip();
+        int32_t position = tip(branch);
         if (position < 0) return;
         Worth now = worth(policy_, branch, position);
         size_t at = where_[number];
@@ -72,7 +92,7 @@ class Victims {
     int32_t best() {
         while (!heap_.empty()) {
             int32_t number = heap_[0].branch;
-            if (branches_[number].tip() >= 0) return number;
+            if (tip(branches_[number]) >= 0) return number;
             drop(number);
         }
         return -1;
@@ -125,6 +145,8 @@ class Victims {
     }
 
     Policy policy_;
+    Tier tier_;
+    size_t page_bytes_;
     Branches& branches_;
     Array<Entry> heap_;
     Array<int32_t> where_;  // of each branch, by its number

@@ -7,7 +7,7 @@
 ``audited``
     on the CPU, and whenever it is looked at, its counters, sets and heaps are counted again.
 ``native``, ``python``
-    without a host tier, with this core and no other; audited, too.
+    with this core and no other; audited, too.
 
 Without numpy and numba there is no tree, and without torch no hierarchy: the target then says what to install.  A flat
 configuration imports no torch.

@@ -20,7 +20,7 @@ class OptimizedTarget:
     """The target ``optimized``, or one made of other parts.
 
     ``variant``: kind of cache, element type and host layout of every hierarchy, instead of one by configuration;
-    ``shift``: others by configuration.  ``core``: that of caches without a host tier.  ``device``: where the device
+    ``shift``: others by configuration.  ``core``: which core it has.  ``device``: where the device
     pool of a hierarchy is.  ``audited``: whether everything is counted again whenever somebody looks.
     """
 
@@ -50,7 +50,7 @@ class OptimizedTarget:
             from kvlitmus.conformance.adapters.optimized.tiers import TieredOptimized  # it needs torch
 
             variant = self.variant or variant_of(config, self.shift)
-            made = TieredOptimized(config, self.profile, self.parts, variant, self.device)
+            made = TieredOptimized(config, self.profile, self.parts, variant, self.device, self.core)
         else:
             made = OptimizedCache(config, self.profile, self.parts, self.core)
         made.audited = self.audited

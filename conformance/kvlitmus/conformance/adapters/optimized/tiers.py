@@ -39,7 +39,13 @@ class TieredOptimized(OptimizedPorts):
     """One optimized hierarchy behind the ports."""
 
     def __init__(
-        self, config: Config, profile: Profile, parts: Parts | None, variant: Variant, device: str = "cpu"
+        self,
+        config: Config,
+        profile: Profile,
+        parts: Parts | None,
+        variant: Variant,
+        device: str = "cpu",
+        core: str = "auto",
     ) -> None:
         from kvlitmus.optimized.testing import Faults, FaultyMover, SetClock
 
@@ -47,14 +53,16 @@ class TieredOptimized(OptimizedPorts):
         self.faults, self.clock = Faults(), SetClock()
         self.memory: int | None = None
         self.mover = FaultyMover(self.contents.mover, self.faults, self.contents.spoil)
-        super().__init__(config, profile, parts)
+        super().__init__(config, profile, parts, core)
 
     def make_cache(self, parts: Any) -> Any:
         """A fresh hierarchy, which tells events, and parts of which fail when the suite says so."""
+        from kvlitmus.optimized.cores import core_of
         from kvlitmus.optimized.hierarchy import HierarchicalCache
+        from kvlitmus.optimized.life import tier_parts_of
         from kvlitmus.optimized.testing import faulty_parts
 
-        faulty = faulty_parts(self.faults, parts)
+        faulty = faulty_parts(self.faults, parts or tier_parts_of(core_of(self.core)))
         return HierarchicalCache(self.cache_config(), self.mover, events=True, clock=self.clock, parts=faulty)
 
     def reset(self) -> None:
