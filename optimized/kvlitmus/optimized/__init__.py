@@ -10,7 +10,7 @@ it and when.
 
 - ``pool``, ``levels``, ``branch``, ``paths``, ``residency``, ``tree``, ``policy``, ``evict``: pages, and the tree that
   maps prefixes to them, from the ground up; ``kernels`` and ``sha`` have the compiled loops.
-- ``native/``, ``compiled``: pool, tree and victims of a flat cache a second time, in C++; ``cores`` says which of both
+- ``native/``, ``compiled``: pool, tree and victims a second time, in C++, with tiers too; ``cores`` says which of both
   a cache has, ``slots`` and ``arrays`` are what they share, ``opened`` makes a Python tree of a compiled one.
 - ``request``, ``hashing``, ``cache``: a flat cache, for engines without tiers; ``calls``: what an exception in the
   middle of a call leaves.
