@@ -520,7 +520,7 @@ READS = ("prefetch", "hit", "poll", "abort")
         (READS, [f"RANKS-{number}" for number in (*range(12, 17), 18, 19, 26, 27, 32)]),
         pytest.param(("die",), ["RANKS-24", "RANKS-25"], marks=pytest.mark.nightly),
         pytest.param(("attach",), ["RANKS-18"], marks=pytest.mark.nightly),
-        ((), []),
+        pytest.param((), [], marks=pytest.mark.nightly),
     ],
 )
 def test_what_ranks_say_that_they_have_not_is_not_applicable(lacks: tuple[str, ...], ids: list[str]) -> None:

@@ -99,6 +99,7 @@ def test_a_page_that_storage_loses_is_sought_among_those_that_are_stored() -> No
     assert len(set(variants)) > 8 and all(len(one) == len(variants[0]) for one in variants)
 
 
+@pytest.mark.nightly
 def test_a_litmus_test_that_finds_a_bug_is_shrunk_as_a_schedule() -> None:
     one = all_mutants()["anchor-not-pinned"]
     item = Item(kind="transcript", config=one.configs[0], name="tier/the-anchor-outlives-an-emptied-host")

@@ -127,7 +127,7 @@ def test_it_is_found_by_answers_alone(kind: type[BlockGroups]) -> None:
     assert any(found(Buggy(kind), depth=0))
 
 
-@pytest.mark.parametrize("depth", [0, 3])
+@pytest.mark.parametrize("depth", by_turns([3, 0], every=2))
 def test_that_blocks_go_alone_must_be_declared(depth: int) -> None:
     """Groups that the profile says go with the KV are told from these by a snapshot alone."""
     assert not any(found(Buggy(BlockGroups), depth))
