@@ -20,6 +20,7 @@ from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.run.verdicts import missing
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_request_target, component_target
 from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.components.hierarchy import LAWS, Hierarchy, hierarchies
 from kvlitmus.spec.components.plain import Plain, plain_caches
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.law.plan import knowable
@@ -167,8 +168,17 @@ def every_pool() -> Iterator[Plain]:
             yield from plain_caches(Checker(target.make(config), config, target.profile).setting)
 
 
-def may_be_judged(rule: Rule, pools: list[Plain]) -> bool:
+def every_hierarchy() -> Iterator[Hierarchy]:
+    """The pools of caches of components on both tiers, in all of their configurations."""
+    for config in configs_of(component_target):
+        setting = Checker(component_target.make(config), config, component_target.profile).setting
+        yield from hierarchies(setting, plain_caches(setting))
+
+
+def may_be_judged(rule: Rule, pools: list[Plain], both: list[Hierarchy]) -> bool:
     """Whether a law can be judged of one of these pools, by its ports and by the facts that can be told of it."""
+    if rule.id in LAWS:
+        return any(not missing(rule, one.setting.capabilities) for one in both)
     return any(
         not missing(rule, one.setting.capabilities)
         and all(knowable(name, one.hidden - {"usable"}, one.setting.capabilities) for name in rule.facts)
@@ -188,8 +198,9 @@ def listed(text: str) -> list[str]:
 
 def test_each_law_of_plain_caches_is_judged_of_components_or_listed_with_its_reason() -> None:
     section = PAGE.read_text("utf-8").split("### Laws of plain caches that say nothing here")[1].split("\n## ")[0]
-    pools, laws = list(every_pool()), [one for one in all_rules().values() if one.pack in OF_PREFIXES]
-    judged = {one.id for one in laws if may_be_judged(one, pools)} - NEVER_ASKED | PLAYED_TWICE
+    pools, both = list(every_pool()), list(every_hierarchy())
+    laws = [one for one in all_rules().values() if one.pack in OF_PREFIXES]
+    judged = {one.id for one in laws if may_be_judged(one, pools, both)} - NEVER_ASKED | PLAYED_TWICE
     names = listed(section)
     assert len(names) == len(set(names))
     assert {one.id for one in laws} - judged == set(names)

@@ -415,7 +415,8 @@ class Checker(Guard):
             return
         judge = self.lifts.get(one.where)
         if judge is None:
-            judge = self.lifts[one.where] = self.own_judge.beside(one.setting.depth, one.setting.capabilities)
+            judge = self.own_judge.beside(one.setting.depth, one.setting.capabilities, one.laws)
+            self.lifts[one.where] = judge
         inputs, unknown, call, answer = one.inputs, one.unknown, one.call, one.answer
         occasions = () if "call" in unknown else occasions_of(call, answer, one.state, one.setting, one.before)
         judged = judge.step(occasions, inputs, unknown, told=False)

@@ -94,8 +94,11 @@ class Judge:
         self.not_judged: tuple[str, ...] = ()
         self.broken: tuple[str, ...] = ()
 
-    def beside(self, depth: int, capabilities: frozenset[str]) -> Judge:
-        """Another one by the same rules, for steps that are seen as those of a plainer cache as well."""
+    def beside(self, depth: int, capabilities: frozenset[str], laws: frozenset[str]) -> Judge:
+        """Another one by the same rules, or these of them, for steps seen as those of a plainer cache as well."""
+        if laws:
+            rules = {id: one for id, one in self.rules.items() if id in laws}
+            return Judge(rules, depth=depth, capabilities=capabilities, muted=self.muted)
         return Judge(self.rules, depth=depth, capabilities=capabilities, muted=self.muted, predicates=self.predicates)
 
     def step(

@@ -26,7 +26,8 @@ from kvlitmus.conformance.run.cause import Cause, cause_of, method_of, pack_of, 
 from kvlitmus.conformance.run.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.support import ending
-from kvlitmus.spec.components.plain import PORTS
+from kvlitmus.spec.components.hierarchy import LAWS
+from kvlitmus.spec.components.plain import BOTH, PORTS
 from kvlitmus.spec.interface.cache import CACHE_PORTS
 from kvlitmus.spec.interface.components import COMPONENT_PORTS
 from kvlitmus.spec.law.facts import FACTS
@@ -485,7 +486,11 @@ def layered(capabilities: frozenset[str]) -> bool:
 
 def of_no_pool(rule: Rule, capabilities: frozenset[str], lacking: frozenset[str], depth: int) -> str:
     """Why a rule is judged of no pool of components, each of which is a plain cache; empty where it may be."""
-    pools = [frozenset[str]().union(*[ports[one] for one in ports.keys() & capabilities]) for ports in PORTS.values()]
+    pools = [
+        frozenset[str]().union(*[ports[one] for one in ports.keys() & capabilities])
+        for where, ports in PORTS.items()
+        if where != BOTH or rule.id in LAWS
+    ]
     lacks = min([missing(rule, has) for has in pools], key=len)
     if not lacks:
         return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {depth}" if rule.depth > depth else ""

@@ -8,6 +8,7 @@
 - :mod:`~kvlitmus.spec.components.plain`: its pools, as the plain caches that they are as well.
 - :mod:`~kvlitmus.spec.components.plain_calls`: what a call is to one of them.
 - :mod:`~kvlitmus.spec.components.plain_requests`: the same of a cache that serves requests.
+- :mod:`~kvlitmus.spec.components.hierarchy`: a pool on both tiers, as the plain hierarchy that it is as well.
 - :mod:`~kvlitmus.spec.components.evictions`: what may go.
 - :mod:`~kvlitmus.spec.components.copies`: what a copy between the tiers may take.
 - :mod:`~kvlitmus.spec.components.fetch`: how a prefetch is reserved, read and committed.

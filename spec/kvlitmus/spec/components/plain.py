@@ -66,6 +66,9 @@ OF_POOLS = frozenset(
 )
 """Facts of the pool: of a component that shares one they are told of that."""
 
+BOTH = "both"
+"""Both tiers together."""
+
 PORTS: Mapping[str, Mapping[str, frozenset[str]]] = {
     DEVICE: {
         "component_lookup": frozenset({"lookup", "reset"}),
@@ -81,8 +84,17 @@ PORTS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "component_host_view": frozenset({"inspect"}),
         "component_events": frozenset({"events"}),
     },
+    BOTH: {
+        "component_lookup": frozenset({"lookup", "reset"}),
+        "components": frozenset({"locks", "evict"}),
+        "component_host": frozenset({"tiers", "host", "steps", "copy_faults"}),
+        "component_host_counters": frozenset({"pool", "counters"}),
+        "component_host_view": frozenset({"inspect"}),
+        "component_prefetch": frozenset({"prefetching", "component_prefetch"}),
+        "component_storage": frozenset({"reattach"}),
+    },
 }
-"""What each tier of a cache with the ports of components has of those of plain caches."""
+"""What each tier of a cache with the ports of components, and both together, has of those of plain caches."""
 
 
 class Plain(NamedTuple):

@@ -39,6 +39,8 @@ class Lifted(NamedTuple, Generic[Known, Sight]):
     after: Sight | Unknown = UNKNOWN
     hidden: frozenset[str] = frozenset()
     """Facts that could be worked out, but not rightly from such a view."""
+    laws: frozenset[str] = frozenset()
+    """The rules that are judged of such a view, where these are not all that can be."""
 
     @property
     def inputs(self) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kvlitmus.spec.interface.tiers import FETCH, QUERY
 from kvlitmus.spec.prefix import effects, tier_calls
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.seen import Record, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import note_name, query_hit_of, query_told
@@ -80,8 +81,10 @@ def committed(
 ) -> tuple[frozenset[Name], list[Name]]:
     """What the commit of a prefetch may have added, and what of it is missing.
 
-    A page that would hang below one without a host copy could not be added.
+    A page that would hang below one that isn't on the tier to which it is brought could not be added.
     """
+    device = setting.fetches_to == DEVICE
+    was, there = (before.cached, after.cached) if device else (before.hosted, after.parent_names)
     tiers, size = tiers_of(state), setting.size
     least = 0 if one.revoked else one.counted if setting.profile.commit == "tick" else one.got
     for work in tiers.work.values():
@@ -89,13 +92,13 @@ def committed(
         if tiers.prefetches.of_job.get(job.id) == number and job.kind == FETCH and job.id in after.jobs:
             least = min(least, job.done)
     missing: list[Name] = []
-    reachable = one.anchor is None or one.anchor in before.hosted
+    reachable = one.anchor is None or one.anchor in was
     for name in one.names[: least // size]:
         if not reachable:
             break
-        if name not in after.parent_names:
+        if name not in there:
             missing.append(name)
-        reachable = name in after.hosted or name not in after.cached
+        reachable = device or name in after.hosted or name not in after.cached
     return frozenset(one.names[: one.got // size]), missing
 
 

@@ -57,10 +57,14 @@ class Settled(NamedTuple):
 
 
 class Prefetch(NamedTuple):
-    """Ask for a prefetch of what of a key is in storage; answers ``Prefetched``."""
+    """Ask for a prefetch of what of a key is in storage; answers ``Prefetched``.
+
+    ``start``: behind how many units, where the caller says so.
+    """
 
     rid: int
     path: Path
+    start: int | None = None
 
 
 @occasion(On.POLL)

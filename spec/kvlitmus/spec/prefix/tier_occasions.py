@@ -59,7 +59,7 @@ def _prefetch(state: State, setting: Setting, call: Prefetch, answer: Any, befor
         return (On.PREFETCH,)
     assert isinstance(before, TierSeen)
     assert state.tiers is not None
-    known = len(known_part(state, call.path.pages))
+    known = len(known_part(state, call.path.pages)) if call.start is None else call.start // setting.size
     why = gate_of(state.tiers, before, setting, call.rid, len(call.path.names), known)
     return (On.REFUSED_PREFETCH, On.GATED_PREFETCH) if why else (On.REFUSED_PREFETCH,)
 

@@ -34,6 +34,8 @@ class Setting:
     """The table by which prefixes are named; it grows, but a prefix keeps its name."""
     places: frozenset[PageNo] | None = field(default=None, compare=False, repr=False)
     """The pages of the pool, where what they are numbered by is the cache's own affair and was seen."""
+    host_places: frozenset[PageNo] | None = field(default=None, compare=False, repr=False)
+    """The same of the host pool."""
     size: int = field(init=False)
     """Slots in a page."""
     usable: frozenset[PageNo] = field(init=False)
@@ -75,7 +77,8 @@ class Setting:
             frozenset(map(PageNo, range(reserved, reserved + config.pages))) if self.places is None else self.places
         )
         object.__setattr__(self, "usable", usable)
-        object.__setattr__(self, "host_usable", frozenset(map(PageNo, range(config.host_pages))))
+        below = frozenset(map(PageNo, range(config.host_pages))) if self.host_places is None else self.host_places
+        object.__setattr__(self, "host_usable", below)
         object.__setattr__(self, "seen", self.depth >= SNAPSHOT)
         object.__setattr__(self, "layout", self.laid_out())
         object.__setattr__(self, "table", profile.publish == "at_alloc")
@@ -101,6 +104,11 @@ class Setting:
     def bare(self) -> bool:
         """Whether it is a pool alone, in which nothing can be found."""
         return "pool" in self.capabilities and self.capabilities.isdisjoint(("lookup", "requests"))
+
+    @property
+    def fetches_to(self) -> str:
+        """The tier to which prefetches bring pages: the host, but the device of a pool of components."""
+        return "device" if "component_prefetch" in self.capabilities else "host"
 
     @property
     def steps(self) -> bool:

@@ -14,6 +14,7 @@ release queue.  Every way that a prefetch can end (commit, revoke, abort, detach
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, cast
 
 from kvlitmus.spec.interface import tiers as answers
@@ -22,6 +23,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.evictable import droppable, reclaimable
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.partial import known_part, run_of, surely
 from kvlitmus.spec.prefix.prefetch_advance import committed, ending, gate_of, stop_allowed_now
 from kvlitmus.spec.prefix.rules import host_copies as _host_copies  # noqa: F401 - its facts
@@ -56,7 +58,9 @@ def gate(
     state: State, below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch
 ) -> str | Unknown:
     """Why the prefetch must be refused, as far as can be known (empty: no gate is shut)."""
-    known, possible = run_of(call.path.pages, state.device, state.host)
+    known = possible = (call.start or 0) // setting.size
+    if call.start is None:
+        known, possible = run_of(call.path.pages, state.device, state.host)
     why = gate_of(below_before, tiers_seen_before, setting, call.rid, len(call.path.names), known)
     return UNKNOWN if why is None or (why == "" and known < possible) else why
 
@@ -275,6 +279,20 @@ def commit_range(commits: Commits) -> frozenset[Name]:
 
 
 @fact(3)
+def came_lately(setting: Setting, appeared: AbstractSet[Name], host_appeared: frozenset[Name]) -> AbstractSet[Name]:
+    """Names that were not on the tier to which prefetches bring pages before the call, and are after it."""
+    return appeared if setting.fetches_to == DEVICE else host_appeared
+
+
+@fact(3)
+def came_by_commits(
+    setting: Setting, appeared: AbstractSet[Name], host_committed: frozenset[Name]
+) -> AbstractSet[Name]:
+    """The same, but for those that a backup began to make."""
+    return appeared if setting.fetches_to == DEVICE else host_committed
+
+
+@fact(3)
 def commit_missing(commits: Commits) -> Sequence[Name]:
     """Names of fetched pages that are not in the tree after the commit, though they could be."""
     return commits.missing
@@ -490,11 +508,13 @@ def a_request_waits_as_the_stop_policy_says(poll_answer: bool, stop_allowed: Seq
     source="R-PFC-01, R-PFC-06",
     reference="prefix.fetch.commit",
     allowed="at most {commit_range}",
-    premise="host_committed",
+    premise="came_by_commits",
 )
-def a_commit_adds_nothing_but_what_was_fetched(host_committed: frozenset[Name], commit_range: frozenset[Name]) -> bool:
+def a_commit_adds_nothing_but_what_was_fetched(
+    came_by_commits: AbstractSet[Name], commit_range: frozenset[Name]
+) -> bool:
     """A commit MUST add to the tree no page beyond those that were fetched completely."""
-    return host_committed <= commit_range
+    return came_by_commits <= commit_range
 
 
 @rule(
@@ -541,9 +561,9 @@ def what_was_cached_stays_where_it_was(
     reference="prefix.fetch.abandon",
     premise="jobs_before",
 )
-def only_a_poll_commits(host_appeared: frozenset[Name]) -> bool:
+def only_a_poll_commits(came_lately: AbstractSet[Name]) -> bool:
     """What was fetched MUST NOT get into the tree but by the poll of the request that waits for it: an aborted one leaves nothing."""
-    return not host_appeared
+    return not came_lately
 
 
 @rule(

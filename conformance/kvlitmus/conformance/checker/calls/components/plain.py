@@ -16,6 +16,8 @@ from kvlitmus.spec.components.calls import (
     Holding,
 )
 from kvlitmus.spec.components.entries import without
+from kvlitmus.spec.components.hierarchy import Hierarchy, both_seen, hierarchies, leaves_alone, steps_of, together
+from kvlitmus.spec.components.hierarchy import numbered as numbered_too
 from kvlitmus.spec.components.plain import (
     UNTOLD,
     Plain,
@@ -51,7 +53,7 @@ from kvlitmus.spec.prefix.calls import Alloc, Begin, Evict, Free, Grow, Insert, 
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.partial import doubting
-from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
@@ -256,6 +258,39 @@ def said(setting: Setting, call: ComponentCall, after: After) -> Iterator[Lifted
             yield Lifted(plain.where, plain.setting, call=match, answer=hit, hidden=plain.hidden)
 
 
+class TwoTiers:
+    """A pool with places on both tiers, judged as the plain hierarchy that it is, after each of its tiers."""
+
+    def __init__(self, one: Hierarchy, setting: Setting, device: Pool, host: Pool) -> None:
+        self.one, self.setting, self.device, self.host = one, setting, device, host
+        self.seen: TierSeen | None = None
+        self.state: State | None = None
+        self.after: State | None = None
+
+    def lifted(self, step: ComponentStep) -> Iterator[Lifted[State, Seen]]:
+        """A step, as one of this hierarchy."""
+        device, host = self.device, self.host
+        if not (device.is_shown(step.after) and host.is_shown(step.after)):
+            self.after = None
+            return
+        assert device.seen is not None and host.seen is not None
+        known = step.before is self.after
+        if known and self.seen is not None and leaves_alone(step, self.seen, device.seen, host.seen):
+            self.after = step.then
+            return
+        before, state = (self.seen, self.state) if known else (None, None)
+        self.one = one = numbered_too(self.one, device.plain, host.plain)
+        assert device.state is not None and host.state is not None
+        owned = [place for pool, place in step.then.owned if pool == one.device.pool]
+        seen = both_seen(one, device.seen, host.seen, self.seen, owned)
+        then = together(device.state.device, host.state.device)
+        made = None
+        for made in steps_of(one, self.setting, step, (state, then), (before or UNKNOWN, seen)):
+            yield made
+        assert made is not None and made.then is not UNKNOWN
+        self.seen, self.after, self.state = seen, step.then, made.then
+
+
 class Table(Pool):
     """A pool of a cache that serves requests by itself; ``table``: what was known of it last."""
 
@@ -293,6 +328,11 @@ class Pools:
     def __init__(self, setting: Setting) -> None:
         kind = Table if "component_requests" in setting.capabilities else Pool
         self.pools = [kind(one, setting) for one in plain_caches(setting)]
+        by_place = {one.plain.where: one for one in self.pools}
+        self.both = [
+            TwoTiers(one, setting, by_place[one.device.where], by_place[one.host.where])
+            for one in hierarchies(setting, [one.plain for one in self.pools])
+        ]
         self.holds: tuple[object, ...] = ()
         self.locks: dict[str, Locks] = {}
 
@@ -307,3 +347,5 @@ class Pools:
                 yield from pool.lifted(one, self.locks[pool.plain.tier])
             else:
                 pool.passes_by(one)
+        for hierarchy in self.both:
+            yield from hierarchy.lifted(one)
