@@ -225,7 +225,7 @@ def test_what_decides_none_is_not(monkeypatch: pytest.MonkeyPatch, part: str) ->
 
 OWN = {
     "components": (
-        "spec/components/tree_facts.py",
+        "spec/prefix/components/tree_facts.py",
         "calls/components/snapshot.py",
         "actions/components/tree.py",
     ),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.adapters.sglang.common import state_commits
-from kvlitmus.spec.components.fetch import Origin, attached, reserved_length
+from kvlitmus.spec.prefix.components.fetch import Origin, attached, reserved_length
 from kvlitmus.spec.words.layouts import layout_of
 from tests.conformance.support.release_python import HOME, printed, run
 from tests.conformance.support.sglang_state_cache import PAGE, THRESHOLD

@@ -17,9 +17,9 @@ from kvlitmus.conformance.checker.calls import ranks, sparse
 from kvlitmus.conformance.checker.calls.components import snapshot as component_look
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.spec.components.calls import After
 from kvlitmus.spec.law.actions import ELSEWHERE
 from kvlitmus.spec.law.on import On
+from kvlitmus.spec.prefix.components.calls import After
 from kvlitmus.spec.ranks.calls import Together
 from kvlitmus.spec.sparse.calls import SparseDone
 

@@ -11,12 +11,12 @@ about one thing, says at its beginning what is in each of its files, and imports
 - :mod:`~kvlitmus.spec.prefix`: a cache of prefixes, with host memory and storage below the device or without: its calls,
   what is known of it, and what a call amounts to.  Its rules are in :mod:`~kvlitmus.spec.prefix.rules` (a file for
   pools, one for locks, one for evictions, and so on); what a step may change at all is in
-  :mod:`~kvlitmus.spec.prefix.frame`.
+  :mod:`~kvlitmus.spec.prefix.frame`; what holds where it keeps windows, chunks, recurrent states or index keys beside the
+  KV, in :mod:`~kvlitmus.spec.prefix.components`.
 
 The others stand on these, side by side, and know nothing of each other.  Each has its calls, its state, its facts and
 its rules:
 
-- :mod:`~kvlitmus.spec.components`: caches that keep windows, chunks, recurrent states or index keys beside the KV.
 - :mod:`~kvlitmus.spec.ranks`: several ranks that must decide alike.
 - :mod:`~kvlitmus.spec.sparse`: sparse host memory: pages behind rows of single tokens.
 - :mod:`~kvlitmus.spec.stores`: page stores, judged alone.

@@ -17,9 +17,9 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.specimen.cache import component_target
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.components.hierarchy import LAWS
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.components.hierarchy import LAWS
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
 

@@ -13,9 +13,11 @@ from kvlitmus.conformance.run.targets import load_target, resolve_target
 from kvlitmus.conformance.specimen.cache import component_target
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.components import order_facts as facts
-from kvlitmus.spec.components.advance import advance_components
-from kvlitmus.spec.components.calls import (
+from kvlitmus.spec.law.facts import UNKNOWN
+from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Unlock
+from kvlitmus.spec.prefix.components import order_facts as facts
+from kvlitmus.spec.prefix.components.advance import advance_components
+from kvlitmus.spec.prefix.components.calls import (
     After,
     ComponentBackUp,
     ComponentCopied,
@@ -24,14 +26,12 @@ from kvlitmus.spec.components.calls import (
     Copying,
     View,
 )
-from kvlitmus.spec.components.entries import without
-from kvlitmus.spec.components.state import (
+from kvlitmus.spec.prefix.components.entries import without
+from kvlitmus.spec.prefix.components.state import (
     at_first,
     path_of_units,
 )
-from kvlitmus.spec.components.uses import uses_of, with_uses
-from kvlitmus.spec.law.facts import UNKNOWN
-from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Unlock
+from kvlitmus.spec.prefix.components.uses import uses_of, with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State, empty_state

@@ -20,12 +20,12 @@ from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.run.verdicts import missing
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_request_target, component_target
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.components.hierarchy import LAWS, Hierarchy, hierarchies
-from kvlitmus.spec.components.plain import Plain, plain_caches
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.law.plan import knowable
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.components.hierarchy import LAWS, Hierarchy, hierarchies
+from kvlitmus.spec.prefix.components.plain import Plain, plain_caches
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kvlitmus.spec.components import fetch as component_fetch
-from kvlitmus.spec.components.fetch import Origin
-from kvlitmus.spec.components.storage import agreed, least_of_the_largest, window_pages, without_holes
+from kvlitmus.spec.prefix.components import fetch as component_fetch
+from kvlitmus.spec.prefix.components.fetch import Origin
+from kvlitmus.spec.prefix.components.storage import agreed, least_of_the_largest, window_pages, without_holes
 from kvlitmus.spec.words import shapes as component_shapes
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.shapes import Component, Derived, Need, Point, Run, Window

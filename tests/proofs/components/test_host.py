@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.reference.components import host as model
-from kvlitmus.reference.components.tree import Cache
-from kvlitmus.spec.components.calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
+from kvlitmus.reference.prefix.components import host as model
+from kvlitmus.reference.prefix.components.tree import Cache
+from kvlitmus.spec.prefix.components.calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip

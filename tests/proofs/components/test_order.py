@@ -7,16 +7,16 @@ from itertools import product
 
 import pytest
 
-from kvlitmus.reference.components import host as component_host
-from kvlitmus.reference.components import requests
-from kvlitmus.reference.components import tree as model
-from kvlitmus.spec.components.calls import (
+from kvlitmus.reference.prefix.components import host as component_host
+from kvlitmus.reference.prefix.components import requests
+from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.spec.prefix.calls import Begin, Evict
+from kvlitmus.spec.prefix.components.calls import (
     ComponentEvictHost,
     Counts,
 )
-from kvlitmus.spec.components.order_facts import Order, passed_over
-from kvlitmus.spec.components.uses import worths
-from kvlitmus.spec.prefix.calls import Begin, Evict
+from kvlitmus.spec.prefix.components.order_facts import Order, passed_over
+from kvlitmus.spec.prefix.components.uses import worths
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Page, Tier
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import NO_NAME

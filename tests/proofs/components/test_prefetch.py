@@ -9,9 +9,10 @@ from itertools import product
 import pytest
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference.components import prefetch as model
-from kvlitmus.reference.components.tree import Cache, Entry, empty
-from kvlitmus.spec.components.calls import (
+from kvlitmus.reference.prefix.components import prefetch as model
+from kvlitmus.reference.prefix.components.tree import Cache, Entry, empty
+from kvlitmus.spec.prefix.calls import Match, path_of
+from kvlitmus.spec.prefix.components.calls import (
     Committed,
     ComponentAbort,
     ComponentCall,
@@ -22,10 +23,9 @@ from kvlitmus.spec.components.calls import (
     Reading,
     Reserved,
 )
-from kvlitmus.spec.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
-from kvlitmus.spec.components.state import end_name
-from kvlitmus.spec.components.storage import counterexamples
-from kvlitmus.spec.prefix.calls import Match, path_of
+from kvlitmus.spec.prefix.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
+from kvlitmus.spec.prefix.components.state import end_name
+from kvlitmus.spec.prefix.components.storage import counterexamples
 from kvlitmus.spec.words.layouts import LAYOUTS, layout_of
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import fits, step_of

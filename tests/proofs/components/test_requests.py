@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kvlitmus.reference.components import requests as model
-from kvlitmus.spec.components.calls import Holding
+from kvlitmus.reference.prefix.components import requests as model
 from kvlitmus.spec.prefix.calls import Begin, End
+from kvlitmus.spec.prefix.components.calls import Holding
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Run, Window, working
 from tests.proofs.support.request_explore import QUICK, Explorer, quick

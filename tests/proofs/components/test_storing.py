@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.reference.components import host as component_host
-from kvlitmus.reference.components import prefetch as component_prefetch
-from kvlitmus.reference.components import storing as model
-from kvlitmus.reference.components.tree import Cache
-from kvlitmus.spec.components.calls import (
+from kvlitmus.reference.prefix.components import host as component_host
+from kvlitmus.reference.prefix.components import prefetch as component_prefetch
+from kvlitmus.reference.prefix.components import storing as model
+from kvlitmus.reference.prefix.components.tree import Cache
+from kvlitmus.spec.prefix.components.calls import (
     ComponentDetach,
     ComponentEvictHost,
     ComponentPrefetch,

@@ -8,9 +8,10 @@ from itertools import combinations
 
 import pytest
 
-from kvlitmus.reference.components import tree as model
-from kvlitmus.spec.components.calls import ComponentCall, ComponentHit
-from kvlitmus.spec.components.storage import (
+from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.spec.prefix.calls import Match
+from kvlitmus.spec.prefix.components.calls import ComponentCall, ComponentHit
+from kvlitmus.spec.prefix.components.storage import (
     agreed,
     all_or_nothing,
     counterexamples,
@@ -18,7 +19,6 @@ from kvlitmus.spec.components.storage import (
     restorable,
     without_holes,
 )
-from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import (

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.reference.components import writes as model
-from kvlitmus.reference.components.tree import Cache
-from kvlitmus.spec.components.calls import ComponentCall
-from kvlitmus.spec.components.state import end_name, path_to
+from kvlitmus.reference.prefix.components import writes as model
+from kvlitmus.reference.prefix.components.tree import Cache
 from kvlitmus.spec.prefix.calls import Insert, Path, Unlock
+from kvlitmus.spec.prefix.components.calls import ComponentCall
+from kvlitmus.spec.prefix.components.state import end_name, path_to
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 from tests.proofs.support.component_explore import Explorer, Scope

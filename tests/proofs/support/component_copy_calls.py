@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kvlitmus.reference.components import tree as model
-from kvlitmus.spec.components.calls import (
+from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.spec.prefix.calls import Match, Path
+from kvlitmus.spec.prefix.components.calls import (
     ComponentBackUp,
     ComponentCall,
     ComponentCopied,
     ComponentEvictHost,
     ComponentLoad,
 )
-from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.words.setting import Setting
 

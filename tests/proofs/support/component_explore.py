@@ -11,12 +11,14 @@ from typing import cast
 
 from kvlitmus.conformance.adapters.reference.components import target
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference.components import events as component_events
-from kvlitmus.reference.components import storing as component_storing
-from kvlitmus.reference.components import tree as model
-from kvlitmus.reference.components import writes as component_writes
-from kvlitmus.spec.components.advance import advance_components
-from kvlitmus.spec.components.calls import (
+from kvlitmus.reference.prefix.components import events as component_events
+from kvlitmus.reference.prefix.components import storing as component_storing
+from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.reference.prefix.components import writes as component_writes
+from kvlitmus.spec.parts import rules_of
+from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
+from kvlitmus.spec.prefix.components.advance import advance_components
+from kvlitmus.spec.prefix.components.calls import (
     After,
     Begun,
     Brought,
@@ -25,14 +27,12 @@ from kvlitmus.spec.components.calls import (
     Telling,
     View,
 )
-from kvlitmus.spec.components.entries import page_at
-from kvlitmus.spec.components.replay import with_told
-from kvlitmus.spec.components.state import (
+from kvlitmus.spec.prefix.components.entries import page_at
+from kvlitmus.spec.prefix.components.replay import with_told
+from kvlitmus.spec.prefix.components.state import (
     end_name,
 )
-from kvlitmus.spec.components.steps import component_steps
-from kvlitmus.spec.parts import rules_of
-from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
+from kvlitmus.spec.prefix.components.steps import component_steps
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier, empty_tier
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state

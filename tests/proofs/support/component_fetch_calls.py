@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 
-from kvlitmus.reference.components import tree as model
-from kvlitmus.spec.components.calls import (
+from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.spec.prefix.calls import Match, Path
+from kvlitmus.spec.prefix.components.calls import (
     ComponentAbort,
     ComponentCall,
     ComponentCommit,
@@ -14,7 +15,6 @@ from kvlitmus.spec.components.calls import (
     ComponentPrefetch,
     ComponentSettled,
 )
-from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.words.setting import Setting
 

@@ -11,12 +11,12 @@ from typing import Generic, TypeVar
 
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.checker.judge import Judge
-from kvlitmus.spec.components.calls import After
-from kvlitmus.spec.components.steps import ComponentStep
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.calls import Free
+from kvlitmus.spec.prefix.components.calls import After
+from kvlitmus.spec.prefix.components.steps import ComponentStep
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 from tests.support.step_judge import StepJudge

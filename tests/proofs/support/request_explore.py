@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import cast
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference.components import requests as model
-from kvlitmus.spec.components.calls import (
+from kvlitmus.reference.prefix.components import requests as model
+from kvlitmus.spec.parts import rules_of
+from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
+from kvlitmus.spec.prefix.components.calls import (
     After,
     ComponentCall,
     ComponentHit,
     View,
 )
-from kvlitmus.spec.components.replay import with_told
-from kvlitmus.spec.components.state import serving
-from kvlitmus.spec.components.steps import step
-from kvlitmus.spec.parts import rules_of
-from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
+from kvlitmus.spec.prefix.components.replay import with_told
+from kvlitmus.spec.prefix.components.state import serving
+from kvlitmus.spec.prefix.components.steps import step
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.state import empty_state
 from kvlitmus.spec.words.setting import Setting

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvlitmus.reference.components import requests, tree, writes
-from kvlitmus.spec.components.state import path_of_units
+from kvlitmus.reference.prefix.components import requests, tree, writes
 from kvlitmus.spec.prefix.calls import Evict, Insert
+from kvlitmus.spec.prefix.components.state import path_of_units
 from kvlitmus.spec.words.config import Config
 from tests.conformance.components.test_order import setting_of
 

@@ -29,7 +29,6 @@ from kvlitmus.conformance.isolation.remote.apart import PIPED
 from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, capabilities_in
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.text import harmless, shown, type_name
-from kvlitmus.spec.components.state import at_first
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import LOAD, Event
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
@@ -41,6 +40,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.advance import EXPECT, expect, follow, written_by
 from kvlitmus.spec.prefix.calls import Compute, Insert, Path, Reset, path_of
+from kvlitmus.spec.prefix.components.state import at_first
 from kvlitmus.spec.prefix.frame.trust import blocked, contradicted, parted
 from kvlitmus.spec.prefix.hash_calls import EMPTY_LEDGER, HashLedger
 from kvlitmus.spec.prefix.page import At

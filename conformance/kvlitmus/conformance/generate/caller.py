@@ -19,7 +19,7 @@ from kvlitmus.conformance.checker.calls.prefix import tier as tiers
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.naming import Naming
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
-from kvlitmus.spec.components.calls import (
+from kvlitmus.spec.prefix.components.calls import (
     Entries,
 )
 from kvlitmus.spec.prefix.page import At

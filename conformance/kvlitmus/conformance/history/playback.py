@@ -25,10 +25,10 @@ from kvlitmus.conformance.tape.calls import CALLS, DOES, LOOKS, TOLD_ONCE, TURNS
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.tape.lines import Step
 from kvlitmus.conformance.tape.operands import Operands
-from kvlitmus.spec.components.calls import After
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.components.calls import After
 from kvlitmus.spec.prefix.hash_calls import HashLedger
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state

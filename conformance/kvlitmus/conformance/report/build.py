@@ -73,6 +73,7 @@ def is_apart(module: str, kinds: Collection[str]) -> bool:
     for room in ROOMS:
         if module.startswith(f"{room}."):
             name = module.removeprefix(f"{room}.")
+            name = name.removeprefix("prefix.") if name.startswith("prefix.components") else name
             return any(name.startswith(KINDS[kind]) for kind in KINDS.keys() - set(kinds))
     return False
 

@@ -114,7 +114,8 @@ def packs(run: Run, style: Style) -> Iterator[str]:
 
 def family_of(rule: Rule) -> str:
     """What kind of cache a rule is about: the folder in which it stands."""
-    return rule.predicate.__module__.split(".")[2]
+    below = rule.predicate.__module__.split(".")[2:]
+    return below[1] if "components" in below[1:2] else below[0]
 
 
 def pack_lines(run: Run, names: Sequence[str], verdicts: Sequence[RuleVerdict], style: Style) -> Iterator[str]:

@@ -26,14 +26,14 @@ from kvlitmus.conformance.run.cause import Cause, cause_of, method_of, pack_of, 
 from kvlitmus.conformance.run.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.support import ending
-from kvlitmus.spec.components.hierarchy import LAWS
-from kvlitmus.spec.components.plain import BOTH, PORTS
 from kvlitmus.spec.interface.cache import CACHE_PORTS
 from kvlitmus.spec.interface.components import COMPONENT_PORTS
 from kvlitmus.spec.law.facts import FACTS
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Rule, Strength, said_before
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.prefix.components.hierarchy import LAWS
+from kvlitmus.spec.prefix.components.plain import BOTH, PORTS
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.policies import WRITES
 

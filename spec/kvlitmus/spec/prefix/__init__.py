@@ -32,4 +32,5 @@
 - :mod:`~kvlitmus.spec.prefix.stand_ins`: which rules say with less to see what others say.
 - :mod:`~kvlitmus.spec.prefix.frame`: what a step may change.
 - :mod:`~kvlitmus.spec.prefix.rules`: the rules, part by part.
+- :mod:`~kvlitmus.spec.prefix.components`: what holds where it keeps other components beside the KV.
 """

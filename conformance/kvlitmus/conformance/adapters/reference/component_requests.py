@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.component_configs import refuse_others
-from kvlitmus.reference.components import events as component_events
-from kvlitmus.reference.components import requests as model
-from kvlitmus.spec.components.calls import (
+from kvlitmus.reference.prefix.components import events as component_events
+from kvlitmus.reference.prefix.components import requests as model
+from kvlitmus.spec.interface.components import ComponentEvent
+from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
+from kvlitmus.spec.prefix.components.calls import (
     ComponentHit,
     Entries,
     Holding,
 )
-from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Tokens
 

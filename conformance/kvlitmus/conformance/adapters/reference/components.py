@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.component_configs import refuse_others
-from kvlitmus.reference.components import events as component_events
-from kvlitmus.reference.components import tree as model
-from kvlitmus.reference.components import writes as component_writes
-from kvlitmus.spec.components.calls import (
+from kvlitmus.reference.prefix.components import events as component_events
+from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.reference.prefix.components import writes as component_writes
+from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
+from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
+from kvlitmus.spec.prefix.components.calls import (
     Begun,
     Committed,
     ComponentAbort,
@@ -35,9 +37,7 @@ from kvlitmus.spec.components.calls import (
     Reserved,
     Writing,
 )
-from kvlitmus.spec.components.state import end_name
-from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
-from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
+from kvlitmus.spec.prefix.components.state import end_name
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key
 

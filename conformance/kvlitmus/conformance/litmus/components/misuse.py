@@ -16,7 +16,7 @@ from kvlitmus.conformance.generate.actions.components.tree import together
 from kvlitmus.conformance.litmus.components.tree import locked, store
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.components.calls import Entries
+from kvlitmus.spec.prefix.components.calls import Entries
 from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.units import Key
 

@@ -15,7 +15,7 @@ from kvlitmus.conformance.litmus.components.prefetch import EACH, begin, everyth
 from kvlitmus.conformance.litmus.components.tree import ALL, ANY_ENTRIES, evict_all
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.components.state import ends_at
+from kvlitmus.spec.prefix.components.state import ends_at
 from kvlitmus.spec.words.units import Key
 
 NEEDS = ("components", "component_host", "component_prefetch", "component_storage")

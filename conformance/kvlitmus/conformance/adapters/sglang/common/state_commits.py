@@ -23,10 +23,10 @@ from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, install, torch_module
 from kvlitmus.conformance.adapters.sglang.v0_5_13.components import COMPONENT_PLAN
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference.components.prefetch import landed
-from kvlitmus.spec.components.calls import ComponentCommit, Entries
-from kvlitmus.spec.components.fetch import committed
-from kvlitmus.spec.components.state import end_name
+from kvlitmus.reference.prefix.components.prefetch import landed
+from kvlitmus.spec.prefix.components.calls import ComponentCommit, Entries
+from kvlitmus.spec.prefix.components.fetch import committed
+from kvlitmus.spec.prefix.components.state import end_name
 
 PLAN = replace(COMPONENT_PLAN, real=COMPONENT_PLAN.real | {f"{MEM}.hi_mamba_radix_cache", f"{MEM}.mamba_radix_cache"})
 PROFILE = Profile()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kvlitmus.conformance.checker.guard import got_text
 from kvlitmus.conformance.support.integers import integer
 from kvlitmus.conformance.support.text import shown
-from kvlitmus.spec.components.calls import Copying, Entries
+from kvlitmus.spec.prefix.components.calls import Copying, Entries
 from kvlitmus.spec.words.units import Unit
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components.answers import entries_text, read_copying, read_counts, read_entries
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.components.calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
+from kvlitmus.spec.prefix.components.calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:

@@ -17,9 +17,6 @@ from kvlitmus.conformance.checker.calls.components.snapshot import available, av
 from kvlitmus.conformance.checker.calls.misuse import refused
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.support.text import type_name
-from kvlitmus.spec.components.advance import expect_components
-from kvlitmus.spec.components.calls import After
-from kvlitmus.spec.components.plain import Plain, cached_in, covers
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.misuse.calls import (
@@ -36,6 +33,9 @@ from kvlitmus.spec.misuse.calls import (
 )
 from kvlitmus.spec.misuse.rules import taken_after
 from kvlitmus.spec.prefix.calls import Free
+from kvlitmus.spec.prefix.components.advance import expect_components
+from kvlitmus.spec.prefix.components.calls import After
+from kvlitmus.spec.prefix.components.plain import Plain, cached_in, covers
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State

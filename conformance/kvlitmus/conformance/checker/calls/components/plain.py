@@ -8,17 +8,28 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from kvlitmus.spec.components.advance import looked_at
-from kvlitmus.spec.components.calls import (
+from kvlitmus.spec.interface import Hit
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown
+from kvlitmus.spec.law.lifted import Lifted
+from kvlitmus.spec.prefix.calls import Alloc, Begin, Evict, Free, Grow, Insert, Match, Reset
+from kvlitmus.spec.prefix.components.advance import looked_at
+from kvlitmus.spec.prefix.components.calls import (
     After,
     ComponentCall,
     ComponentEvictHost,
     Holding,
 )
-from kvlitmus.spec.components.entries import without
-from kvlitmus.spec.components.hierarchy import Hierarchy, both_seen, hierarchies, leaves_alone, steps_of, together
-from kvlitmus.spec.components.hierarchy import numbered as numbered_too
-from kvlitmus.spec.components.plain import (
+from kvlitmus.spec.prefix.components.entries import without
+from kvlitmus.spec.prefix.components.hierarchy import (
+    Hierarchy,
+    both_seen,
+    hierarchies,
+    leaves_alone,
+    steps_of,
+    together,
+)
+from kvlitmus.spec.prefix.components.hierarchy import numbered as numbered_too
+from kvlitmus.spec.prefix.components.plain import (
     UNTOLD,
     Plain,
     cached_in,
@@ -31,8 +42,8 @@ from kvlitmus.spec.components.plain import (
     numbered,
     plain_caches,
 )
-from kvlitmus.spec.components.plain_calls import PlainCall, paged, plain_calls
-from kvlitmus.spec.components.plain_requests import (
+from kvlitmus.spec.prefix.components.plain_calls import PlainCall, paged, plain_calls
+from kvlitmus.spec.prefix.components.plain_requests import (
     computed,
     served,
     serving,
@@ -41,15 +52,11 @@ from kvlitmus.spec.components.plain_requests import (
     table_seen,
     written,
 )
-from kvlitmus.spec.components.state import (
+from kvlitmus.spec.prefix.components.state import (
     at_first,
     tier_of,
 )
-from kvlitmus.spec.components.steps import ComponentStep
-from kvlitmus.spec.interface import Hit
-from kvlitmus.spec.law.facts import UNKNOWN, Unknown
-from kvlitmus.spec.law.lifted import Lifted
-from kvlitmus.spec.prefix.calls import Alloc, Begin, Evict, Free, Grow, Insert, Match, Reset
+from kvlitmus.spec.prefix.components.steps import ComponentStep
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.partial import doubting

@@ -14,7 +14,7 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 )
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.components.calls import (
+from kvlitmus.spec.prefix.components.calls import (
     Committed,
     ComponentAbort,
     ComponentCommit,

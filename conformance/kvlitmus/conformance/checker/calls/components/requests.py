@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components.answers import by_end
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.components.calls import Holding
 from kvlitmus.spec.prefix.calls import Begin, End, Grow
+from kvlitmus.spec.prefix.components.calls import Holding
 from kvlitmus.spec.words.units import Key, Tokens
 
 if TYPE_CHECKING:

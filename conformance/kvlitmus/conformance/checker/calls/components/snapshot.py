@@ -15,7 +15,7 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 )
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.support.text import shown
-from kvlitmus.spec.components.calls import (
+from kvlitmus.spec.prefix.components.calls import (
     After,
     Begun,
     ComponentBackUp,
@@ -23,8 +23,8 @@ from kvlitmus.spec.components.calls import (
     Telling,
     View,
 )
-from kvlitmus.spec.components.state import path_to
-from kvlitmus.spec.components.steps import component_steps
+from kvlitmus.spec.prefix.components.state import path_to
+from kvlitmus.spec.prefix.components.steps import component_steps
 from kvlitmus.spec.prefix.page import At
 
 if TYPE_CHECKING:

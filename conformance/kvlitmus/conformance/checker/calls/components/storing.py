@@ -8,7 +8,13 @@ from kvlitmus.conformance.checker.calls.components.answers import entries_text, 
 from kvlitmus.conformance.checker.calls.components.prefetch import Ends, ends_text, forget, plain, sets
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.components.calls import ComponentAttach, ComponentDetach, ComponentWrite, ComponentWritten, Writing
+from kvlitmus.spec.prefix.components.calls import (
+    ComponentAttach,
+    ComponentDetach,
+    ComponentWrite,
+    ComponentWritten,
+    Writing,
+)
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from kvlitmus.conformance.generate.actions.components.host import EVERYTHING
 from kvlitmus.conformance.generate.actions.components.tree import together, use
 from kvlitmus.conformance.generate.actions.misuse import Kind, Played, Wrong, end_with
 from kvlitmus.conformance.generate.actions.registry import action
-from kvlitmus.spec.components.calls import Entries
+from kvlitmus.spec.prefix.components.calls import Entries
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.shapes import Component, step_of

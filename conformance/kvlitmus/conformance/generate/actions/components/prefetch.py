@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components import prefetch as calls
 from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action
-from kvlitmus.spec.components.state import (
+from kvlitmus.spec.prefix.components.state import (
     ends_at,
 )
 from kvlitmus.spec.prefix.parts import Fetch

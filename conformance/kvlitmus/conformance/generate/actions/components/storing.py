@@ -10,7 +10,7 @@ from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.generate.actions.components.host import EVERYTHING
 from kvlitmus.conformance.generate.actions.components.tree import use
 from kvlitmus.conformance.generate.actions.registry import ACTIONS, MAX_REQUESTS, action
-from kvlitmus.spec.components.state import ends_at
+from kvlitmus.spec.prefix.components.state import ends_at
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.components import tree as components
 from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, MAX_RECEIPTS, action
-from kvlitmus.spec.components.calls import Entries
+from kvlitmus.spec.prefix.components.calls import Entries
 from kvlitmus.spec.words.shapes import Component, Point, Run, Window, needed
 from kvlitmus.spec.words.units import Key
 

@@ -1,0 +1,227 @@
+"""The facts that rules of host memory of components speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.components.calls import (
+    After,
+    ComponentBackUp,
+    ComponentCopied,
+    ComponentLoad,
+)
+from kvlitmus.spec.prefix.components.copies import (
+    CopyCall,
+    CopyPlan,
+    copy_plans,
+    copy_wants,
+    copying_of,
+    largest_together,
+    plan_for,
+    possible,
+    refusable,
+    short_pools,
+)
+from kvlitmus.spec.prefix.components.evictions import freed_most
+from kvlitmus.spec.prefix.components.state import (
+    at_places,
+    copied_to,
+    end_name,
+    ends_at,
+    free_least,
+    lacking_at,
+    loose_on,
+    needed_by,
+    pool_places,
+    tier_of,
+)
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At, Place
+from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.layouts import Layout
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import admit, step_of, valid
+
+COUNTED = ("component_host_counters",)
+LOOKED_AT = ("component_host_view",)
+
+# What a copy takes
+
+
+@fact(0)
+def component_copy_boundary(answer: After) -> int:
+    """The boundary that a copy is for."""
+    return copying_of(answer).boundary
+
+
+@fact(0)
+def component_copy_takes(answer: After) -> Mapping[str, Collection[int]]:
+    """Where the entries end that a copy takes, by component."""
+    return {name: frozenset(some) for name, some in (copying_of(answer).places or {}).items() if some}
+
+
+def copy_plan(setting: Setting, state: State, call: CopyCall, boundary: int) -> CopyPlan:
+    """The plan of a copy that has begun: a backup's is for its hit, a load's for the boundary that it said."""
+    if isinstance(call, ComponentBackUp):
+        return plan_for(setting, state, call.path, call.length, load=False)
+    return plan_for(setting, state, call.path, boundary, load=True)
+
+
+def may_stop(setting: Setting, state: State, call: CopyCall, answer: After, plan: CopyPlan) -> bool:
+    """Whether a backup may take what an earlier boundary needs: it goes by its path, and there may be too little room for all."""
+    if setting.profile.component_extent == "boundary" or isinstance(call, ComponentLoad):
+        return False
+    available, freed = state.free.get(HOST), copying_of(answer).freed
+    return available is None or refusable(setting, plan, loose_on(setting, state, HOST), available, freed)
+
+
+def last_brought(setting: Setting, state: State, call: CopyCall, brought: Collection[At]) -> int:
+    """The last boundary that the device certainly has of which a backup brings the KV: what it stops after; 0 for none."""
+    layout, root = setting.layout, setting.profile.window_root
+    certain = state.certain(DEVICE)
+    ends = {one.name: ends_at(call.path, one.name, certain) for one in layout.components}
+    step = step_of(layout.components)
+    return max(
+        [
+            end
+            for end in ends_at(call.path, layout.base.name, frozenset(brought))
+            if end % step == 0 and all(valid(one, end, ends[one.name], root) for one in layout.components)
+        ],
+        default=0,
+    )
+
+
+@fact(0)
+def component_copy_least(
+    setting: Setting, state: State, call: CopyCall, answer: After, component_copy_boundary: int
+) -> Mapping[str, Collection[int]]:
+    """Where the entries end that its boundary needs and the tier that it goes to certainly lacks; if it may stop earlier, and does, of the last boundary of which it brings the KV."""
+    plan = copy_plan(setting, state, call, component_copy_boundary)
+    least, brought = plan.least, copied_to(call.path, copying_of(answer)).keys()
+    if not least <= brought and may_stop(setting, state, call, answer, plan):
+        boundary = last_brought(setting, state, call, brought)
+        least = needed_by(setting, call.path, boundary) - state.places(HOST).keys()
+    return {one.name: ends_at(call.path, one.name, least) for one in setting.layout.components}
+
+
+@fact(0)
+def component_copy_most(
+    setting: Setting, state: State, call: CopyCall, component_copy_boundary: int
+) -> Mapping[str, Collection[int]]:
+    """Where the entries end that a copy may take and the tier that it goes to may lack: what its boundary needs, or all on its path."""
+    most = copy_plan(setting, state, call, component_copy_boundary).most
+    return {one.name: ends_at(call.path, one.name, most) for one in setting.layout.components}
+
+
+@fact(0)
+def component_load_admitted(
+    setting: Setting, layout: Layout, call: ComponentLoad, component_copy_boundary: int
+) -> bool:
+    """Whether a load back is for an admitted boundary of the key, behind the hit."""
+    step, cap = step_of(layout.components), setting.profile.match_cap
+    return component_copy_boundary > call.start and admit(component_copy_boundary, len(call.path.names), step, cap)
+
+
+@fact(0)
+def component_load_lacking(
+    layout: Layout, window_root: str, state: State, call: ComponentLoad, component_copy_boundary: int
+) -> Sequence[str]:
+    """The components of which both tiers together certainly don't have what the boundary of a load back needs."""
+    return lacking_at(layout, call.path, component_copy_boundary, possible(state), window_root)
+
+
+@fact(0)
+def component_load_least(setting: Setting, state: State, call: ComponentLoad) -> int:
+    """The largest admitted boundary of the key that is valid for all components over both tiers, for certain."""
+    return largest_together(setting, state, call.path)
+
+
+# Room
+
+
+@fact(0)
+def component_copy_freed(answer: After) -> Mapping[str, int]:
+    """How many entries were evicted for a copy, by component."""
+    return copying_of(answer).freed
+
+
+def may_wait(setting: Setting, state: State, call: ComponentBackUp) -> bool:
+    """Whether a backup may be refused because another one runs: by nodes, one has a node to itself until it has ended."""
+    if setting.profile.component_extent == "boundary" or not call.length:
+        return False
+    end = setting.layout.base.name, end_name(call.path, call.length)
+    return any(end in one.needs for one in state.under_way.values() if not one.load)
+
+
+@fact(0, ports=("component_counters", *COUNTED))
+def component_copy_refusable(setting: Setting, state: State, call: CopyCall, answer: After) -> bool:
+    """Whether a copy may be refused: there may be nothing to take, some pool is short after one eviction, or it may wait for another."""
+    available = free_least(setting.layout, state, tier_of(state, call))
+    if isinstance(call, ComponentLoad):
+        if largest_together(setting, state, call.path) <= call.start:
+            return True
+        # Who asks goes on from the hit, and may hold it while room is made.
+        loose = state.certain(DEVICE) - state.needed(DEVICE) - needed_by(setting, call.path, call.start)
+    else:
+        if may_wait(setting, state, call):
+            return True
+        loose = loose_on(setting, state, HOST)
+    freed = copying_of(answer).freed
+    return any(refusable(setting, plan, loose, available, freed) for plan in copy_plans(setting, state, call, answer))
+
+
+@fact(1, ports=("component_counters", *COUNTED))
+def component_copy_freed_most(
+    setting: Setting, layout: Layout, state: State, call: CopyCall, answer: After
+) -> Mapping[str, int] | Unknown:
+    """How many entries of each component one eviction for a copy may take, or by its path one for each boundary of a backup: none of pools that have room."""
+    available = state.free.get(tier_of(state, call))
+    if available is None:
+        return UNKNOWN
+    wants = copy_wants(copy_plans(setting, state, call, answer))
+    short = short_pools(layout, wants, available)
+    mine = {name: many for name, many in wants.items() if layout.named(name).pool in short}
+    times = 1
+    if isinstance(call, ComponentBackUp) and setting.profile.component_extent == "path":
+        times = max(1, call.length // step_of(layout.components))
+    return freed_most(setting, layout, state, mine, times)
+
+
+# Evictions from the host
+
+
+# Ends of copies
+
+
+@fact(0)
+def component_copy(state: State, call: ComponentCopied) -> Copy:
+    """The copy that has ended, as it was before."""
+    return state.under_way[call.number]
+
+
+@fact(0)
+def component_copy_returned(layout: Layout, answer: After) -> Collection[Place]:
+    """The places that a copy gave back."""
+    assert isinstance(answer.answer, Mapping)
+    return pool_places(layout, answer.answer)
+
+
+@fact(0)
+def component_copy_left(layout: Layout, state: State, call: ComponentCopied, component_copy: Copy) -> Collection[Place]:
+    """The places that a copy must give back: all if it failed, and else what was brought for what is certainly cached there."""
+    certain = state.certain(tier_of(state, call))
+    return at_places(layout, {at: place for at, place in component_copy.places.items() if not call.ok or at in certain})
+
+
+@fact(0)
+def component_copy_left_most(
+    layout: Layout, state: State, call: ComponentCopied, component_copy: Copy
+) -> Collection[Place]:
+    """The places that a copy may give back: all if it failed, and else what was brought for what may be cached there."""
+    there = state.places(tier_of(state, call))
+    return at_places(layout, {at: place for at, place in component_copy.places.items() if not call.ok or at in there})
+
+
+# Counters and snapshots

@@ -1,0 +1,214 @@
+"""The facts that rules of backups speak of that a cache of components begins by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Path
+from kvlitmus.spec.prefix.components import tree_facts as _facts  # noqa: F401 - what these are worked out from
+from kvlitmus.spec.prefix.components.advance import known_after
+from kvlitmus.spec.prefix.components.calls import (
+    After,
+    Begun,
+    Brought,
+    Committed,
+    ComponentBackUp,
+    ComponentCall,
+    ComponentCommit,
+    ComponentHit,
+    ComponentLoad,
+    ComponentPrefetch,
+    ComponentWrite,
+    Copying,
+    Reserved,
+)
+from kvlitmus.spec.prefix.components.copies import by_pool, counted, plan_for, refusable
+from kvlitmus.spec.prefix.components.state import (
+    end_name,
+    ends_at,
+    lacking_at,
+    loose_on,
+    needed_by,
+    path_to,
+)
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.layouts import KV, Layout
+from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import largest, step_of
+from kvlitmus.spec.words.units import Name
+
+WRITES = ("component_writes",)
+
+
+@fact(0, ports=WRITES)
+def component_begun(answer: After) -> Sequence[Begun]:
+    """The backups that the cache has begun by itself with the call."""
+    return answer.begun
+
+
+@fact(0, ports=WRITES)
+def component_policy(setting: Setting) -> str:
+    """The policy by which the cache backs up by itself."""
+    return setting.config.write
+
+
+@fact(0, ports=WRITES)
+def component_begun_untimely(
+    setting: Setting, state: State, call: ComponentCall, answer: After, component_begun: Sequence[Begun]
+) -> Collection[int]:
+    """The lengths of the prefixes whose backup the call is no occasion for, by the policy."""
+    if setting.config.write == WRITE_BACK:
+        return [] if evicts(call, answer.answer) else [one.call.length for one in component_begun]
+    return [one.call.length for one in component_begun if not occasion(setting, state, call, answer, one)]
+
+
+def evicts(call: ComponentCall, answer: object) -> bool:
+    """Whether a call has evicted something from the device."""
+    freed = answer.freed if isinstance(answer, Copying | Reserved) else answer
+    return isinstance(call, Evict | ComponentLoad | ComponentPrefetch) and any(freed.values())  # type: ignore[attr-defined]
+
+
+def occasion(setting: Setting, state: State, call: ComponentCall, answer: After, one: Begun) -> bool:
+    """Whether a call uses a prefix, for the first time or, with the selective policy, once more."""
+    used = used_path(setting, state, call, answer.answer)
+    if used is None or setting.config.write not in (WRITE_THROUGH, SELECTIVE):
+        return False
+    path, length = used
+    end = one.call.path.names[-1]
+    if one.call.length > length or end_name(path, one.call.length) != end:
+        return False
+    return setting.config.write == WRITE_THROUGH or end in state.device.pages
+
+
+def used_path(setting: Setting, state: State, call: ComponentCall, answer: object) -> tuple[Path, int] | None:
+    """The key that a call inserts, finds, or goes on from, and up to where."""
+    if isinstance(call, Insert):
+        return call.path, len(call.path.names)
+    if isinstance(call, Match):
+        assert isinstance(answer, ComponentHit)
+        return call.path, answer.length
+    if isinstance(call, Lock):
+        path = path_to(setting, call.at)
+        return path, len(path.names)
+    if isinstance(call, ComponentBackUp | ComponentWrite):
+        return call.path, call.length
+    if isinstance(call, ComponentLoad | ComponentPrefetch):
+        return call.path, call.start
+    if isinstance(call, ComponentCommit):
+        assert isinstance(answer, Committed)
+        return state.fetches[call.number].path, answer.end
+    return None
+
+
+@fact(0, ports=WRITES)
+def component_begun_of_nothing(
+    setting: Setting,
+    layout: Layout,
+    window_root: str,
+    state: State,
+    component_known: State,
+    component_begun: Sequence[Begun],
+) -> Collection[int]:
+    """The lengths of the prefixes that are backed up though no boundary of the device can end there."""
+    if not component_begun:
+        return []
+    before = setting.config.write == WRITE_BACK
+    there = (state if before else component_known).places(DEVICE)
+    odd = []
+    for one in component_begun:
+        path, length = one.call.path, one.call.length
+        if lacking_at(layout, path, length, there, window_root) or length % step_of(layout.components):
+            odd.append(length)
+    return odd
+
+
+@fact(1, ports=("component_host_counters", *WRITES))
+def component_due_missed(
+    setting: Setting, state: State, component_known: State, call: Insert[Brought], answer: After
+) -> Collection[int] | Unknown:
+    """The boundary that the insert has made due, if it is neither on the host nor on its way, and no backup of it was refused for want of room."""
+    if answer.host_available is None:
+        return UNKNOWN
+    known = component_known
+    boundary = due(setting, state, known, call.path)
+    end = end_name(call.path, boundary)
+    if not boundary or any(one.call.path.names[-1] == end for one in answer.begun):
+        return []
+    then, available = with_begun(setting, known, answer)
+    needs = needed_by(setting, call.path, boundary)
+    on_its_way = frozenset[At]().union(*[one.places for one in then.under_way.values() if not one.load])
+    if not needs - then.places(HOST).keys() - on_its_way:
+        return []
+    plan = plan_for(setting, then, call.path, boundary, load=False)
+    return [] if refusable(setting, plan, loose_on(setting, then, HOST), available, {}) else [boundary]
+
+
+def due(setting: Setting, state: State, known: State, path: Path) -> int:
+    """The largest boundary of a key that is certainly there after an insert, if the policy wants it on the host."""
+    layout = setting.layout
+    certain = known.certain(DEVICE)
+    ends = {one.name: ends_at(path, one.name, certain) for one in layout.components}
+    boundary = largest(layout.components, len(path.names), ends.__getitem__, root=setting.profile.window_root)
+    write = setting.config.write
+    if write == WRITE_THROUGH or (write == SELECTIVE and end_name(path, boundary) in state.used):
+        return boundary
+    return 0
+
+
+def with_begun(setting: Setting, known: State, answer: After) -> tuple[State, dict[str, int]]:
+    """What is known when the backups have begun too, and how many places of the host are free then."""
+    layout, available = setting.layout, dict(answer.host_available or {})
+    for one in answer.begun:
+        known = known_after(known, setting, one.call, After(one.answer))
+        for pool, many in by_pool(layout, one.answer.freed).items():
+            available[pool] += many
+        for name, some in (one.answer.places or {}).items():
+            available[layout.named(name).pool] -= len(some)
+    return known, available
+
+
+@fact(3, ports=("component_view", "component_host_view", *WRITES))
+def component_lost(
+    setting: Setting,
+    layout: Layout,
+    window_root: str,
+    state: State,
+    component_known: State,
+    answer: After,
+) -> Collection[Name] | Unknown:
+    """The prefixes that ended with a boundary of the device before the call and neither tier makes valid after it, though the host has had room for them all the time."""
+    view = answer.view
+    if view is None or view.host_held is None:
+        return UNKNOWN
+    if setting.config.write != WRITE_BACK:
+        return []
+    known = component_known
+    certain = state.certain(DEVICE)
+    if not certain - known.places(DEVICE).keys():
+        return []
+    tried = {one.call.path.names[-1] for one in answer.begun}
+    # What was evicted from the host may have made room too late: there was at least what is free now, less that.
+    late = dict.fromkeys(layout.host, 0)
+    for one in answer.begun:
+        for pool, many in by_pool(layout, one.answer.freed).items():
+            late[pool] += many
+    there = {**known.places(DEVICE), **known.places(HOST)}
+    lost = []
+    for component, name in certain:
+        if component != KV or name in tried:
+            continue
+        path = path_to(setting, name)
+        length = len(path.names)
+        needs = needed_by(setting, path, length)
+        if needs <= there.keys() or length % step_of(layout.components):
+            continue
+        before = not lacking_at(layout, path, length, certain, window_root)
+        lacking = counted(plan_for(setting, state, path, length, load=False).most - known.places(HOST).keys())
+        room = all(many <= len(view.host_free[pool]) - late[pool] for pool, many in by_pool(layout, lacking).items())
+        if before and room and not needs <= state.places(HOST).keys():
+            lost.append(name)
+    return lost

@@ -1,0 +1,147 @@
+"""The steps of a call on a cache of components: the call itself, and the backups that the cache has begun with it.
+
+With write-back these come before the call, which evicts what they have saved, and otherwise after it.  What was seen was
+seen when all was over.  So only the last step is looked at in full: of those before, the host counts what the answers
+say, and what was told of the host belongs to the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kvlitmus.spec.prefix.components.advance import expect_components, looked_at
+from kvlitmus.spec.prefix.components.calls import (
+    After,
+    Begun,
+    ComponentBackUp,
+    ComponentCall,
+    ComponentCopied,
+    ComponentLoad,
+    Copying,
+)
+from kvlitmus.spec.prefix.components.state import (
+    copied_to,
+    needed_by,
+    spared_for,
+)
+from kvlitmus.spec.prefix.components.tree_facts import available_after
+from kvlitmus.spec.prefix.components.uses import with_uses
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.policies import WRITE_BACK
+from kvlitmus.spec.words.setting import Setting
+
+
+class ComponentStep(NamedTuple):
+    """A call with what was seen after it, what was known before, what it amounts to, and what is known then.
+
+    ``judged``: whether rules apply to it.
+    """
+
+    before: State
+    call: ComponentCall
+    after: After
+    expected: State
+    then: State
+    judged: bool = True
+
+
+def component_steps(state: State, setting: Setting, call: ComponentCall, look: After) -> Iterator[ComponentStep]:
+    """The steps of a call that was answered so (``look.answer``), with which backups have begun (``look.begun``)."""
+    if not look.begun:
+        yield step(state, setting, call, look)
+    elif setting.config.write == WRITE_BACK:
+        guard = guard_of(state, setting, call, look.answer)
+        state = state._replace(under_way={**state.under_way, **guard})
+        for one in before_eviction(
+            state, setting, look.begun, judged=bool(guard) or not isinstance(call, ComponentLoad)
+        ):
+            state = one.then
+            yield one
+        under_way = {number: one for number, one in state.under_way.items() if number not in guard}
+        yield step(state._replace(under_way=under_way), setting, call, look)
+    else:
+        yield from with_backups_after(state, setting, call, look)
+
+
+def step(state: State, setting: Setting, call: ComponentCall, after: After) -> ComponentStep:
+    """One step."""
+    expected = expect_components(state, setting, call, after.answer)
+    then = looked_at(state, expected, setting, call, after)
+    surprised = any(one is not then.tier(tier, name) for tier in (DEVICE, HOST) for name, one in expected.on(tier))
+    used = with_uses(state, then, setting, call, after.answer)
+    if surprised:
+        expected = with_uses(state, expected, setting, call, after.answer)
+    else:
+        expected = expected._replace(device=used.device, host=used.host, beside=used.beside)
+    return ComponentStep(state, call, after, expected, used)
+
+
+def unseen(state: State, setting: Setting, call: ComponentCall, answer: object) -> ComponentStep:
+    """A step after which nobody could look: the device is as it was, and the host counts what the answer says."""
+    return step(
+        state,
+        setting,
+        call,
+        After(answer, state.free.get(DEVICE), None, available_after(setting, state, call, answer, HOST), None),
+    )
+
+
+def before_eviction(state: State, setting: Setting, begun: Sequence[Begun], *, judged: bool) -> Iterator[ComponentStep]:
+    """The backups of what a call is about to evict; ``judged``: those that found too little room too.
+
+    They make no room with what a load back that evicts needs from the host.  Of a refused one nobody is told what it
+    would have needed, so a backup that was refused during it, or stopped earlier, is not judged.
+    """
+    for backup, given in calls_of(begun):
+        one = unseen(state, setting, backup, given)
+        yield one._replace(judged=judged or not found_no_room(state, setting, backup, given))
+        state = one.then
+
+
+def found_no_room(state: State, setting: Setting, call: ComponentCall, given: object) -> bool:
+    """Whether a backup was refused, or stopped before its boundary."""
+    if not isinstance(call, ComponentBackUp) or not isinstance(given, Copying):
+        return False
+    brought = copied_to(call.path, given).keys()
+    stopped = setting.profile.component_extent == "path" and (
+        not needed_by(setting, call.path, call.length) <= brought | state.places(HOST).keys()
+    )
+    return given.places is None or stopped
+
+
+def guard_of(state: State, setting: Setting, call: ComponentCall, answer: object) -> Mapping[int, Copy]:
+    """What a load back that was granted needs from the host, as a copy that protects it, and what else it may protect."""
+    if not isinstance(call, ComponentLoad) or not isinstance(answer, Copying) or answer.places is None:
+        return {}
+    needs = needed_by(setting, call.path, answer.boundary) | copied_to(call.path, answer).keys()
+    spared = spared_for(setting, call.path, answer.boundary)
+    return {call.number: Copy(True, {}, device=frozenset(), host=needs & state.places(HOST).keys(), needs=spared)}
+
+
+def calls_of(begun: Sequence[Begun]) -> Sequence[tuple[ComponentBackUp | ComponentCopied, object]]:
+    """Backups that a cache has begun by itself, as calls with their answers; what was waited for has ended too."""
+    found: list[tuple[ComponentBackUp | ComponentCopied, object]] = []
+    for one in begun:
+        found.append((one.call, one.answer))
+        if one.ended:
+            found.append((ComponentCopied(one.call.number, ok=True), {}))
+    return found
+
+
+def with_backups_after(state: State, setting: Setting, call: ComponentCall, look: After) -> Iterator[ComponentStep]:
+    """A call, and after it the backups that it has begun: the host was seen after the last of them."""
+    events = look.events or ()
+    device = tuple([one for one in events if one.tier != "host"])
+    host = tuple([one for one in events if one.tier == "host"])
+    above = None if look.view is None else look.view._replace(host_free={}, host_held=None)
+    count = available_after(setting, state, call, look.answer, HOST)
+    one = step(state, setting, call, look._replace(view=above, host_available=count, events=device))
+    yield one
+    *others, (backup, given) = calls_of(look.begun)
+    for other, told in others:
+        one = unseen(one.then, setting, other, told)
+        yield one
+    yield step(one.then, setting, backup, look._replace(answer=given, events=host, begun=()))

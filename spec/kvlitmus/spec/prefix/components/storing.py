@@ -1,0 +1,106 @@
+"""Storage behind the host: what a cache of components owes that writes KV, and what goes with it, to storage that comes and goes.
+
+A **write** goes from the host to storage.  It is for the boundary of a hit, and takes what that needs of every component and
+storage lacks (COMP-57): KV without its window has saved nothing.  All of it is on the host when the write begins (COMP-58); a
+write that could begin isn't refused (COMP-59).  What its boundary needs stays on the host until the suite says that the write has
+ended, whatever becomes of storage meanwhile (LOCK-01; COMP-12 and COMP-13 say it of evictions).
+
+When storage goes away, every prefetch that isn't over is given up, as by an abort: what I/O may still write is given back
+when that has ended, and everything else at once (COMP-61).  Until storage is there again no prefetch begins (COMP-62).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.rule import rule
+from kvlitmus.spec.prefix.components import storing_facts as _facts  # noqa: F401 - what the rules speak of
+from kvlitmus.spec.prefix.components.prefetch import ASKED
+from kvlitmus.spec.prefix.page import At, Place
+
+STORES = ("component_storage",)
+LOOKED_AT = ("component_storage", "component_host_view")
+
+
+# A put of a plain cache is a job of its own, in prefix order (BACKUP-07, BACKUP-08); a write is asked for here.
+@rule(
+    "COMP-57",
+    on=On.COMPONENT_WRITE,
+    needs=STORES,
+    source="R-SWA-08, R-MA-07; design",
+    reference="prefix.components.storing.write",
+    allowed="{component_write_due}",
+)
+def a_write_takes_what_its_boundary_needs_and_storage_lacks(
+    component_write_takes: Mapping[str, Collection[int]], component_write_due: Mapping[str, Collection[int]]
+) -> bool:
+    """A write MUST take, of every component, exactly the entries that its boundary needs and storage lacks: of a window all that is missing, the state of the boundary itself, and nothing that storage has."""
+    return {name: set(some) for name, some in component_write_takes.items()} == {
+        name: set(some) for name, some in component_write_due.items()
+    }
+
+
+# No put of a plain cache is refused; what it reads stays by TIER-11.
+@rule(
+    "COMP-58",
+    on=On.COMPONENT_WRITE,
+    needs=STORES,
+    source="R-LIFE-04, R-SWA-08; design",
+    reference="prefix.components.storing.write",
+    allowed="a refusal while storage is away, and else what the host has; it lacks {component_write_unread}",
+)
+def a_write_reads_what_the_host_has(component_detached: bool, component_write_unread: Collection[At]) -> bool:
+    """A write MUST be refused while storage is away, or where the host lacks some of what it would take. That it is on
+    the device is not enough, nor that a running backup brings it, also where that counts from its beginning.
+    """
+    return not component_detached and not component_write_unread
+
+
+# No put of a plain cache is refused.
+@rule(
+    "COMP-59",
+    on=On.REFUSED_COMPONENT_WRITE,
+    needs=STORES,
+    source="R-SWA-08, R-MA-07; design",
+    reference="prefix.components.storing.write",
+    allowed="a write: storage is there and lacks something, and the host has all that the boundary needs",
+)
+def a_refused_write_has_nothing_to_take_or_to_read(component_write_refusable: bool) -> bool:
+    """A write MUST be refused only while storage is away, if storage lacks nothing, or if the host doesn't have all
+    that its boundary needs, or a running backup still brings it. How much there is to take is no reason.
+    """
+    return component_write_refusable
+
+
+# A plain cache names no places that a detach gives back: POOL-12 counts them.
+@rule(
+    "COMP-61",
+    on=On.COMPONENT_DETACH,
+    needs=STORES,
+    source="R-SC-05, R-MA-05, R-LIFE-04",
+    reference="prefix.components.storing.detach",
+    allowed="{component_detach_due}, each once",
+)
+def what_prefetches_had_is_given_back_when_storage_goes(
+    component_detach_returned: Sequence[Place], component_detach_due: Collection[Place]
+) -> bool:
+    """When storage goes away, every prefetch that isn't over MUST be given up, with all that it has given back at once but what its I/O may still write."""
+    return len(component_detach_returned) == len(component_detach_due) and (
+        set(component_detach_returned) == set(component_detach_due)
+    )
+
+
+# FETCH-01 and FETCH-02 reserve on the host, and a prefetch of components on the device.
+@rule(
+    "COMP-62",
+    on=ASKED,
+    needs=STORES,
+    source="R-LIFE-04; design",
+    reference="prefix.components.storing.prefetch",
+    allowed="a refusal for which nothing is evicted",
+    premise="component_detached",
+)
+def nothing_is_fetched_while_storage_is_away(component_detached: bool, component_fetch_began: bool) -> bool:
+    """While storage is away a prefetch MUST be refused. It MUST NOT evict anything then."""
+    return not (component_detached and component_fetch_began)

@@ -1,0 +1,96 @@
+"""The facts that rules of storage behind the host speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kvlitmus.spec.law.facts import fact
+from kvlitmus.spec.prefix.components import host_facts as _facts  # noqa: F401 - what these are worked out from
+from kvlitmus.spec.prefix.components.calls import (
+    After,
+    ComponentWrite,
+    Reserved,
+    Writing,
+)
+from kvlitmus.spec.prefix.components.state import (
+    end_name,
+    ends_at,
+    landing_on_host,
+    needed_by,
+    written,
+    written_from,
+)
+from kvlitmus.spec.prefix.listener import HOST
+from kvlitmus.spec.prefix.page import At, Place
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.layouts import Layout
+from kvlitmus.spec.words.setting import Setting
+
+LOOKED_AT = ("component_host_view",)
+
+
+def due(setting: Setting, call: ComponentWrite) -> frozenset[At]:
+    """What the boundary of a write needs and storage lacks."""
+    units = len(call.path.names)
+    stored = {(name, end_name(call.path, end)) for name, some in call.stored.items() for end in some if end <= units}
+    return needed_by(setting, call.path, call.length) - stored
+
+
+@fact(0)
+def component_write_takes(answer: After) -> Mapping[str, Collection[int]]:
+    """Where the entries end that a write takes, by component."""
+    assert isinstance(answer.answer, Writing)
+    return {name: some for name, some in (answer.answer.ends or {}).items() if some}
+
+
+@fact(0)
+def component_write_due(setting: Setting, layout: Layout, call: ComponentWrite) -> Mapping[str, Collection[int]]:
+    """Where the entries end that its boundary needs and storage lacks, by component."""
+    takes = due(setting, call)
+    ends = {one.name: ends_at(call.path, one.name, takes) for one in layout.components}
+    return {name: some for name, some in ends.items() if some}
+
+
+@fact(0)
+def component_detached(state: State) -> bool:
+    """Whether storage is away."""
+    return state.attached is False
+
+
+@fact(0)
+def component_write_unread(state: State, call: ComponentWrite, answer: After) -> Collection[At]:
+    """What a write takes though the host certainly doesn't have it, or a running backup still writes it there."""
+    assert isinstance(answer.answer, Writing)
+    return written_from(call.path, answer.answer) - (
+        state.places(HOST).keys() - landing_on_host(state.under_way.values())
+    )
+
+
+@fact(0)
+def component_write_refusable(setting: Setting, state: State, call: ComponentWrite) -> bool:
+    """Whether a write may be refused: storage is away or lacks nothing, or the host may not have all that the boundary needs, or not yet."""
+    whole = needed_by(setting, call.path, call.length) <= state.certain(HOST) - landing_on_host(
+        state.under_way.values()
+    )
+    return state.attached is False or not whole or not due(setting, call)
+
+
+@fact(0)
+def component_detach_returned(layout: Layout, answer: After) -> Sequence[Place]:
+    """The places that were given back when storage went away, as often as they were."""
+    assert isinstance(answer.answer, Mapping)
+    return [(layout.named(name).pool, one) for name, some in answer.answer.items() for one in some]
+
+
+@fact(0)
+def component_detach_due(layout: Layout, state: State) -> Collection[Place]:
+    """The places of all prefetches that weren't over, but for those that I/O may still write."""
+    given_up = [one for one in state.fetches.values() if not one.over]
+    return frozenset[Place]().union(*[one.reserved - written(layout, one, {}) for one in given_up])
+
+
+@fact(0)
+def component_fetch_began(answer: After) -> bool:
+    """Whether a prefetch has begun, or has evicted something in vain."""
+    assert isinstance(answer.answer, Reserved)
+    return answer.answer.places is not None or any(answer.answer.freed.values())

@@ -1,0 +1,439 @@
+"""The facts that rules of components speak of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import cast
+
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Free, Grow, Insert, Lock, Reset
+from kvlitmus.spec.prefix.components.advance import known_after
+from kvlitmus.spec.prefix.components.calls import (
+    After,
+    Brought,
+    Committed,
+    ComponentAbort,
+    ComponentBackUp,
+    ComponentCall,
+    ComponentCommit,
+    ComponentCopied,
+    ComponentDetach,
+    ComponentEvictHost,
+    ComponentLoad,
+    ComponentPrefetch,
+    ComponentSettled,
+    Copying,
+    Counts,
+    Entries,
+    Holding,
+    Reading,
+    Reserved,
+)
+from kvlitmus.spec.prefix.components.copies import copy_plans, copy_wants, copying_of
+from kvlitmus.spec.prefix.components.evictions import freed_most, rightly_gone, taken_for
+from kvlitmus.spec.prefix.components.fetch import asked
+from kvlitmus.spec.prefix.components.state import (
+    commit_brings,
+    copied_to,
+    fresh_places,
+    loose_on,
+    needed_ends,
+    origin_of,
+    path_to,
+    places_of,
+    pool_places,
+    refilled,
+    stored_by,
+    tier_of,
+)
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At, Place, Stored
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.words.layouts import Layout
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import Chunk, Window, step_of
+
+
+@fact(0)
+def layout(setting: Setting) -> Layout:
+    """The components that the cache is asked to keep, and the places of their pools."""
+    return setting.layout
+
+
+@fact(0)
+def window_root(setting: Setting) -> str:
+    """The window's meaning near the root, as the profile declares it."""
+    return setting.profile.window_root
+
+
+@fact(0)
+def component_known(setting: Setting, state: State, call: ComponentCall, answer: After) -> State:
+    """What is known of the cache after the call, by calls and answers, and by a snapshot where there is one."""
+    return known_after(state, setting, call, answer)
+
+
+# Pools
+
+
+def pools_of(layout: Layout, counts: Mapping[str, int]) -> Counter[str]:
+    """Counts of entries by component as counts of places by pool."""
+    found: Counter[str] = Counter()
+    for name, many in counts.items():
+        found[layout.named(name).pool] += many
+    return found
+
+
+def given_back(call: object, answer: object) -> Entries:
+    """The places that a prefetch or a copy gave back in this call, or several did when storage went away, by component."""
+    if isinstance(answer, Reading | Committed):
+        return answer.returned
+    gives = isinstance(call, ComponentAbort | ComponentSettled | ComponentDetach | ComponentCopied)
+    return cast("Entries", answer) if gives else {}
+
+
+@fact(1, ports=("component_counters",))
+def component_available(answer: After) -> Mapping[str, Mapping[str, int]] | Unknown:
+    """The free places of each pool after the call, by tier."""
+    seen = {DEVICE: answer.available, HOST: answer.host_available}
+    found = {tier: some for tier, some in seen.items() if some is not None}
+    return found or UNKNOWN
+
+
+@fact(1, ports=("component_counters",))
+def component_available_due(
+    setting: Setting,
+    state: State,
+    call: ComponentCall,
+    answer: After,
+    component_available: Mapping[str, Mapping[str, int]],
+) -> Mapping[str, Mapping[str, int]] | Unknown:
+    """The free places that each pool must have after the call, by tier, as the ones before it and the answer say."""
+    assert isinstance(component_available, Mapping)
+    due = {tier: available_after(setting, state, call, answer.answer, tier) for tier in component_available}
+    return {tier: some for tier, some in due.items() if some is not None} or UNKNOWN
+
+
+def available_after(
+    setting: Setting, state: State, call: ComponentCall, given: object, tier: str
+) -> Mapping[str, int] | None:
+    """The free places that each pool of a tier must have after a call that was answered so; ``None`` where nobody knows."""
+    before = state.free.get(tier)
+    if before is None or tier_of(state, call) != tier:
+        return before if before is None or not isinstance(call, Reset) else dict(setting.layout.host)
+    if isinstance(call, Reset):
+        return dict(setting.layout.places)
+    change = _more_available(setting, state, call, given)
+    return None if change is None else {pool: many + change[pool] for pool, many in before.items()}
+
+
+def _more_available(setting: Setting, state: State, call: ComponentCall, given: object) -> Counter[str] | None:
+    """How many places more of each pool are free by a call that was answered so; ``None``: that isn't known."""
+    layout, change = setting.layout, Counter[str]()
+    if isinstance(given, Copying | Reserved):
+        change.update(pools_of(layout, given.freed))
+        change.subtract(pools_of(layout, {name: len(some) for name, some in (given.places or {}).items()}))
+    elif isinstance(call, Evict | ComponentEvictHost):
+        change.update(pools_of(layout, cast("Mapping[str, int]", given)))
+    elif isinstance(call, Alloc):
+        change.subtract(pool for pool, _ in pool_places(layout, cast("Entries", given or {})))
+    elif isinstance(call, Insert):
+        freed = _freed_by_insert(setting, state, call, cast("Entries", given))
+        if freed is None:
+            return None
+        change.update(pool for pool, _ in freed)
+    else:
+        back = call.slots if isinstance(call, Free) else given_back(call, given)
+        change.update(pool for pool, _ in pool_places(layout, back))
+    return change
+
+
+def _freed_by_insert(setting: Setting, state: State, call: Insert[Brought], given: Entries) -> frozenset[Place] | None:
+    """The places that an insert frees by the profile; ``None``: it isn't known whether it had to."""
+    layout = setting.layout
+    left = pool_places(layout, given)
+    pool = layout.base.pool
+    new = refilled(state, setting, call, call.slots)
+    there, certain = state.places(DEVICE), state.certain(DEVICE)
+    replaced = [at for at in new if (pool, call.slots[at]) not in left and at in there]
+    if any(at not in certain for at in replaced):
+        return None
+    freed = left if setting.profile.duplicates == "cache_frees" else frozenset[Place]()
+    return freed | {(pool, there[at]) for at in replaced}
+
+
+# Inserts
+
+
+@fact(0)
+def component_left(layout: Layout, answer: After) -> Collection[tuple[str, int]]:
+    """The places that the insert left to the caller."""
+    assert isinstance(answer.answer, Mapping)
+    return pool_places(layout, answer.answer)
+
+
+@fact(0)
+def component_duplicates(
+    setting: Setting, layout: Layout, state: State, call: Insert[Brought]
+) -> Collection[tuple[str, int]]:
+    """The places that were brought for what is certainly cached already, and stays where it is."""
+    certain = state.certain(DEVICE)
+    new = refilled(state, setting, call, call.slots.keys() - certain)
+    return {(layout.named(at[0]).pool, entry) for at, entry in call.slots.items() if at in certain and at not in new}
+
+
+@fact(0)
+def component_perhaps(
+    setting: Setting, layout: Layout, state: State, call: Insert[Brought]
+) -> Collection[tuple[str, int]]:
+    """The places that were brought for what may be cached already, and may stay where it is."""
+    there = state.places(DEVICE)
+    new = refilled(state, setting, call, call.slots.keys() - there.keys(), state.needed(DEVICE))
+    return {(layout.named(at[0]).pool, entry) for at, entry in call.slots.items() if at in there and at not in new}
+
+
+# Locks
+
+
+@fact(0)
+def component_cover(answer: After) -> Mapping[str, Collection[int]]:
+    """The ends of the entries that the receipt covers, by component."""
+    assert isinstance(answer.answer, Mapping)
+    return {name: frozenset(ends) for name, ends in answer.answer.items()}
+
+
+@fact(0)
+def component_cover_due(
+    setting: Setting, layout: Layout, window_root: str, call: Lock
+) -> Mapping[str, Collection[int]]:
+    """The ends of the entries that the locked boundary needs, by component."""
+    path = path_to(setting, call.at)
+    return {one.name: frozenset(needed_ends(path, one, len(path.names), window_root)) for one in layout.components}
+
+
+@fact(0)
+def component_cover_beyond(
+    setting: Setting,
+    layout: Layout,
+    state: State,
+    component_cover: Mapping[str, Collection[int]],
+    component_cover_due: Mapping[str, Collection[int]],
+) -> Mapping[str, Collection[int]]:
+    """The ends that the receipt covers though neither its boundary needs them nor, by node, an entry that it needs is of their node."""
+    beyond = {name: set(ends) - set(component_cover_due.get(name, ())) for name, ends in component_cover.items()}
+    if setting.profile.evict_granularity == "node":
+        for one in layout.components:
+            due = component_cover_due.get(one.name, ())
+            if isinstance(one.shape, Window | Chunk) and due:
+                more = state.longest - 1 if len(beyond.get(one.name, ())) < state.longest else 0
+                beyond[one.name] = beyond.get(one.name, set()) - {
+                    min(due) - back * one.unit for back in range(1, 1 + more)
+                }
+    return {name: ends for name, ends in beyond.items() if ends}
+
+
+# Evictions
+
+
+@fact(0)
+def component_asked(call: Evict[Counts] | ComponentEvictHost) -> Mapping[str, int]:
+    """How many entries of each component are to be freed."""
+    return call.asked
+
+
+@fact(0)
+def component_freed(answer: After) -> Mapping[str, int]:
+    """How many entries of each component were freed."""
+    assert isinstance(answer.answer, Mapping)
+    return answer.answer
+
+
+@fact(0)
+def component_evictable(
+    setting: Setting, layout: Layout, state: State, call: Evict[Counts] | ComponentEvictHost
+) -> Mapping[str, int]:
+    """How many entries of each component are certainly on the tier, and may not be spared."""
+    counts = Counter(name for name, _ in loose_on(setting, state, tier_of(state, call)))
+    return {one.name: counts[one.name] for one in layout.components}
+
+
+@fact(0)
+def component_most(layout: Layout, state: State, call: Evict[Counts] | ComponentEvictHost) -> Mapping[str, int]:
+    """How many entries of each component may be on the tier, and nothing protects for certain."""
+    tier = tier_of(state, call)
+    counts = Counter(name for name, _ in frozenset(state.places(tier)).difference(*state.holds(tier)))
+    return {one.name: counts[one.name] for one in layout.components}
+
+
+@fact(0)
+def component_freed_most(
+    setting: Setting, layout: Layout, state: State, call: Evict[Counts] | ComponentEvictHost
+) -> Mapping[str, int]:
+    """How many entries of each component the eviction may take, as the profile says what goes with what."""
+    return freed_most(setting, layout, state, call.asked)
+
+
+# Snapshots
+
+
+def cached_now(component_held: Mapping[At, int], answer: After) -> frozenset[Stored]:
+    """Everything that is cached after a call, with its places."""
+    return frozenset(component_held.items()) | (frozenset() if answer.view is None else answer.view.copies)
+
+
+def of_request(setting: Setting, state: State, call: Begin | Grow | End, answer: After) -> frozenset[Stored]:
+    """The whole entries that the request of a call holds: after it, or before it ends."""
+    then = state if isinstance(call, End) else known_after(state, setting, call, answer)
+    return stored_by(then.requests[call.rid]) if call.rid in then.requests else frozenset()
+
+
+def fresh_of(layout: Layout, state: State, call: Begin | Grow | End, answer: After) -> Sequence[Place]:
+    """The places that a request got by a call."""
+    if not isinstance(answer.answer, Holding):
+        return ()
+    before = state.requests[call.rid].held if isinstance(call, Grow) else {}
+    return fresh_places(layout, before, answer.answer)
+
+
+def _spare(setting: Setting, state: State, call: Begin | Grow | End, answer: After) -> Counter[str]:
+    """The places of each pool that are free after a call of a request, without those that it gave back."""
+    assert answer.view is not None
+    free = {(pool, place) for pool, places in answer.view.free.items() for place in places}
+    if call.rid in state.requests and isinstance(answer.answer, Holding):
+        before, after = (places_of(setting.layout, one) for one in (state.requests[call.rid].held, answer.answer.held))
+        free -= before - after
+    return Counter(pool for pool, _ in free)
+
+
+@fact(3, ports=("component_view",))
+def component_held(answer: After) -> Mapping[At, int] | Unknown:
+    """Every cached entry, by where it belongs."""
+    return UNKNOWN if answer.view is None else answer.view.held
+
+
+def on_tiers(answer: After) -> Iterator[tuple[str, Mapping[At, int]]]:
+    """What is cached on each tier that was looked at."""
+    view = answer.view
+    if view is not None:
+        yield DEVICE, view.held
+    if view is not None and view.host_held is not None:
+        yield HOST, view.host_held
+
+
+def told_of(tier: str, entries: Iterable[At]) -> list[At]:
+    """Entries for a reader, who is told which of them are on the host."""
+    return [(f"{name} on the host", at) for name, at in entries] if tier == HOST else list(entries)
+
+
+@fact(3, ports=("component_view",))
+def component_appeared(
+    setting: Setting,
+    state: State,
+    call: ComponentCall,
+    answer: After,
+    component_held: Mapping[At, int],
+) -> Collection[At] | Unknown:
+    """What came to a tier, or to another place there, though the call did not bring it there."""
+    if isinstance(call, Begin | Grow | End):
+        return [
+            at for at, _ in cached_now(component_held, answer) - state.stored - of_request(setting, state, call, answer)
+        ]
+    return [
+        one
+        for tier, held in on_tiers(answer)
+        for one in told_of(tier, _appeared(setting, state, call, answer, tier, held))
+    ]
+
+
+def _appeared(
+    setting: Setting, state: State, call: ComponentCall, answer: After, tier: str, held: Mapping[At, int]
+) -> list[At]:
+    there = state.places(tier)
+    if held == there:
+        return []
+    brought: Mapping[At, int] = _brought(setting, state, call, answer) if tier_of(state, call) == tier else {}
+    new = frozenset[At]()
+    if isinstance(call, Insert):
+        new = refilled(state, setting, call, brought.keys() - there.keys())
+    return [
+        at
+        for at, entry in held.items()
+        if there.get(at) != entry and (brought.get(at) != entry or (at in there and at not in new))
+    ]
+
+
+def _brought(setting: Setting, state: State, call: ComponentCall, answer: After) -> Mapping[At, int]:
+    """What a call brings to its tier, and where."""
+    if isinstance(call, Insert):
+        brought: Brought = call.slots
+        return brought
+    if isinstance(call, ComponentCommit):
+        return commit_brings(setting, state.fetches[call.number], call.came)
+    if isinstance(call, ComponentCopied) and call.ok:
+        return state.under_way[call.number].places
+    if isinstance(call, ComponentLoad | ComponentBackUp) and setting.profile.component_landing == "begun":
+        return copied_to(call.path, copying_of(answer))
+    return {}
+
+
+@fact(3, ports=("component_view",))
+def component_vanished(
+    setting: Setting,
+    layout: Layout,
+    state: State,
+    call: ComponentCall,
+    answer: After,
+    component_held: Mapping[At, int],
+) -> Collection[At]:
+    """What left a tier though the call may not take it: anything but by an eviction there that may take it, or a reset.
+
+    An eviction for a prefetch or a copy may take what it needs memory for.  A request that gets places may evict what was in
+    them, and what goes with that, until it has them.
+    """
+    if isinstance(call, Begin | Grow | End):
+        lost = state.stored - cached_now(component_held, answer)
+        fresh = frozenset(fresh_of(layout, state, call, answer))
+        return [at for at, _ in lost - taken_for(setting, state, lost, fresh, _spare(setting, state, call, answer))]
+    if isinstance(call, Reset):
+        return []
+    found = []
+    for tier, held in on_tiers(answer):
+        gone = [at for at in state.certain(tier) if at not in held]
+        if gone:
+            wants = _evicted_for(setting, state, call, answer) if tier_of(state, call) == tier else {}
+            right = rightly_gone(setting, layout, state, wants, gone)
+            found += told_of(tier, [at for at in gone if at not in right])
+    return found
+
+
+def _evicted_for(setting: Setting, state: State, call: ComponentCall, answer: After) -> Mapping[str, int]:
+    """How many entries of each component a call may evict from its tier."""
+    if isinstance(call, Evict | ComponentEvictHost):
+        return call.asked
+    if isinstance(call, ComponentPrefetch):
+        needs = asked(setting.layout, origin_of(setting, call.start), fetch_whole(setting.layout, call))
+        return {need.component.name: need.entries for need in needs}
+    if isinstance(call, ComponentLoad | ComponentBackUp):
+        return copy_wants(copy_plans(setting, state, call, answer))
+    return {}
+
+
+def fetch_whole(layout: Layout, call: ComponentPrefetch) -> int:
+    """How many units in whole steps the key has behind the anchor of a prefetch."""
+    length = len(call.path.names) - call.start
+    return length - length % step_of(layout.components)
+
+
+@fact(3, ports=("component_view",))
+def component_orphans(setting: Setting, layout: Layout, answer: After) -> Collection[At] | Unknown:
+    """Entries of other components on a tier where the KV of their prefixes isn't, where the profile says that they go with it."""
+    if answer.view is None:
+        return UNKNOWN
+    if setting.profile.component_cascade == "none":
+        return []
+    base = layout.base.name
+    return [
+        one
+        for tier, held in on_tiers(answer)
+        for one in told_of(tier, [(name, at) for name, at in held if name != base and (base, at) not in held])
+    ]
