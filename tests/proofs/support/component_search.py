@@ -106,6 +106,11 @@ class ComponentSearch(ABC, Generic[Model, Call]):
         return Pools(self.setting)
 
     @cached_property
+    def judge_of_pools(self) -> Judge:
+        """By which rules they are judged."""
+        return Judge(all_rules(), depth=3, capabilities=frozenset(), muted=frozenset())
+
+    @cached_property
     def judges(self) -> dict[str, Judge]:
         """Who judges the steps of each of them."""
         return {}
@@ -121,8 +126,7 @@ class ComponentSearch(ABC, Generic[Model, Call]):
         for view in self.pools.lifted(one):
             judge = self.judges.get(view.where)
             if judge is None:
-                has = view.setting.capabilities
-                judge = self.judges[view.where] = Judge(all_rules(), depth=3, capabilities=has, muted=frozenset())
+                judge = self.judges[view.where] = self.judge_of_pools.beside(3, view.setting.capabilities, view.laws)
             known = "call" not in view.unknown
             on = occasions_of(view.call, view.answer, view.state, view.setting, view.before) if known else ()
             judge.step(on, view.inputs, view.unknown, told=False)
