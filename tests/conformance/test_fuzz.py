@@ -183,6 +183,17 @@ def test_the_share_of_fresh_schedules_follows_what_they_bring() -> None:
     assert shares == [GREATEST, LEAST, 0.5]
 
 
+def test_a_mutated_schedule_is_played_where_its_parent_was_and_now_and_then_elsewhere() -> None:
+    here, there = PAGED, Config(page_size=2)
+    one = Corpus(random.Random(0), [here, there], {config.label: KINDS for config in (here, there)})
+    one.hits = Counter({1: 1})
+    one.add(Entry(config=here, schedule=(Op("alloc"),), features=(1,)))
+    made = [choice.config for choice in (one.choose() for _ in range(300)) if choice.parent is not None]
+    assert 0.8 * len(made) < made.count(here) < len(made)
+    one.drop([here.label])
+    assert {one.choose().config for _ in range(100)} == {there}
+
+
 @pytest.mark.parametrize("guided", [True, False])
 def test_a_seed_makes_the_same_choices(guided: bool) -> None:
     def choices(seed: int) -> list[tuple[Op, ...]]:

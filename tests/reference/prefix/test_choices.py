@@ -19,7 +19,7 @@ from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.calls import Evict, Insert
-from kvlitmus.spec.prefix.tier_calls import Advance, FailCopy, LoadBack, Poll, TellLoaded, Tick
+from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, FailCopy, LoadBack, Poll, TellLoaded, Tick
 from kvlitmus.spec.words.units import Key, PageNo, Slot, Tokens
 from tests.reference.support.desk import Desk
 
@@ -234,6 +234,20 @@ def test_a_copy_that_was_reclaimed_is_made_anew_when_its_page_leaves_the_device(
     step = perform(desk.now, desk.cache.setting, Evict(Tokens(8)), Choice(victims, None, None, (first, last), places))
     copies = step.after.host.pages
     assert {name: copies[name].page for name in copies} == {first: 2, second: 1, third: 0}
+
+
+def test_what_was_reclaimed_counts_as_room_that_was_made() -> None:
+    desk = Desk(replace(PROFILE, host_duplicates="reclaimed"), write="write_back")
+    for one in range(2):
+        desk.compute([one] * 2)
+    desk.cache.evict(4)
+    assert desk.cache.load_back(desk.key([0] * 2)).slots is not None
+    desk.settle()
+    (twice,), (alone,) = (desk.cache.path(desk.key([one] * 2)).pages for one in range(2))
+    with pytest.raises(ValueError, match=NOT_SO):
+        perform(desk.now, desk.cache.setting, EvictHost(2), Choice(host_victims=(twice, alone)))
+    step = perform(desk.now, desk.cache.setting, EvictHost(2), Choice(host_victims=(twice,)))
+    assert step.answer == 2 and step.after.host.pages.keys() == {alone}
 
 
 def cached(tokens: int, **profile: str) -> ReferenceCache:

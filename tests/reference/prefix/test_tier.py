@@ -198,6 +198,9 @@ def test_books_that_do_not_add_up_are_told() -> None:
         host_homes(now._replace(host=empty_tier()), setting)
     with pytest.raises(ValueError, match="twice"):
         host_homes(now._replace(works=works._replace(release=(next(iter(works.free)),))), setting)
+    one, *others = works.free
+    with pytest.raises(ValueError, match=rf"twice \[{others[0]}\], lost \[{one}\]"):
+        host_homes(now._replace(works=works._replace(free=frozenset(others), release=(others[0],))), setting)
     with pytest.raises(ValueError, match="not pinned"):
         pin(now, list(now.host.pages), -1)
     desk.cache.begin(1, desk.key(2))
