@@ -27,6 +27,7 @@ from kvlitmus.spec.prefix.components.calls import (
     View,
 )
 from kvlitmus.spec.prefix.components.entries import without
+from kvlitmus.spec.prefix.components.evictions import rightly_gone
 from kvlitmus.spec.prefix.components.state import (
     at_first,
     path_of_units,
@@ -225,6 +226,14 @@ def test_what_goes_along_was_not_chosen() -> None:
     gone = {(name, whole.path("a").names[-1]) for name in ("kv", "swa")}
     assert not evicted(whole, {"kv": 1, "swa": 1}, gone).taken, "either may have taken the other along"
     assert {name for name, _ in evicted(whole, {"kv": 1}, gone).taken} == {"kv"}
+
+
+@pytest.mark.parametrize(("cascade", "along"), [("none", False), ("base", False), ("leaf", True), ("later", True)])
+def test_kv_goes_with_a_window_that_was_asked_for_where_leaves_go_whole(cascade: str, along: bool) -> None:
+    play = two_keys(setting_of(component_cascade=cascade))
+    kv, window = [(name, play.path("a").names[-1]) for name in ("kv", "swa")]
+    right = rightly_gone(play.setting, play.setting.layout, play.state, {"swa": 1}, {kv, window})
+    assert right == ({kv, window} if along else {window})
 
 
 @pytest.mark.parametrize("seed", [9, 11, 12])
