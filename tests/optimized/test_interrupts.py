@@ -312,7 +312,7 @@ def test_a_hierarchy_goes_on_or_is_torn(scenario: Scenario, write: str, request:
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("scenario", SCENES)
 def test_a_hierarchy_goes_on_or_is_torn_wherever_it_is_ended(scenario: Scenario, write: str) -> None:
-    found = sweep_scene(scenario, write, 0, 7)
+    found = sweep_scene(scenario, write, 0, 4)
     assert found[True] > 500 and found[False] > 300
 
 
