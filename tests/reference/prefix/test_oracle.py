@@ -54,7 +54,7 @@ SEEDS = range(3)
 TURNS = pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 3), marks=pytest.mark.nightly)], ids=str)
 """One schedule by day in each configuration, and others at night."""
 OPERATIONS = 150
-EACH = 120
+EACH = 134
 """So many steps at least are compared of each schedule of the specimen's."""
 LEGAL = {
     f"{one.id}-{config.label}": (one, config)
