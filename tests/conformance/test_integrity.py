@@ -20,6 +20,7 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.run.targets import KNOWN, resolve_target
 from kvlitmus.mutants.registry import mutant_of
 from kvlitmus.spec.parts import all_rules
+from tests.conformance.conftest import LOOKED_AT
 from tests.conformance.support.cheats import CHEATS
 from tests.conformance.support.command_line import BROKEN, ONE, Capture
 from tests.conformance.support.schemas import fits
@@ -130,3 +131,9 @@ def test_a_fingerprint_is_the_same_as_long_as_nothing_changes() -> None:
     before = Fingerprint()
     assert before.changes(CurrentRun()) == []
     assert len([*differing(before.noted, {})]) > 2_000
+
+
+def test_each_test_by_which_the_judge_is_looked_at_is_there() -> None:
+    for one in LOOKED_AT:
+        file, _, name = one.partition("::")
+        assert f"def {name}" in Path(__file__).with_name(file).read_text(encoding="utf-8"), one
