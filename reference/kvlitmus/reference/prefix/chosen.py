@@ -21,7 +21,7 @@ from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, page_floor, pages_in_order
 
-MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow, calls.Fork, calls.Resume})
+MAKES_ROOM = frozenset({calls.Alloc, calls.Extend, calls.Evict, calls.Begin, calls.Grow, calls.Fork, calls.Resume})
 """The calls that may evict; the profile says whether an allocation does."""
 
 LEAVES_DEVICE = MAKES_ROOM | {tier_calls.LoadBack}

@@ -119,28 +119,34 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
 
 
 def alloc(state: State, setting: Setting, call: calls.Alloc[Tokens], choice: Choice) -> Decision:
-    """Whole pages, all or none (POOL-01, POOL-07, POOL-08).
-
-    Only where the profile says so does an allocation evict, and then nothing unless that is enough.
-    """
-    size, free = setting.size, free_pages(state, setting)
+    """Whole pages, all or none (POOL-01, POOL-07, POOL-08)."""
+    size = setting.size
     if call.asked < 0 or (call.asked % size and setting.profile.align == "reject"):
         raise ValueError(f"asked must be a multiple of {size} and not negative (got {call.asked})", call.asked)
-    wanted, victims = pages_needed(call.asked, size), Names()
+    pages, victims = granted(pages_needed(call.asked, size), state, setting, choice)
+    return Decision(None if pages is None else slots_of(pages, size), victims)
+
+
+def granted(wanted: int, state: State, setting: Setting, choice: Choice) -> tuple[tuple[PageNo, ...] | None, Names]:
+    """So many pages, all or none, and what is evicted for them.
+
+    Only where the profile says so does an allocation evict, and then nothing unless that is enough (POOL-20).
+    """
+    free, victims = free_pages(state, setting), Names()
     if setting.profile.evict_moment == "alloc":
         victims = room_for(wanted, state.device, free, setting, choice)
     elif choice.victims:
         refuse(f"an allocation evicts nothing (got {choice.victims})")
-    if len(free) + len(victims) < wanted:
-        return Decision(None)
     pages = hand_out(free | freed_by(state.device, victims), wanted, choice.pages)
-    return Decision(None if pages is None else slots_of(pages, size), victims)
+    return pages, () if pages is None else victims
 
 
 def extend(state: State, setting: Setting, call: calls.Extend, choice: Choice) -> Decision:
     """The last page is filled first, then whole new pages are opened, no more than needed (POOL-17, POOL-18)."""
-    pages = hand_out(free_pages(state, setting), opened_needed_by(call, setting), choice.pages)
-    return Decision(None if pages is None else lengthened(call.row, call.asked, pages, setting.size))
+    pages, victims = granted(opened_needed_by(call, setting), state, setting, choice)
+    if pages is None:
+        return Decision(None)
+    return Decision(lengthened(call.row, call.asked, pages, setting.size), victims)
 
 
 def lengthened(row: Sequence[Slot], further: int, pages: Sequence[PageNo], size: int) -> Slots:
