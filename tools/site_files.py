@@ -33,7 +33,7 @@ from kvlitmus.conformance.viewer.page import write  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results" / "counterexamples"
 
-PICTURED = "sglang-0.5.13.post1-hicache/TIER-01-fbfd13c4.jsonl"
+PICTURED = "sglang-0.5.13.post1-hicache/POOL-12-8c78656a.jsonl"
 """The finding of the picture."""
 
 WIDTH, HEIGHT = 1160, 640

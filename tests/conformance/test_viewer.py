@@ -231,9 +231,9 @@ def rows_of(one: Beside) -> list[list[str]]:
     [
         ("sglang-0.5.23-rust/EVICT-05-20591449", ["free pages of the device", "2, 4…32", "3…32"], ("16", False)),
         (
-            "sglang-0.5.13.post1-hicache/LOCK-04-aa7b03d0",
-            ["‹2 1 1 1 1 1 1 1› on the device", "page 1", "–"],
-            ("before 4, slots [4…15]", False),
+            "sglang-0.5.13.post1-hicache/LOCK-04-7fe72e0d",
+            ["‹2 1 1 1 1 1 1 1› on the device", "page 2", "–"],
+            ("before 4, slots [8…19]", False),
         ),
         ("sglang-0.5.13.post1-hisparse/SPARSE-17-8d423663", ["row 0", "–", "pages 0, 1"], ("none", False)),
         (
@@ -287,7 +287,7 @@ def test_a_cache_that_is_right_differs_from_the_reference_in_nothing(target: Any
     ("name", "row"),
     [
         ("hicache/LIFE-07-fc89c329", ["units that prefetches occupy", "0", "1"]),
-        ("hicache/TIER-02-3e750bbf", ["host pages of work under way", "1", "0"]),
+        ("hicache/POOL-12-5fbb4399", ["host pages of work under way", "1", "0"]),
     ],
 )
 def test_what_a_tick_may_take_note_of_later_is_no_difference(name: str, row: list[str]) -> None:
