@@ -50,6 +50,17 @@ def test_whatever_fails_the_cache_goes_on(scenario: Scenario, write: str) -> Non
     assert sweep(scenario, write) >= 8, "hardly anything could fail"
 
 
+@pytest.mark.skipif(bool(lacking()), reason="no core")
+@pytest.mark.parametrize("write", by_turns(WRITES))
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_whatever_fails_around_the_calls_of_the_core_the_cache_goes_on(
+    scenario: Scenario, write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies begin in one call each here, in the midst of which the mover raises."""
+    monkeypatch.setattr(testing.Faults, "by_steps", False)
+    assert sweep(scenario, write) >= 5, "hardly anything could fail"
+
+
 def test_everything_that_can_fail_does_in_some_scenario() -> None:
     counts: Counter[str] = Counter()
     for scenario in SCENARIOS:

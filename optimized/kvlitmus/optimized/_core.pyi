@@ -8,7 +8,10 @@ from numpy.typing import NDArray
 
 from kvlitmus.optimized.arrays import IntArray, PageArray
 from kvlitmus.optimized.branch import Found, Inserted, Match, Run
+from kvlitmus.optimized.mover import Ticket
 from kvlitmus.optimized.slots import Numbers
+
+Begun = tuple[Any, Sequence[Run], PageArray, PageArray, Ticket]
 
 def fail_after(count: int, /) -> int: ...
 
@@ -130,4 +133,18 @@ class Tree:
     def branches(self) -> list[Branch]: ...
     def relied_on(self, runs: Sequence[Run], /) -> bool: ...
     def depended_on(self, runs: Sequence[Run], /) -> bool: ...
+    def back_up(
+        self, place: Any, closed: bool, uses: int, submit: Callable[[PageArray, PageArray], Ticket], /
+    ) -> tuple[int, list[Begun], Exception | None]: ...
+    def end_backup(self, place: Any, runs: Sequence[Run], /) -> None: ...
+    def load_back(
+        self,
+        namespace: Hashable,
+        units: IntArray,
+        threshold: int,
+        quota: int | None,
+        submit: Callable[[PageArray, PageArray], Ticket],
+        /,
+    ) -> tuple[int, Begun | tuple[()] | None, Exception | None]: ...
+    def end_load(self, place: Any, runs: Sequence[Run], /) -> None: ...
     def export(self) -> tuple[Any, ...]: ...

@@ -45,26 +45,28 @@ NONE, WITHOUT = 0, -1
 class Backups(Copies):
     """All backups of one cache.
 
-    ``backed`` is called with runs of pages whose contents are on the host now.  ``spilling``: the copy that an eviction
-    waits for.
+    ``closed``: whether backed pages are prefix-closed.  ``backed`` is called with runs of pages whose contents are on
+    the host now.  ``spilling``: the copy that an eviction waits for.
     """
 
     def __init__(self, tree: Tree, host: HostTier, mover: Mover, works: WorkTable, write: str) -> None:
         super().__init__(tree, mover, works)
         self.host = host
         self.uses = USES[write]
+        self.closed = write != WRITE_BACK
         self.failures = 0
         self.spilling: list[Work] = []
         self.backed: Callable[[Sequence[Run]], None] = lambda _: None
 
     # -- begin ---------------------------------------------------------------------------------
 
-    def used(self, place: Place, backed: int) -> int:
+    def used(self, place: Place) -> int:
         """Begin the backups that are due when an insert has used the path to ``place``.
 
-        ``backed``: how many of its pages are backed, from the root on; returns how many are then.  A node for which
-        there isn't enough host memory waits for its next use, and so does what is below it.
+        Returns how many of its pages are backed then, from the root on.  A node for which there isn't enough host
+        memory waits for its next use, and so does what is below it.
         """
+        backed = self.tree.backed(place, self.closed)
         if not self.uses or backed == self.tree.depth(place):
             return backed
         for node in self.tree.due(place, backed, self.uses):

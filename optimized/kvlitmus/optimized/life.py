@@ -12,16 +12,16 @@ import operator
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized import inputs
-from kvlitmus.optimized.backup import USES, WRITE_BACK, Backups
+from kvlitmus.optimized.backup import USES, Backups
 from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts, parts_of, python_pool
-from kvlitmus.optimized.cores import core_of
+from kvlitmus.optimized.cores import PYTHON, core_of
 from kvlitmus.optimized.event import HOST, LIMIT, STORED, CacheEvent, EventLog
 from kvlitmus.optimized.fetch import STOPS, Fetches, FetchSettings
 from kvlitmus.optimized.host import HostTier
@@ -89,7 +89,12 @@ class TierParts(Parts):
 def tier_parts_of(core: str) -> TierParts:
     """The parts that make up a hierarchy on a core; only that one is imported."""
     parts = parts_of(core)
-    return TierParts(core=core, pool=parts.pool, host_pool=parts.pool, tree=parts.tree, requests=parts.requests)
+    made = TierParts(core=core, pool=parts.pool, host_pool=parts.pool, tree=parts.tree, requests=parts.requests)
+    if core == PYTHON:
+        return made
+    from kvlitmus.optimized import compiled_copies as compiled
+
+    return replace(made, backups=compiled.CompiledBackups, loads=compiled.CompiledLoads)
 
 
 def check(config: CacheConfig) -> None:
@@ -239,8 +244,7 @@ class TieredCache(FlatCache):
         """An insert has used the path to this place: what is due is backed up, what is outstanding is put."""
         tree = self.tree
         try:
-            backed = tree.backed(place, self.config.write != WRITE_BACK)
-            backed = self.backups.used(place, backed)
+            backed = self.backups.used(place)
             if self.store is not None and backed:
                 self.puts.outstanding(tree.runs(tree.ascend(place, backed)))
         except MemoryError as error:  # the insert has been made; what didn't begin waits for its next use

@@ -19,9 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized.arrays import IntArray, PageArray
-from kvlitmus.optimized.branch import Branch, Inserted, Place, Run
+from kvlitmus.optimized.backup import Backups
+from kvlitmus.optimized.branch import Branch, Inserted, Place, Run, Units
 from kvlitmus.optimized.cores import AUTO, PYTHON, core_of
 from kvlitmus.optimized.life import TierParts, tier_parts_of
+from kvlitmus.optimized.load import Loaded, Loads
 from kvlitmus.optimized.mover import Mover, Ticket
 from kvlitmus.optimized.pool import Numbers
 from kvlitmus.optimized.request import RequestTable, Running
@@ -58,8 +60,11 @@ class FaultError(RuntimeError):
 class Faults:
     """Which operations fail.
 
-    ``count``: how many there were; ``struck``: the kinds of those that failed, in order.
+    ``count``: how many there were; ``struck``: the kinds of those that failed, in order.  ``by_steps``: whether the
+    compiled core makes calls step by step while one may fail by its number; in a whole call no step of it can fail.
     """
+
+    by_steps = True
 
     def __init__(self) -> None:
         self.count = 0
@@ -231,6 +236,7 @@ def faulty_parts(faults: Faults, parts: TierParts | None = None) -> TierParts:
     """These parts, but that what takes memory may find none."""
     parts = parts or tier_parts_of(core_of(AUTO))
     faulty_tree, requests = faulty_trees(faults, parts)
+    backups, loads = faulty_copies(faults, parts)
 
     class FaultyPool(parts.pool):  # type: ignore[name-defined, misc]
         """A pool that may have nothing to hand out."""
@@ -252,17 +258,48 @@ def faulty_parts(faults: Faults, parts: TierParts | None = None) -> TierParts:
 
         kind = HOST_PAGES
 
+    return replace(
+        parts,
+        pool=FaultyPool,
+        host_pool=FaultyHostPool,
+        tree=faulty_tree,
+        requests=requests,
+        backups=backups,
+        loads=loads,
+    )
+
+
+def faulty_copies(faults: Faults, parts: TierParts) -> tuple[Any, Any]:
+    """Backups and loads of these parts, but that a step with which they begin may fail."""
+
+    def by_steps() -> bool:
+        """Whether something may fail that the core does by itself where it begins a copy in one call."""
+        numbered = faults.by_steps and faults.number is not None
+        return numbered or not faults.left.keys().isdisjoint((HOST_PAGES, DEVICE_PAGES, COPIES))
+
     class FaultyBackups(parts.backups):  # type: ignore[name-defined, misc]
-        """Backups that tell the mover what is a spill."""
+        """Backups that tell the mover what is a spill, and begin step by step where a step may fail."""
+
+        def used(self, place: Place) -> int:
+            """See :class:`Backups`."""
+            return Backups.used(self, place) if by_steps() else int(super().used(place))
 
         def copied(self, run: Run, pages: PageArray) -> bool:
             """See :class:`Backups`."""
             with self.mover.spill():
                 return bool(super().copied(run, pages))
 
-    return replace(
-        parts, pool=FaultyPool, host_pool=FaultyHostPool, tree=faulty_tree, requests=requests, backups=FaultyBackups
-    )
+    class FaultyLoads(parts.loads):  # type: ignore[name-defined, misc]
+        """Loads that begin step by step where a step may fail."""
+
+        def load_back(self, namespace: Hashable, units: Units, quota: int | None = None) -> Loaded:
+            """See :class:`Loads`."""
+            if by_steps():
+                return Loads.load_back(self, namespace, units, quota)
+            loaded: Loaded = super().load_back(namespace, units, quota)
+            return loaded
+
+    return FaultyBackups, FaultyLoads
 
 
 def faulty_trees(faults: Faults, parts: TierParts) -> tuple[Any, Any]:

@@ -253,6 +253,11 @@ PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* store(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* leave(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* fill(PyObject* self, PyObject* const* args, Py_ssize_t count);
+// How copies begin and end, as methods of a Tree with a host.
+PyObject* back_up(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* end_backup(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* load_back(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* end_load(PyObject* self, PyObject* const* args, Py_ssize_t count);
 // What a tree with a host does besides, as methods of Tree (tiers.cpp).
 extern PyMethodDef tier_methods[];
 // Have the tree call its hooks, as far as they are set.

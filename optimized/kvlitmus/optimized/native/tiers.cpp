@@ -211,20 +211,8 @@ PyObject* due(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     int64_t lo, uses;
     if (!given_as_many(count, 3, "due") || !count_of(args[2], uses) || !along(self, args, 2, spot, lo)) return nullptr;
     return guarded([&] {
-        Tree& tree = tree_of(self);
-        Array<Span> runs, nodes;
-        tree.path(spot, lo, runs);
-        bool all = true;
-        for (size_t at = 0; all && at < runs.size(); ++at) {
-            const Branch& branch = tree.branches[runs[at].branch];
-            for (int32_t start = runs[at].lo; all && start < runs[at].hi;) {
-                int32_t stop = std::min(runs[at].hi, branch.nodes.start_behind(start, branch.n));
-                all = branch.nodes.hits_at(start) >= uses;
-                nodes.reserve(nodes.size() + 1);
-                if (all) nodes.push({runs[at].branch, start, stop});
-                start = stop;
-            }
-        }
+        Array<Span> nodes;
+        tree_of(self).due(spot, lo, uses, nodes);
         return run_list(owner(self), nodes);
     });
 }
@@ -362,6 +350,10 @@ PyMethodDef tier_methods[] = {
     {"path_host_pages", fast(path_host_pages), METH_FASTCALL, "path_host_pages(place, lo=0): the host pages of a path."},
     {"place", fast(place), METH_FASTCALL, "place(branch, end): the prefix that ends there."},
     {"branches", branches, METH_NOARGS, "All branches, each after its parent."},
+    {"back_up", fast(back_up), METH_FASTCALL, "back_up(place, closed, uses, submit): begin the backups that are due."},
+    {"end_backup", fast(end_backup), METH_FASTCALL, "end_backup(place, runs): they are acknowledged."},
+    {"load_back", fast(load_back), METH_FASTCALL, "load_back(namespace, units, threshold, quota, submit): begin a load."},
+    {"end_load", fast(end_load), METH_FASTCALL, "end_load(place, runs): it is acknowledged."},
     {"relied_on", relied_on, METH_O, "Whether somebody else needs the pages of these runs on the device."},
     {"depended_on", depended_on, METH_O, "Whether somebody needs the host copies of these runs."},
     {nullptr, nullptr, 0, nullptr},

@@ -173,18 +173,15 @@ inline void Tree::touch_below(Spot spot, Spot top) {
 // How many pages of a path have host copies, from its first one on.  `closed`: where one has a copy, all before it have.
 inline int64_t Tree::backed(Spot spot, bool closed) const {
     int64_t found = depth(spot);
-    bool sure = false;
-    along(spot, 0, [&](const Branch& branch, Span run) {
+    for (; spot.branch >= 0; spot = {branches[spot.branch].parent, branches[spot.branch].at}) {
+        const Branch& branch = branches[spot.branch];
         const int32_t* copies = on_host(branch).copies;
-        if (sure || (closed && copies[run.hi - 1] >= 0)) {
-            sure = closed;
-            return;
-        }
-        const int32_t* bare = std::find_if(copies, copies + run.hi, [](int32_t page) { return page < 0; });
-        if (bare == copies + run.hi) return;
+        if (closed && copies[spot.end - 1] >= 0) break;
+        const int32_t* bare = std::find_if(copies, copies + spot.end, [](int32_t page) { return page < 0; });
+        if (bare == copies + spot.end) continue;
         found = branch.base + (bare - copies);
-        sure = closed && bare != copies;
-    });
+        if (closed && bare != copies) break;
+    }
     return found;
 }
 
@@ -193,6 +190,22 @@ inline int64_t Tree::locked_pages(Spot spot) const {
     int64_t sum = 0;
     along(spot, 0, [&](const Branch& branch, Span run) { sum += std::min(run.hi, branch.protected_pages()); });
     return sum;
+}
+
+// The pages lo .. depth-1 of a path, node by node, up to the first node without so many hits; throws std::bad_alloc.
+inline void Tree::due(Spot spot, int64_t lo, int64_t uses, Array<Span>& nodes) const {
+    Array<Span> runs;
+    path(spot, lo, runs);
+    for (const Span& run : runs) {
+        const Branch& branch = branches[run.branch];
+        for (int32_t start = run.lo; start < run.hi;) {
+            int32_t stop = std::min(run.hi, branch.nodes.start_behind(start, branch.n));
+            if (branch.nodes.hits_at(start) < uses) return;
+            nodes.reserve(nodes.size() + 1);
+            nodes.push({run.branch, start, stop});
+            start = stop;
+        }
+    }
 }
 
 // Keep the host copies of some runs once more, or once less; false, and nothing changed, where one was not kept.

@@ -287,6 +287,7 @@ class Tree {
     Restored insert_host(Spot from, const char* units, Pages pages, int64_t count);
     int64_t backed(Spot spot, bool closed) const;
     int64_t locked_pages(Spot spot) const;
+    void due(Spot spot, int64_t lo, int64_t uses, Array<Span>& nodes) const;
     bool pin(const Span* runs, size_t count, int32_t by);
     void flag(const Span* runs, size_t count, uint8_t add, uint8_t drop);
     template <typename Pages>

@@ -1,0 +1,59 @@
+"""Copies over the compiled core: what begins or ends one is one call of it, which asks the mover in its midst.
+
+Nothing of Python runs between the effects of such a call but the mover, and what hears of evictions.  What a call does
+stands in :mod:`kvlitmus.optimized.backup` and :mod:`kvlitmus.optimized.load`, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from kvlitmus.optimized.backup import Backups
+from kvlitmus.optimized.branch import Place, Units
+from kvlitmus.optimized.load import Loaded, Loads
+from kvlitmus.optimized.work import BACKUP, LOAD, NO_PAGES, Work
+
+
+class CompiledBackups(Backups):
+    """:class:`~kvlitmus.optimized.backup.Backups`, compiled."""
+
+    tree: Any
+
+    def used(self, place: Place) -> int:
+        """See :class:`~kvlitmus.optimized.backup.Backups`."""
+        backed, copies, error = self.tree.back_up(place, self.closed, self.uses, self.mover.backup)
+        for end, runs, device_pages, host_pages, ticket in copies:
+            self.follow(self.works.add(BACKUP, end), runs, device_pages, host_pages, ticket)
+            backed += len(host_pages)
+        if error is not None:
+            self.works.fault(BACKUP, error)
+        return int(backed)
+
+    def finish(self, work: Work) -> None:
+        """See :class:`~kvlitmus.optimized.backup.Backups`."""
+        self.works.remove(work)
+        self.tree.end_backup(work.place, work.runs)
+        self.backed(work.runs)
+
+
+class CompiledLoads(Loads):
+    """:class:`~kvlitmus.optimized.load.Loads`, compiled."""
+
+    tree: Any
+
+    def load_back(self, namespace: Hashable, units: Units, quota: int | None = None) -> Loaded:
+        """See :class:`~kvlitmus.optimized.load.Loads`."""
+        before, copy, error = self.tree.load_back(namespace, units, self.threshold, quota, self.mover.load)
+        if error is not None:
+            self.works.fault(LOAD, error)
+        if not copy:
+            return Loaded(before, None if copy is None else NO_PAGES)
+        end, runs, device_pages, host_pages, ticket = copy
+        work = self.follow(self.works.add(LOAD, end), runs, device_pages, host_pages, ticket)
+        return Loaded(before, device_pages, work)
+
+    def finish(self, work: Work) -> None:
+        """See :class:`~kvlitmus.optimized.load.Loads`."""
+        self.works.remove(work)
+        self.tree.end_load(work.place, work.runs)
