@@ -3,28 +3,37 @@
 
     python tests/optimized/side_by_side.py --steps 1000000             from seed 0
     python tests/optimized/side_by_side.py --steps 20000 --sanitize    the compiled core with AddressSanitizer and UBSan
+    python tests/optimized/side_by_side.py --steps 0 --tiers 100000    hierarchies on it, beside the reference
 
 A step is one call of both, whose answers or errors are compared; after every ``--every``-th call the whole state is
-(see ``tests/optimized/support/cores.py``).  With ``--sanitize`` the core is built anew, into a folder of its own, and a
-process with the sanitizers' libraries loaded plays it.  Exit codes: 0 no difference, 1 one, or what a sanitizer says.
+(see ``tests/optimized/support/cores.py``).  With tiers the reference is the other, and the state is compared after each
+call (``tests/optimized/support/hierarchy_play.py``).  With ``--sanitize`` the core is built anew, into a folder of its
+own, and a process with the sanitizers' libraries loaded plays it.  Exit codes: 0 no difference, 1 one, or what a
+sanitizer says.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import logging
 import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized"))]
+sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
 
 CALLS = 200
 """Calls of one pair of caches."""
+
+CALLS_WITH_TIERS = 250
+"""The same of hierarchies."""
 
 
 def arguments() -> argparse.Namespace:
@@ -34,6 +43,7 @@ def arguments() -> argparse.Namespace:
         description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--steps", type=int, default=100_000, help="stop after so many (100,000)")
+    parser.add_argument("--tiers", type=int, default=0, help="and so many with tiers, beside the reference (0)")
     parser.add_argument("--seed", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--every", type=int, default=10, help="compare the state after every so many calls (10)")
     parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan")
@@ -61,6 +71,7 @@ def sanitized(given: argparse.Namespace) -> int:
             "NUMBA_DISABLE_JIT": "1",
         }
         options = ["--steps", str(given.steps), "--seed", str(given.seed), "--every", str(given.every)]
+        options += ["--tiers", str(given.tiers)]
         command = [sys.executable, __file__, *options, "--core", str(module)]
         return subprocess.run(command, check=False, env=environment).returncode
 
@@ -79,18 +90,12 @@ def load(module: Path) -> None:
     setattr(optimized, "_core", core)  # noqa: B010  as its import would have done
 
 
-def main() -> int:
-    """The command."""
-    given = arguments()
-    if given.sanitize:
-        return sanitized(given)
-    if given.core:
-        load(given.core)
-    from kvlitmus.optimized import _core
+def flat(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
+    """Play caches without tiers with either core; raises ``AssertionError`` for a difference."""
     from kvlitmus.optimized.policy import POLICIES
     from tests.optimized.support.cores import Cores, play
 
-    steps, seed, began, shown = 0, given.seed, time.monotonic(), time.monotonic()
+    steps, seed = 0, given.seed
     while steps < given.steps:
         source = random.Random(seed)
         config = {"page_size": source.choice((1, 2, 4, 16)), "pages": source.choice((5, 12, 40, 200))}
@@ -99,14 +104,50 @@ def main() -> int:
         try:
             steps += play(cores, source, CALLS, given.every)
         except AssertionError as error:
-            print(f"seed {seed}, {cores.config}, after {cores.steps} steps:\n{error}")
-            return 1
+            raise AssertionError(f"seed {seed}, {cores.config}, after {cores.steps} steps:\n{error}") from error
         seed += 1
-        if time.monotonic() - shown > 10:
-            shown = time.monotonic()
-            print(f"{steps:,} steps, {seed - given.seed} caches", flush=True)
-    seconds = time.monotonic() - began
-    print(f"{_core.__file__}: {steps:,} steps of {seed - given.seed} pairs of caches, 0 differences ({seconds:.0f} s)")
+        shown(f"{steps:,} steps, {seed - given.seed} caches")
+    return f"{steps:,} steps of {seed - given.seed} pairs of caches"
+
+
+def with_tiers(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
+    """Play hierarchies on the compiled core, and the reference's; raises ``AssertionError`` for a difference."""
+    from tests.optimized.support.hierarchy_play import STOPS, WRITES, config_of, play
+
+    logging.getLogger("kvlitmus.optimized").addHandler(logging.NullHandler())  # copies fail because they are asked to
+    steps, seed = 0, given.seed
+    kinds = itertools.cycle(itertools.product(WRITES, STOPS))
+    while steps < given.tiers:
+        play(config_of(seed, *next(kinds)), seed, CALLS_WITH_TIERS)
+        steps, seed = steps + CALLS_WITH_TIERS, seed + 1
+        shown(f"{steps:,} steps with tiers, {seed - given.seed} hierarchies")
+    return f"{steps:,} steps of {seed - given.seed} hierarchies"
+
+
+def main() -> int:
+    """The command."""
+    given = arguments()
+    if given.sanitize:
+        return sanitized(given)
+    os.environ["KVLITMUS_CORE"] = "native"
+    if given.core:
+        load(given.core)
+    from kvlitmus.optimized import _core
+
+    began = last = time.monotonic()
+
+    def shown(line: str) -> None:
+        nonlocal last
+        if time.monotonic() - last > 10:
+            last = time.monotonic()
+            print(line, flush=True)
+
+    try:
+        played = [play(given, shown) for play, wanted in ((flat, given.steps), (with_tiers, given.tiers)) if wanted]
+    except AssertionError as error:
+        print(error)
+        return 1
+    print(f"{_core.__file__}: {' and '.join(played)}, 0 differences ({time.monotonic() - began:.0f} s)")
     return 0
 
 
