@@ -17,15 +17,7 @@ from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Unlock
 from kvlitmus.spec.prefix.components import order_facts as facts
 from kvlitmus.spec.prefix.components.advance import advance_components
-from kvlitmus.spec.prefix.components.calls import (
-    After,
-    ComponentBackUp,
-    ComponentCopied,
-    ComponentHit,
-    ComponentLoad,
-    Copying,
-    View,
-)
+from kvlitmus.spec.prefix.components.calls import After, ComponentHit, Copying, View
 from kvlitmus.spec.prefix.components.entries import without
 from kvlitmus.spec.prefix.components.evictions import rightly_gone
 from kvlitmus.spec.prefix.components.state import (
@@ -36,6 +28,7 @@ from kvlitmus.spec.prefix.components.uses import uses_of, with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State, empty_state
+from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, LoadBack
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.setting import Setting
@@ -157,17 +150,17 @@ def test_a_copy_takes_along_what_there_was_when_it_began(landing: str) -> None:
     play.insert("a")
     play.match("a", 1)
     path = play.path("a")
-    play.step(ComponentBackUp(path, 1, 0), Copying({"kv": {1: 0}, "swa": {1: 0}}, 1, {}))
+    play.step(BackUp(path, 1, 0), Copying({"kv": {1: 0}, "swa": {1: 0}}, 1, {}))
     play.match("a", 1)
-    play.step(ComponentCopied(0, ok=True), {})
+    play.step(Copied(0, ok=True), {})
     assert play.use("kv", "a").least == Use(4, 1, 2)
     host = play.use("kv", "a", HOST)
     assert host.least == Use(2, 1, 0)
     assert host.most.touched == 5
     play.step(Evict({"kv": 1}), {"kv": 1})
     play.state = without(play.state, DEVICE, play.state.places(DEVICE))
-    play.step(ComponentLoad(path, 0, 1), Copying({"kv": {1: 3}, "swa": {1: 3}}, 1, {}))
-    play.step(ComponentCopied(1, ok=True), {})
+    play.step(LoadBack(path, start=0, number=1), Copying({"kv": {1: 3}, "swa": {1: 3}}, 1, {}))
+    play.step(Copied(1, ok=True), {})
     assert play.use("kv", "a").least == Use(2, 1, 0), "as on the host when the load began"
     assert play.use("kv", "a").most.touched == play.state.device.clock
 

@@ -9,26 +9,27 @@ import pytest
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference.prefix.components import host as model
 from kvlitmus.reference.prefix.components.tree import Cache
-from kvlitmus.spec.prefix.components.calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
+from kvlitmus.spec.prefix.components.calls import Counts
 from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.support.night import by_turns
 
 
-def copied_over(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[Cache, object]:
+def copied_over(cache: Cache, setting: Setting, call: Copied) -> tuple[Cache, object]:
     """A slip: nobody looks whether a copy has failed."""
     return model.copied(cache, setting, call._replace(ok=True))
 
 
-def evict_what_is_read(cache: Cache, setting: Setting, call: ComponentEvictHost) -> tuple[Cache, object]:
+def evict_what_is_read(cache: Cache, setting: Setting, call: EvictHost[Counts]) -> tuple[Cache, object]:
     """A slip: an eviction from the host takes what a copy needs."""
     bare = {number: one._replace(host=frozenset()) for number, one in cache.copies.items()}
     then, answer = model.evict_host(cache._replace(copies=bare), setting, call)
     return then._replace(copies=cache.copies), answer
 
 
-def back_up_without_room(cache: Cache, setting: Setting, call: ComponentBackUp) -> tuple[Cache, object]:
+def back_up_without_room(cache: Cache, setting: Setting, call: BackUp) -> tuple[Cache, object]:
     """A slip: nothing is evicted for a backup."""
     held = frozenset(cache.host_held)
     pinned = {number: one._replace(host=held) for number, one in cache.copies.items()}
@@ -41,7 +42,7 @@ def back_up_without_room(cache: Cache, setting: Setting, call: ComponentBackUp) 
     return then._replace(copies={one: cache.copies.get(one, copy) for one, copy in kept.items()}), answer
 
 
-def land_again(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[Cache, object]:
+def land_again(cache: Cache, setting: Setting, call: Copied) -> tuple[Cache, object]:
     """A slip: what a copy has brought is given back at its end, as if it were there twice."""
     then, _ = model.copied(cache, setting, call)
     one = cache.copies[call.number]
@@ -52,22 +53,22 @@ def land_again(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[C
     return then, returned
 
 
-def load_once_more(cache: Cache, setting: Setting, call: ComponentLoad) -> tuple[Cache, object]:
+def load_once_more(cache: Cache, setting: Setting, call: LoadBack) -> tuple[Cache, object]:
     """A slip: what a load back brings is found only when it has ended, as where copies count then."""
     then, answer = model.load(cache, setting, call)
     held = {at: one for at, one in then.held.items() if at in cache.held}
     return then._replace(held=held), answer
 
 
-def evict_on_both(cache: Cache, setting: Setting, call: ComponentEvictHost) -> tuple[Cache, object]:
+def evict_on_both(cache: Cache, setting: Setting, call: EvictHost[Counts]) -> tuple[Cache, object]:
     """A slip: an eviction from the host frees nothing while anything is on the device too."""
     return (cache, {}) if cache.held else model.evict_host(cache, setting, call)
 
 
 SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
-    (ComponentCopied, copied_over, {"COMP-15", "COMP-40"}),
-    (ComponentEvictHost, evict_what_is_read, {"COMP-13", "LOCK-01"}),
-    (ComponentBackUp, back_up_without_room, {"COMP-36"}),
+    (Copied, copied_over, {"COMP-15", "COMP-40"}),
+    (EvictHost, evict_what_is_read, {"COMP-13", "LOCK-01"}),
+    (BackUp, back_up_without_room, {"COMP-36"}),
 )
 
 
@@ -86,9 +87,9 @@ BY_NODES = Profile(component_landing="begun", component_extent="path", component
 """Copies as engines with nodes have them."""
 
 NODE_SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
-    (ComponentCopied, land_again, {"COMP-40"}),
-    (ComponentLoad, load_once_more, {"POOL-12"}),
-    (ComponentEvictHost, evict_on_both, {"COMP-12"}),
+    (Copied, land_again, {"COMP-40"}),
+    (LoadBack, load_once_more, {"POOL-12"}),
+    (EvictHost, evict_on_both, {"COMP-12"}),
 )
 
 

@@ -11,13 +11,11 @@ from kvlitmus.reference.prefix.components import host as component_host
 from kvlitmus.reference.prefix.components import requests
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.prefix.calls import Begin, Evict
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentEvictHost,
-    Counts,
-)
+from kvlitmus.spec.prefix.components.calls import Counts
 from kvlitmus.spec.prefix.components.order_facts import Order, passed_over
 from kvlitmus.spec.prefix.components.uses import worths
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Page, Tier
+from kvlitmus.spec.prefix.tier_calls import EvictHost
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.policies import POLICIES, Worth
@@ -93,7 +91,7 @@ def latest_first(cache: model.Cache, setting: Setting, call: Evict[Counts]) -> t
 
 
 def latest_first_on_the_host(
-    cache: model.Cache, setting: Setting, call: ComponentEvictHost
+    cache: model.Cache, setting: Setting, call: EvictHost[Counts]
 ) -> tuple[model.Cache, object]:
     """A slip: on the host what was used last goes first."""
     then, freed = component_host.evict_host(cache._replace(host_held=turned(cache.host_held)), setting, call)
@@ -119,7 +117,7 @@ def test_the_reference_evicts_from_the_host_in_order_in_every_state() -> None:
 
 @pytest.mark.proof
 def test_a_slip_on_the_host_is_found() -> None:
-    report = Explorer(HOST, with_slip(ComponentEvictHost, latest_first_on_the_host)).run()
+    report = Explorer(HOST, with_slip(EvictHost, latest_first_on_the_host)).run()
     assert set(report.broken) == {"COMP-63"}, (report.broken, report.call)
 
 

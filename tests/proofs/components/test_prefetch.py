@@ -12,20 +12,11 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.prefix.components import prefetch as model
 from kvlitmus.reference.prefix.components.tree import Cache, Entry, empty
 from kvlitmus.spec.prefix.calls import Match, path_of
-from kvlitmus.spec.prefix.components.calls import (
-    Committed,
-    ComponentAbort,
-    ComponentCall,
-    ComponentCommit,
-    ComponentFound,
-    ComponentPrefetch,
-    ComponentSettled,
-    Reading,
-    Reserved,
-)
+from kvlitmus.spec.prefix.components.calls import Committed, ComponentCall, Reading, Reserved
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import end_name
 from kvlitmus.spec.prefix.components.storage import counterexamples
+from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.layouts import LAYOUTS, layout_of
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import fits, step_of
@@ -66,22 +57,22 @@ class Bench:
 
     def begun(self, anchor: int = 0) -> Mapping[str, tuple[int, ...]]:
         """Begin a prefetch behind so many pages; the places that were reserved."""
-        answer = self.do(ComponentPrefetch(self.path, anchor * PAGE, 0, 0))
+        answer = self.do(Prefetch(0, self.path, anchor * PAGE))
         assert isinstance(answer, Reserved) and answer.places is not None
         return answer.places
 
     def found(self, kv: int, swa: tuple[int, ...]) -> Reading:
         """Storage has so many pages of KV, and these of the window."""
         stored = {"kv": frozenset(ends(range(1, kv + 1))), "swa": frozenset(ends(swa))}
-        answer = self.do(ComponentFound(0, stored))
+        answer = self.do(Found(0, stored))
         assert isinstance(answer, Reading)
         return answer
 
     def committed(self, kv: frozenset[int], swa: frozenset[int]) -> Committed:
         """The I/O ends, and these pages came."""
-        self.do(ComponentSettled(0))
+        self.do(Fetched(0))
         came = {"kv": frozenset(ends(kv)), "swa": frozenset(ends(swa))}
-        answer = self.do(ComponentCommit(0, came))
+        answer = self.do(Commit(0, came))
         assert isinstance(answer, Committed)
         return answer
 
@@ -291,14 +282,14 @@ def test_what_is_read_is_what_was_reserved_at_most(name: str, window: str) -> No
 # Planted slips
 
 
-def commit_of_a_part(cache: Cache, setting: Setting, call: ComponentCommit) -> tuple[Cache, object]:
+def commit_of_a_part(cache: Cache, setting: Setting, call: Commit) -> tuple[Cache, object]:
     """A slip: everything that is read counts as come, once some of it has."""
-    fetch = cache.fetches[call.number]
+    fetch = cache.fetches[call.rid]
     came = {name: frozenset(some) if call.came.get(name) else frozenset[int]() for name, some in fetch.reads.items()}
     return model.commit(cache, setting, call._replace(came=came))
 
 
-def commit_over_a_hole(cache: Cache, setting: Setting, call: ComponentCommit) -> tuple[Cache, object]:
+def commit_over_a_hole(cache: Cache, setting: Setting, call: Commit) -> tuple[Cache, object]:
     """A slip: the last page that came counts, and not the first that did not."""
     came = {name: frozenset(range(max(some, default=0) + 1)) for name, some in call.came.items()}
     return model.commit(cache, setting, call._replace(came=came))
@@ -306,19 +297,19 @@ def commit_over_a_hole(cache: Cache, setting: Setting, call: ComponentCommit) ->
 
 def abort_while_it_is_written(cache: Cache, setting: Setting, call: object) -> tuple[Cache, object]:
     """A slip: an abort gives back what I/O may still write."""
-    number = call.number  # type: ignore[attr-defined]
+    number = call.rid  # type: ignore[attr-defined]
     fetch = cache.fetches[number]._replace(running=False)
     return model.abort(cache._replace(fetches={**cache.fetches, number: fetch}), setting, call)  # type: ignore[arg-type]
 
 
-def found_of_the_kv(cache: Cache, setting: Setting, call: ComponentFound) -> tuple[Cache, object]:
+def found_of_the_kv(cache: Cache, setting: Setting, call: Found) -> tuple[Cache, object]:
     """A slip: how much is read is what storage has of the KV."""
-    fetch = cache.fetches[call.number]
+    fetch = cache.fetches[call.rid]
     stored = dict.fromkeys(fetch.taken, frozenset(range(fetch.start + fetch.length + 1)))
     return model.found(cache, setting, call._replace(stored=stored | {"kv": call.stored.get("kv", frozenset())}))
 
 
-def prefetch_without_room(cache: Cache, setting: Setting, call: ComponentPrefetch) -> tuple[Cache, object]:
+def prefetch_without_room(cache: Cache, setting: Setting, call: Prefetch[int]) -> tuple[Cache, object]:
     """A slip: nothing is evicted for a prefetch."""
     locked = {**cache.receipts, -1: frozenset(cache.held)}
     then, answer = model.prefetch(cache._replace(receipts=locked), setting, call)
@@ -326,11 +317,11 @@ def prefetch_without_room(cache: Cache, setting: Setting, call: ComponentPrefetc
 
 
 SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], str, set[str]], ...] = (
-    (ComponentCommit, commit_of_a_part, "kv+swa", {"COMP-28", "COMP-29"}),
-    (ComponentCommit, commit_over_a_hole, "kv+swa", {"COMP-28", "COMP-29"}),
-    (ComponentAbort, abort_while_it_is_written, "kv+state", {"COMP-30", "COMP-31"}),
-    (ComponentFound, found_of_the_kv, "kv+state", {"COMP-26"}),
-    (ComponentPrefetch, prefetch_without_room, "kv+state", {"COMP-23"}),
+    (Commit, commit_of_a_part, "kv+swa", {"COMP-28", "COMP-29"}),
+    (Commit, commit_over_a_hole, "kv+swa", {"COMP-28", "COMP-29"}),
+    (Abandon, abort_while_it_is_written, "kv+state", {"COMP-30", "COMP-31"}),
+    (Found, found_of_the_kv, "kv+state", {"COMP-26"}),
+    (Prefetch, prefetch_without_room, "kv+state", {"COMP-23"}),
 )
 
 

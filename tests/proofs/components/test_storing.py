@@ -11,19 +11,14 @@ from kvlitmus.reference.prefix.components import host as component_host
 from kvlitmus.reference.prefix.components import prefetch as component_prefetch
 from kvlitmus.reference.prefix.components import storing as model
 from kvlitmus.reference.prefix.components.tree import Cache
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentDetach,
-    ComponentEvictHost,
-    ComponentPrefetch,
-    ComponentWrite,
-    Writing,
-)
+from kvlitmus.spec.prefix.components.calls import Counts, Writing
+from kvlitmus.spec.prefix.tier_calls import Detach, EvictHost, Prefetch, Write
 from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.support.night import by_turns
 
 
-def write_the_kv_alone(cache: Cache, setting: Setting, call: ComponentWrite) -> tuple[Cache, object]:
+def write_the_kv_alone(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, object]:
     """A slip: what goes with the KV isn't written."""
     then, answer = model.write(cache, setting, call)
     if answer.ends is None:
@@ -32,47 +27,47 @@ def write_the_kv_alone(cache: Cache, setting: Setting, call: ComponentWrite) -> 
     return then, Writing({base: answer.ends[base]})
 
 
-def write_what_is_not_there(cache: Cache, setting: Setting, call: ComponentWrite) -> tuple[Cache, object]:
+def write_what_is_not_there(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, object]:
     """A slip: nobody looks whether storage is there."""
     then, answer = model.write(cache._replace(attached=True), setting, call)
     return then._replace(attached=cache.attached), answer
 
 
-def write_no_rest(cache: Cache, setting: Setting, call: ComponentWrite) -> tuple[Cache, object]:
+def write_no_rest(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, object]:
     """A slip: where storage has something, nothing is written."""
     return (cache, Writing(None)) if any(call.stored.values()) else model.write(cache, setting, call)
 
 
-def evict_what_is_written(cache: Cache, setting: Setting, call: ComponentEvictHost) -> tuple[Cache, object]:
+def evict_what_is_written(cache: Cache, setting: Setting, call: EvictHost[Counts]) -> tuple[Cache, object]:
     """A slip: an eviction from the host takes what a write needs."""
     then, answer = component_host.evict_host(cache._replace(writes={}), setting, call)
     return then._replace(writes=cache.writes), answer
 
 
-def lose_prefetches(cache: Cache, setting: Setting, call: ComponentDetach) -> tuple[Cache, object]:
+def lose_prefetches(cache: Cache, setting: Setting, call: Detach) -> tuple[Cache, object]:
     """A slip: the memory of prefetches is not given back."""
     return model.detach(cache, setting, call)[0], {}
 
 
-def free_what_is_written(cache: Cache, setting: Setting, call: ComponentDetach) -> tuple[Cache, object]:
+def free_what_is_written(cache: Cache, setting: Setting, call: Detach) -> tuple[Cache, object]:
     """A slip: nobody looks whether I/O still writes."""
     quiet = {number: one._replace(running=False) for number, one in cache.fetches.items()}
     return model.detach(cache._replace(fetches=quiet), setting, call)
 
 
-def fetch_from_nowhere(cache: Cache, setting: Setting, call: ComponentPrefetch) -> tuple[Cache, object]:
+def fetch_from_nowhere(cache: Cache, setting: Setting, call: Prefetch[int]) -> tuple[Cache, object]:
     """A slip: a prefetch begins whether storage is there or not."""
     return component_prefetch.prefetch(cache, setting, call)
 
 
 SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
-    (ComponentWrite, write_the_kv_alone, {"COMP-57"}),
-    (ComponentWrite, write_what_is_not_there, {"COMP-58"}),
-    (ComponentWrite, write_no_rest, {"COMP-59"}),
-    (ComponentEvictHost, evict_what_is_written, {"COMP-13", "LOCK-01"}),
-    (ComponentDetach, lose_prefetches, {"COMP-61"}),
-    (ComponentDetach, free_what_is_written, {"COMP-61"}),
-    (ComponentPrefetch, fetch_from_nowhere, {"COMP-62"}),
+    (Write, write_the_kv_alone, {"COMP-57"}),
+    (Write, write_what_is_not_there, {"COMP-58"}),
+    (Write, write_no_rest, {"COMP-59"}),
+    (EvictHost, evict_what_is_written, {"COMP-13", "LOCK-01"}),
+    (Detach, lose_prefetches, {"COMP-61"}),
+    (Detach, free_what_is_written, {"COMP-61"}),
+    (Prefetch, fetch_from_nowhere, {"COMP-62"}),
 )
 
 
@@ -81,7 +76,7 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = 
 def test_a_slip_in_the_reference_is_found(
     kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
 ) -> None:
-    fetches = kind in (ComponentDetach, ComponentPrefetch)
+    fetches = kind in (Detach, Prefetch)
     scope = Scope(
         *("kv+state", 2, ((1, 1),)),
         receipts=0,

@@ -118,8 +118,8 @@ def driven(reserved: int, found: int, completed: int, already: int, *, size: int
         released.append({*works_of(now).release} - {page for before in released for page in before})
         return step.answer
 
-    make(Attach(True, 0))
-    assert make(Prefetch(1, path_of(names, Key(None, units), size))).asked == reserved * size
+    make(Attach())
+    assert make(Prefetch(1, path_of(names, Key(None, units), size), None)).asked == reserved * size
     held = works_of(now).operations[0].held
     if already:
         cut = path_of(names, Key(None, units[: already * size]), size, row=True)

@@ -6,14 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.prefix.calls import Match, Path
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentBackUp,
-    ComponentCall,
-    ComponentCopied,
-    ComponentEvictHost,
-    ComponentLoad,
-)
+from kvlitmus.spec.prefix.components.calls import ComponentCall
 from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.setting import Setting
 
 
@@ -26,14 +21,14 @@ def copy_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most
     for path in paths:
         hit = model.match(cache, setting, Match(path))[1]
         if len(cache.copies) - loads < most:
-            yield ComponentBackUp(path, hit.length, number)
+            yield BackUp(path, hit.length, number)
         if loads < most:
-            yield ComponentLoad(path, hit.length, number)
+            yield LoadBack(path, start=hit.length, number=number)
     for one in cache.copies:
         for ok in (True, False) if setting.profile.component_landing == "ended" else (True,):
-            yield ComponentCopied(one, ok)
+            yield Copied(one, ok)
     for component in setting.layout.components:
-        yield ComponentEvictHost({component.name: 1})
+        yield EvictHost({component.name: 1})
 
 
 def copy_identity(copy: Copy) -> tuple[object, ...]:

@@ -7,15 +7,9 @@ from itertools import combinations, product
 
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.prefix.calls import Match, Path
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentAbort,
-    ComponentCall,
-    ComponentCommit,
-    ComponentFound,
-    ComponentPrefetch,
-    ComponentSettled,
-)
+from kvlitmus.spec.prefix.components.calls import ComponentCall
 from kvlitmus.spec.prefix.parts import Fetch
+from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.setting import Setting
 
 
@@ -36,21 +30,21 @@ def fetch_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], mos
         for path in paths:
             hit = model.match(cache, setting, Match(path))[1]
             for threshold in (0, 2):
-                yield ComponentPrefetch(path, hit.length, threshold, len(cache.fetches))
+                yield Prefetch(len(cache.fetches), path, hit.length, threshold)
     for number, fetch in cache.fetches.items():
         if fetch.running:
-            yield ComponentSettled(number)
+            yield Fetched(number)
         if fetch.over:
             continue
-        yield ComponentAbort(number)
+        yield Abandon(number)
         if fetch.reads:
             for came in choices({name: tuple(some) for name, some in fetch.reads.items()}):
-                yield ComponentCommit(number, came)
+                yield Commit(number, came)
         else:
             ends = range(fetch.start + 1, fetch.start + fetch.length + 1)
             units = {one.name: tuple(end for end in ends if end % one.unit == 0) for one in setting.layout.components}
             for stored in choices(units):
-                yield ComponentFound(number, stored)
+                yield Found(number, stored)
 
 
 def fetch_identity(fetch: Fetch) -> tuple[object, ...]:

@@ -6,13 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.prefix.calls import Match, Path
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentAttach,
-    ComponentCall,
-    ComponentDetach,
-    ComponentWrite,
-    ComponentWritten,
-)
+from kvlitmus.spec.prefix.components.calls import ComponentCall
+from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Write, Written
 from kvlitmus.spec.words.setting import Setting
 
 
@@ -20,14 +15,14 @@ def write_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], mos
     """Storage comes or goes; a write begins, of which storage has nothing, the KV, or all; one ends."""
     if cache.attached is None:
         return
-    yield ComponentDetach() if cache.attached else ComponentAttach()
+    yield Detach() if cache.attached else Attach()
     number = max(cache.writes, default=-1) + 1
     for path in paths if len(cache.writes) < most else ():
         hit = model.match(cache, setting, Match(path))[1]
         ends = frozenset(range(1, len(path.names) + 1))
         names = [one.name for one in setting.layout.components]
         for many in (0, 1, len(names)):
-            yield ComponentWrite(path, hit.length, dict.fromkeys(names[:many], ends), number)
+            yield Write(path, hit.length, dict.fromkeys(names[:many], ends), number)
     for one in cache.writes:
         for ok in (True, False):
-            yield ComponentWritten(one, ok)
+            yield Written(one, ok)

@@ -111,7 +111,7 @@ class Bench:
         self.paged = {key: page_names(names, scope.page_size) for key, names in self.names.items()}
         self.paths = {key: path_of(self.table, Key(None, key), scope.page_size, row=True) for key in scope.keys}
         self.setting = setting = Setting(scope.config, scope.profile, SNAPSHOT, SHOWN, self.table)
-        self.now = perform(empty_hierarchy(setting), setting, Attach(True, 0)).after
+        self.now = perform(empty_hierarchy(setting), setting, Attach()).after
         self.contents: dict[str, dict[PageNo, Name]] = {DEVICE: {}, HOST: {}}
         self.judge = Judge(setting, Shower(setting, scope.keys))
 

@@ -16,6 +16,7 @@ from kvlitmus.spec.prefix.tier_calls import (
     Abandon,
     Advance,
     Attach,
+    Detach,
     EvictHost,
     FailCopy,
     FailHostAlloc,
@@ -87,7 +88,7 @@ def fetch_moves(bench: Bench, state: State) -> Iterator[Step]:
 
     for rid in map(RequestId, range(1, bench.scope.prefetches + 1)):
         for key in bench.scope.keys:
-            yield f"prefetch {key} for {rid}", lambda r=rid, k=key: bench.did(Prefetch(r, bench.paths[k]))  # type: ignore[misc]
+            yield f"prefetch {key} for {rid}", lambda r=rid, k=key: bench.did(Prefetch(r, bench.paths[k], None))  # type: ignore[misc]
         yield f"poll {rid}", lambda r=rid: poll(r)  # type: ignore[misc]
         yield f"abort the waiting request {rid}", lambda r=rid: bench.did(Abandon(r))  # type: ignore[misc]
 
@@ -142,7 +143,7 @@ def life_moves(bench: Bench, state: State) -> Iterator[Step]:
     works = works_of(state)
 
     def detach_and_tick() -> None:
-        bench.did(Attach(False, 0))
+        bench.did(Detach())
         bench.did(Tick(detached=True))
 
     def late() -> None:
@@ -152,8 +153,8 @@ def life_moves(bench: Bench, state: State) -> Iterator[Step]:
 
     yield "tick", lambda: bench.did(Tick())
     if bench.scope.lives:
-        yield "detach", lambda: bench.did(Attach(False, 0))
-        yield "attach", lambda: bench.did(Attach(True, 0))
+        yield "detach", lambda: bench.did(Detach())
+        yield "attach", lambda: bench.did(Attach())
         if tiers_of(state).attached:
             yield "detach, tick", detach_and_tick
         if HOLDER not in state.requests:

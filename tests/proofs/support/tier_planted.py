@@ -12,7 +12,7 @@ from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Attach, EvictHost, LoadBack, Poll, Tick
+from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Detach, EvictHost, LoadBack, Poll, Tick
 from kvlitmus.spec.prefix.works import Operation, Works
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.prefetch_life import ENDED, FETCH, QUERY, REVOKED
@@ -67,7 +67,7 @@ class HostEvictionOverlooksPins(Wrong):
 
     at = EvictHost
 
-    def wrong(self, now: State, setting: Setting, call: EvictHost) -> Step[State]:
+    def wrong(self, now: State, setting: Setting, call: EvictHost[int]) -> Step[State]:
         host = now.host
         bare = {name: copy._replace(locks=0) for name, copy in host.pages.items()}
         step = self.right(now._replace(host=host._replace(pages=bare)), setting, call)
@@ -88,20 +88,20 @@ class AbortReturnsItsMemoryTwice(Wrong):
 class DetachForgetsTheAnchor(Wrong):
     """A detach ends prefetches without unpinning where they begin."""
 
-    at = Attach
+    at = Detach
 
     def afterwards(self, step: Step[State]) -> State:
         anchors = [one.anchor for one in works_of(step.before).operations if one.live]
-        return pin(step.after, anchors) if step.answer and not step.call.on else step.after
+        return pin(step.after, anchors) if step.answer else step.after
 
 
 class DetachReturnsWhatTheQueueHas(Wrong):
     """A detach returns the memory of a prefetch directly, and leaves it in the release queue too."""
 
-    at = Attach
+    at = Detach
 
     def afterwards(self, step: Step[State]) -> State:
-        ends = step.answer and not step.call.on
+        ends = step.answer
         return tier.free(step.after, works_of(step.after).release) if ends else step.after
 
 

@@ -827,7 +827,7 @@ CHOICES = (
         below_before=waiting(4, revoked=True)._replace(attached=True),
         tiers_seen_before=TierSeen(),
         setting=setting(),
-        call=Prefetch(1, PATH),
+        call=Prefetch(1, PATH, None),
     ),
     row("tree_changed", False, tiers_seen_before=MOVED, tiers_seen=MOVED),
     row("tree_changed", True, tiers_seen_before=MOVED, tiers_seen=replace(MOVED, hosted={})),

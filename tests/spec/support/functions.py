@@ -163,7 +163,7 @@ BELOW = (
     row(
         "prefix.rules.host_room.used_by",
         (ONE,),
-        call=Prefetch(1, LONG),
+        call=Prefetch(1, LONG, None),
         state=HOSTING,
     ),
     row("prefix.rules.host_room.used_by", (), call=MATCH, state=EMPTY),

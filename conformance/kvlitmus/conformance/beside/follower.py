@@ -39,7 +39,7 @@ class Follower:
         self.numbers: dict[int, int] = {}
         self.state = empty_hierarchy(setting) if setting.config.tiered else empty_state()
         if setting.config.tiered and setting.config.storage == "attached":
-            self.state = perform(self.state, setting, Attach(True, 0)).after
+            self.state = perform(self.state, setting, Attach()).after
 
     def compute(self, call: Compute) -> None:
         """The caller computes more of a request."""

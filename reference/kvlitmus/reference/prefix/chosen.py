@@ -32,7 +32,7 @@ TAKES_HOST = frozenset(
 )
 """The calls that may evict from the host under every write policy."""
 
-GIVES_BACK = frozenset({tier_calls.Advance, tier_calls.Poll, tier_calls.Abandon, tier_calls.Attach, tier_calls.Tick})
+GIVES_BACK = frozenset({tier_calls.Advance, tier_calls.Poll, tier_calls.Abandon, tier_calls.Detach, tier_calls.Tick})
 """The calls in which work under way may give back memory of the host."""
 
 

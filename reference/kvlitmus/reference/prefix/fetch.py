@@ -46,7 +46,7 @@ NO_PAGES = Pages(0)
 # -- the request's side -----------------------------------------------------------------------------------
 
 
-def submit(state: State, setting: Setting, call: Prefetch, choice: Choice) -> tuple[State, Prefetched]:
+def submit(state: State, setting: Setting, call: Prefetch[int | None], choice: Choice) -> tuple[State, Prefetched]:
     """Match a key, and begin to read what follows; or refuse, and have changed nothing but recency.
 
     Refused is a second prefetch of one request, one without storage, and one whose last known page has no host copy:

@@ -12,7 +12,7 @@ from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, works_of
 from kvlitmus.spec.prefix.calls import Reset
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Tick
+from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Tick
 from kvlitmus.spec.words.setting import Setting
 
 
@@ -29,13 +29,13 @@ def tick(state: State, setting: Setting, call: Tick, choice: Choice) -> tuple[St
     return state, None
 
 
-def attach(state: State) -> tuple[State, bool]:
+def attach(state: State, setting: Setting, call: Attach, _: Choice) -> tuple[State, bool]:
     """Use a storage from now on; refused while there is one."""
     tiers = tiers_of(state)
     return (state, False) if tiers.attached else (state._replace(tiers=tiers._replace(attached=True)), True)
 
 
-def detach(state: State) -> tuple[State, bool]:
+def detach(state: State, setting: Setting, call: Detach, _: Choice) -> tuple[State, bool]:
     """Use no storage any more: prefetches and puts end here; what is cached on device and host stays."""
     if not tiers_of(state).attached:
         return state, False

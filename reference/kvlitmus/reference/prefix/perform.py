@@ -493,7 +493,7 @@ def insert_tiers(
     return (after if chunked and not choice.chunks else backup.used(after, setting, names, choice)), answer
 
 
-def evict_host(state: State, setting: Setting, call: tier_calls.EvictHost, choice: Choice) -> tuple[State, int]:
+def evict_host(state: State, setting: Setting, call: tier_calls.EvictHost[int], choice: Choice) -> tuple[State, int]:
     """Make room on the host."""
     state, freed = tier.evict_host(state, setting, pages_needed(call.asked, setting.size), choice)
     return state, freed * setting.size
@@ -540,11 +540,6 @@ def steps_of(outcome: Outcome, left: int) -> tuple[int, bool]:
     return min(outcome.pages, left), outcome.how != "part"
 
 
-def attach(state: State, setting: Setting, call: tier_calls.Attach, _: Choice) -> tuple[State, bool]:
-    """Attach storage, or detach it."""
-    return life.attach(state) if call.on else life.detach(state)
-
-
 def set_clock(state: State, setting: Setting, call: tier_calls.SetClock, _: Choice) -> tuple[State, None]:
     """Time passes."""
     return state._replace(tiers=tiers_of(state)._replace(clock=call.seconds)), None
@@ -580,7 +575,8 @@ BELOW: dict[type, Callable[..., tuple[State, Any]]] = {
     tier_calls.Abandon: fetch.abandon,
     tier_calls.Advance: advance,
     tier_calls.Tick: life.tick,
-    tier_calls.Attach: attach,
+    tier_calls.Attach: life.attach,
+    tier_calls.Detach: life.detach,
     tier_calls.SetClock: set_clock,
     tier_calls.FailHostAlloc: fail_host_alloc,
     tier_calls.FailCopy: fail_copy,

@@ -45,7 +45,9 @@ def change(fetches: Prefetches, number: int, **values: Any) -> Prefetches:
     return fetches._replace(by_number={**fetches.by_number, number: one})
 
 
-def begin_prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, matched: int, asked: int) -> State:
+def begin_prefetch(
+    state: State, setting: Setting, call: tier_calls.Prefetch[int | None], matched: int, asked: int
+) -> State:
     """A prefetch has begun."""
     tiers, size, paged = tiers_of(state), setting.size, call.path.pages
     at = matched // size

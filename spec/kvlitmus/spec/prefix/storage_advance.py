@@ -85,12 +85,16 @@ def cut_off(tiers: Tiers, names: Sequence[Name]) -> Tiers:
     return tiers._replace(stored=tiers.stored._replace(refused=tiers.stored.refused | rest), backed=tiers.backed - rest)
 
 
-def exchanged(tiers: Tiers, storage: int, *, on: bool) -> Tiers:
-    """Storage is there, or gone; what it has lost until then counts as lost for a cache that attaches it."""
+def detached(tiers: Tiers) -> Tiers:
+    """Storage is gone; what it has lost until then counts as lost for a cache that attaches it."""
     stored = tiers.stored
-    if not on:
-        stored = stored._replace(gone=stored.gone | stored.lost, lost=frozenset(), refused=frozenset())
-        return tiers._replace(attached=False, stored=stored, backed=frozenset(), used=frozenset(), owed=frozenset())
+    stored = stored._replace(gone=stored.gone | stored.lost, lost=frozenset(), refused=frozenset())
+    return tiers._replace(attached=False, stored=stored, backed=frozenset(), used=frozenset(), owed=frozenset())
+
+
+def attached(tiers: Tiers, storage: int) -> Tiers:
+    """This storage is there."""
+    stored = tiers.stored
     if storage != tiers.storage:
         shelves = {**tiers.shelves, tiers.storage: tiers.shelf}
         stored = stored._replace(pages=shelves.get(storage, frozenset()), told=frozenset(), gone=frozenset())

@@ -40,7 +40,7 @@ from kvlitmus.spec.prefix.prefetch_advance import (
 )
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.storage_advance import cut_off, exchanged, note_puts, owing
+from kvlitmus.spec.prefix.storage_advance import attached, cut_off, detached, note_puts, owing
 from kvlitmus.spec.prefix.tier_state import COPIES, WITH_STORAGE, Tiers, Work
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.names import page_names
@@ -125,22 +125,23 @@ def tick(state: State, setting: Setting, after: TierSeen) -> State:
 
 
 def attach(state: State, call: tier_calls.Attach, answer: bool) -> State:
-    """Storage is there, or gone: then every prefetch is over, and what one has added may be told or not."""
-    tiers = tiers_of(state)
+    """Storage is there."""
+    return put(state, attached(tiers_of(state), call.storage)) if answer else state
+
+
+def detach(state: State, answer: bool) -> State:
+    """Storage is gone: every prefetch is over, and what one has added may be told or not."""
     if not answer:
         return state
-    tiers = exchanged(tiers, call.storage, on=call.on)
-    if not call.on:
-        fetches = tiers.prefetches
-        for number in list(fetches.running.values()):
-            fetches = end_prefetch(fetches, number)
-        fetches = fetches._replace(added={rid: (0, most) for rid, (_, most) in fetches.added.items()})
-        work = {
-            number: one._replace(sources={}) if one.job.kind in WITH_STORAGE else one
-            for number, one in tiers.work.items()
-        }
-        tiers = tiers._replace(prefetches=fetches, work=work)
-    return put(state, tiers)
+    tiers = detached(tiers_of(state))
+    fetches = tiers.prefetches
+    for number in list(fetches.running.values()):
+        fetches = end_prefetch(fetches, number)
+    fetches = fetches._replace(added={rid: (0, most) for rid, (_, most) in fetches.added.items()})
+    work = {
+        number: one._replace(sources={}) if one.job.kind in WITH_STORAGE else one for number, one in tiers.work.items()
+    }
+    return put(state, tiers._replace(prefetches=fetches, work=work))
 
 
 def settled(state: State) -> State:
@@ -152,7 +153,7 @@ def settled(state: State) -> State:
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, answer: Any) -> State:
+def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch[int | None], answer: Any) -> State:
     """The part that is cached was used; whether it was, nobody says where the prefetch is refused."""
     paged = call.path.pages
     if not answer.started:
@@ -225,6 +226,7 @@ EXPECT: dict[type, Callable[..., State]] = {
     tier_calls.Advance: advance,
     tier_calls.Tick: tick,
     tier_calls.Attach: attach,
+    tier_calls.Detach: detach,
     tier_calls.Settled: settled,
     tier_calls.Prefetch: prefetch,
     tier_calls.Poll: poll,

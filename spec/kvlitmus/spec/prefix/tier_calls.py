@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Generic, NamedTuple, TypeVar
 
 from kvlitmus.spec.interface.tiers import Outcome
-from kvlitmus.spec.law.occasions import occasion
+from kvlitmus.spec.law.occasions import jointly, occasion
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.calls import Amount_co, Path
+
+Start_co = TypeVar("Start_co", covariant=True)
+"""Behind how many units a prefetch begins: where the caller doesn't say so, ``None``."""
 
 
+@jointly(On.COMPONENT_EVICT_HOST)
 @occasion(On.EVICT_HOST)
-class EvictHost(NamedTuple):
-    """Make room for so many slots of the host; answers how many were dropped, or ``None`` where nobody counts."""
+class EvictHost(NamedTuple, Generic[Amount_co]):
+    """Make room for so much on the host; answers how much was dropped, or ``None`` where nobody counts."""
 
-    asked: int
+    asked: Amount_co
 
 
+@jointly(On.COMPONENT_BACK_UP, On.REFUSED_COMPONENT_BACK_UP)
+class BackUp(NamedTuple):
+    """Copy to the host what a hit of this length needs and the host lacks; answers ``Copying``.  ``number``: the suite's for this copy."""
+
+    path: Path
+    length: int
+    number: int
+
+
+@jointly(On.COMPONENT_LOAD, On.REFUSED_COMPONENT_LOAD)
 class LoadBack(NamedTuple):
-    """Bring back what of a key is on the host alone, within a quota if there is one; answers ``Loaded``."""
+    """Bring back what of a key is on the host alone, within a quota if there is one; answers ``Loaded``.
+
+    Of components it is what the longest prefix needs that both tiers have together, behind a hit that ends at ``start``, in
+    units; answers ``Copying``.  ``number``: the suite's for this copy.
+    """
 
     path: Path
     quota: int | None = None
+    start: int = 0
+    number: int = 0
+
+
+@jointly(On.COMPONENT_COPIED)
+class Copied(NamedTuple):
+    """A copy has ended, ``ok`` or not; answers the places that it gave back."""
+
+    number: int
+    ok: bool
 
 
 class Advance(NamedTuple):
@@ -38,15 +67,27 @@ class Tick(NamedTuple):
     detached: bool = False
 
 
+@jointly(On.COMPONENT_ATTACH)
+@occasion(On.ATTACH)
 class Attach(NamedTuple):
-    """Attach storage (``on``) or detach it; answers whether that was done.
+    """Attach storage, which has so many pages (``stored``); answers whether that was done.
 
-    ``stored``: the pages that storage has.  ``storage``: which of the suite's, of those that it attaches.
+    ``storage``: which of the suite's, of those that it attaches.
     """
 
-    on: bool
-    stored: int
+    stored: int = 0
     storage: int = 0
+
+
+@jointly(On.COMPONENT_DETACH)
+@occasion(On.DETACH)
+class Detach(NamedTuple):
+    """Detach storage, which has so many pages (``stored``); answers whether that was done.
+
+    Running prefetches are given up: components answer the places that were given back.
+    """
+
+    stored: int = 0
 
 
 @occasion(On.SETTLED)
@@ -56,15 +97,42 @@ class Settled(NamedTuple):
     waiting: tuple[int, ...]
 
 
-class Prefetch(NamedTuple):
+@jointly(On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH)
+class Prefetch(NamedTuple, Generic[Start_co]):
     """Ask for a prefetch of what of a key is in storage; answers ``Prefetched``.
 
-    ``start``: behind how many units, where the caller says so.
+    ``rid``: the request that it is for, and the suite's number for it where there are no requests.  ``start``: behind how
+    many units, where the caller says so.  Components reserve memory for it behind a hit, the anchor, and answer ``Reserved``;
+    with fewer units than the ``threshold`` nothing is fetched.
     """
 
     rid: int
     path: Path
-    start: int | None = None
+    start: Start_co
+    threshold: int = 0
+
+
+@jointly(On.COMPONENT_FOUND)
+class Found(NamedTuple):
+    """Of each component the ends, in units, of what storage has of the key of a prefetch; answers ``Reading``."""
+
+    rid: int
+    stored: Mapping[str, frozenset[int]]
+
+
+@jointly(On.COMPONENT_SETTLED)
+class Fetched(NamedTuple):
+    """The I/O of a prefetch has ended and writes no more; answers the places that are given back now."""
+
+    rid: int
+
+
+@jointly(On.COMPONENT_COMMIT)
+class Commit(NamedTuple):
+    """Cache what came: of each component the ends of the entries that were read; answers ``Committed``."""
+
+    rid: int
+    came: Mapping[str, frozenset[int]]
 
 
 @occasion(On.POLL)
@@ -81,11 +149,33 @@ class TellLoaded(NamedTuple):
     rid: int
 
 
+@jointly(On.COMPONENT_ABORT)
 @occasion(On.ABANDON)
 class Abandon(NamedTuple):
-    """The request that waits is aborted."""
+    """The request that waits is aborted, and its prefetch given up; components answer the places that were given back."""
 
     rid: int
+
+
+@jointly(On.COMPONENT_WRITE, On.REFUSED_COMPONENT_WRITE)
+class Write(NamedTuple):
+    """Write to storage what a hit of this length needs and storage lacks; answers ``Writing``.
+
+    ``stored``: of each component the ends, in units, of what storage has of the key.  ``number``: the suite's for this write.
+    """
+
+    path: Path
+    length: int
+    stored: Mapping[str, frozenset[int]]
+    number: int
+
+
+@jointly(On.COMPONENT_WRITTEN)
+class Written(NamedTuple):
+    """A write has ended, ``ok`` or not; answers nothing."""
+
+    number: int
+    ok: bool
 
 
 @occasion(On.FAULT)

@@ -11,7 +11,7 @@ from kvlitmus.spec.prefix.partial import known_part
 from kvlitmus.spec.prefix.prefetch_advance import ending, gate_of
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Advance, Attach, LoadBack, Prefetch, Tick
+from kvlitmus.spec.prefix.tier_calls import Advance, LoadBack, Prefetch, Tick
 from kvlitmus.spec.prefix.tier_state import COPIES
 from kvlitmus.spec.words.setting import Setting
 
@@ -53,7 +53,7 @@ def _tick(state: State, setting: Setting, call: Tick, answer: None, before: Seen
 
 
 @occasions_by_state(Prefetch)
-def _prefetch(state: State, setting: Setting, call: Prefetch, answer: Any, before: Seen) -> tuple[On, ...]:
+def _prefetch(state: State, setting: Setting, call: Prefetch[int | None], answer: Any, before: Seen) -> tuple[On, ...]:
     """A prefetch was asked for: whether it began, and whether a gate was shut."""
     if answer.started:
         return (On.PREFETCH,)
@@ -70,9 +70,3 @@ def _load_back(state: State, setting: Setting, call: LoadBack, answer: Any, befo
     if answer.slots is None:
         return (On.REFUSED_LOAD_BACK,)
     return (On.LOAD_BACK,) if call.quota is None else (On.LOAD_BACK, On.LIMITED_LOAD_BACK)
-
-
-@occasions_by_state(Attach)
-def _attach(state: State, setting: Setting, call: Attach, answer: bool, before: Seen) -> tuple[On, ...]:
-    """Storage came or went."""
-    return (On.ATTACH,) if call.on else (On.DETACH,)

@@ -183,7 +183,7 @@ def _prefetch(told: Told) -> Iterator[Step]:
     fresh = [page for page in pages[start:] if page not in was.on_host]
     asked = next((at for at, pair in enumerate(zip(granted, fresh, strict=False)) if pair[0] != pair[1]), len(granted))
     step = told._replace(was=own, now=now).step(
-        tier_calls.Prefetch(told.ask.rid, told.path(len(pages))), answers.Prefetched(bool(granted), start, asked)
+        tier_calls.Prefetch(told.ask.rid, told.path(len(pages)), None), answers.Prefetched(bool(granted), start, asked)
     )
     if was.host_free + len(spare) < len(pages) - start and (was.on_device or not granted):
         # Whether the host lets go of what the device has, too, is a choice, and so is to begin a prefetch cut short.

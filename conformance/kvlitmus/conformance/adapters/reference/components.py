@@ -16,21 +16,8 @@ from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, 
 from kvlitmus.spec.prefix.components.calls import (
     Begun,
     Committed,
-    ComponentAbort,
-    ComponentAttach,
-    ComponentBackUp,
     ComponentCall,
-    ComponentCommit,
-    ComponentCopied,
-    ComponentDetach,
-    ComponentEvictHost,
-    ComponentFound,
     ComponentHit,
-    ComponentLoad,
-    ComponentPrefetch,
-    ComponentSettled,
-    ComponentWrite,
-    ComponentWritten,
     Copying,
     Entries,
     Reading,
@@ -38,6 +25,21 @@ from kvlitmus.spec.prefix.components.calls import (
     Writing,
 )
 from kvlitmus.spec.prefix.components.state import end_name
+from kvlitmus.spec.prefix.tier_calls import (
+    Abandon,
+    Attach,
+    BackUp,
+    Commit,
+    Copied,
+    Detach,
+    EvictHost,
+    Fetched,
+    Found,
+    LoadBack,
+    Prefetch,
+    Write,
+    Written,
+)
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key
 
@@ -116,7 +118,7 @@ class ReferenceComponents:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
         assert isinstance(handle, tuple)
         number = next(self.fetches)
-        answer = self.perform(ComponentPrefetch(self.path(key), handle[1], threshold, number))
+        answer = self.perform(Prefetch(number, self.path(key), handle[1], threshold))
         assert isinstance(answer, Reserved)
         return None if answer.places is None else number, answer.places or {}, answer.freed
 
@@ -125,28 +127,28 @@ class ReferenceComponents:
     ) -> tuple[int, Mapping[str, Mapping[int, int]], Entries]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
         assert isinstance(fetch, int)
-        answer = self.perform(ComponentFound(fetch, {name: frozenset(some) for name, some in stored.items()}))
+        answer = self.perform(Found(fetch, {name: frozenset(some) for name, some in stored.items()}))
         assert isinstance(answer, Reading)
         return answer.boundary, answer.reads, answer.returned
 
     def component_prefetch_settled(self, fetch: object) -> Entries:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
         assert isinstance(fetch, int)
-        returned = self.perform(ComponentSettled(fetch))
+        returned = self.perform(Fetched(fetch))
         assert isinstance(returned, dict)
         return returned
 
     def component_prefetch_commit(self, fetch: object, came: Mapping[str, Sequence[int]]) -> tuple[int, Entries]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
         assert isinstance(fetch, int)
-        answer = self.perform(ComponentCommit(fetch, {name: frozenset(some) for name, some in came.items()}))
+        answer = self.perform(Commit(fetch, {name: frozenset(some) for name, some in came.items()}))
         assert isinstance(answer, Committed)
         return answer.end, answer.returned
 
     def component_prefetch_abort(self, fetch: object) -> Entries:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
         assert isinstance(fetch, int)
-        returned = self.perform(ComponentAbort(fetch))
+        returned = self.perform(Abandon(fetch))
         assert isinstance(returned, dict)
         return returned
 
@@ -183,7 +185,7 @@ class ReferenceComponentHierarchy(ReferenceComponents):
         assert isinstance(handle, tuple)
         path, length = handle
         number = next(self.copies)
-        answer = self.perform(ComponentBackUp(path, length, number))
+        answer = self.perform(BackUp(path, length, number))
         assert isinstance(answer, Copying)
         return None if answer.places is None else number, answer.places or {}, answer.freed
 
@@ -193,20 +195,20 @@ class ReferenceComponentHierarchy(ReferenceComponents):
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
         assert isinstance(handle, tuple)
         number = next(self.copies)
-        answer = self.perform(ComponentLoad(self.path(key), handle[1], number))
+        answer = self.perform(LoadBack(self.path(key), start=handle[1], number=number))
         assert isinstance(answer, Copying)
         return None if answer.places is None else number, answer.boundary, answer.places or {}, answer.freed
 
     def component_copied(self, copy: object, ok: bool) -> Entries:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
         assert isinstance(copy, int)
-        returned = self.perform(ComponentCopied(copy, ok))
+        returned = self.perform(Copied(copy, ok))
         assert isinstance(returned, dict)
         return returned
 
     def component_evict_host(self, wants: Mapping[str, int]) -> Mapping[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
-        freed = self.perform(ComponentEvictHost(dict(wants)))
+        freed = self.perform(EvictHost(dict(wants)))
         assert isinstance(freed, dict)
         return freed
 
@@ -247,11 +249,11 @@ class ReferenceComponentStorage(ReferenceComponentHierarchy):
 
     def component_attach(self) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
-        self.perform(ComponentAttach())
+        self.perform(Attach())
 
     def component_detach(self) -> Entries:
         """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
-        returned = self.perform(ComponentDetach())
+        returned = self.perform(Detach())
         assert isinstance(returned, dict)
         return returned
 
@@ -263,7 +265,7 @@ class ReferenceComponentStorage(ReferenceComponentHierarchy):
         path, length = handle
         number = next(self.writes)
         has = {name: frozenset(some) for name, some in stored.items()}
-        answer = self.perform(ComponentWrite(path, length, has, number))
+        answer = self.perform(Write(path, length, has, number))
         assert isinstance(answer, Writing)
         if answer.ends is None:
             return None, {}
@@ -272,7 +274,7 @@ class ReferenceComponentStorage(ReferenceComponentHierarchy):
     def component_written(self, write: object, ok: bool) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
         assert isinstance(write, int)
-        self.perform(ComponentWritten(write, ok))
+        self.perform(Written(write, ok))
 
 
 class ReferenceComponentTarget:

@@ -48,6 +48,7 @@ from kvlitmus.spec.prefix.tier_calls import (
     Abandon,
     Advance,
     Attach,
+    Detach,
     EvictHost,
     FailCopy,
     FailHostAlloc,
@@ -163,7 +164,7 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def prefetch(self, rid: int, key: Key) -> Prefetched:
         """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
-        started: Prefetched = self.perform(Prefetch(rid, self.path(key)))
+        started: Prefetched = self.perform(Prefetch(rid, self.path(key), None))
         return started
 
     def raw_prefetch(self, rid: int, tokens: object, namespace: str | None) -> Prefetched:
@@ -224,14 +225,14 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def attach(self, store: PageStore) -> bool:
         """See :class:`~kvlitmus.spec.interface.tiers.Lifecycle`."""
-        fresh: bool = self.perform(Attach(True, 0))
+        fresh: bool = self.perform(Attach())
         if fresh:
             self.store = store
         return fresh
 
     def detach(self) -> bool:
         """See :class:`~kvlitmus.spec.interface.tiers.Lifecycle`."""
-        there: bool = self.perform(Attach(False, 0))
+        there: bool = self.perform(Detach())
         self.store = None
         return there
 

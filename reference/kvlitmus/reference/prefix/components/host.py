@@ -12,15 +12,7 @@ from typing import cast
 from kvlitmus.reference.prefix.components.prefetch import FETCHES, by_component
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache, Entry, evict, give
 from kvlitmus.spec.prefix.calls import Evict, Path
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentBackUp,
-    ComponentCall,
-    ComponentCopied,
-    ComponentEvictHost,
-    ComponentLoad,
-    Copying,
-    Entries,
-)
+from kvlitmus.spec.prefix.components.calls import ComponentCall, Copying, Counts, Entries
 from kvlitmus.spec.prefix.components.copies import by_pool, counted
 from kvlitmus.spec.prefix.components.state import (
     at_places,
@@ -31,6 +23,7 @@ from kvlitmus.spec.prefix.components.state import (
 )
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import largest
 
@@ -97,12 +90,12 @@ def reach_of(cache: Cache, setting: Setting, path: Path, boundary: int, *, load:
     return needs | (on_path(setting.layout, path, boundary) & read.keys() - written.keys())
 
 
-def back_up(cache: Cache, setting: Setting, call: ComponentBackUp) -> tuple[Cache, Copying]:
+def back_up(cache: Cache, setting: Setting, call: BackUp) -> tuple[Cache, Copying]:
     """Copy to the host what the hit needs and the host lacks."""
     return begun(cache, setting, call.path, call.length, call.number, load=False)
 
 
-def load(cache: Cache, setting: Setting, call: ComponentLoad) -> tuple[Cache, Copying]:
+def load(cache: Cache, setting: Setting, call: LoadBack) -> tuple[Cache, Copying]:
     """Copy to the device what it lacks for the largest boundary of both tiers together, if that is behind the hit."""
     boundary = together(cache, setting, call.path)
     if boundary <= call.start:
@@ -118,7 +111,7 @@ def together(cache: Cache, setting: Setting, path: Path) -> int:
     return largest(components, len(path.names), ends.__getitem__, root=profile.window_root, cap=profile.match_cap)
 
 
-def copied(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[Cache, Entries]:
+def copied(cache: Cache, setting: Setting, call: Copied) -> tuple[Cache, Entries]:
     """What a copy brought is cached where it is missing; the rest is free, and everything if it failed."""
     one = cache.copies[call.number]
     cache = cache._replace(copies={number: copy for number, copy in cache.copies.items() if number != call.number})
@@ -142,7 +135,7 @@ def landed(source: Mapping[At, Entry], setting: Setting, at: At, place: int, tic
     return Entry(place, len(setting.names.prefix(at[1])[1]), before, ticks, made, hits)
 
 
-def evict_host(cache: Cache, setting: Setting, call: ComponentEvictHost) -> tuple[Cache, Mapping[str, int]]:
+def evict_host(cache: Cache, setting: Setting, call: EvictHost[Counts]) -> tuple[Cache, Mapping[str, int]]:
     """On the host as on the device: what is worth least goes first."""
     host, freed = evict(host_to_evict(cache, setting), setting, Evict(call.asked))
     return with_host(cache, host), freed
@@ -158,7 +151,7 @@ def host_to_evict(cache: Cache, setting: Setting) -> Cache:
 
 Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]
 
-COPIES = {ComponentBackUp: back_up, ComponentLoad: load, ComponentCopied: copied, ComponentEvictHost: evict_host}
+COPIES = {BackUp: back_up, LoadBack: load, Copied: copied, EvictHost: evict_host}
 PERFORM = cast("Mapping[type, Perform]", {**CALLS, **FETCHES, **COPIES})
 """Of each call how it is performed."""
 

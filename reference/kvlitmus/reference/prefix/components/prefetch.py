@@ -11,18 +11,7 @@ from typing import cast
 
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache, evict, give, insert
 from kvlitmus.spec.prefix.calls import Evict, Insert
-from kvlitmus.spec.prefix.components.calls import (
-    Committed,
-    ComponentAbort,
-    ComponentCall,
-    ComponentCommit,
-    ComponentFound,
-    ComponentPrefetch,
-    ComponentSettled,
-    Entries,
-    Reading,
-    Reserved,
-)
+from kvlitmus.spec.prefix.components.calls import Committed, ComponentCall, Entries, Reading, Reserved
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import (
     anchor_of,
@@ -35,6 +24,7 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.parts import Fetch
+from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import fits, summed
@@ -45,7 +35,7 @@ def counts(cache: Cache) -> Mapping[str, int]:
     return {pool: len(free) for pool, free in cache.free.items()}
 
 
-def prefetch(cache: Cache, setting: Setting, call: ComponentPrefetch) -> tuple[Cache, Reserved]:
+def prefetch(cache: Cache, setting: Setting, call: Prefetch[int]) -> tuple[Cache, Reserved]:
     """Protect the anchor, make room once, and reserve memory for all components, or for none."""
     layout = setting.layout
     anchor = anchor_of(layout, call.path, call.start)
@@ -54,7 +44,7 @@ def prefetch(cache: Cache, setting: Setting, call: ComponentPrefetch) -> tuple[C
     if whole < least:
         return cache, Reserved(None, {})
     guard = Fetch(call.path, call.start, 0, call.threshold, anchor, frozenset(), frozenset(), call.start)
-    roomy, freed = make_room(cache._replace(fetches={**cache.fetches, call.number: guard}), setting, origin, whole)
+    roomy, freed = make_room(cache._replace(fetches={**cache.fetches, call.rid: guard}), setting, origin, whole)
     length = reserved_length(layout, origin, whole, least, counts(roomy))
     if not length:
         return roomy._replace(fetches=cache.fetches), Reserved(None, freed)
@@ -66,7 +56,7 @@ def prefetch(cache: Cache, setting: Setting, call: ComponentPrefetch) -> tuple[C
         free[pool] -= frozenset(places[need.component.name])
     taken = frozenset(name for name, some in places.items() if some)
     fetch = guard._replace(length=length, reserved=pool_places(layout, places), taken=taken)
-    return roomy._replace(free=free, fetches={**cache.fetches, call.number: fetch}), Reserved(places, freed)
+    return roomy._replace(free=free, fetches={**cache.fetches, call.rid: fetch}), Reserved(places, freed)
 
 
 def make_room(cache: Cache, setting: Setting, origin: Origin, length: int) -> tuple[Cache, Mapping[str, int]]:
@@ -79,9 +69,9 @@ def make_room(cache: Cache, setting: Setting, origin: Origin, length: int) -> tu
     return evict(cache, setting, Evict(wants))
 
 
-def found(cache: Cache, setting: Setting, call: ComponentFound) -> tuple[Cache, Reading]:
+def found(cache: Cache, setting: Setting, call: Found) -> tuple[Cache, Reading]:
     """Read up to the largest boundary that all components can restore, each entry into the lowest place left."""
-    fetch, layout = cache.fetches[call.number], setting.layout
+    fetch, layout = cache.fetches[call.rid], setting.layout
     least = least_length(layout, fetch.threshold)
     origin = origin_of(setting, fetch.start)
     boundary = restored(layout, origin, fetch.length, least, fetch.taken, call.stored)
@@ -91,15 +81,15 @@ def found(cache: Cache, setting: Setting, call: ComponentFound) -> tuple[Cache, 
         ends = fetched(one, origin, boundary) if one.name in fetch.taken else ()
         reads[one.name] = {end: rest[one.pool].pop(0) for end in ends}
     then = fetch._replace(boundary=boundary, reads=reads, answered=True, running=any(reads.values()))
-    return cache._replace(fetches={**cache.fetches, call.number: then}), Reading(boundary, reads, {})
+    return cache._replace(fetches={**cache.fetches, call.rid: then}), Reading(boundary, reads, {})
 
 
-def settled(cache: Cache, setting: Setting, call: ComponentSettled) -> tuple[Cache, Entries]:
+def settled(cache: Cache, setting: Setting, call: Fetched) -> tuple[Cache, Entries]:
     """Of a prefetch that is over the rest is free now."""
-    fetch = cache.fetches[call.number]._replace(running=False)
+    fetch = cache.fetches[call.rid]._replace(running=False)
     if not fetch.over:
-        return cache._replace(fetches={**cache.fetches, call.number: fetch}), {}
-    return given_up(cache, setting, call.number, fetch.reserved, fetch._replace(reserved=frozenset()))
+        return cache._replace(fetches={**cache.fetches, call.rid: fetch}), {}
+    return given_up(cache, setting, call.rid, fetch.reserved, fetch._replace(reserved=frozenset()))
 
 
 def not_over(cache: Cache, number: int) -> Fetch:
@@ -110,32 +100,32 @@ def not_over(cache: Cache, number: int) -> Fetch:
     return fetch
 
 
-def commit(cache: Cache, setting: Setting, call: ComponentCommit) -> tuple[Cache, Committed]:
+def commit(cache: Cache, setting: Setting, call: Commit) -> tuple[Cache, Committed]:
     """Fill what is missing with what came, and give the rest back that I/O does not write."""
-    fetch = not_over(cache, call.number)
+    fetch = not_over(cache, call.rid)
     end = commit_end(setting, fetch, call.came)
     return landed(cache, setting, call, end, commit_brings(setting, fetch, call.came))
 
 
 def landed(
-    cache: Cache, setting: Setting, call: ComponentCommit, end: int, brought: Mapping[At, int]
+    cache: Cache, setting: Setting, call: Commit, end: int, brought: Mapping[At, int]
 ) -> tuple[Cache, Committed]:
     """A commit up to ``end`` has these entries for the cache, by where they belong."""
-    fetch, layout = cache.fetches[call.number], setting.layout
+    fetch, layout = cache.fetches[call.rid], setting.layout
     then, left = insert(cache, setting, Insert(fetch.path, brought))
     kept = {(layout.named(at[0]).pool, place) for at, place in brought.items()} - pool_places(layout, left)
     busy = written(layout, fetch, call.came)
     over = fetch._replace(reserved=busy, anchor=frozenset(), over=True)
-    then, returned = given_up(then, setting, call.number, fetch.reserved - kept - busy, over)
+    then, returned = given_up(then, setting, call.rid, fetch.reserved - kept - busy, over)
     return then, Committed(end, returned)
 
 
-def abort(cache: Cache, setting: Setting, call: ComponentAbort) -> tuple[Cache, Entries]:
+def abort(cache: Cache, setting: Setting, call: Abandon) -> tuple[Cache, Entries]:
     """Give everything back that I/O does not write."""
-    fetch = not_over(cache, call.number)
+    fetch = not_over(cache, call.rid)
     busy = written(setting.layout, fetch, {})
     over = fetch._replace(reserved=busy, anchor=frozenset(), over=True)
-    return given_up(cache, setting, call.number, fetch.reserved - busy, over)
+    return given_up(cache, setting, call.rid, fetch.reserved - busy, over)
 
 
 def given_up(
@@ -162,11 +152,11 @@ def by_component(layout: Layout, places: Iterable[Place]) -> dict[str, tuple[int
 Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]
 
 FETCHES = {
-    ComponentPrefetch: prefetch,
-    ComponentFound: found,
-    ComponentSettled: settled,
-    ComponentCommit: commit,
-    ComponentAbort: abort,
+    Prefetch: prefetch,
+    Found: found,
+    Fetched: settled,
+    Commit: commit,
+    Abandon: abort,
 }
 PERFORM = cast("Mapping[type, Perform]", {**CALLS, **FETCHES})
 """Of each call how it is performed."""

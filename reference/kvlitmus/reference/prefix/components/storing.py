@@ -13,51 +13,41 @@ from kvlitmus.reference.prefix.components import prefetch as component_prefetch
 from kvlitmus.reference.prefix.components.host import COPIES
 from kvlitmus.reference.prefix.components.prefetch import FETCHES
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentAbort,
-    ComponentAttach,
-    ComponentCall,
-    ComponentDetach,
-    ComponentPrefetch,
-    ComponentWrite,
-    ComponentWritten,
-    Entries,
-    Reserved,
-    Writing,
-)
+from kvlitmus.spec.prefix import parts
+from kvlitmus.spec.prefix.components.calls import ComponentCall, Entries, Reserved, Writing
 from kvlitmus.spec.prefix.components.state import (
     end_name,
     ends_at,
     landing_on_host,
     needed_by,
 )
-from kvlitmus.spec.prefix.parts import Write
+from kvlitmus.spec.prefix.tier_calls import Abandon, Attach, Detach, Prefetch, Write, Written
 from kvlitmus.spec.words.setting import Setting
 
 
-def attach(cache: Cache, setting: Setting, call: ComponentAttach) -> tuple[Cache, None]:  # noqa: ARG001
+def attach(cache: Cache, setting: Setting, call: Attach) -> tuple[Cache, None]:  # noqa: ARG001
     """Storage is there."""
     return cache._replace(attached=True), None
 
 
-def detach(cache: Cache, setting: Setting, call: ComponentDetach) -> tuple[Cache, Entries]:  # noqa: ARG001
+def detach(cache: Cache, setting: Setting, call: Detach) -> tuple[Cache, Entries]:  # noqa: ARG001
     """Storage is away, and every prefetch that isn't over is aborted; writes go on."""
     returned: dict[str, tuple[int, ...]] = {}
     for number in [number for number, fetch in cache.fetches.items() if not fetch.over]:
-        cache, given = component_prefetch.abort(cache, setting, ComponentAbort(number))
+        cache, given = component_prefetch.abort(cache, setting, Abandon(number))
         for name, places in given.items():
             returned[name] = (*returned.get(name, ()), *places)
     return cache._replace(attached=False), returned
 
 
-def prefetch(cache: Cache, setting: Setting, call: ComponentPrefetch) -> tuple[Cache, Reserved]:
+def prefetch(cache: Cache, setting: Setting, call: Prefetch[int]) -> tuple[Cache, Reserved]:
     """As without storage that comes and goes, but that nothing is fetched while it is away."""
     if cache.attached is False:
         return cache, Reserved(None, {})
     return component_prefetch.prefetch(cache, setting, call)
 
 
-def write(cache: Cache, setting: Setting, call: ComponentWrite) -> tuple[Cache, Writing]:
+def write(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, Writing]:
     """Write what the boundary needs and storage lacks, if all that it needs is on the host and has landed there."""
     needs = needed_by(setting, call.path, call.length)
     takes = needs - {(name, end_name(call.path, end)) for name, some in call.stored.items() for end in some}
@@ -65,10 +55,10 @@ def write(cache: Cache, setting: Setting, call: ComponentWrite) -> tuple[Cache, 
     if cache.attached is False or not needs <= there or not takes:
         return cache, Writing(None)
     ends = {one.name: ends_at(call.path, one.name, takes) for one in setting.layout.components}
-    return cache._replace(writes={**cache.writes, call.number: Write(takes, needs)}), Writing(ends)
+    return cache._replace(writes={**cache.writes, call.number: parts.Write(takes, needs)}), Writing(ends)
 
 
-def written(cache: Cache, setting: Setting, call: ComponentWritten) -> tuple[Cache, None]:  # noqa: ARG001
+def written(cache: Cache, setting: Setting, call: Written) -> tuple[Cache, None]:  # noqa: ARG001
     """What the write read is protected by it no more."""
     if call.number not in cache.writes:
         raise ValueError(f"write {call.number} is not under way")
@@ -78,11 +68,11 @@ def written(cache: Cache, setting: Setting, call: ComponentWritten) -> tuple[Cac
 Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]
 
 STORING = {
-    ComponentAttach: attach,
-    ComponentDetach: detach,
-    ComponentPrefetch: prefetch,
-    ComponentWrite: write,
-    ComponentWritten: written,
+    Attach: attach,
+    Detach: detach,
+    Prefetch: prefetch,
+    Write: write,
+    Written: written,
 }
 PERFORM = cast("Mapping[type, Perform]", {**CALLS, **FETCHES, **COPIES, **STORING})
 """Of each call how it is performed."""

@@ -14,13 +14,7 @@ from kvlitmus.reference.prefix.components import storing as component_storing
 from kvlitmus.reference.prefix.components.host import reach_of, together
 from kvlitmus.reference.prefix.components.tree import Cache
 from kvlitmus.spec.prefix.calls import Insert, Path, Reset
-from kvlitmus.spec.prefix.components.calls import (
-    Begun,
-    ComponentBackUp,
-    ComponentCall,
-    ComponentCopied,
-    ComponentLoad,
-)
+from kvlitmus.spec.prefix.components.calls import Begun, ComponentCall
 from kvlitmus.spec.prefix.components.state import (
     end_name,
     ends_at,
@@ -29,6 +23,7 @@ from kvlitmus.spec.prefix.components.state import (
 )
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, LoadBack
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import largest, step_of
@@ -65,12 +60,12 @@ def backed(
     cache: Cache, setting: Setting, path: Path, number: int, *, ended: bool = False
 ) -> tuple[Cache, Sequence[Begun]]:
     """Back up what a prefix needs and the host lacks, and wait for it if it is to have ended."""
-    call = ComponentBackUp(path, len(path.names), number)
+    call = BackUp(path, len(path.names), number)
     then, answer = component_host.back_up(cache, setting, call)
     if answer.places is None and not any(answer.freed.values()):
         return then, ()
     if ended and answer.places is not None:
-        then, _ = component_host.copied(then, setting, ComponentCopied(number, ok=True))
+        then, _ = component_host.copied(then, setting, Copied(number, ok=True))
     return then, (Begun(call, answer, ended and answer.places is not None),)
 
 
@@ -95,7 +90,7 @@ def saved(
 
 def guard(cache: Cache, setting: Setting, call: ComponentCall) -> Mapping[int, Copy]:
     """What a load back is about to need, as a copy that protects it: no backup makes room with it."""
-    if not isinstance(call, ComponentLoad):
+    if not isinstance(call, LoadBack):
         return {}
     needs = reach_of(cache, setting, call.path, together(cache, setting, call.path), load=True)
     return {call.number: Copy(True, {}, needs & cache.held.keys(), needs & cache.host_held.keys())}

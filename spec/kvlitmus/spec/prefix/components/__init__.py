@@ -1,6 +1,6 @@
 """Caches that keep several kinds of state for a prefix (COMP, CREQ).
 
-- :mod:`~kvlitmus.spec.prefix.components.calls`: the calls, as values.
+- :mod:`~kvlitmus.spec.prefix.components.calls`: what calls ask for, and what they answer.
 - :mod:`~kvlitmus.spec.prefix.components.state`: what follows from what is known.
 - :mod:`~kvlitmus.spec.prefix.components.entries`: what comes to a tier, leaves it, or may have left it.
 - :mod:`~kvlitmus.spec.prefix.components.advance`: what an answered call amounts to.

@@ -6,27 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import cast
 
+from kvlitmus.spec.prefix import parts
 from kvlitmus.spec.prefix.advance import reset
 from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Free, Grow, Insert, Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.components.calls import (
     After,
     Brought,
     Committed,
-    ComponentAbort,
-    ComponentAttach,
-    ComponentBackUp,
     ComponentCall,
-    ComponentCommit,
-    ComponentCopied,
-    ComponentDetach,
-    ComponentEvictHost,
-    ComponentFound,
     ComponentHit,
-    ComponentLoad,
-    ComponentPrefetch,
-    ComponentSettled,
-    ComponentWrite,
-    ComponentWritten,
     Copying,
     Counts,
     Entries,
@@ -65,8 +53,23 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
-from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
+from kvlitmus.spec.prefix.parts import Copy, Fetch
 from kvlitmus.spec.prefix.state import RequestState, State
+from kvlitmus.spec.prefix.tier_calls import (
+    Abandon,
+    Attach,
+    BackUp,
+    Commit,
+    Copied,
+    Detach,
+    EvictHost,
+    Fetched,
+    Found,
+    LoadBack,
+    Prefetch,
+    Write,
+    Written,
+)
 from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.policies import SELECTIVE
 from kvlitmus.spec.words.setting import Setting
@@ -182,7 +185,7 @@ def _unlock(state: State, _setting: Setting, call: Unlock, _: object) -> State:
 def _evict(
     state: State,
     setting: Setting,
-    call: Evict[Counts] | ComponentEvictHost,
+    call: Evict[Counts] | EvictHost[Counts],
     answer: Mapping[str, int],
 ) -> State:
     touched = asked_components(setting.layout, call.asked, setting.profile.component_cascade)
@@ -198,17 +201,15 @@ def _doubted(state: State, tier: str, touched: Collection[str], spared: frozense
 # Prefetches
 
 
-def _prefetch(state: State, setting: Setting, call: ComponentPrefetch, answer: Reserved) -> State:
+def _prefetch(state: State, setting: Setting, call: Prefetch[int], answer: Reserved) -> State:
     then = made_room(state, setting, call, answer)
     if answer.places is None:
         return then
     fetch = _begun(setting, call, answer.places)
-    return emptied(then, setting, DEVICE, fetch.reserved)._replace(fetches={**state.fetches, call.number: fetch})
+    return emptied(then, setting, DEVICE, fetch.reserved)._replace(fetches={**state.fetches, call.rid: fetch})
 
 
-def made_room(
-    state: State, setting: Setting, call: ComponentPrefetch | ComponentLoad | ComponentBackUp, answer: object
-) -> State:
+def made_room(state: State, setting: Setting, call: Prefetch[int] | LoadBack | BackUp, answer: object) -> State:
     """What is known after the eviction for a call that takes places, and before these are taken.
 
     The anchor of a prefetch and what a copy needs are protected already.  Which boundary a refused load was for is not
@@ -218,17 +219,17 @@ def made_room(
     touched = {name for name, freed in answer.freed.items() if freed}
     if not touched:
         return state
-    if isinstance(call, ComponentBackUp):
+    if isinstance(call, BackUp):
         return _doubted(state, HOST, touched, needed_by(setting, call.path, call.length))
     guarded = state
-    if isinstance(call, ComponentPrefetch):
-        guarded = state._replace(fetches={**state.fetches, call.number: _begun(setting, call, {})})
+    if isinstance(call, Prefetch):
+        guarded = state._replace(fetches={**state.fetches, call.rid: _begun(setting, call, {})})
     elif isinstance(answer, Copying) and answer.places is not None:
         guarded = state._replace(under_way={**state.under_way, call.number: _loading(state, setting, call, answer)})
     return _doubted(guarded, DEVICE, touched)._replace(fetches=state.fetches, under_way=state.under_way)
 
 
-def _begun(setting: Setting, call: ComponentPrefetch, places: Entries) -> Fetch:
+def _begun(setting: Setting, call: Prefetch[int], places: Entries) -> Fetch:
     """A prefetch that has these places."""
     layout = setting.layout
     length = len(places.get(layout.base.name, ())) * layout.base.unit
@@ -240,33 +241,33 @@ def _begun(setting: Setting, call: ComponentPrefetch, places: Entries) -> Fetch:
     return Fetch(call.path, call.start, length, call.threshold, anchor, reserved, taken, call.start, needs=held)
 
 
-def _found(state: State, setting: Setting, call: ComponentFound, answer: Reading) -> State:
-    fetch = state.fetches[call.number]
+def _found(state: State, setting: Setting, call: Found, answer: Reading) -> State:
+    fetch = state.fetches[call.rid]
     reserved = fetch.reserved - pool_places(setting.layout, answer.returned)
     running = any(answer.reads.values())
     then = fetch._replace(
         boundary=answer.boundary, reads=answer.reads, answered=True, running=running, reserved=reserved
     )
-    return state._replace(fetches={**state.fetches, call.number: then})
+    return state._replace(fetches={**state.fetches, call.rid: then})
 
 
-def _settled(state: State, _: Setting, call: ComponentSettled, _answer: Entries) -> State:
-    fetch = state.fetches[call.number]._replace(running=False)
-    return _kept(state, call.number, fetch)
+def _settled(state: State, _: Setting, call: Fetched, _answer: Entries) -> State:
+    fetch = state.fetches[call.rid]._replace(running=False)
+    return _kept(state, call.rid, fetch)
 
 
-def _commit(state: State, setting: Setting, call: ComponentCommit, answer: Committed) -> State:
-    fetch, layout = state.fetches[call.number], setting.layout
+def _commit(state: State, setting: Setting, call: Commit, answer: Committed) -> State:
+    fetch, layout = state.fetches[call.rid], setting.layout
     left = written(layout, fetch, call.came)
     brought = commit_brings(setting, fetch, call.came)
     then = _with(state, setting, brought, pool_places(layout, answer.returned))
-    return _kept(then, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
+    return _kept(then, call.rid, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
 
 
-def _abort(state: State, setting: Setting, call: ComponentAbort, _: Entries) -> State:
-    fetch = state.fetches[call.number]
+def _abort(state: State, setting: Setting, call: Abandon, _: Entries) -> State:
+    fetch = state.fetches[call.rid]
     left = written(setting.layout, fetch, {})
-    return _kept(state, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
+    return _kept(state, call.rid, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
 
 
 def _kept(state: State, number: int, fetch: Fetch) -> State:
@@ -278,7 +279,7 @@ def _kept(state: State, number: int, fetch: Fetch) -> State:
 # Copies between host and device
 
 
-def _back_up(state: State, setting: Setting, call: ComponentBackUp, answer: Copying) -> State:
+def _back_up(state: State, setting: Setting, call: BackUp, answer: Copying) -> State:
     needs, brought = needed_by(setting, call.path, call.length), copied_to(call.path, answer)
     then = made_room(state, setting, call, answer)
     if answer.places is None:
@@ -299,7 +300,7 @@ def _back_up(state: State, setting: Setting, call: ComponentBackUp, answer: Copy
     return surely(then, HOST, one.host)._replace(under_way={**then.under_way, call.number: one})
 
 
-def _load(state: State, setting: Setting, call: ComponentLoad, answer: Copying) -> State:
+def _load(state: State, setting: Setting, call: LoadBack, answer: Copying) -> State:
     then = made_room(state, setting, call, answer)
     if answer.places is None:
         return then
@@ -313,7 +314,7 @@ def _load(state: State, setting: Setting, call: ComponentLoad, answer: Copying) 
     return then._replace(under_way={**state.under_way, call.number: one})
 
 
-def _loading(state: State, setting: Setting, call: ComponentLoad, answer: Copying) -> Copy:
+def _loading(state: State, setting: Setting, call: LoadBack, answer: Copying) -> Copy:
     """A load back that was granted."""
     needs, brought = needed_by(setting, call.path, answer.boundary), copied_to(call.path, answer)
     kept = (needs - brought.keys()) & state.places(DEVICE).keys()
@@ -322,7 +323,7 @@ def _loading(state: State, setting: Setting, call: ComponentLoad, answer: Copyin
     return Copy(load=True, places=brought, device=kept, host=read, needs=spared)
 
 
-def _copied(state: State, setting: Setting, call: ComponentCopied, answer: Entries) -> State:
+def _copied(state: State, setting: Setting, call: Copied, answer: Entries) -> State:
     one = state.under_way[call.number]
     rest = {number: other for number, other in state.under_way.items() if number != call.number}
     state = state._replace(under_way=rest)
@@ -345,28 +346,28 @@ def _new_on_host(state: State, landed: Collection[At]) -> State:
 # Storage behind the host
 
 
-def _attach(state: State, _setting: Setting, _: ComponentAttach, _answer: object) -> State:
+def _attach(state: State, _setting: Setting, _: Attach, _answer: object) -> State:
     return state._replace(attached=True)
 
 
-def _detach(state: State, setting: Setting, _: ComponentDetach, _answer: Entries) -> State:
+def _detach(state: State, setting: Setting, _: Detach, _answer: Entries) -> State:
     for number in [number for number, fetch in state.fetches.items() if not fetch.over]:
-        state = _abort(state, setting, ComponentAbort(number), {})
+        state = _abort(state, setting, Abandon(number), {})
     return state._replace(attached=False)
 
 
-def _write(state: State, setting: Setting, call: ComponentWrite, answer: Writing) -> State:
+def _write(state: State, setting: Setting, call: Write, answer: Writing) -> State:
     if answer.ends is None:
         return state
     there = state.places(HOST).keys()
     takes = written_from(call.path, answer) & there
     needs = needed_by(setting, call.path, call.length) & there
     spared = spared_for(setting, call.path, call.length)
-    writes = {**state.writes, call.number: Write(takes, needs | takes, spared)}
+    writes = {**state.writes, call.number: parts.Write(takes, needs | takes, spared)}
     return surely(state._replace(writes=writes), HOST, takes)
 
 
-def _written(state: State, _setting: Setting, call: ComponentWritten, _: object) -> State:
+def _written(state: State, _setting: Setting, call: Written, _: object) -> State:
     return state._replace(writes={number: one for number, one in state.writes.items() if number != call.number})
 
 
@@ -434,19 +435,19 @@ FOLLOW: Mapping[type, Follow] = cast(
         Unlock: _unlock,
         Evict: _evict,
         Reset: reset,
-        ComponentPrefetch: _prefetch,
-        ComponentFound: _found,
-        ComponentSettled: _settled,
-        ComponentCommit: _commit,
-        ComponentAbort: _abort,
-        ComponentBackUp: _back_up,
-        ComponentLoad: _load,
-        ComponentCopied: _copied,
-        ComponentEvictHost: _evict,
-        ComponentAttach: _attach,
-        ComponentDetach: _detach,
-        ComponentWrite: _write,
-        ComponentWritten: _written,
+        Prefetch: _prefetch,
+        Found: _found,
+        Fetched: _settled,
+        Commit: _commit,
+        Abandon: _abort,
+        BackUp: _back_up,
+        LoadBack: _load,
+        Copied: _copied,
+        EvictHost: _evict,
+        Attach: _attach,
+        Detach: _detach,
+        Write: _write,
+        Written: _written,
         Begin: _start,
         Grow: _grow,
         End: _finish,

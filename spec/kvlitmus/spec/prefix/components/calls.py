@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kvlitmus.spec.law.occasions import jointly, look
-from kvlitmus.spec.law.on import On
+from kvlitmus.spec.law.occasions import look
 from kvlitmus.spec.prefix.calls import (
     Alloc,
     Begin,
@@ -21,11 +20,25 @@ from kvlitmus.spec.prefix.calls import (
     Insert,
     Lock,
     Match,
-    Path,
     Reset,
     Unlock,
 )
 from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.tier_calls import (
+    Abandon,
+    Attach,
+    BackUp,
+    Commit,
+    Copied,
+    Detach,
+    EvictHost,
+    Fetched,
+    Found,
+    LoadBack,
+    Prefetch,
+    Write,
+    Written,
+)
 
 Entries = Mapping[str, tuple[int, ...]]
 """For each component some entries."""
@@ -91,33 +104,11 @@ class ComponentHit(NamedTuple):
     entries: Entries
 
 
-@jointly(On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH)
-class ComponentPrefetch(NamedTuple):
-    """Reserve memory to fetch what storage may have of a key behind a hit, the anchor; answers :class:`Reserved`.
-
-    ``start``: where the anchor ends, in units.  ``threshold``: with fewer units than that nothing is fetched.
-    ``number``: the suite's for this prefetch.
-    """
-
-    path: Path
-    start: int
-    threshold: int
-    number: int
-
-
 class Reserved(NamedTuple):
     """The places that a prefetch reserved, ``None`` where it is refused; and how many entries were evicted for it."""
 
     places: Entries | None
     freed: Mapping[str, int]
-
-
-@jointly(On.COMPONENT_FOUND)
-class ComponentFound(NamedTuple):
-    """Of each component the ends, in units, of what storage has of the key; answers :class:`Reading`."""
-
-    number: int
-    stored: Mapping[str, frozenset[int]]
 
 
 class Reading(NamedTuple):
@@ -128,54 +119,11 @@ class Reading(NamedTuple):
     returned: Entries
 
 
-@jointly(On.COMPONENT_SETTLED)
-class ComponentSettled(NamedTuple):
-    """The I/O of a prefetch has ended and writes no more; answers the places that are given back now."""
-
-    number: int
-
-
-@jointly(On.COMPONENT_COMMIT)
-class ComponentCommit(NamedTuple):
-    """Cache what came: of each component the ends of the entries that were read; answers :class:`Committed`."""
-
-    number: int
-    came: Mapping[str, frozenset[int]]
-
-
 class Committed(NamedTuple):
     """Where the KV ends that a prefetch has cached, in units, and the places that it gave back."""
 
     end: int
     returned: Entries
-
-
-@jointly(On.COMPONENT_ABORT)
-class ComponentAbort(NamedTuple):
-    """Give a prefetch up; answers the places that were given back."""
-
-    number: int
-
-
-@jointly(On.COMPONENT_BACK_UP, On.REFUSED_COMPONENT_BACK_UP)
-class ComponentBackUp(NamedTuple):
-    """Copy to the host what a hit of this length needs and the host lacks; answers :class:`Copying`."""
-
-    path: Path
-    length: int
-    number: int
-
-
-@jointly(On.COMPONENT_LOAD, On.REFUSED_COMPONENT_LOAD)
-class ComponentLoad(NamedTuple):
-    """Copy to the device what the longest prefix needs that both tiers have together, behind a hit; answers :class:`Copying`.
-
-    ``start``: where the hit ends, in units.
-    """
-
-    path: Path
-    start: int
-    number: int
 
 
 class Copying(NamedTuple):
@@ -193,61 +141,15 @@ class Copying(NamedTuple):
 class Begun(NamedTuple):
     """A backup that the cache has begun by itself.  ``ended``: it was waited for, so that it has ended too."""
 
-    call: ComponentBackUp
+    call: BackUp
     answer: Copying
     ended: bool
-
-
-@jointly(On.COMPONENT_COPIED)
-class ComponentCopied(NamedTuple):
-    """A copy has ended, ``ok`` or not; answers the places that it gave back."""
-
-    number: int
-    ok: bool
-
-
-@jointly(On.COMPONENT_EVICT_HOST)
-class ComponentEvictHost(NamedTuple):
-    """Free so many entries of each of these components on the host; answers how many were freed of each component."""
-
-    asked: Counts
-
-
-@jointly(On.COMPONENT_ATTACH)
-class ComponentAttach(NamedTuple):
-    """Storage is there from now on; answers nothing."""
-
-
-@jointly(On.COMPONENT_DETACH)
-class ComponentDetach(NamedTuple):
-    """Storage goes away, and running prefetches are given up; answers the places that were given back."""
-
-
-@jointly(On.COMPONENT_WRITE, On.REFUSED_COMPONENT_WRITE)
-class ComponentWrite(NamedTuple):
-    """Write to storage what a hit of this length needs and storage lacks; answers :class:`Writing`.
-
-    ``stored``: of each component the ends, in units, of what storage has of the key.
-    """
-
-    path: Path
-    length: int
-    stored: Mapping[str, frozenset[int]]
-    number: int
 
 
 class Writing(NamedTuple):
     """Of each component where the entries end that are written; ``None`` where the write is refused."""
 
     ends: Mapping[str, frozenset[int]] | None
-
-
-@jointly(On.COMPONENT_WRITTEN)
-class ComponentWritten(NamedTuple):
-    """A write has ended, ``ok`` or not; answers nothing."""
-
-    number: int
-    ok: bool
 
 
 class Holding(NamedTuple):
@@ -270,19 +172,19 @@ ComponentCall = (
     | Unlock
     | Evict[Counts]
     | Reset
-    | ComponentPrefetch
-    | ComponentFound
-    | ComponentSettled
-    | ComponentCommit
-    | ComponentAbort
-    | ComponentBackUp
-    | ComponentLoad
-    | ComponentCopied
-    | ComponentEvictHost
-    | ComponentAttach
-    | ComponentDetach
-    | ComponentWrite
-    | ComponentWritten
+    | Prefetch[int]
+    | Found
+    | Fetched
+    | Commit
+    | Abandon
+    | BackUp
+    | LoadBack
+    | Copied
+    | EvictHost[Counts]
+    | Attach
+    | Detach
+    | Write
+    | Written
     | Begin
     | Grow
     | End

@@ -11,12 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Path
-from kvlitmus.spec.prefix.components.calls import (
-    After,
-    ComponentBackUp,
-    ComponentLoad,
-    Copying,
-)
+from kvlitmus.spec.prefix.components.calls import After, Copying
 from kvlitmus.spec.prefix.components.state import (
     ends_at,
     needed_by,
@@ -26,11 +21,12 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import BackUp, LoadBack
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import admit, largest, step_of, valid
 
-CopyCall = ComponentBackUp | ComponentLoad
+CopyCall = BackUp | LoadBack
 
 
 class CopyPlan(NamedTuple):
@@ -68,7 +64,7 @@ def plan_for(setting: Setting, state: State, path: Path, boundary: int, *, load:
 
 def copy_plans(setting: Setting, state: State, call: CopyCall, answer: After) -> Sequence[CopyPlan]:
     """The plans that a copy may have had; none where there may be nothing behind the hit to load."""
-    if isinstance(call, ComponentBackUp):
+    if isinstance(call, BackUp):
         return [plan_for(setting, state, call.path, call.length, load=False)]
     given = copying_of(answer)
     if given.places is not None:

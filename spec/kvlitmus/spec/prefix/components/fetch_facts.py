@@ -6,18 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.prefix.components.calls import (
-    After,
-    Committed,
-    ComponentAbort,
-    ComponentCommit,
-    ComponentFound,
-    ComponentPrefetch,
-    ComponentSettled,
-    Entries,
-    Reading,
-    Reserved,
-)
+from kvlitmus.spec.prefix.components.calls import After, Committed, Entries, Reading, Reserved
 from kvlitmus.spec.prefix.components.evictions import freed_most
 from kvlitmus.spec.prefix.components.fetch import asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import (
@@ -33,11 +22,12 @@ from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import Place
 from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import step_of, summed
 
-FetchCall = ComponentFound | ComponentCommit | ComponentAbort | ComponentSettled
+FetchCall = Found | Commit | Abandon | Fetched
 """The calls on a prefetch that is under way."""
 
 
@@ -45,13 +35,13 @@ FetchCall = ComponentFound | ComponentCommit | ComponentAbort | ComponentSettled
 
 
 @fact(0)
-def component_fetch_full(layout: Layout, call: ComponentPrefetch) -> int:
+def component_fetch_full(layout: Layout, call: Prefetch[int]) -> int:
     """How many units in whole steps the key has behind the anchor."""
     return fetch_whole(layout, call)
 
 
 @fact(0)
-def component_fetch_least(layout: Layout, call: ComponentPrefetch) -> int:
+def component_fetch_least(layout: Layout, call: Prefetch[int]) -> int:
     """With how many units a prefetch is worth it: the threshold, and one step at least."""
     return least_length(layout, call.threshold)
 
@@ -78,7 +68,7 @@ def component_fetch_reserved(answer: After) -> Mapping[str, int]:
 
 @fact(0)
 def component_fetch_needs(
-    setting: Setting, layout: Layout, call: ComponentPrefetch, component_fetch_length: int
+    setting: Setting, layout: Layout, call: Prefetch[int], component_fetch_length: int
 ) -> Mapping[str, int]:
     """How many places a prefetch of this length needs, by component."""
     needs = asked(layout, origin_of(setting, call.start), component_fetch_length)
@@ -108,7 +98,7 @@ def component_fetch_length_due(
     setting: Setting,
     layout: Layout,
     state: State,
-    call: ComponentPrefetch,
+    call: Prefetch[int],
     component_fetch_full: int,
     component_fetch_least: int,
     component_fetch_room: Mapping[str, int],
@@ -124,7 +114,7 @@ def component_fetch_length_due(
 def component_fetch_spared(
     layout: Layout,
     state: State,
-    call: ComponentPrefetch,
+    call: Prefetch[int],
     setting: Setting,
     component_fetch_full: int,
     component_fetch_least: int,
@@ -166,7 +156,7 @@ def component_fetch_freed_most(
     setting: Setting,
     layout: Layout,
     state: State,
-    call: ComponentPrefetch,
+    call: Prefetch[int],
     component_fetch_full: int,
     component_fetch_least: int,
 ) -> Mapping[str, int] | Unknown:
@@ -191,7 +181,7 @@ def component_fetch_freed_most(
 @fact(0)
 def component_fetch(state: State, call: FetchCall) -> Fetch:
     """The prefetch as it was before the call."""
-    return state.fetches[call.number]
+    return state.fetches[call.rid]
 
 
 @fact(0)
@@ -223,7 +213,7 @@ def component_fetch_boundary(answer: After) -> int:
 
 
 @fact(0)
-def component_fetch_boundary_due(setting: Setting, layout: Layout, component_fetch: Fetch, call: ComponentFound) -> int:
+def component_fetch_boundary_due(setting: Setting, layout: Layout, component_fetch: Fetch, call: Found) -> int:
     """The largest boundary that all components can restore for which the prefetch has memory."""
     least = least_length(layout, component_fetch.threshold)
     origin, taken = origin_of(setting, component_fetch.start), component_fetch.taken
@@ -273,9 +263,9 @@ def component_fetch_strangers(
 @fact(0)
 def component_fetch_written(layout: Layout, component_fetch: Fetch, call: FetchCall) -> Collection[Place]:
     """The places that the I/O of the prefetch may still write after the call."""
-    if isinstance(call, ComponentSettled):
+    if isinstance(call, Fetched):
         return frozenset()
-    return written(layout, component_fetch, call.came if isinstance(call, ComponentCommit) else {})
+    return written(layout, component_fetch, call.came if isinstance(call, Commit) else {})
 
 
 @fact(0)
@@ -286,7 +276,7 @@ def component_fetch_end(answer: After) -> int:
 
 
 @fact(0)
-def component_fetch_end_due(setting: Setting, component_fetch: Fetch, call: ComponentCommit) -> int:
+def component_fetch_end_due(setting: Setting, component_fetch: Fetch, call: Commit) -> int:
     """Before the first entry that didn't come, of the KV or of what is derived from it; nowhere, where all is dropped then."""
     return commit_end(setting, component_fetch, call.came)
 
@@ -297,7 +287,7 @@ def component_fetch_left(
     state: State,
     setting: Setting,
     component_fetch: Fetch,
-    call: ComponentCommit,
+    call: Commit,
     component_fetch_written: Collection[Place],
 ) -> Collection[Place]:
     """The places that the commit must give back: what it does not attach, or brings for what is certainly cached."""
@@ -314,7 +304,7 @@ def component_fetch_left_most(
     state: State,
     setting: Setting,
     component_fetch: Fetch,
-    call: ComponentCommit,
+    call: Commit,
     component_fetch_written: Collection[Place],
 ) -> Collection[Place]:
     """The places that the commit may give back: what it does not attach, or brings for what may be cached."""
@@ -327,10 +317,10 @@ def component_fetch_left_most(
 
 @fact(0)
 def component_fetch_returned_due(
-    component_fetch: Fetch, call: ComponentAbort | ComponentSettled, component_fetch_written: Collection[Place]
+    component_fetch: Fetch, call: Abandon | Fetched, component_fetch_written: Collection[Place]
 ) -> Collection[Place]:
     """The places that are to be given back: of a prefetch that is over all that I/O may not write any more."""
-    over = component_fetch.over or isinstance(call, ComponentAbort)
+    over = component_fetch.over or isinstance(call, Abandon)
     return component_fetch.reserved - frozenset(component_fetch_written) if over else frozenset()
 
 

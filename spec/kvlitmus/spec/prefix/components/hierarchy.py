@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface import Stored as Inserted
@@ -20,23 +20,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix import calls, tier_calls
 from kvlitmus.spec.prefix.calls import Path
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentAbort,
-    ComponentAttach,
-    ComponentBackUp,
-    ComponentCommit,
-    ComponentCopied,
-    ComponentDetach,
-    ComponentEvictHost,
-    ComponentFound,
-    ComponentLoad,
-    ComponentPrefetch,
-    ComponentSettled,
-    ComponentWrite,
-    ComponentWritten,
-    Copying,
-    Reserved,
-)
+from kvlitmus.spec.prefix.components.calls import Copying, Reserved
 from kvlitmus.spec.prefix.components.fetch import least_length
 from kvlitmus.spec.prefix.components.plain import BOTH, PORTS, Plain, cached_there
 from kvlitmus.spec.prefix.components.state import commit_brings, copied_to, end_name, needed_by
@@ -178,9 +162,9 @@ def steps_of(
     then = known[1]._replace(tiers=tiers)
     if made.begun or made.ended:
         then = known[1]._replace(tiers=tiers._replace(begun=made.begun, ended=made.ended))
-    if isinstance(step.call, ComponentCommit):
+    if isinstance(step.call, tier_calls.Commit):
         assert state.tiers is not None
-        state = state._replace(tiers=committing(state.tiers, step.call.number, made.commits, one.setting.size))
+        state = state._replace(tiers=committing(state.tiers, step.call.rid, made.commits, one.setting.size))
     hidden = one.hidden | made.hidden if made.hidden else one.hidden
     call = UNKNOWN if before is UNKNOWN and isinstance(made.call, tier_calls.Prefetch) else made.call
     yield Lifted(one.where, one.setting, state, then, then, call, made.answer, before, after, hidden, LAWS)
@@ -335,46 +319,44 @@ def tier_call(one: Hierarchy, setting: Setting, step: ComponentStep) -> TierCall
             return TierCall(calls.Match(NO_PATH), Hit(0))
         case calls.Lock():
             return TierCall(calls.Lock(NO_NAME, call.receipt))
-        case calls.Unlock():
-            return TierCall(calls.Unlock(call.receipt))
+        case calls.Unlock() | calls.Reset() | tier_calls.Abandon():
+            return TierCall(call)
         case calls.Insert():
             return INSERTED
         case calls.Evict():
             return TierCall(calls.Evict(Tokens(0)), Tokens(0))
-        case ComponentEvictHost():
+        case tier_calls.EvictHost():
             assert isinstance(answer, Mapping)
             asked, freed = (int(one.host.tokens(one.host.pages(some))) for some in (call.asked, answer))
             return TierCall(tier_calls.EvictHost(asked), freed, MAKES_ROOM)
-        case calls.Reset():
-            return TierCall(calls.Reset())
-        case ComponentAttach() | ComponentDetach():
-            return TierCall(tier_calls.Attach(isinstance(call, ComponentAttach), 0), answer=True)
-        case ComponentPrefetch():
+        case tier_calls.Attach() | tier_calls.Detach():
+            return TierCall(call, answer=True)
+        case tier_calls.Prefetch():
             return asked_for(one, setting.layout, call, answer)
-        case ComponentFound() | ComponentSettled():
-            return TierCall(tier_calls.Advance(3 * call.number, DONE))
-        case ComponentCommit():
-            brought = commit_brings(setting, step.before.fetches[call.number], call.came)
-            return TierCall(tier_calls.Poll(call.number), answer=True, hidden=COMMITS, commits=one.mine(brought))
-        case ComponentAbort():
-            return TierCall(tier_calls.Abandon(call.number))
-        case ComponentWrite():
+        case tier_calls.Found() | tier_calls.Fetched():
+            return TierCall(tier_calls.Advance(3 * call.rid, DONE))
+        case tier_calls.Commit():
+            brought = commit_brings(setting, step.before.fetches[call.rid], call.came)
+            return TierCall(tier_calls.Poll(call.rid), answer=True, hidden=COMMITS, commits=one.mine(brought))
+        case tier_calls.Write():
             return TierCall(tier_calls.Tick())
-        case ComponentWritten():
+        case tier_calls.Written():
             return TierCall(tier_calls.Advance(3 * call.number + 2, DONE))
-        case ComponentBackUp() | ComponentLoad():
+        case tier_calls.BackUp() | tier_calls.LoadBack():
             return begun(one, setting, step, call)
-        case ComponentCopied():
+        case tier_calls.Copied():
             return ended(one, setting, step, call)
-        case _:
+        case calls.Alloc() | calls.Free() | calls.Begin() | calls.Grow() | calls.End():
             return NO_CALL
+        case _:
+            assert_never(call)
 
 
 INSERTED = TierCall(calls.Insert(NO_PATH, ()), Inserted(Tokens(0), ()))
 """Something was inserted; what is backed up then has a copy on the host from then on."""
 
 
-def asked_for(one: Hierarchy, layout: Layout, call: ComponentPrefetch, answer: object) -> TierCall:
+def asked_for(one: Hierarchy, layout: Layout, call: tier_calls.Prefetch[int], answer: object) -> TierCall:
     """A prefetch that reserves so much of this pool, or is refused."""
     assert isinstance(answer, Reserved)
     started = answer.places is not None
@@ -382,14 +364,16 @@ def asked_for(one: Hierarchy, layout: Layout, call: ComponentPrefetch, answer: o
     found = answers.Prefetched(started, call.start, int(reserved))
     worth = fetch_whole(layout, call) >= least_length(layout, call.threshold)
     start = call.start if worth else len(call.path.names)  # too little is as good as nothing
-    return TierCall(tier_calls.Prefetch(call.number, call.path, start), found)
+    return TierCall(tier_calls.Prefetch(call.rid, call.path, start), found)
 
 
-def begun(one: Hierarchy, setting: Setting, step: ComponentStep, call: ComponentBackUp | ComponentLoad) -> TierCall:
+def begun(
+    one: Hierarchy, setting: Setting, step: ComponentStep, call: tier_calls.BackUp | tier_calls.LoadBack
+) -> TierCall:
     """A copy begins, or is refused: it counts now, or when it has ended."""
     answer = step.after.answer
     assert isinstance(answer, Copying)
-    load = isinstance(call, ComponentLoad)
+    load = isinstance(call, tier_calls.LoadBack)
     if answer.places is None:
         return TierCall(tier_calls.LoadBack(NO_PATH), answers.Loaded(0, None)) if load else NO_ROOM
     if setting.profile.component_landing != "begun":
@@ -404,7 +388,7 @@ NO_ROOM = INSERTED._replace(hidden=MAKES_ROOM)
 """A backup that may have made room on the host."""
 
 
-def ended(one: Hierarchy, setting: Setting, step: ComponentStep, call: ComponentCopied) -> TierCall:
+def ended(one: Hierarchy, setting: Setting, step: ComponentStep, call: tier_calls.Copied) -> TierCall:
     """A copy has ended: it failed, or counts now, or did so from its beginning."""
     copy = step.before.under_way[call.number]
     if not call.ok:

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.prefix.components.calls import (
-    After,
-    ComponentBackUp,
-    ComponentCopied,
-    ComponentLoad,
-)
+from kvlitmus.spec.prefix.components.calls import After
 from kvlitmus.spec.prefix.components.copies import (
     CopyCall,
     CopyPlan,
@@ -40,6 +35,7 @@ from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, LoadBack
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import admit, step_of, valid
@@ -64,14 +60,14 @@ def component_copy_takes(answer: After) -> Mapping[str, Collection[int]]:
 
 def copy_plan(setting: Setting, state: State, call: CopyCall, boundary: int) -> CopyPlan:
     """The plan of a copy that has begun: a backup's is for its hit, a load's for the boundary that it said."""
-    if isinstance(call, ComponentBackUp):
+    if isinstance(call, BackUp):
         return plan_for(setting, state, call.path, call.length, load=False)
     return plan_for(setting, state, call.path, boundary, load=True)
 
 
 def may_stop(setting: Setting, state: State, call: CopyCall, answer: After, plan: CopyPlan) -> bool:
     """Whether a backup may take what an earlier boundary needs: it goes by its path, and there may be too little room for all."""
-    if setting.profile.component_extent == "boundary" or isinstance(call, ComponentLoad):
+    if setting.profile.component_extent == "boundary" or isinstance(call, LoadBack):
         return False
     available, freed = state.free.get(HOST), copying_of(answer).freed
     return available is None or refusable(setting, plan, loose_on(setting, state, HOST), available, freed)
@@ -116,9 +112,7 @@ def component_copy_most(
 
 
 @fact(0)
-def component_load_admitted(
-    setting: Setting, layout: Layout, call: ComponentLoad, component_copy_boundary: int
-) -> bool:
+def component_load_admitted(setting: Setting, layout: Layout, call: LoadBack, component_copy_boundary: int) -> bool:
     """Whether a load back is for an admitted boundary of the key, behind the hit."""
     step, cap = step_of(layout.components), setting.profile.match_cap
     return component_copy_boundary > call.start and admit(component_copy_boundary, len(call.path.names), step, cap)
@@ -126,14 +120,14 @@ def component_load_admitted(
 
 @fact(0)
 def component_load_lacking(
-    layout: Layout, window_root: str, state: State, call: ComponentLoad, component_copy_boundary: int
+    layout: Layout, window_root: str, state: State, call: LoadBack, component_copy_boundary: int
 ) -> Sequence[str]:
     """The components of which both tiers together certainly don't have what the boundary of a load back needs."""
     return lacking_at(layout, call.path, component_copy_boundary, possible(state), window_root)
 
 
 @fact(0)
-def component_load_least(setting: Setting, state: State, call: ComponentLoad) -> int:
+def component_load_least(setting: Setting, state: State, call: LoadBack) -> int:
     """The largest admitted boundary of the key that is valid for all components over both tiers, for certain."""
     return largest_together(setting, state, call.path)
 
@@ -147,7 +141,7 @@ def component_copy_freed(answer: After) -> Mapping[str, int]:
     return copying_of(answer).freed
 
 
-def may_wait(setting: Setting, state: State, call: ComponentBackUp) -> bool:
+def may_wait(setting: Setting, state: State, call: BackUp) -> bool:
     """Whether a backup may be refused because another one runs: by nodes, one has a node to itself until it has ended."""
     if setting.profile.component_extent == "boundary" or not call.length:
         return False
@@ -159,7 +153,7 @@ def may_wait(setting: Setting, state: State, call: ComponentBackUp) -> bool:
 def component_copy_refusable(setting: Setting, state: State, call: CopyCall, answer: After) -> bool:
     """Whether a copy may be refused: there may be nothing to take, some pool is short after one eviction, or it may wait for another."""
     available = free_least(setting.layout, state, tier_of(state, call))
-    if isinstance(call, ComponentLoad):
+    if isinstance(call, LoadBack):
         if largest_together(setting, state, call.path) <= call.start:
             return True
         # Who asks goes on from the hit, and may hold it while room is made.
@@ -184,7 +178,7 @@ def component_copy_freed_most(
     short = short_pools(layout, wants, available)
     mine = {name: many for name, many in wants.items() if layout.named(name).pool in short}
     times = 1
-    if isinstance(call, ComponentBackUp) and setting.profile.component_extent == "path":
+    if isinstance(call, BackUp) and setting.profile.component_extent == "path":
         times = max(1, call.length // step_of(layout.components))
     return freed_most(setting, layout, state, mine, times)
 
@@ -196,7 +190,7 @@ def component_copy_freed_most(
 
 
 @fact(0)
-def component_copy(state: State, call: ComponentCopied) -> Copy:
+def component_copy(state: State, call: Copied) -> Copy:
     """The copy that has ended, as it was before."""
     return state.under_way[call.number]
 
@@ -209,16 +203,14 @@ def component_copy_returned(layout: Layout, answer: After) -> Collection[Place]:
 
 
 @fact(0)
-def component_copy_left(layout: Layout, state: State, call: ComponentCopied, component_copy: Copy) -> Collection[Place]:
+def component_copy_left(layout: Layout, state: State, call: Copied, component_copy: Copy) -> Collection[Place]:
     """The places that a copy must give back: all if it failed, and else what was brought for what is certainly cached there."""
     certain = state.certain(tier_of(state, call))
     return at_places(layout, {at: place for at, place in component_copy.places.items() if not call.ok or at in certain})
 
 
 @fact(0)
-def component_copy_left_most(
-    layout: Layout, state: State, call: ComponentCopied, component_copy: Copy
-) -> Collection[Place]:
+def component_copy_left_most(layout: Layout, state: State, call: Copied, component_copy: Copy) -> Collection[Place]:
     """The places that a copy may give back: all if it failed, and else what was brought for what may be cached there."""
     there = state.places(tier_of(state, call))
     return at_places(layout, {at: place for at, place in component_copy.places.items() if not call.ok or at in there})

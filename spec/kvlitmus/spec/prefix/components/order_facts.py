@@ -9,12 +9,7 @@ from typing import NamedTuple
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Begin, Evict, Grow
 from kvlitmus.spec.prefix.components.advance import known_after
-from kvlitmus.spec.prefix.components.calls import (
-    After,
-    ComponentCall,
-    ComponentEvictHost,
-    Holding,
-)
+from kvlitmus.spec.prefix.components.calls import After, ComponentCall, Holding
 from kvlitmus.spec.prefix.components.evictions import prefixes
 from kvlitmus.spec.prefix.components.state import (
     spared_on,
@@ -25,6 +20,7 @@ from kvlitmus.spec.prefix.components.uses import come_again, is_ordered, on_path
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import EvictHost
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.policies import WRITE_BACK, Worth, later
 from kvlitmus.spec.words.setting import Setting
@@ -104,7 +100,7 @@ def by_itself(setting: Setting, call: ComponentCall, gone: AbstractSet[At], agai
     if cascade == "none":
         return frozenset(gone)
     asked: Collection[str] = setting.layout.components_by_name
-    if isinstance(call, Evict | ComponentEvictHost):
+    if isinstance(call, Evict | EvictHost):
         asked = {name for name, many in call.asked.items() if many > 0}
     whole = cascade in WHOLE_LEAVES
     takers: dict[object, set[str]] = {}

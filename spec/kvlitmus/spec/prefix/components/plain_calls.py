@@ -17,14 +17,8 @@ from kvlitmus.spec.prefix.calls import Path, Within
 from kvlitmus.spec.prefix.components.advance import expect_components, made_room
 from kvlitmus.spec.prefix.components.calls import (
     Committed,
-    ComponentBackUp,
     ComponentCall,
-    ComponentCommit,
-    ComponentCopied,
-    ComponentEvictHost,
     ComponentHit,
-    ComponentLoad,
-    ComponentPrefetch,
     Copying,
     Counts,
     Entries,
@@ -56,6 +50,7 @@ from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import BackUp, Commit, Copied, EvictHost, LoadBack, Prefetch
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Name, Slot, Tokens
@@ -108,15 +103,15 @@ def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[
         case calls.Alloc() if answer is not None:
             assert isinstance(answer, Mapping)
             return _allocated(plain, setting, state, call, answer)
-        case ComponentCommit():
+        case Commit():
             assert isinstance(answer, Committed)
-            brought = commit_brings(setting, state.fetches[call.number], call.came)
+            brought = commit_brings(setting, state.fetches[call.rid], call.came)
             return _landed(plain, setting, one, brought, answer.returned)
-        case ComponentCopied():
+        case Copied():
             assert isinstance(answer, Mapping)
             brought = state.under_way[call.number].places if call.ok else {}
             return _landed(plain, setting, one, brought, answer)
-        case ComponentPrefetch() | ComponentLoad() | ComponentBackUp():
+        case Prefetch() | LoadBack() | BackUp():
             return _taken(plain, setting, one, call)
         case _:
             return [plain_call(plain, setting, state, call, answer)]
@@ -137,7 +132,7 @@ def plain_call(plain: Plain, setting: Setting, state: State, call: ComponentCall
             return _insert(plain, setting, state, call.path, call.slots, answer)
         case calls.Lock() | calls.Unlock() | calls.Reset():
             return PlainCall(call, None)
-        case calls.Evict() | ComponentEvictHost():
+        case calls.Evict() | EvictHost():
             return _evict(plain, setting, state, call, answer)
         case _:
             return _free(plain, given_back(call, answer))
@@ -289,18 +284,18 @@ def _landed(
 
 def given_up(setting: Setting, state: State, call: ComponentCall, returned: frozenset[Place]) -> State:
     """What is known when a prefetch or a copy that has ended has given this back, and not done more."""
-    if isinstance(call, ComponentCommit):
-        fetch = state.fetches[call.number]
+    if isinstance(call, Commit):
+        fetch = state.fetches[call.rid]
         fetch = fetch._replace(reserved=fetch.reserved - returned)
-        return state._replace(fetches={**state.fetches, call.number: fetch})
-    assert isinstance(call, ComponentCopied)
+        return state._replace(fetches={**state.fetches, call.rid: fetch})
+    assert isinstance(call, Copied)
     copy = state.under_way[call.number]
     copy = copy._replace(places=not_in(setting.layout, copy.places, returned))
     return state._replace(under_way={**state.under_way, call.number: copy})
 
 
 def _evict(
-    plain: Plain, setting: Setting, state: State, call: calls.Evict[Counts] | ComponentEvictHost, answer: object
+    plain: Plain, setting: Setting, state: State, call: calls.Evict[Counts] | EvictHost[Counts], answer: object
 ) -> PlainCall:
     """So much of this pool is to be freed; where more goes along, nobody can say how much is enough."""
     assert isinstance(answer, Mapping)
@@ -318,7 +313,7 @@ def _evict(
 
 
 def _taken(
-    plain: Plain, setting: Setting, one: ComponentStep, call: ComponentPrefetch | ComponentLoad | ComponentBackUp
+    plain: Plain, setting: Setting, one: ComponentStep, call: Prefetch[int] | LoadBack | BackUp
 ) -> Sequence[PlainCall]:
     """Places are taken for a prefetch or a copy, after an eviction, and cached at once where that counts from its beginning."""
     answer = one.after.answer
@@ -329,14 +324,14 @@ def _taken(
     found = []
     if freed:
         spared = frozenset[At]()
-        if not isinstance(call, ComponentPrefetch):
+        if not isinstance(call, Prefetch):
             spared = copy_needs(setting, one.before, call, one.after) & one.before.certain(plain.tier)
         asked = plain.tokens(freed)
         found = [PlainCall(calls.Evict(asked), asked, OF_AMOUNTS, between, places, spared)]
     if places:
         found.append(_granted(plain, between, places))
         if isinstance(answer, Copying) and setting.profile.component_landing == "begun":
-            assert not isinstance(call, ComponentPrefetch)
+            assert not isinstance(call, Prefetch)
             brought = copied_to(call.path, answer)
             copy = Copy(plain.tier == DEVICE, brought, frozenset(), frozenset())
             between = between._replace(under_way={**between.under_way, call.number: copy})
@@ -345,9 +340,7 @@ def _taken(
     return found or [NOTHING]
 
 
-def emptied(
-    plain: Plain, setting: Setting, one: ComponentStep, call: ComponentPrefetch | ComponentLoad | ComponentBackUp
-) -> State:
+def emptied(plain: Plain, setting: Setting, one: ComponentStep, call: Prefetch[int] | LoadBack | BackUp) -> State:
     """What is known when room was made for a call, and not taken yet."""
     if not setting.seen:
         return made_room(one.before, setting, call, one.after.answer)

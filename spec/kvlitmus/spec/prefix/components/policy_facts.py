@@ -13,13 +13,8 @@ from kvlitmus.spec.prefix.components.calls import (
     Begun,
     Brought,
     Committed,
-    ComponentBackUp,
     ComponentCall,
-    ComponentCommit,
     ComponentHit,
-    ComponentLoad,
-    ComponentPrefetch,
-    ComponentWrite,
     Copying,
     Reserved,
 )
@@ -35,6 +30,7 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import BackUp, Commit, LoadBack, Prefetch, Write
 from kvlitmus.spec.words.layouts import KV, Layout
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.setting import Setting
@@ -69,7 +65,7 @@ def component_begun_untimely(
 def evicts(call: ComponentCall, answer: object) -> bool:
     """Whether a call has evicted something from the device."""
     freed = answer.freed if isinstance(answer, Copying | Reserved) else answer
-    return isinstance(call, Evict | ComponentLoad | ComponentPrefetch) and any(freed.values())  # type: ignore[attr-defined]
+    return isinstance(call, Evict | LoadBack | Prefetch) and any(freed.values())  # type: ignore[attr-defined]
 
 
 def occasion(setting: Setting, state: State, call: ComponentCall, answer: After, one: Begun) -> bool:
@@ -94,13 +90,13 @@ def used_path(setting: Setting, state: State, call: ComponentCall, answer: objec
     if isinstance(call, Lock):
         path = path_to(setting, call.at)
         return path, len(path.names)
-    if isinstance(call, ComponentBackUp | ComponentWrite):
+    if isinstance(call, BackUp | Write):
         return call.path, call.length
-    if isinstance(call, ComponentLoad | ComponentPrefetch):
+    if isinstance(call, LoadBack | Prefetch):
         return call.path, call.start
-    if isinstance(call, ComponentCommit):
+    if isinstance(call, Commit):
         assert isinstance(answer, Committed)
-        return state.fetches[call.number].path, answer.end
+        return state.fetches[call.rid].path, answer.end
     return None
 
 

@@ -12,21 +12,13 @@ from collections.abc import Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec.prefix.calls import Begin, Grow, Insert, Path
-from kvlitmus.spec.prefix.components.calls import (
-    Brought,
-    ComponentBackUp,
-    ComponentCopied,
-    ComponentEvictHost,
-    Copying,
-    Entries,
-    Holding,
-    Writing,
-)
+from kvlitmus.spec.prefix.components.calls import Brought, Copying, Entries, Holding, Writing
 from kvlitmus.spec.prefix.components.fetch import Origin, attached, committed
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.parts import Copy, Fetch
 from kvlitmus.spec.prefix.state import RequestState, State
+from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
@@ -36,8 +28,8 @@ from kvlitmus.spec.words.units import Key, Name, Unit
 
 def tier_of(state: State, call: object) -> str:
     """The tier on which a call may take and give places, and change what is cached."""
-    host = isinstance(call, ComponentBackUp | ComponentEvictHost)
-    ended = isinstance(call, ComponentCopied) and not state.under_way[call.number].load
+    host = isinstance(call, BackUp | EvictHost)
+    ended = isinstance(call, Copied) and not state.under_way[call.number].load
     return HOST if host or ended else DEVICE
 
 

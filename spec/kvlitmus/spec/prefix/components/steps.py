@@ -11,15 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.components.advance import expect_components, looked_at
-from kvlitmus.spec.prefix.components.calls import (
-    After,
-    Begun,
-    ComponentBackUp,
-    ComponentCall,
-    ComponentCopied,
-    ComponentLoad,
-    Copying,
-)
+from kvlitmus.spec.prefix.components.calls import After, Begun, ComponentCall, Copying
 from kvlitmus.spec.prefix.components.state import (
     copied_to,
     needed_by,
@@ -30,6 +22,7 @@ from kvlitmus.spec.prefix.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, LoadBack
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 
@@ -55,9 +48,7 @@ def component_steps(state: State, setting: Setting, call: ComponentCall, look: A
     elif setting.config.write == WRITE_BACK:
         guard = guard_of(state, setting, call, look.answer)
         state = state._replace(under_way={**state.under_way, **guard})
-        for one in before_eviction(
-            state, setting, look.begun, judged=bool(guard) or not isinstance(call, ComponentLoad)
-        ):
+        for one in before_eviction(state, setting, look.begun, judged=bool(guard) or not isinstance(call, LoadBack)):
             state = one.then
             yield one
         under_way = {number: one for number, one in state.under_way.items() if number not in guard}
@@ -103,7 +94,7 @@ def before_eviction(state: State, setting: Setting, begun: Sequence[Begun], *, j
 
 def found_no_room(state: State, setting: Setting, call: ComponentCall, given: object) -> bool:
     """Whether a backup was refused, or stopped before its boundary."""
-    if not isinstance(call, ComponentBackUp) or not isinstance(given, Copying):
+    if not isinstance(call, BackUp) or not isinstance(given, Copying):
         return False
     brought = copied_to(call.path, given).keys()
     stopped = setting.profile.component_extent == "path" and (
@@ -114,20 +105,20 @@ def found_no_room(state: State, setting: Setting, call: ComponentCall, given: ob
 
 def guard_of(state: State, setting: Setting, call: ComponentCall, answer: object) -> Mapping[int, Copy]:
     """What a load back that was granted needs from the host, as a copy that protects it, and what else it may protect."""
-    if not isinstance(call, ComponentLoad) or not isinstance(answer, Copying) or answer.places is None:
+    if not isinstance(call, LoadBack) or not isinstance(answer, Copying) or answer.places is None:
         return {}
     needs = needed_by(setting, call.path, answer.boundary) | copied_to(call.path, answer).keys()
     spared = spared_for(setting, call.path, answer.boundary)
     return {call.number: Copy(True, {}, device=frozenset(), host=needs & state.places(HOST).keys(), needs=spared)}
 
 
-def calls_of(begun: Sequence[Begun]) -> Sequence[tuple[ComponentBackUp | ComponentCopied, object]]:
+def calls_of(begun: Sequence[Begun]) -> Sequence[tuple[BackUp | Copied, object]]:
     """Backups that a cache has begun by itself, as calls with their answers; what was waited for has ended too."""
-    found: list[tuple[ComponentBackUp | ComponentCopied, object]] = []
+    found: list[tuple[BackUp | Copied, object]] = []
     for one in begun:
         found.append((one.call, one.answer))
         if one.ended:
-            found.append((ComponentCopied(one.call.number, ok=True), {}))
+            found.append((Copied(one.call.number, ok=True), {}))
     return found
 
 

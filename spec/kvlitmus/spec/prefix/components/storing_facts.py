@@ -6,12 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.components import host_facts as _facts  # noqa: F401 - what these are worked out from
-from kvlitmus.spec.prefix.components.calls import (
-    After,
-    ComponentWrite,
-    Reserved,
-    Writing,
-)
+from kvlitmus.spec.prefix.components.calls import After, Reserved, Writing
 from kvlitmus.spec.prefix.components.state import (
     end_name,
     ends_at,
@@ -23,13 +18,14 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.listener import HOST
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import Write
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 
 LOOKED_AT = ("component_host_view",)
 
 
-def due(setting: Setting, call: ComponentWrite) -> frozenset[At]:
+def due(setting: Setting, call: Write) -> frozenset[At]:
     """What the boundary of a write needs and storage lacks."""
     units = len(call.path.names)
     stored = {(name, end_name(call.path, end)) for name, some in call.stored.items() for end in some if end <= units}
@@ -44,7 +40,7 @@ def component_write_takes(answer: After) -> Mapping[str, Collection[int]]:
 
 
 @fact(0)
-def component_write_due(setting: Setting, layout: Layout, call: ComponentWrite) -> Mapping[str, Collection[int]]:
+def component_write_due(setting: Setting, layout: Layout, call: Write) -> Mapping[str, Collection[int]]:
     """Where the entries end that its boundary needs and storage lacks, by component."""
     takes = due(setting, call)
     ends = {one.name: ends_at(call.path, one.name, takes) for one in layout.components}
@@ -58,7 +54,7 @@ def component_detached(state: State) -> bool:
 
 
 @fact(0)
-def component_write_unread(state: State, call: ComponentWrite, answer: After) -> Collection[At]:
+def component_write_unread(state: State, call: Write, answer: After) -> Collection[At]:
     """What a write takes though the host certainly doesn't have it, or a running backup still writes it there."""
     assert isinstance(answer.answer, Writing)
     return written_from(call.path, answer.answer) - (
@@ -67,7 +63,7 @@ def component_write_unread(state: State, call: ComponentWrite, answer: After) ->
 
 
 @fact(0)
-def component_write_refusable(setting: Setting, state: State, call: ComponentWrite) -> bool:
+def component_write_refusable(setting: Setting, state: State, call: Write) -> bool:
     """Whether a write may be refused: storage is away or lacks nothing, or the host may not have all that the boundary needs, or not yet."""
     whole = needed_by(setting, call.path, call.length) <= state.certain(HOST) - landing_on_host(
         state.under_way.values()

@@ -13,16 +13,7 @@ from kvlitmus.spec.prefix.components.calls import (
     After,
     Brought,
     Committed,
-    ComponentAbort,
-    ComponentBackUp,
     ComponentCall,
-    ComponentCommit,
-    ComponentCopied,
-    ComponentDetach,
-    ComponentEvictHost,
-    ComponentLoad,
-    ComponentPrefetch,
-    ComponentSettled,
     Copying,
     Counts,
     Entries,
@@ -50,6 +41,17 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import (
+    Abandon,
+    BackUp,
+    Commit,
+    Copied,
+    Detach,
+    EvictHost,
+    Fetched,
+    LoadBack,
+    Prefetch,
+)
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Chunk, Window, step_of
@@ -88,7 +90,7 @@ def given_back(call: object, answer: object) -> Entries:
     """The places that a prefetch or a copy gave back in this call, or several did when storage went away, by component."""
     if isinstance(answer, Reading | Committed):
         return answer.returned
-    gives = isinstance(call, ComponentAbort | ComponentSettled | ComponentDetach | ComponentCopied)
+    gives = isinstance(call, Abandon | Fetched | Detach | Copied)
     return cast("Entries", answer) if gives else {}
 
 
@@ -133,7 +135,7 @@ def _more_available(setting: Setting, state: State, call: ComponentCall, given: 
     if isinstance(given, Copying | Reserved):
         change.update(pools_of(layout, given.freed))
         change.subtract(pools_of(layout, {name: len(some) for name, some in (given.places or {}).items()}))
-    elif isinstance(call, Evict | ComponentEvictHost):
+    elif isinstance(call, Evict | EvictHost):
         change.update(pools_of(layout, cast("Mapping[str, int]", given)))
     elif isinstance(call, Alloc):
         change.subtract(pool for pool, _ in pool_places(layout, cast("Entries", given or {})))
@@ -236,7 +238,7 @@ def component_cover_beyond(
 
 
 @fact(0)
-def component_asked(call: Evict[Counts] | ComponentEvictHost) -> Mapping[str, int]:
+def component_asked(call: Evict[Counts] | EvictHost[Counts]) -> Mapping[str, int]:
     """How many entries of each component are to be freed."""
     return call.asked
 
@@ -250,7 +252,7 @@ def component_freed(answer: After) -> Mapping[str, int]:
 
 @fact(0)
 def component_evictable(
-    setting: Setting, layout: Layout, state: State, call: Evict[Counts] | ComponentEvictHost
+    setting: Setting, layout: Layout, state: State, call: Evict[Counts] | EvictHost[Counts]
 ) -> Mapping[str, int]:
     """How many entries of each component are certainly on the tier, and may not be spared."""
     counts = Counter(name for name, _ in loose_on(setting, state, tier_of(state, call)))
@@ -258,7 +260,7 @@ def component_evictable(
 
 
 @fact(0)
-def component_most(layout: Layout, state: State, call: Evict[Counts] | ComponentEvictHost) -> Mapping[str, int]:
+def component_most(layout: Layout, state: State, call: Evict[Counts] | EvictHost[Counts]) -> Mapping[str, int]:
     """How many entries of each component may be on the tier, and nothing protects for certain."""
     tier = tier_of(state, call)
     counts = Counter(name for name, _ in frozenset(state.places(tier)).difference(*state.holds(tier)))
@@ -267,7 +269,7 @@ def component_most(layout: Layout, state: State, call: Evict[Counts] | Component
 
 @fact(0)
 def component_freed_most(
-    setting: Setting, layout: Layout, state: State, call: Evict[Counts] | ComponentEvictHost
+    setting: Setting, layout: Layout, state: State, call: Evict[Counts] | EvictHost[Counts]
 ) -> Mapping[str, int]:
     """How many entries of each component the eviction may take, as the profile says what goes with what."""
     return freed_most(setting, layout, state, call.asked)
@@ -367,11 +369,11 @@ def _brought(setting: Setting, state: State, call: ComponentCall, answer: After)
     if isinstance(call, Insert):
         brought: Brought = call.slots
         return brought
-    if isinstance(call, ComponentCommit):
-        return commit_brings(setting, state.fetches[call.number], call.came)
-    if isinstance(call, ComponentCopied) and call.ok:
+    if isinstance(call, Commit):
+        return commit_brings(setting, state.fetches[call.rid], call.came)
+    if isinstance(call, Copied) and call.ok:
         return state.under_way[call.number].places
-    if isinstance(call, ComponentLoad | ComponentBackUp) and setting.profile.component_landing == "begun":
+    if isinstance(call, LoadBack | BackUp) and setting.profile.component_landing == "begun":
         return copied_to(call.path, copying_of(answer))
     return {}
 
@@ -408,17 +410,18 @@ def component_vanished(
 
 def _evicted_for(setting: Setting, state: State, call: ComponentCall, answer: After) -> Mapping[str, int]:
     """How many entries of each component a call may evict from its tier."""
-    if isinstance(call, Evict | ComponentEvictHost):
-        return call.asked
-    if isinstance(call, ComponentPrefetch):
+    if isinstance(call, Evict | EvictHost):
+        wants: Counts = call.asked
+        return wants
+    if isinstance(call, Prefetch):
         needs = asked(setting.layout, origin_of(setting, call.start), fetch_whole(setting.layout, call))
         return {need.component.name: need.entries for need in needs}
-    if isinstance(call, ComponentLoad | ComponentBackUp):
+    if isinstance(call, LoadBack | BackUp):
         return copy_wants(copy_plans(setting, state, call, answer))
     return {}
 
 
-def fetch_whole(layout: Layout, call: ComponentPrefetch) -> int:
+def fetch_whole(layout: Layout, call: Prefetch[int]) -> int:
     """How many units in whole steps the key has behind the anchor of a prefetch."""
     length = len(call.path.names) - call.start
     return length - length % step_of(layout.components)

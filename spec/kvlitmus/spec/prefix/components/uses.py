@@ -17,20 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Begin, End, Grow, Insert, Lock, Match, Path, Unlock
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentAbort,
-    ComponentBackUp,
-    ComponentCall,
-    ComponentCommit,
-    ComponentCopied,
-    ComponentDetach,
-    ComponentFound,
-    ComponentHit,
-    ComponentLoad,
-    ComponentSettled,
-    ComponentWritten,
-    Holding,
-)
+from kvlitmus.spec.prefix.components.calls import ComponentCall, ComponentHit, Holding
 from kvlitmus.spec.prefix.components.state import (
     fresh_places,
     needed_by,
@@ -41,6 +28,7 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import Abandon, BackUp, Commit, Copied, Detach, Fetched, Found, LoadBack, Written
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.policies import Order, Worth
 from kvlitmus.spec.words.setting import Setting
@@ -49,7 +37,7 @@ from kvlitmus.spec.words.units import Name, PageNo, Tick
 Uses = tuple[Page, Page]
 """Two accounts of the use of an entry: what is certain, and what is possible."""
 
-BRINGING = (Insert, ComponentCommit, Begin, Grow)
+BRINGING = (Insert, Commit, Begin, Grow)
 """The calls whose entries are used when they come; what copies bring was there before."""
 
 
@@ -71,7 +59,7 @@ def with_uses(state: State, then: State, setting: Setting, call: ComponentCall, 
     anew = come_again(setting, state, then, call, answer)
     change = Change(tick, touched, named, again, anew, setting.profile.hit_counts)
     began = copied_from(state, then, call)
-    if isinstance(call, ComponentBackUp | ComponentLoad) and call.number in then.under_way:
+    if isinstance(call, BackUp | LoadBack) and call.number in then.under_way:
         copy = then.under_way[call.number]._replace(uses=began)
         then = then._replace(under_way={**then.under_way, call.number: copy})
     changed = touched.union([name for _, name in named | again | anew])
@@ -159,9 +147,9 @@ def as_used(page: Page, use: Page) -> Page:
 
 def copied_from(state: State, then: State, call: ComponentCall) -> Mapping[At, Page]:
     """How what a copy reads was used for certain when it began: one that begins with this call, or has ended with it."""
-    if isinstance(call, ComponentCopied):
+    if isinstance(call, Copied):
         return state.under_way[call.number].uses
-    if not isinstance(call, ComponentBackUp | ComponentLoad) or call.number not in then.under_way:
+    if not isinstance(call, BackUp | LoadBack) or call.number not in then.under_way:
         return {}
     copy = then.under_way[call.number]
     source = HOST if copy.load else DEVICE
@@ -233,14 +221,14 @@ def on_path_of(setting: Setting, state: State, call: ComponentCall) -> frozenset
         return names_of(state.covers.get(call.receipt, frozenset()))
     if isinstance(call, Grow | End):
         return frozenset(state.requests[call.rid].path.names)
-    if isinstance(call, ComponentFound | ComponentSettled | ComponentCommit | ComponentAbort):
-        return frozenset(state.fetches[call.number].path.names)
-    if isinstance(call, ComponentDetach):
+    if isinstance(call, Found | Fetched | Commit | Abandon):
+        return frozenset(state.fetches[call.rid].path.names)
+    if isinstance(call, Detach):
         return frozenset[Name]().union(*[one.path.names for one in state.fetches.values()])
-    if isinstance(call, ComponentCopied):
+    if isinstance(call, Copied):
         copy = state.under_way[call.number]
         return names_of(copy.needs | copy.device | copy.host | copy.places.keys())
-    if isinstance(call, ComponentWritten):
+    if isinstance(call, Written):
         write = state.writes[call.number]
         return names_of(write.needs | write.host | write.takes)
     return frozenset()

@@ -41,21 +41,21 @@ from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor
 
 
 @fact(0, ports=("tiers",))
-def known_before(state: State, call: Prefetch) -> Sequence[Name] | Unknown:
+def known_before(state: State, call: Prefetch[int | None]) -> Sequence[Name] | Unknown:
     """The pages of the key that are cached on either tier, from the first one on, before the call."""
     known, possible = run_of(call.path.pages, state.device, state.host)
     return call.path.pages[:known] if known == possible else UNKNOWN
 
 
 @fact(0)
-def fetchable(setting: Setting, call: Prefetch, known_before: Sequence[Name]) -> Tokens:
+def fetchable(setting: Setting, call: Prefetch[int | None], known_before: Sequence[Name]) -> Tokens:
     """Units of whole pages behind what is cached."""
     return page_floor(len(call.path.names) - len(known_before) * setting.size, setting.size)
 
 
 @fact(0)
 def gate(
-    state: State, below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch
+    state: State, below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch[int | None]
 ) -> str | Unknown:
     """Why the prefetch must be refused, as far as can be known (empty: no gate is shut)."""
     known = possible = (call.start or 0) // setting.size
@@ -84,13 +84,13 @@ def fetch_anchor(answer: answers.Prefetched) -> Tokens | Unknown:
 
 
 @fact(0, ports=("tiers",))
-def known_certain(state: State, setting: Setting, call: Prefetch) -> Tokens:
+def known_certain(state: State, setting: Setting, call: Prefetch[int | None]) -> Tokens:
     """Units of the key that are certainly cached on either tier, before the call."""
     return Tokens(len(known_part(state, call.path.pages)) * setting.size)
 
 
 @fact(0, ports=("tiers",))
-def known_possible(state: State, setting: Setting, call: Prefetch) -> Tokens:
+def known_possible(state: State, setting: Setting, call: Prefetch[int | None]) -> Tokens:
     """Units of the key that are possibly cached on either tier, before the call."""
     return Tokens(run_of(call.path.pages, state.device, state.host)[1] * setting.size)
 

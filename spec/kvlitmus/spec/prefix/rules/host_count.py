@@ -32,7 +32,7 @@ def host_made_available(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> To
 
 @fact(1, ports=("counters",))
 def host_emptied(
-    setting: Setting, below: Tiers, tiers_seen: TierSeen, call: EvictHost | Reset, host_capacity: Tokens
+    setting: Setting, below: Tiers, tiers_seen: TierSeen, call: EvictHost[int] | Reset, host_capacity: Tokens
 ) -> bool:
     """Whether nothing can be on the host: after a reset, and when all of it was asked for in an empty cache at rest."""
     if isinstance(call, Reset):

@@ -128,8 +128,6 @@ def cause_of(call: Any, job: int) -> str:
             return f"{type(call).__name__.lower()}_upto"
         case tier_calls.LoadBack():
             return "load_back" if call.quota is None else "load_back_within"
-        case tier_calls.Attach():
-            return "attach" if call.on else "detach"
     return type(call).__name__.lower()
 
 

@@ -18,13 +18,13 @@ from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its
 from kvlitmus.spec.prefix.rules import storage_use as _storage_use  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Attach, Settled, TellLoaded
+from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Settled, TellLoaded
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
 
 @fact(0)
-def store_before(call: Attach | Reset) -> int | Unknown:
+def store_before(call: Attach | Detach | Reset) -> int | Unknown:
     """How many pages storage has, before the call."""
     return UNKNOWN if call.stored is None else call.stored
 
@@ -36,9 +36,9 @@ def store_after(tiers_seen: TierSeen) -> int:
 
 
 @fact(0)
-def attaching(call: Attach) -> bool:
+def attaching(call: Attach | Detach) -> bool:
     """Whether the call was to attach storage, not to detach it."""
-    return call.on
+    return isinstance(call, Attach)
 
 
 @fact(0)

@@ -48,7 +48,7 @@ def host_hit_certain(state: State, setting: Setting, call: Match, answer: Hit) -
 
 
 @fact(0)
-def host_asked(call: EvictHost) -> Tokens:
+def host_asked(call: EvictHost[int]) -> Tokens:
     """Slots of host memory that an eviction of the host asked for."""
     return Tokens(call.asked)
 
@@ -88,7 +88,7 @@ def host_evicted(answer: int | None, host_dropped: Tokens) -> Tokens:
 
 
 @fact(0)
-def host_evicted_most(setting: Setting, call: EvictHost) -> Tokens:
+def host_evicted_most(setting: Setting, call: EvictHost[int]) -> Tokens:
     """The most slots that it may drop: what was asked for, in whole pages or batches; where whole nodes go, any number."""
     if setting.profile.evict_granularity == "node":
         return Tokens(setting.config.host_pages * setting.size)

@@ -24,9 +24,10 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, ins
 from kvlitmus.conformance.adapters.sglang.v0_5_13.components import COMPONENT_PLAN
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.prefix.components.prefetch import landed
-from kvlitmus.spec.prefix.components.calls import ComponentCommit, Entries
+from kvlitmus.spec.prefix.components.calls import Entries
 from kvlitmus.spec.prefix.components.fetch import committed
 from kvlitmus.spec.prefix.components.state import end_name
+from kvlitmus.spec.prefix.tier_calls import Commit
 
 PLAN = replace(COMPONENT_PLAN, real=COMPONENT_PLAN.real | {f"{MEM}.hi_mamba_radix_cache", f"{MEM}.mamba_radix_cache"})
 PROFILE = Profile()
@@ -138,7 +139,7 @@ class StateCommits(ReferenceComponents):
         start, boundary, base = mine.start, mine.boundary, layout.base
         if not any(mine.reads.values()):
             return super().component_prefetch_commit(fetch, came)
-        call = ComponentCommit(fetch, {name: frozenset(some) for name, some in came.items()})
+        call = Commit(fetch, {name: frozenset(some) for name, some in came.items()})
         end = committed(layout, start, boundary, call.came)
         cached = sum((base.name, end_name(mine.path, at)) in self.cache.held for at in range(start + 1, boundary + 1))
         place = mine.reads.get(STATE, {}).get(boundary)

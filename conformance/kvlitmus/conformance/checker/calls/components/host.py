@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components.answers import entries_text, read_copying, read_counts, read_entries
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.prefix.components.calls import ComponentBackUp, ComponentCopied, ComponentEvictHost, ComponentLoad
+from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def back_up(checker: Checker, key: Key, length: int, handle: object, number: int
     given = read_copying(checker, token, places, length, freed)
     if given.places is not None:
         checker.copying[number] = token
-    judge(checker, ComponentBackUp(checker.path(key), length, number), given)
+    judge(checker, BackUp(checker.path(key), length, number), given)
     return given.places is not None
 
 
@@ -37,7 +37,7 @@ def load(checker: Checker, key: Key, start: int, handle: object, number: int) ->
     given = read_copying(checker, token, places, checker.count(boundary, "a boundary"), freed)
     if given.places is not None:
         checker.copying[number] = token
-    judge(checker, ComponentLoad(checker.path(key), start, number), given)
+    judge(checker, LoadBack(checker.path(key), start=start, number=number), given)
     return start if given.places is None else given.boundary
 
 
@@ -62,7 +62,7 @@ def copied(checker: Checker, number: int, ok: bool = True) -> None:
     answer = checker.call(said, "component_copied", checker.copying.pop(number), ok)
     returned = read_entries(checker, answer)
     checker.history[-1] += f" → gave back {entries_text(returned)}"
-    judge(checker, ComponentCopied(number, ok), returned)
+    judge(checker, Copied(number, ok), returned)
 
 
 def before(checker: Checker, number: int) -> list[int]:
@@ -77,5 +77,5 @@ def evict_host(checker: Checker, wants: Mapping[str, int]) -> Mapping[str, int]:
     answer = checker.call(f"evict_host({entries_text(wants)})", "component_evict_host", dict(wants))
     freed = read_counts(checker, answer, checker.setting.layout.components_by_name)
     checker.history[-1] += f" → {entries_text(freed)}"
-    judge(checker, ComponentEvictHost(dict(wants)), freed)
+    judge(checker, EvictHost(dict(wants)), freed)
     return freed

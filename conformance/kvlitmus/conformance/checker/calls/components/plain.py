@@ -13,12 +13,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix.calls import Alloc, Begin, Evict, Free, Grow, Insert, Match, Reset
 from kvlitmus.spec.prefix.components.advance import looked_at
-from kvlitmus.spec.prefix.components.calls import (
-    After,
-    ComponentCall,
-    ComponentEvictHost,
-    Holding,
-)
+from kvlitmus.spec.prefix.components.calls import After, ComponentCall, Holding
 from kvlitmus.spec.prefix.components.entries import without
 from kvlitmus.spec.prefix.components.hierarchy import (
     Hierarchy,
@@ -62,6 +57,7 @@ from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.partial import doubting
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
+from kvlitmus.spec.prefix.tier_calls import EvictHost
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
 
@@ -227,7 +223,7 @@ class Pool:
         return Lifted(plain.where, plain.setting, state, expected, then, call.call, call.answer, before, after, hidden)
 
 
-ALONE = (Alloc, Free, Match, Insert, Evict, ComponentEvictHost)
+ALONE = (Alloc, Free, Match, Insert, Evict, EvictHost)
 """Calls that are understood by what was cached before them, whatever is under way."""
 
 

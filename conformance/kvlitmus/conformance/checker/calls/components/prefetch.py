@@ -14,16 +14,8 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 )
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.prefix.components.calls import (
-    Committed,
-    ComponentAbort,
-    ComponentCommit,
-    ComponentFound,
-    ComponentPrefetch,
-    ComponentSettled,
-    Reading,
-    Reserved,
-)
+from kvlitmus.spec.prefix.components.calls import Committed, Reading, Reserved
+from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
@@ -47,7 +39,7 @@ def prefetch(checker: Checker, key: Key, length: int, handle: object, threshold:
     checker.history[-1] += f" → {'None' if given is None else entries_text(given)}{evicted_text}"
     if given is not None:
         checker.fetching[number] = token
-    judge(checker, ComponentPrefetch(checker.path(key), length, threshold, number), Reserved(given, evicted))
+    judge(checker, Prefetch(number, checker.path(key), length, threshold), Reserved(given, evicted))
     return given is not None
 
 
@@ -67,7 +59,7 @@ def found(checker: Checker, number: int, stored: Ends) -> int:
         read_entries(checker, back),
     )
     checker.history[-1] += f" → reads up to {reading.boundary} units: {entries_text(reading.reads)}"
-    judge(checker, ComponentFound(number, sets(stored)), reading)
+    judge(checker, Found(number, sets(stored)), reading)
     return reading.boundary
 
 
@@ -77,7 +69,7 @@ def settled(checker: Checker, number: int) -> None:
     answer = checker.call(said, "component_prefetch_settled", checker.fetching[number])
     returned = read_entries(checker, answer)
     checker.history[-1] += f" → gave back {entries_text(returned)}"
-    judge(checker, ComponentSettled(number), returned)
+    judge(checker, Fetched(number), returned)
     forget(checker, number)
 
 
@@ -92,7 +84,7 @@ def commit(checker: Checker, number: int, came: Ends) -> int:
     end, back = checker.fields(answer, 2, "(where the KV ends, places given back)")
     done = Committed(checker.count(end, "an end"), read_entries(checker, back))
     checker.history[-1] += f" → {done.end} units, gave back {entries_text(done.returned)}"
-    judge(checker, ComponentCommit(number, sets(came)), done)
+    judge(checker, Commit(number, sets(came)), done)
     forget(checker, number)
     return done.end
 
@@ -102,7 +94,7 @@ def abort(checker: Checker, number: int) -> None:
     answer = checker.call(f"abort(prefetch {number})", "component_prefetch_abort", checker.fetching[number])
     returned = read_entries(checker, answer)
     checker.history[-1] += f" → gave back {entries_text(returned)}"
-    judge(checker, ComponentAbort(number), returned)
+    judge(checker, Abandon(number), returned)
     forget(checker, number)
 
 

@@ -15,17 +15,11 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 )
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.support.text import shown
-from kvlitmus.spec.prefix.components.calls import (
-    After,
-    Begun,
-    ComponentBackUp,
-    ComponentCall,
-    Telling,
-    View,
-)
+from kvlitmus.spec.prefix.components.calls import After, Begun, ComponentCall, Telling, View
 from kvlitmus.spec.prefix.components.state import path_to
 from kvlitmus.spec.prefix.components.steps import component_steps
 from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.tier_calls import BackUp
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -79,7 +73,7 @@ def begun(checker: Checker, call: ComponentCall) -> tuple[Begun, ...]:
         given = read_copying(checker, ENDED if ended else token, places, len(path.names), freed)
         if token is not None:
             checker.copying[number] = token
-        found.append(Begun(ComponentBackUp(path, len(path.names), number), given, ended))
+        found.append(Begun(BackUp(path, len(path.names), number), given, ended))
         number += 1
     return tuple(found)
 

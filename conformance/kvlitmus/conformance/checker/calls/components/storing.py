@@ -8,13 +8,8 @@ from kvlitmus.conformance.checker.calls.components.answers import entries_text, 
 from kvlitmus.conformance.checker.calls.components.prefetch import Ends, ends_text, forget, plain, sets
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentAttach,
-    ComponentDetach,
-    ComponentWrite,
-    ComponentWritten,
-    Writing,
-)
+from kvlitmus.spec.prefix.components.calls import Writing
+from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Write, Written
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
@@ -24,7 +19,7 @@ if TYPE_CHECKING:
 def attach(checker: Checker) -> None:
     """Storage is there from now on."""
     checker.call("attach storage", "component_attach")
-    judge(checker, ComponentAttach(), None)
+    judge(checker, Attach(), None)
 
 
 def detach(checker: Checker) -> None:
@@ -32,7 +27,7 @@ def detach(checker: Checker) -> None:
     answer = checker.call("detach storage", "component_detach")
     returned = read_entries(checker, answer)
     checker.history[-1] += f" → gave back {entries_text(returned)}"
-    judge(checker, ComponentDetach(), returned)
+    judge(checker, Detach(), returned)
     for number in list(checker.fetching):
         forget(checker, number)
 
@@ -52,7 +47,7 @@ def write(checker: Checker, key: Key, length: int, handle: object, stored: Ends,
         checker.writing[number] = token
     checker.history[-1] += f" → {'None' if given is None else entries_text(given)}"
     answered = Writing(None if given is None else sets(given))
-    judge(checker, ComponentWrite(checker.path(key), length, sets(stored), number), answered)
+    judge(checker, Write(checker.path(key), length, sets(stored), number), answered)
     return given is not None
 
 
@@ -60,4 +55,4 @@ def written(checker: Checker, number: int, ok: bool = True) -> None:
     """A write has ended, or failed."""
     said = f"write {number} has {'ended' if ok else 'failed'}"
     checker.call(said, "component_written", checker.writing.pop(number), ok)
-    judge(checker, ComponentWritten(number, ok), None)
+    judge(checker, Written(number, ok), None)

@@ -36,7 +36,7 @@ def asked_for(checker: Checker, rid: int, key: Key, answer: object) -> bool:
         checker.count(anchor, "where the anchor ends") if anchor is not None and begun else None,
     )
     checker.history[-1] += f" → {told.asked} units behind {told.matched}" if begun else " → refused"
-    checker.step(Prefetch(rid, path), told)
+    checker.step(Prefetch(rid, path, None), told)
     return begun
 
 

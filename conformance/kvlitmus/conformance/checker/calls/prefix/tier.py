@@ -10,7 +10,7 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.spec.interface.tiers import DONE, LOAD, Loaded, Outcome
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.storage_advance import lose
-from kvlitmus.spec.prefix.tier_calls import Advance, Attach, EvictHost, FailCopy, LoadBack, Settled, Tick
+from kvlitmus.spec.prefix.tier_calls import Advance, Attach, Detach, EvictHost, FailCopy, LoadBack, Settled, Tick
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.policies import DELIVERIES, QUIET_TICKS, TICKS_AFTER_POLLS, TICKS_TO_REST
 from kvlitmus.spec.words.units import Key
@@ -110,7 +110,7 @@ def exchanged(checker: Checker, *, on: bool, storage: int | None = None) -> bool
     checker.history[-1] += f" → {accepted}"
     now = number if on and accepted else was
     checker.store = checker.storage(now)
-    checker.step(Attach(on, stored[now], now), accepted)
+    checker.step(Attach(stored[now], now) if on else Detach(stored[now]), accepted)
     return accepted
 
 
