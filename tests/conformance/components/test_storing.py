@@ -75,7 +75,7 @@ def test_what_a_write_reads_is_certain_without_a_snapshot(depth: int) -> None:
     backed(checker, prompt(checker, "xy"))
     component_host.evict_host(checker, {"kv": 1})
     if write(checker, key):
-        takes = checker.state.writes[0].takes
+        takes = component_storing.writes(checker.state)[0].landing
         assert takes and takes <= checker.state.certain(HOST)
         component_host.evict_host(checker, {"kv": 8})
         assert takes <= checker.state.certain(HOST)

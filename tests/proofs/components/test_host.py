@@ -9,6 +9,7 @@ import pytest
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference.prefix.components import host as model
 from kvlitmus.reference.prefix.components.tree import Cache
+from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.components.calls import Counts
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
@@ -34,7 +35,7 @@ def back_up_without_room(cache: Cache, setting: Setting, call: BackUp) -> tuple[
     held = frozenset(cache.host_held)
     pinned = {number: one._replace(host=held) for number, one in cache.copies.items()}
     path, number = call.path, max(pinned, default=-1) + 99
-    guard = Copy(load=False, places={}, device=frozenset(), host=held)
+    guard = Copy(BACKUP, places={}, device=frozenset(), host=held)
     then, answer = model.begun(
         cache._replace(copies={**pinned, number: guard}), setting, path, call.length, call.number, load=False
     )

@@ -11,6 +11,7 @@ from kvlitmus.reference.prefix.components import host as component_host
 from kvlitmus.reference.prefix.components import prefetch as component_prefetch
 from kvlitmus.reference.prefix.components import storing as model
 from kvlitmus.reference.prefix.components.tree import Cache
+from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.components.calls import Counts, Writing
 from kvlitmus.spec.prefix.tier_calls import Detach, EvictHost, Prefetch, Write
 from kvlitmus.spec.words.setting import Setting
@@ -40,8 +41,9 @@ def write_no_rest(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, o
 
 def evict_what_is_written(cache: Cache, setting: Setting, call: EvictHost[Counts]) -> tuple[Cache, object]:
     """A slip: an eviction from the host takes what a write needs."""
-    then, answer = component_host.evict_host(cache._replace(writes={}), setting, call)
-    return then._replace(writes=cache.writes), answer
+    copies = {number: one for number, one in cache.copies.items() if one.kind != PUT}
+    then, answer = component_host.evict_host(cache._replace(copies=copies), setting, call)
+    return then._replace(copies=cache.copies), answer
 
 
 def lose_prefetches(cache: Cache, setting: Setting, call: Detach) -> tuple[Cache, object]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT
 from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.components.calls import ComponentCall
 from kvlitmus.spec.prefix.parts import Copy
@@ -17,14 +19,14 @@ def copy_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most
     if not setting.layout.host:
         return
     number = max(cache.copies, default=-1) + 1
-    loads = sum(one.load for one in cache.copies.values())
+    running = Counter(one.kind for one in cache.copies.values())
     for path in paths:
         hit = model.match(cache, setting, Match(path))[1]
-        if len(cache.copies) - loads < most:
+        if running[BACKUP] < most:
             yield BackUp(path, hit.length, number)
-        if loads < most:
+        if running[LOAD] < most:
             yield LoadBack(path, start=hit.length, number=number)
-    for one in cache.copies:
+    for one in [number for number, copy in cache.copies.items() if copy.kind != PUT]:
         for ok in (True, False) if setting.profile.component_landing == "ended" else (True,):
             yield Copied(one, ok)
     for component in setting.layout.components:
@@ -33,4 +35,4 @@ def copy_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most
 
 def copy_identity(copy: Copy) -> tuple[object, ...]:
     """What two copies have in common that act alike; which places they have is of no matter."""
-    return (copy.load, tuple(sorted(copy.places)), tuple(sorted(copy.device)), tuple(sorted(copy.host)))
+    return (copy.kind, tuple(sorted(copy.places)), tuple(sorted(copy.device)), tuple(sorted(copy.host)))

@@ -215,7 +215,6 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             fetches=cache.fetches,
             under_way=cache.copies,
             attached=cache.attached,
-            writes=cache.writes,
         )
         device, hosted = tiers_of(cache.held, self.setting, cache.ticks), tiers_of(cache.host_held, self.setting)
         return with_told(state.put(DEVICE, device).put(HOST, hosted), told_by(device, hosted))
@@ -280,7 +279,6 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             fetches=dict(enumerate(cache.fetches.values())),
             host_held=host,
             copies=copies,
-            writes=dict(enumerate(cache.writes.values())),
         )
 
     def identity(self, cache: model.Cache) -> object:
@@ -295,7 +293,6 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             tuple(map(len, cache.host_free.values())),
             tuple(sorted(map(copy_identity, cache.copies.values()))),
             cache.attached,
-            tuple(sorted(tuple(sorted(one.host)) for one in cache.writes.values())),
         )
 
 

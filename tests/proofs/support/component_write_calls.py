@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.components.calls import ComponentCall
 from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Write, Written
@@ -16,13 +17,14 @@ def write_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], mos
     if cache.attached is None:
         return
     yield Detach() if cache.attached else Attach()
-    number = max(cache.writes, default=-1) + 1
-    for path in paths if len(cache.writes) < most else ():
+    number = max(cache.copies, default=-1) + 1
+    writes = [number for number, one in cache.copies.items() if one.kind == PUT]
+    for path in paths if len(writes) < most else ():
         hit = model.match(cache, setting, Match(path))[1]
         ends = frozenset(range(1, len(path.names) + 1))
         names = [one.name for one in setting.layout.components]
         for many in (0, 1, len(names)):
             yield Write(path, hit.length, dict.fromkeys(names[:many], ends), number)
-    for one in cache.writes:
+    for one in writes:
         for ok in (True, False):
             yield Written(one, ok)

@@ -97,8 +97,8 @@ class Caller:
             "entry": self.entries,
             "component request": parts.requests,
             "component receipt": parts.covers,
-            "component copy": parts.under_way,
-            "component write": parts.writes,
+            "component copy": component_host.copies(parts),
+            "component write": component_storing.writes(parts),
             "component fetch": parts.fetches,
             "rank fetch": [rid for tree in checker.ranks_state.trees for rid in tree.fetches],
         }
@@ -139,9 +139,9 @@ class Caller:
                 component_prefetch.abort(checker, number)
             if fetch.running:
                 component_prefetch.settled(checker, number)
-        for number in list(checker.state.writes):
+        for number in component_storing.writes(checker.state):
             component_storing.written(checker, number)
-        for at, number in enumerate(list(checker.state.under_way)):
+        for at, number in enumerate(component_host.copies(checker.state)):
             component_host.copied(checker, number, at % 2 == 0)
         for receipt in list(checker.state.covers):
             components.unlock(checker, receipt)

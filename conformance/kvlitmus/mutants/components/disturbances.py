@@ -334,7 +334,7 @@ GROUPS: Mapping[str, str] = {
     "copies": "device: two entries swap places",
     "told": "device: it is told that",
     "attached": "storage: it is away",
-    "writes": "storage: a write",
+    "under_way": "storage: a write",
     "used": "the write policy: how often",
 }
 """By which ways each part of what is known (:class:`~kvlitmus.spec.prefix.state.State`) is disturbed."""
@@ -351,7 +351,6 @@ NOT_DISTURBED: Mapping[str, str] = {
     "owned": "the caller has it: POOL-12 notices where such a place gets another home",
     "covers": HANDED,
     "requests": HANDED,
-    "under_way": HANDED,
     "longest": "it is worked out from what calls brought",
     **dict.fromkeys(
         (

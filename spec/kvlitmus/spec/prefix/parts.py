@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.page import At, Page, Place
 from kvlitmus.spec.words.quick_replace import lean
@@ -47,10 +48,10 @@ class Fetch(NamedTuple):
 
 @lean
 class Copy(NamedTuple):
-    """A copy that is under way between the tiers."""
+    """A copy that is under way between the tiers, or to storage."""
 
-    load: bool
-    """Whether it goes to the device; else to the host."""
+    kind: str
+    """Whether it goes to the device (``LOAD``), to the host (``BACKUP``), or from there to storage (``PUT``)."""
     places: Mapping[At, int]
     """What it is written to, by what it brings there, unless that is cached from the beginning."""
     device: frozenset[At]
@@ -64,19 +65,13 @@ class Copy(NamedTuple):
     belongs to its path.
     """
     landing: frozenset[At] = frozenset()
-    """What it brings that is cached from the beginning, and is written until the copy has ended."""
+    """What it brings that is cached from the beginning, and is written until the copy has ended; all that it brings to
+    storage.
+    """
     uses: Mapping[At, Page] = {}
     """How what it reads was used for certain, as that was known when it began."""
 
-
-@lean
-class Write(NamedTuple):
-    """A write to storage that is under way.
-
-    ``takes``: what is written.  ``host``: what its boundary needs and the host had when it began; that is protected until
-    the write has ended.  ``needs``: as of a copy.
-    """
-
-    takes: frozenset[At]
-    host: frozenset[At]
-    needs: frozenset[At] = frozenset()
+    @property
+    def load(self) -> bool:
+        """Whether it goes to the device."""
+        return self.kind == LOAD

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.late_events import Late
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Block, Page, Place, Stored, Tier, empty_tier
-from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
+from kvlitmus.spec.prefix.parts import Copy, Fetch
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.prefix.works import Works
 from kvlitmus.spec.words.layouts import KV
@@ -153,8 +154,8 @@ class State(NamedTuple):
     Of a cache of components ``device`` and ``host`` have the KV, and the groups ``beside`` what it keeps of the others.
     ``free``: the free places of each pool of a tier as they were last seen, where somebody looked.  ``owned``: the places
     that the caller has.  ``covers``: by the suite's number what each receipt covers.  ``longest``: the most KV that one
-    insert or commit brought, in entries: no node is longer.  ``fetches``, ``under_way``, ``writes``: the prefetches, the
-    copies between the tiers and the writes to storage that are under way, by the suite's number.  ``copies``: further
+    insert or commit brought, in entries: no node is longer.  ``fetches``, ``under_way``: the prefetches, and the
+    copies between the tiers and to storage, that are under way, by the suite's number.  ``copies``: further
     places of what may be cached more than once.  ``used``: with the selective policy the prefixes that an insert has
     gone through and that have certainly been boundaries since.  ``attached``:
     whether storage is there; ``None`` where it doesn't come and go.
@@ -181,7 +182,6 @@ class State(NamedTuple):
     longest: int = 0
     fetches: Mapping[int, Fetch] = {}
     under_way: Mapping[int, Copy] = {}
-    writes: Mapping[int, Write] = {}
     copies: frozenset[Stored] = frozenset()
     used: frozenset[Name] = frozenset()
     attached: bool | None = None
@@ -228,7 +228,7 @@ class State(NamedTuple):
     def holds(self, tier: str) -> Sequence[frozenset[At]]:
         """What protects entries there, each with what it protects: receipts, anchors of prefetches, copies and writes."""
         if tier == HOST:
-            return [*[one.host for one in self.under_way.values()], *[one.host for one in self.writes.values()]]
+            return [one.host for one in self.under_way.values()]
         anchors = [one.anchor for one in self.fetches.values()]
         return [*self.covers.values(), *anchors, *[one.device for one in self.under_way.values()]]
 
@@ -243,9 +243,10 @@ class State(NamedTuple):
 
     def needed(self, tier: str) -> frozenset[At]:
         """What is covered, and what a copy or a write needs that has come there since it began, or a prefetch holds besides: that may be spared too."""
-        others = self.writes if tier == HOST else self.fetches
-        more = [*[one.needs for one in self.under_way.values()], *[one.needs for one in others.values()]]
-        return self.covered(tier).union(*more)
+        if tier == HOST:
+            return self.covered(tier).union(*[one.needs for one in self.under_way.values()])
+        copies = [one.needs for one in self.under_way.values() if one.kind != PUT]
+        return self.covered(tier).union(*copies, *[one.needs for one in self.fetches.values()])
 
     @property
     def fetching(self) -> frozenset[Place]:

@@ -245,7 +245,6 @@ class ReferenceComponentStorage(ReferenceComponentHierarchy):
 
     def __init__(self, config: Config, profile: Profile) -> None:
         super().__init__(config, profile)
-        self.writes = itertools.count()
 
     def component_attach(self) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
@@ -263,7 +262,7 @@ class ReferenceComponentStorage(ReferenceComponentHierarchy):
         """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
         assert isinstance(handle, tuple)
         path, length = handle
-        number = next(self.writes)
+        number = next(self.copies)
         has = {name: frozenset(some) for name, some in stored.items()}
         answer = self.perform(Write(path, length, has, number))
         assert isinstance(answer, Writing)

@@ -263,7 +263,7 @@ def a_refused_backup_takes_nothing(checker: Checker) -> None:
         back_up(checker, key, number=number)
     key = prompt(checker, "abcd")
     back_up(checker, key, number=len(keys))
-    for number in list(checker.state.under_way):
+    for number in copies.copies(checker.state):
         end(checker, number=number, ok=False)
     backed(checker, key)
 
@@ -280,7 +280,7 @@ def a_refused_backup_says_what_it_has_evicted(checker: Checker) -> None:
         use(checker, key, ENDS)
         while begun < half and back_up(checker, key, number=begun):
             begun += 1
-        for number in list(checker.state.under_way):
+        for number in copies.copies(checker.state):
             end(checker, number=number, ok=False)
         evict_host(checker)
         evict_all(checker)

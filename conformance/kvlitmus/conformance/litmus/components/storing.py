@@ -39,7 +39,7 @@ def put(checker: Checker, key: Key, stored: Ends | None = None, *, ok: bool = Tr
     """Write a key to the end; what storage has of it then."""
     has = {name: frozenset(some) for name, some in (stored or {}).items()}
     if write(checker, key, stored):
-        takes = checker.state.writes[0].takes
+        takes = storage.writes(checker.state)[0].landing
         storage.written(checker, 0, ok)
         for one in checker.setting.layout.components if ok else ():
             has[one.name] = has.get(one.name, frozenset()) | ends_at(checker.path(key), one.name, takes)
@@ -176,7 +176,7 @@ def a_backup_spares_what_is_written(checker: Checker) -> None:
     write(checker, key)
     for first in "efghijk":
         backed(checker, prompt(checker, f"{first}xyz"))
-    if checker.state.writes:
+    if storage.writes(checker.state):
         storage.written(checker, 0)
     evict_host(checker)
 

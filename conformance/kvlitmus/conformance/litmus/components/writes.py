@@ -20,7 +20,7 @@ BACK = ("write_back",)
 
 def land(checker: Checker, *, ok: bool = True) -> None:
     """Every copy that is under way ends."""
-    for number in list(checker.state.under_way):
+    for number in copies.copies(checker.state):
         copies.copied(checker, number, ok)
 
 

@@ -11,6 +11,7 @@ from typing import cast
 
 from kvlitmus.reference.prefix.components.prefetch import FETCHES, by_component
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache, Entry, evict, give
+from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.prefix.calls import Evict, Path
 from kvlitmus.spec.prefix.components.calls import ComponentCall, Copying, Counts, Entries
 from kvlitmus.spec.prefix.components.copies import by_pool, counted
@@ -29,9 +30,8 @@ from kvlitmus.spec.words.shapes import largest
 
 
 def host_of(cache: Cache) -> Cache:
-    """The host of a cache, as a cache: what running copies and writes need is what its receipts cover."""
-    copies = [one.host for one in cache.copies.values()]
-    receipts = dict(enumerate([*copies, *[one.host for one in cache.writes.values()]]))
+    """The host of a cache, as a cache: what running copies need is what its receipts cover."""
+    receipts = dict(enumerate([one.host for one in cache.copies.values()]))
     return Cache(cache.host_free, cache.host_held, receipts, cache.ticks)
 
 
@@ -56,7 +56,7 @@ def begun(
     taken = needs - (cache.held if load else cache.host_held).keys()
     if not taken:
         return cache, Copying(None, boundary, {})
-    guard = Copy(load, {}, needs & cache.held.keys(), needs & cache.host_held.keys())
+    guard = Copy(LOAD if load else BACKUP, {}, needs & cache.held.keys(), needs & cache.host_held.keys())
     guarded = cache._replace(copies={**cache.copies, number: guard})
     tier, freed = make_room(guarded if load else host_to_evict(guarded, setting), setting, counted(taken))
     then = tier if load else with_host(guarded, tier)

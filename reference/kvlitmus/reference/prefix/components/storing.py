@@ -13,7 +13,7 @@ from kvlitmus.reference.prefix.components import prefetch as component_prefetch
 from kvlitmus.reference.prefix.components.host import COPIES
 from kvlitmus.reference.prefix.components.prefetch import FETCHES
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache
-from kvlitmus.spec.prefix import parts
+from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.components.calls import ComponentCall, Entries, Reserved, Writing
 from kvlitmus.spec.prefix.components.state import (
     end_name,
@@ -21,6 +21,7 @@ from kvlitmus.spec.prefix.components.state import (
     landing_on_host,
     needed_by,
 )
+from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.tier_calls import Abandon, Attach, Detach, Prefetch, Write, Written
 from kvlitmus.spec.words.setting import Setting
 
@@ -55,14 +56,15 @@ def write(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, Writing]:
     if cache.attached is False or not needs <= there or not takes:
         return cache, Writing(None)
     ends = {one.name: ends_at(call.path, one.name, takes) for one in setting.layout.components}
-    return cache._replace(writes={**cache.writes, call.number: parts.Write(takes, needs)}), Writing(ends)
+    one = Copy(PUT, {}, frozenset(), needs, landing=takes)
+    return cache._replace(copies={**cache.copies, call.number: one}), Writing(ends)
 
 
 def written(cache: Cache, setting: Setting, call: Written) -> tuple[Cache, None]:  # noqa: ARG001
     """What the write read is protected by it no more."""
-    if call.number not in cache.writes:
+    if call.number not in cache.copies:
         raise ValueError(f"write {call.number} is not under way")
-    return cache._replace(writes={number: one for number, one in cache.writes.items() if number != call.number}), None
+    return cache._replace(copies={number: one for number, one in cache.copies.items() if number != call.number}), None
 
 
 Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]

@@ -26,7 +26,7 @@ from kvlitmus.spec.prefix.components.state import (
     storage_at_first,
 )
 from kvlitmus.spec.prefix.page import At
-from kvlitmus.spec.prefix.parts import Copy, Fetch, Write
+from kvlitmus.spec.prefix.parts import Copy, Fetch
 from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.policies import Worth
 from kvlitmus.spec.words.setting import Setting
@@ -71,11 +71,9 @@ class Cache(NamedTuple):
     host_held: Mapping[At, Entry] = {}
     """The entries cached there."""
     copies: Mapping[int, Copy] = {}
-    """The copies that are under way."""
+    """The copies between the tiers and to storage that are under way."""
     attached: bool | None = None
     """Whether storage is there, ``None`` where it doesn't come and go."""
-    writes: Mapping[int, Write] = {}
-    """The writes to storage that are under way."""
 
     @property
     def covered(self) -> frozenset[At]:

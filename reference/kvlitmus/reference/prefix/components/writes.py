@@ -13,6 +13,7 @@ from kvlitmus.reference.prefix.components import host as component_host
 from kvlitmus.reference.prefix.components import storing as component_storing
 from kvlitmus.reference.prefix.components.host import reach_of, together
 from kvlitmus.reference.prefix.components.tree import Cache
+from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.calls import Insert, Path, Reset
 from kvlitmus.spec.prefix.components.calls import Begun, ComponentCall
 from kvlitmus.spec.prefix.components.state import (
@@ -93,7 +94,7 @@ def guard(cache: Cache, setting: Setting, call: ComponentCall) -> Mapping[int, C
     if not isinstance(call, LoadBack):
         return {}
     needs = reach_of(cache, setting, call.path, together(cache, setting, call.path), load=True)
-    return {call.number: Copy(True, {}, needs & cache.held.keys(), needs & cache.host_held.keys())}
+    return {call.number: Copy(LOAD, {}, needs & cache.held.keys(), needs & cache.host_held.keys())}
 
 
 def losses(cache: Cache, then: Cache, setting: Setting) -> Sequence[Name]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import cast
 
-from kvlitmus.spec.prefix import parts
+from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT
 from kvlitmus.spec.prefix.advance import reset
 from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Free, Grow, Insert, Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.components.calls import (
@@ -293,7 +293,7 @@ def _back_up(state: State, setting: Setting, call: BackUp, answer: Copying) -> S
     kept = (needs - brought.keys()) & then.places(HOST).keys()
     read = (needs | brought.keys()) & state.places(DEVICE).keys()
     spared = spared_for(setting, call.path, call.length)
-    one = Copy(load=False, places=brought, device=read, host=kept, needs=spared)
+    one = Copy(BACKUP, places=brought, device=read, host=kept, needs=spared)
     if setting.profile.component_landing == "begun":
         one = one._replace(places={}, host=kept | brought.keys(), landing=frozenset(brought))
         then = placed(_new_on_host(then, brought), setting, HOST, brought)
@@ -320,13 +320,12 @@ def _loading(state: State, setting: Setting, call: LoadBack, answer: Copying) ->
     kept = (needs - brought.keys()) & state.places(DEVICE).keys()
     read = (needs | brought.keys()) & state.places(HOST).keys()
     spared = spared_for(setting, call.path, answer.boundary)
-    return Copy(load=True, places=brought, device=kept, host=read, needs=spared)
+    return Copy(LOAD, places=brought, device=kept, host=read, needs=spared)
 
 
 def _copied(state: State, setting: Setting, call: Copied, answer: Entries) -> State:
     one = state.under_way[call.number]
-    rest = {number: other for number, other in state.under_way.items() if number != call.number}
-    state = state._replace(under_way=rest)
+    state = _written(state, setting, call, answer)
     if not call.ok:
         return state
     returned = pool_places(setting.layout, answer)
@@ -337,10 +336,9 @@ def _copied(state: State, setting: Setting, call: Copied, answer: Entries) -> St
 
 
 def _new_on_host(state: State, landed: Collection[At]) -> State:
-    """What comes only now wasn't there when other copies and writes began: it would have stayed for them."""
+    """What comes only now wasn't there when other copies began: it would have stayed for them."""
     copies = {number: one._replace(host=one.host - set(landed)) for number, one in state.under_way.items()}
-    writes = {number: one._replace(host=one.host - set(landed)) for number, one in state.writes.items()}
-    return state._replace(under_way=copies, writes=writes)
+    return state._replace(under_way=copies)
 
 
 # Storage behind the host
@@ -363,12 +361,12 @@ def _write(state: State, setting: Setting, call: Write, answer: Writing) -> Stat
     takes = written_from(call.path, answer) & there
     needs = needed_by(setting, call.path, call.length) & there
     spared = spared_for(setting, call.path, call.length)
-    writes = {**state.writes, call.number: parts.Write(takes, needs | takes, spared)}
-    return surely(state._replace(writes=writes), HOST, takes)
+    one = Copy(PUT, {}, frozenset(), needs | takes, spared, landing=takes)
+    return surely(state._replace(under_way={**state.under_way, call.number: one}), HOST, takes)
 
 
-def _written(state: State, _setting: Setting, call: Written, _: object) -> State:
-    return state._replace(writes={number: one for number, one in state.writes.items() if number != call.number})
+def _written(state: State, _setting: Setting, call: Copied | Written, _: object) -> State:
+    return state._replace(under_way={number: one for number, one in state.under_way.items() if number != call.number})
 
 
 # Requests

@@ -15,7 +15,7 @@ from typing import NamedTuple, assert_never
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface import Stored as Inserted
 from kvlitmus.spec.interface import tiers as answers
-from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Job
+from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, QUERY, Job
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix import calls, tier_calls
@@ -177,9 +177,9 @@ def goes_on(one: Hierarchy, state: State, step: ComponentStep) -> Tiers | None:
     before, then, tiers = step.before, step.then, state.tiers
     if tiers is None or before.attached != then.attached:
         return None
-    if not (
-        before.under_way is then.under_way and before.fetches is then.fetches and before.writes is then.writes
-    ) or any(step.expected.tier(HOST, name) is not before.tier(HOST, name) for name in one.host.components):
+    if not (before.under_way is then.under_way and before.fetches is then.fetches) or any(
+        step.expected.tier(HOST, name) is not before.tier(HOST, name) for name in one.host.components
+    ):
         return None
     return tiers._replace(begun=(), ended=()) if tiers.begun or tiers.ended else tiers
 
@@ -222,15 +222,13 @@ def tier_known(plain: Plain, state: State, setting: Setting) -> Tier:
 
 def tiers_known(one: Hierarchy, state: State, sources: State) -> Tiers:
     """What is under way in such a pool.  ``sources``: where what is read on the host is."""
-    if not (state.fetches or state.under_way or state.writes):
+    if not (state.fetches or state.under_way):
         return Tiers(attached=state.attached is not False)
     work = {}
     for number, copy in state.under_way.items():
         work[job_of(number)] = copying(one, sources, number, copy)
-    for number, write in state.writes.items():
-        work[3 * number + 2] = work_of(3 * number + 2, PUT, (), where(one, sources, write.host))
     for number, fetch in state.fetches.items():
-        work[3 * number] = work_of(3 * number, FETCH if fetch.answered else QUERY, ())
+        work[2 * number] = work_of(2 * number, FETCH if fetch.answered else QUERY, ())
     return Tiers(work, prefetches=prefetches(one, state), attached=state.attached is not False)
 
 
@@ -250,18 +248,18 @@ def prefetches(one: Hierarchy, state: State) -> Prefetches:
         for number, fetch in state.fetches.items()
     }
     running = {number: number for number, fetch in state.fetches.items() if not fetch.over}
-    return Prefetches(made, running, {3 * number: number for number in made}, serial=len(made))
+    return Prefetches(made, running, {2 * number: number for number in made}, serial=len(made))
 
 
 def job_of(number: int) -> int:
-    """The number of the job that a copy is: prefetches, copies and writes are numbered by themselves."""
-    return 3 * number + 1
+    """The number of the job that a copy is: prefetches are numbered by themselves."""
+    return 2 * number + 1
 
 
 def copying(one: Hierarchy, sources: State, number: int, copy: Copy) -> Work:
     """A copy as a job: what it brings, and what it reads on the host."""
-    read = where(one, sources, copy.host) if copy.load else {}
-    return work_of(job_of(number), LOAD if copy.load else BACKUP, one.mine(copy.places), read)
+    read = {} if copy.kind == BACKUP else where(one, sources, copy.host)
+    return work_of(job_of(number), copy.kind, one.mine(copy.places), read)
 
 
 def work_of(
@@ -334,14 +332,14 @@ def tier_call(one: Hierarchy, setting: Setting, step: ComponentStep) -> TierCall
         case tier_calls.Prefetch():
             return asked_for(one, setting.layout, call, answer)
         case tier_calls.Found() | tier_calls.Fetched():
-            return TierCall(tier_calls.Advance(3 * call.rid, DONE))
+            return TierCall(tier_calls.Advance(2 * call.rid, DONE))
         case tier_calls.Commit():
             brought = commit_brings(setting, step.before.fetches[call.rid], call.came)
             return TierCall(tier_calls.Poll(call.rid), answer=True, hidden=COMMITS, commits=one.mine(brought))
         case tier_calls.Write():
             return TierCall(tier_calls.Tick())
         case tier_calls.Written():
-            return TierCall(tier_calls.Advance(3 * call.number + 2, DONE))
+            return TierCall(tier_calls.Advance(job_of(call.number), DONE))
         case tier_calls.BackUp() | tier_calls.LoadBack():
             return begun(one, setting, step, call)
         case tier_calls.Copied():
@@ -395,8 +393,8 @@ def ended(one: Hierarchy, setting: Setting, step: ComponentStep, call: tier_call
         there = tier_known(one.on(DEVICE if copy.load else HOST), step.before, setting).pages
         names = tuple([name for name in one.mine(copy.places) if name not in there])
         sources = copying(one, step.before, call.number, copy).sources
-        kind = LOAD if copy.load else BACKUP
-        return TierCall(tier_calls.Tick(), ended=(work_of(job_of(call.number), kind, names, sources, failed=True),))
+        work = work_of(job_of(call.number), copy.kind, names, sources, failed=True)
+        return TierCall(tier_calls.Tick(), ended=(work,))
     if setting.profile.component_landing == "begun":
         return TierCall(tier_calls.Tick())
     assert isinstance(step.after.answer, Mapping)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.components.calls import After
 from kvlitmus.spec.prefix.components.copies import (
@@ -146,7 +147,7 @@ def may_wait(setting: Setting, state: State, call: BackUp) -> bool:
     if setting.profile.component_extent == "boundary" or not call.length:
         return False
     end = setting.layout.base.name, end_name(call.path, call.length)
-    return any(end in one.needs for one in state.under_way.values() if not one.load)
+    return any(end in one.needs for one in state.under_way.values() if one.kind == BACKUP)
 
 
 @fact(0, ports=("component_counters", *COUNTED))

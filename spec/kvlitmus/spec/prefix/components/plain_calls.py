@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.interface import Hit, Stored
+from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.calls import Path, Within
@@ -333,7 +334,7 @@ def _taken(
         if isinstance(answer, Copying) and setting.profile.component_landing == "begun":
             assert not isinstance(call, Prefetch)
             brought = copied_to(call.path, answer)
-            copy = Copy(plain.tier == DEVICE, brought, frozenset(), frozenset())
+            copy = Copy(LOAD if plain.tier == DEVICE else BACKUP, brought, frozenset(), frozenset())
             between = between._replace(under_way={**between.under_way, call.number: copy})
             found[-1] = found[-1]._replace(then=between)
             found.append(_lands(plain, setting, between, brought))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.calls import Begin, Grow, Insert, Path
 from kvlitmus.spec.prefix.components.calls import Brought, Copying, Entries, Holding, Writing
 from kvlitmus.spec.prefix.components.fetch import Origin, attached, committed
@@ -310,7 +311,7 @@ def at_places(layout: Layout, held: Mapping[At, int]) -> frozenset[Place]:
 
 def landing_on_host(copies: Collection[Copy]) -> frozenset[At]:
     """What is cached on the host, and still being written there by one of these copies."""
-    return frozenset[At]().union(*[one.landing for one in copies if not one.load])
+    return frozenset[At]().union(*[one.landing for one in copies if one.kind == BACKUP])
 
 
 def copying(layout: Layout, state: State, *, load: bool) -> frozenset[Place]:

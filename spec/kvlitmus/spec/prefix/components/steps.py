@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.components.advance import expect_components, looked_at
 from kvlitmus.spec.prefix.components.calls import After, Begun, ComponentCall, Copying
 from kvlitmus.spec.prefix.components.state import (
@@ -109,7 +110,7 @@ def guard_of(state: State, setting: Setting, call: ComponentCall, answer: object
         return {}
     needs = needed_by(setting, call.path, answer.boundary) | copied_to(call.path, answer).keys()
     spared = spared_for(setting, call.path, answer.boundary)
-    return {call.number: Copy(True, {}, device=frozenset(), host=needs & state.places(HOST).keys(), needs=spared)}
+    return {call.number: Copy(LOAD, {}, device=frozenset(), host=needs & state.places(HOST).keys(), needs=spared)}
 
 
 def calls_of(begun: Sequence[Begun]) -> Sequence[tuple[BackUp | Copied, object]]:

@@ -225,12 +225,9 @@ def on_path_of(setting: Setting, state: State, call: ComponentCall) -> frozenset
         return frozenset(state.fetches[call.rid].path.names)
     if isinstance(call, Detach):
         return frozenset[Name]().union(*[one.path.names for one in state.fetches.values()])
-    if isinstance(call, Copied):
+    if isinstance(call, Copied | Written):
         copy = state.under_way[call.number]
-        return names_of(copy.needs | copy.device | copy.host | copy.places.keys())
-    if isinstance(call, Written):
-        write = state.writes[call.number]
-        return names_of(write.needs | write.host | write.takes)
+        return names_of(copy.needs | copy.device | copy.host | copy.landing | copy.places.keys())
     return frozenset()
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components.answers import entries_text, read_copying, read_counts, read_entries
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
+from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.units import Key
 
@@ -41,6 +43,11 @@ def load(checker: Checker, key: Key, start: int, handle: object, number: int) ->
     return start if given.places is None else given.boundary
 
 
+def copies(state: State) -> Mapping[int, Copy]:
+    """The copies between the tiers that are under way."""
+    return {number: one for number, one in state.under_way.items() if number >= 0}
+
+
 def free_number(checker: Checker, number: int) -> int:
     """This number for a copy, or the next that is free: a copy whose number went to another would be lost."""
     while number in checker.state.under_way:
@@ -67,7 +74,7 @@ def copied(checker: Checker, number: int, ok: bool = True) -> None:
 
 def before(checker: Checker, number: int) -> list[int]:
     """The copies in the direction of one that began before it, the first one first."""
-    under_way = checker.state.under_way
+    under_way = copies(checker.state)
     numbers = list(under_way)
     return [one for one in numbers[: numbers.index(number)] if under_way[one].load == under_way[number].load]
 

@@ -342,7 +342,7 @@ class Pools:
     def lifted(self, one: ComponentStep) -> Iterator[Lifted[State, Seen]]:
         """A step, as those of each of the pools that it is; none of what nobody could look at."""
         then = one.then
-        holds = then.covers, then.fetches, then.under_way, then.writes
+        holds = then.covers, then.fetches, then.under_way
         if len(self.holds) != len(holds) or any(a is not b for a, b in zip(self.holds, holds, strict=True)):
             self.holds, self.locks = holds, {tier: covers(then, tier) for tier in (DEVICE, HOST)}
         for pool in self.pools:

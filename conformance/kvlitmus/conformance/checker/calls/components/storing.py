@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.components.answers import entries_text, nothing_beside, read_entries
@@ -9,11 +10,18 @@ from kvlitmus.conformance.checker.calls.components.prefetch import Ends, ends_te
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.prefix.components.calls import Writing
+from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Write, Written
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
+
+
+def writes(state: State) -> Mapping[int, Copy]:
+    """The writes that are under way, by number: the rules know them by negative ones, and copies by the others."""
+    return {~number: one for number, one in state.under_way.items() if number < 0}
 
 
 def attach(checker: Checker) -> None:
@@ -47,7 +55,7 @@ def write(checker: Checker, key: Key, length: int, handle: object, stored: Ends,
         checker.writing[number] = token
     checker.history[-1] += f" → {'None' if given is None else entries_text(given)}"
     answered = Writing(None if given is None else sets(given))
-    judge(checker, Write(checker.path(key), length, sets(stored), number), answered)
+    judge(checker, Write(checker.path(key), length, sets(stored), ~number), answered)
     return given is not None
 
 
@@ -55,4 +63,4 @@ def written(checker: Checker, number: int, ok: bool = True) -> None:
     """A write has ended, or failed."""
     said = f"write {number} has {'ended' if ok else 'failed'}"
     checker.call(said, "component_written", checker.writing.pop(number), ok)
-    judge(checker, Written(number, ok), None)
+    judge(checker, Written(~number, ok), None)

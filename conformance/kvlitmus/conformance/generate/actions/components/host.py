@@ -20,14 +20,14 @@ EVERYTHING = 0xFF
 
 def next_number(checker: Checker) -> int:
     """A number for a copy: the cache may have begun some by itself meanwhile."""
-    return max(checker.state.under_way, default=-1) + 1
+    return max(calls.copies(checker.state), default=-1) + 1
 
 
 @action("component_back_up")
 def component_back_up(caller: Caller, a: int, b: int, c: int) -> None:
     """Mostly serve a request, then back up what is found of its key."""
     checker = caller.checker
-    if len(checker.state.under_way) < MAX_REQUESTS:
+    if len(calls.copies(checker.state)) < MAX_REQUESTS:
         key = caller.key(a, b, c)
         if c % 8:
             use(checker, key, EVERYTHING)
@@ -40,7 +40,7 @@ def component_back_up(caller: Caller, a: int, b: int, c: int) -> None:
 def component_load(caller: Caller, a: int, b: int, c: int) -> None:
     """Match a key, mostly one that was backed up, and load back what is behind the hit, often after an eviction."""
     checker = caller.checker
-    if len(checker.state.under_way) < MAX_REQUESTS:
+    if len(calls.copies(checker.state)) < MAX_REQUESTS:
         key = caller.again(a) if caller.past and c % 8 else caller.key(a, b, c)
         if b % 2:
             layout = checker.setting.layout
@@ -53,7 +53,7 @@ def component_load(caller: Caller, a: int, b: int, c: int) -> None:
 @action("component_copied")
 def component_copied(caller: Caller, a: int, b: int, c: int) -> None:
     """A copy ends; now and then one fails."""
-    number = caller.pick("component copy", caller.checker.state.under_way, a)
+    number = caller.pick("component copy", calls.copies(caller.checker.state), a)
     if number is not None:
         calls.copied(caller.checker, number, b % 4 != 0)
 

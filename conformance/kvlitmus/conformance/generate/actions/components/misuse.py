@@ -76,7 +76,7 @@ def lock_of_the_dead(caller: Caller, a: int, key: Key) -> Wrong | None:
 def stale_copy(caller: Caller, a: int, key: Key) -> Wrong | None:
     """A copy that has ended ends once more."""
     checker = caller.checker
-    number = caller.pick("component copy", checker.state.under_way, a)
+    number = caller.pick("component copy", host.copies(checker.state), a)
     if number is None:
         use(checker, key, EVERYTHING)
         length, handle = components.match(checker, key)
@@ -105,7 +105,7 @@ def stale_fetch(caller: Caller, a: int, key: Key) -> Wrong | None:
 def stale_write(caller: Caller, a: int, key: Key) -> Wrong | None:
     """A write that has ended ends once more."""
     checker = caller.checker
-    number = caller.pick("component write", checker.state.writes, a)
+    number = caller.pick("component write", storing.writes(checker.state), a)
     if number is None:
         return None
     write = checker.writing[number]

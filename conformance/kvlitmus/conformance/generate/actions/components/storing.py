@@ -40,8 +40,8 @@ def component_detach(caller: Caller, a: int, b: int, c: int) -> None:
 def component_write(caller: Caller, a: int, b: int, c: int) -> None:
     """Match a key, mostly one that is backed up, and write what storage lacks; sometimes it has entries with holes."""
     checker = caller.checker
-    state = checker.state
-    if len(state.writes) >= MAX_REQUESTS:
+    writes = component_storing.writes(checker.state)
+    if len(writes) >= MAX_REQUESTS:
         return
     key = caller.again(a) if caller.past and c % 4 else caller.key(a, b, c)
     if c % 8 >= 4:
@@ -55,7 +55,7 @@ def component_write(caller: Caller, a: int, b: int, c: int) -> None:
     if b % 8 == 0:
         parts = checker.setting.layout.components[b // 8 % 3 :]
         stored = {one.name: holed(one.unit, min(length, len(path.names)), a) for one in parts}
-    component_storing.write(checker, key, length, handle, stored, max(state.writes, default=-1) + 1)
+    component_storing.write(checker, key, length, handle, stored, max(writes, default=-1) + 1)
 
 
 def holed(unit: int, length: int, bits: int) -> frozenset[int]:
@@ -69,7 +69,7 @@ def hosted(caller: Caller, key: Key, *, ok: bool) -> None:
     use(checker, key, EVERYTHING)
     caller.computed(key)
     length, handle = components.match(checker, key)
-    number = max(checker.state.under_way, default=-1) + 1
+    number = max(component_host.copies(checker.state), default=-1) + 1
     if component_host.back_up(checker, key, length, handle, number):
         component_host.copied(checker, number, ok)
 
@@ -78,13 +78,14 @@ def hosted(caller: Caller, key: Key, *, ok: bool) -> None:
 def component_written(caller: Caller, a: int, b: int, c: int) -> None:
     """A write ends, often after an eviction from the host; now and then one fails, and storage has nothing of it."""
     checker = caller.checker
-    number = caller.pick("component write", checker.state.writes, a)
+    writes = component_storing.writes(checker.state)
+    number = caller.pick("component write", writes, a)
     if number is None:
         return
     if c % 4 == 0:
         layout = checker.setting.layout
         component_host.evict_host(checker, {layout.components[c // 4 % len(layout.components)].name: 1 + b % 8})
-    takes, ok = checker.state.writes[number].takes, b % 4 != 0
+    takes, ok = writes[number].landing, b % 4 != 0
     component_storing.written(checker, number, ok)
     if ok:
         caller.in_storage |= takes
