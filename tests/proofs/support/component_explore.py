@@ -36,6 +36,7 @@ from kvlitmus.spec.prefix.components.steps import component_steps
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier, empty_tier
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
+from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Name, Tick, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
@@ -214,7 +215,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             covers=cache.receipts,
             fetches=cache.fetches,
             under_way=cache.copies,
-            attached=cache.attached,
+            tiers=None if cache.attached is None else Tiers(attached=cache.attached),
         )
         device, hosted = tiers_of(cache.held, self.setting, cache.ticks), tiers_of(cache.host_held, self.setting)
         return with_told(state.put(DEVICE, device).put(HOST, hosted), told_by(device, hosted))

@@ -333,7 +333,7 @@ GROUPS: Mapping[str, str] = {
     "free": "device: a free place of",
     "copies": "device: two entries swap places",
     "told": "device: it is told that",
-    "attached": "storage: it is away",
+    "tiers": "storage: it is away",
     "under_way": "storage: a write",
     "used": "the write policy: how often",
 }
@@ -354,7 +354,7 @@ NOT_DISTURBED: Mapping[str, str] = {
     "longest": "it is worked out from what calls brought",
     **dict.fromkeys(
         (
-            *("owners", "receipts", "contents", "tiers", "works"),
+            *("owners", "receipts", "contents", "works"),
             *("table", "late", "leaving", "retracted", "unlocking"),
         ),
         PLAIN,

@@ -221,7 +221,7 @@ def nothing(state: State, setting: Setting, call: object, answer: object) -> Sta
 def reset(state: State, setting: Setting, call: calls.Reset, answer: None) -> State:
     """The cache is as new; what is stored, whether storage is there, and what was told, is not forgotten."""
     tiers = None if state.tiers is None else state.tiers.forgotten()
-    return empty_state()._replace(tiers=tiers, told=state.told, late=state.late, attached=state.attached)
+    return empty_state()._replace(tiers=tiers, told=state.told, late=state.late)
 
 
 def flush(state: State, setting: Setting, call: calls.Flush, answer: object) -> State:

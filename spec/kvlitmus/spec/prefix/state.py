@@ -157,8 +157,7 @@ class State(NamedTuple):
     insert or commit brought, in entries: no node is longer.  ``fetches``, ``under_way``: the prefetches, and the
     copies between the tiers and to storage, that are under way, by the suite's number.  ``copies``: further
     places of what may be cached more than once.  ``used``: with the selective policy the prefixes that an insert has
-    gone through and that have certainly been boundaries since.  ``attached``:
-    whether storage is there; ``None`` where it doesn't come and go.
+    gone through and that have certainly been boundaries since.
     """
 
     device: Tier
@@ -184,7 +183,11 @@ class State(NamedTuple):
     under_way: Mapping[int, Copy] = {}
     copies: frozenset[Stored] = frozenset()
     used: frozenset[Name] = frozenset()
-    attached: bool | None = None
+
+    @property
+    def attached(self) -> bool | None:
+        """Whether storage is there; ``None`` where it doesn't come and go."""
+        return None if self.tiers is None else self.tiers.attached
 
     def on(self, tier: str) -> Iterator[tuple[str, Tier]]:
         """What is known of one tier, component by component."""

@@ -70,6 +70,7 @@ from kvlitmus.spec.prefix.tier_calls import (
     Write,
     Written,
 )
+from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.policies import SELECTIVE
 from kvlitmus.spec.words.setting import Setting
@@ -345,13 +346,13 @@ def _new_on_host(state: State, landed: Collection[At]) -> State:
 
 
 def _attach(state: State, _setting: Setting, _: Attach, _answer: object) -> State:
-    return state._replace(attached=True)
+    return state._replace(tiers=Tiers(attached=True))
 
 
 def _detach(state: State, setting: Setting, _: Detach, _answer: Entries) -> State:
     for number in [number for number, fetch in state.fetches.items() if not fetch.over]:
         state = _abort(state, setting, Abandon(number), {})
-    return state._replace(attached=False)
+    return state._replace(tiers=Tiers())
 
 
 def _write(state: State, setting: Setting, call: Write, answer: Writing) -> State:

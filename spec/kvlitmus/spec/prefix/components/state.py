@@ -20,6 +20,7 @@ from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.parts import Copy, Fetch
 from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost
+from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
@@ -55,7 +56,8 @@ def at_first(state: State, setting: Setting) -> State:
     if not setting.layout.components:
         return state
     attached = storage_at_first(setting.config) if "component_storage" in setting.capabilities else None
-    return state._replace(free={DEVICE: setting.layout.places, HOST: setting.layout.host}, attached=attached)
+    tiers = None if attached is None else Tiers(attached=attached)
+    return state._replace(free={DEVICE: setting.layout.places, HOST: setting.layout.host}, tiers=tiers)
 
 
 def end_name(path: Path, end: int) -> Name:
