@@ -12,7 +12,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.prefix.components import prefetch as model
 from kvlitmus.reference.prefix.components.tree import Cache, Entry, empty
 from kvlitmus.spec.prefix.calls import Match, path_of
-from kvlitmus.spec.prefix.components.calls import Committed, ComponentCall, Reading, Reserved
+from kvlitmus.spec.prefix.components.calls import Committed, JointCall, Reading, Reserved
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import end_name
 from kvlitmus.spec.prefix.components.storage import counterexamples
@@ -40,7 +40,7 @@ class Bench:
         self.path = path_of(self.setting.names, self.key, PAGE)
         self.cache = empty(self.setting)
 
-    def do(self, call: ComponentCall) -> object:
+    def do(self, call: JointCall) -> object:
         """Perform a call."""
         self.cache, answer = model.perform(self.cache, self.setting, call)
         return answer

@@ -10,7 +10,7 @@ import pytest
 
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.prefix.calls import Match
-from kvlitmus.spec.prefix.components.calls import ComponentCall, ComponentHit
+from kvlitmus.spec.prefix.components.calls import ComponentHit, JointCall
 from kvlitmus.spec.prefix.components.storage import (
     agreed,
     all_or_nothing,
@@ -259,7 +259,7 @@ SLIPS: tuple[tuple[str, Callable[..., tuple[model.Cache, object]], set[str]], ..
 def test_a_slip_in_the_reference_is_found(
     kind: str, slip: Callable[..., tuple[model.Cache, object]], rules: set[str]
 ) -> None:
-    def perform(cache: model.Cache, setting: Setting, call: ComponentCall) -> tuple[model.Cache, object]:
+    def perform(cache: model.Cache, setting: Setting, call: JointCall) -> tuple[model.Cache, object]:
         if type(call).__name__ == kind:
             return slip(cache._replace(ticks=cache.ticks + 1), setting, call)
         return model.perform(cache, setting, call)

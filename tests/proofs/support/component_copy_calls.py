@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT
 from kvlitmus.spec.prefix.calls import Match, Path
-from kvlitmus.spec.prefix.components.calls import ComponentCall
+from kvlitmus.spec.prefix.components.calls import JointCall
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.setting import Setting
 
 
-def copy_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[ComponentCall]:
+def copy_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[JointCall]:
     """To begin a backup and a load, if fewer of that kind than ``most`` run; to end each; to evict from the host."""
     if not setting.layout.host:
         return

@@ -22,8 +22,8 @@ from kvlitmus.spec.prefix.components.calls import (
     After,
     Begun,
     Brought,
-    ComponentCall,
     ComponentHit,
+    JointCall,
     Telling,
     View,
 )
@@ -47,7 +47,7 @@ from tests.proofs.support.component_write_calls import write_calls
 CAPABILITIES = frozenset(target.capabilities)
 HOSTED = CAPABILITIES | {"component_host", "component_host_counters", "component_host_view"}
 RULES = tuple(rules_of("comp"))
-Perform = Callable[[model.Cache, Setting, ComponentCall], tuple[model.Cache, object]]
+Perform = Callable[[model.Cache, Setting, JointCall], tuple[model.Cache, object]]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def tiers_of(held: Mapping[At, model.Entry], setting: Setting, ticks: int = 0) -
 def with_slip(kind: type, slip: Callable[..., tuple[model.Cache, object]]) -> Perform:
     """The reference, but for calls of one kind, which are answered with a slip."""
 
-    def perform(cache: model.Cache, setting: Setting, call: ComponentCall) -> tuple[model.Cache, object]:
+    def perform(cache: model.Cache, setting: Setting, call: JointCall) -> tuple[model.Cache, object]:
         if type(call) is kind:
             return slip(cache._replace(ticks=cache.ticks + 1), setting, call)
         return component_storing.perform(cache, setting, call)
@@ -111,7 +111,7 @@ def told_by(device: Mapping[str, Tier], host: Mapping[str, Tier]) -> dict[str, E
     }
 
 
-class Explorer(ComponentSearch[model.Cache, ComponentCall]):
+class Explorer(ComponentSearch[model.Cache, JointCall]):
     """Goes through all states of the reference's cache."""
 
     rules = RULES
@@ -141,15 +141,13 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         """See :class:`ComponentSearch`."""
         return model.empty(self.setting)
 
-    def perform_by_policy(
-        self, cache: model.Cache, setting: Setting, call: ComponentCall
-    ) -> tuple[model.Cache, object]:
+    def perform_by_policy(self, cache: model.Cache, setting: Setting, call: JointCall) -> tuple[model.Cache, object]:
         """Perform a call, and note what it has begun by itself; its copies are counted from beyond all others."""
         then, answer, begun = component_writes.perform(cache, setting, call, itertools.count(100))
         self.begun = tuple(begun)
         return then, answer
 
-    def step(self, cache: model.Cache, call: ComponentCall, report: Report) -> tuple[model.Cache, tuple[str, ...]]:
+    def step(self, cache: model.Cache, call: JointCall, report: Report) -> tuple[model.Cache, tuple[str, ...]]:
         """Perform and judge a call; a caller that brings entries allocates them first and gives back what is left."""
         if isinstance(call, Insert):
             return self.brought(cache, call, report)
@@ -183,7 +181,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         self,
         before: model.Cache,
         state: State,
-        call: ComponentCall,
+        call: JointCall,
         then: model.Cache,
         answer: object,
         report: Report,
@@ -197,7 +195,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
                 return broken
         return ()
 
-    def after(self, before: model.Cache, state: State, call: ComponentCall, then: model.Cache, answer: object) -> State:
+    def after(self, before: model.Cache, state: State, call: JointCall, then: model.Cache, answer: object) -> State:
         """What is known after a call."""
         return advance_components(state, self.setting, call, self.seen(before, then, answer))
 
@@ -231,7 +229,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             host_held={at: entry.place for at, entry in cache.host_held.items()},
         )
 
-    def calls(self, cache: model.Cache) -> Iterator[ComponentCall]:
+    def calls(self, cache: model.Cache) -> Iterator[JointCall]:
         """Every call that a lawful caller may make."""
         layout = self.setting.layout
         if not cache.fetches:

@@ -7,7 +7,7 @@ from itertools import combinations, product
 
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.prefix.calls import Match, Path
-from kvlitmus.spec.prefix.components.calls import ComponentCall
+from kvlitmus.spec.prefix.components.calls import JointCall
 from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.setting import Setting
@@ -24,7 +24,7 @@ def choices(of: Mapping[str, Sequence[int]]) -> Iterator[dict[str, frozenset[int
         yield {name: some for name, some in zip(of, chosen, strict=True) if some}
 
 
-def fetch_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[ComponentCall]:
+def fetch_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[JointCall]:
     """To begin one, if there are fewer than ``most``; of each one all that storage may have, and all that may come."""
     if len(cache.fetches) < most:
         for path in paths:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.calls import Match, Path
-from kvlitmus.spec.prefix.components.calls import ComponentCall
+from kvlitmus.spec.prefix.components.calls import JointCall
 from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Write, Written
 from kvlitmus.spec.words.setting import Setting
 
 
-def write_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[ComponentCall]:
+def write_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[JointCall]:
     """Storage comes or goes; a write begins, of which storage has nothing, the KV, or all; one ends."""
     if cache.attached is None:
         return

@@ -13,8 +13,8 @@ from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
 from kvlitmus.spec.prefix.components.calls import (
     After,
-    ComponentCall,
     ComponentHit,
+    JointCall,
     View,
 )
 from kvlitmus.spec.prefix.components.replay import with_told
@@ -72,7 +72,7 @@ class Explorer(ComponentSearch[model.Server, object]):
         state = with_told(empty_state()._replace(requests=running).put(DEVICE, cached), told_by(cached, {}))
         after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
         self.look(state, After(None, None, view), report)
-        return then, self.broken_by(step(state, self.setting, cast("ComponentCall", call), after), report)
+        return then, self.broken_by(step(state, self.setting, cast("JointCall", call), after), report)
 
     def shown(self, server: model.Server) -> View:
         """What a cache shows of itself."""

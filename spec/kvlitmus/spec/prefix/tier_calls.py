@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.law.occasions import jointly, occasion
 from kvlitmus.spec.law.on import On
+from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.calls import Amount_co, Path
 
 Start_co = TypeVar("Start_co", covariant=True)
@@ -212,3 +213,62 @@ class SetClock(NamedTuple):
     """Time passes."""
 
     seconds: float
+
+
+Amount = TypeVar("Amount")
+Given = TypeVar("Given")
+Brought = TypeVar("Brought")
+Start = TypeVar("Start")
+
+Call = (
+    calls.Alloc[Amount]
+    | calls.Free[Given]
+    | calls.Insert[Brought]
+    | Prefetch[Start]
+    | calls.Evict[Amount]
+    | EvictHost[Amount]
+    | calls.Extend
+    | calls.ExtendBatch
+    | calls.ExtendOne
+    | calls.FreeInGroup
+    | calls.EndGroup
+    | calls.CloseGroup
+    | calls.Reset
+    | calls.Flush
+    | calls.Match
+    | calls.Lock
+    | calls.Unlock
+    | calls.Begin
+    | calls.Grow
+    | calls.TakeBack
+    | calls.Fork
+    | calls.Retract
+    | calls.Resume
+    | calls.Discard
+    | calls.Compute
+    | calls.Publish
+    | calls.End
+    | calls.PlayedAgain
+    | BackUp
+    | LoadBack
+    | Copied
+    | Advance
+    | Tick
+    | Attach
+    | Detach
+    | Settled
+    | Found
+    | Fetched
+    | Commit
+    | Poll
+    | TellLoaded
+    | Abandon
+    | Write
+    | Written
+    | FailCopy
+    | FailHostAlloc
+    | FailMemory
+    | OutOfMemory
+    | SetClock
+)
+"""Every call on a cache of prefixes, by how much is asked for, given back or cached, and where a prefetch begins."""

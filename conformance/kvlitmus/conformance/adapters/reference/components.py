@@ -16,10 +16,10 @@ from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, 
 from kvlitmus.spec.prefix.components.calls import (
     Begun,
     Committed,
-    ComponentCall,
     ComponentHit,
     Copying,
     Entries,
+    JointCall,
     Reading,
     Reserved,
     Writing,
@@ -56,7 +56,7 @@ class ReferenceComponents:
         self.begun: Sequence[Begun] = ()
         self.events: list[ComponentEvent] = []
 
-    def perform(self, call: ComponentCall) -> object:
+    def perform(self, call: JointCall) -> object:
         """Perform a call, and note what is to be told of it."""
         before = self.cache
         self.cache, answer, self.begun = component_writes.perform(before, self.setting, call, self.copies)

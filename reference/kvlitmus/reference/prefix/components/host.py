@@ -13,7 +13,7 @@ from kvlitmus.reference.prefix.components.prefetch import FETCHES, by_component
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache, Entry, evict, give
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.prefix.calls import Evict, Path
-from kvlitmus.spec.prefix.components.calls import ComponentCall, Copying, Counts, Entries
+from kvlitmus.spec.prefix.components.calls import Copying, Counts, Entries, JointCall
 from kvlitmus.spec.prefix.components.copies import by_pool, counted
 from kvlitmus.spec.prefix.components.state import (
     at_places,
@@ -156,6 +156,6 @@ PERFORM = cast("Mapping[type, Perform]", {**CALLS, **FETCHES, **COPIES})
 """Of each call how it is performed."""
 
 
-def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
+def perform(cache: Cache, setting: Setting, call: JointCall) -> tuple[Cache, object]:
     """The cache after a call, and the answer."""
     return PERFORM[type(call)](cache._replace(ticks=cache.ticks + 1), setting, call)

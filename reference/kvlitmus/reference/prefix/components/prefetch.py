@@ -11,7 +11,7 @@ from typing import cast
 
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache, evict, give, insert
 from kvlitmus.spec.prefix.calls import Evict, Insert
-from kvlitmus.spec.prefix.components.calls import Committed, ComponentCall, Entries, Reading, Reserved
+from kvlitmus.spec.prefix.components.calls import Committed, Entries, JointCall, Reading, Reserved
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import (
     anchor_of,
@@ -162,6 +162,6 @@ PERFORM = cast("Mapping[type, Perform]", {**CALLS, **FETCHES})
 """Of each call how it is performed."""
 
 
-def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
+def perform(cache: Cache, setting: Setting, call: JointCall) -> tuple[Cache, object]:
     """The cache after a call, and the answer."""
     return PERFORM[type(call)](cache._replace(ticks=cache.ticks + 1), setting, call)

@@ -14,7 +14,7 @@ from kvlitmus.reference.prefix.components.host import COPIES
 from kvlitmus.reference.prefix.components.prefetch import FETCHES
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache
 from kvlitmus.spec.interface.tiers import PUT
-from kvlitmus.spec.prefix.components.calls import ComponentCall, Entries, Reserved, Writing
+from kvlitmus.spec.prefix.components.calls import Entries, JointCall, Reserved, Writing
 from kvlitmus.spec.prefix.components.state import (
     end_name,
     ends_at,
@@ -80,6 +80,6 @@ PERFORM = cast("Mapping[type, Perform]", {**CALLS, **FETCHES, **COPIES, **STORIN
 """Of each call how it is performed."""
 
 
-def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
+def perform(cache: Cache, setting: Setting, call: JointCall) -> tuple[Cache, object]:
     """The cache after a call, and the answer."""
     return PERFORM[type(call)](cache._replace(ticks=cache.ticks + 1), setting, call)

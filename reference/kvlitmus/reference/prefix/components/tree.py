@@ -13,10 +13,10 @@ from typing import NamedTuple, cast
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.components.calls import (
     Brought,
-    ComponentCall,
     ComponentHit,
     Counts,
     Entries,
+    JointCall,
 )
 from kvlitmus.spec.prefix.components.state import (
     end_name,
@@ -290,6 +290,6 @@ PERFORM = cast("Mapping[type, Perform]", CALLS)
 """Of each call how it is performed."""
 
 
-def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
+def perform(cache: Cache, setting: Setting, call: JointCall) -> tuple[Cache, object]:
     """The cache after a call, and the answer."""
     return PERFORM[type(call)](cache._replace(ticks=cache.ticks + 1), setting, call)

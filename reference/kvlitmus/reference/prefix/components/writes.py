@@ -15,7 +15,7 @@ from kvlitmus.reference.prefix.components.host import reach_of, together
 from kvlitmus.reference.prefix.components.tree import Cache
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.calls import Insert, Path, Reset
-from kvlitmus.spec.prefix.components.calls import Begun, ComponentCall
+from kvlitmus.spec.prefix.components.calls import Begun, JointCall
 from kvlitmus.spec.prefix.components.state import (
     end_name,
     ends_at,
@@ -32,7 +32,7 @@ from kvlitmus.spec.words.units import Name
 
 
 def perform(
-    cache: Cache, setting: Setting, call: ComponentCall, numbers: Iterator[int]
+    cache: Cache, setting: Setting, call: JointCall, numbers: Iterator[int]
 ) -> tuple[Cache, object, Sequence[Begun]]:
     """The cache after a call and the backups that it has begun, the answer, and those, under the next ``numbers``."""
     if setting.config.tiered and setting.config.write == WRITE_BACK:
@@ -45,7 +45,7 @@ def perform(
     return then, answer, one
 
 
-def due(cache: Cache, then: Cache, setting: Setting, call: ComponentCall) -> Path | None:
+def due(cache: Cache, then: Cache, setting: Setting, call: JointCall) -> Path | None:
     """The path to the boundary that a call has made due."""
     if not isinstance(call, Insert):
         return None
@@ -71,7 +71,7 @@ def backed(
 
 
 def saved(
-    cache: Cache, setting: Setting, call: ComponentCall, numbers: Iterator[int]
+    cache: Cache, setting: Setting, call: JointCall, numbers: Iterator[int]
 ) -> tuple[Cache, object, Sequence[Begun]]:
     """Back up what a call would lose, and perform it: until it would lose nothing that wasn't tried."""
     begun: list[Begun] = []
@@ -89,7 +89,7 @@ def saved(
         cache = guarded._replace(copies=cache.copies)
 
 
-def guard(cache: Cache, setting: Setting, call: ComponentCall) -> Mapping[int, Copy]:
+def guard(cache: Cache, setting: Setting, call: JointCall) -> Mapping[int, Copy]:
     """What a load back is about to need, as a copy that protects it: no backup makes room with it."""
     if not isinstance(call, LoadBack):
         return {}

@@ -13,12 +13,12 @@ from kvlitmus.spec.prefix.components.calls import (
     After,
     Brought,
     Committed,
-    ComponentCall,
     ComponentHit,
     Copying,
     Counts,
     Entries,
     Holding,
+    JointCall,
     Reading,
     Reserved,
     Writing,
@@ -77,7 +77,7 @@ from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 
 
-def advance_components(state: State, setting: Setting, call: ComponentCall, after: After) -> State:
+def advance_components(state: State, setting: Setting, call: JointCall, after: After) -> State:
     """What is known after a call that was answered so, and after a look where somebody looked.
 
     What the cache has begun by itself (``after.begun``) are calls of their own.
@@ -85,17 +85,17 @@ def advance_components(state: State, setting: Setting, call: ComponentCall, afte
     return with_uses(state, known_after(state, setting, call, after), setting, call, after.answer)
 
 
-def known_after(state: State, setting: Setting, call: ComponentCall, after: After) -> State:
+def known_after(state: State, setting: Setting, call: JointCall, after: After) -> State:
     """The same but for the use of what is cached, which few want to know."""
     return looked_at(state, expect_components(state, setting, call, after.answer), setting, call, after)
 
 
-def expect_components(state: State, setting: Setting, call: ComponentCall, answer: object) -> State:
+def expect_components(state: State, setting: Setting, call: JointCall, answer: object) -> State:
     """What a call amounts to that was answered so, whatever was seen then."""
     return FOLLOW[type(call)](state, setting, call, answer)
 
 
-def looked_at(state: State, then: State, setting: Setting, call: ComponentCall, after: After) -> State:
+def looked_at(state: State, then: State, setting: Setting, call: JointCall, after: After) -> State:
     """What is known after a call that amounts to this (``then``), and after a look where somebody looked.
 
     What is as it was expected is the same object: who works something out of it sees at once that it can be kept.
@@ -116,7 +116,7 @@ def looked_at(state: State, then: State, setting: Setting, call: ComponentCall, 
     return then if used == then.used else then._replace(used=used)
 
 
-def used_after(then: State, setting: Setting, call: ComponentCall) -> frozenset[Name]:
+def used_after(then: State, setting: Setting, call: JointCall) -> frozenset[Name]:
     """The prefixes that inserts have gone through and that have been boundaries for certain since, after this call."""
     if setting.config.write != SELECTIVE or not setting.config.tiered:
         return frozenset()  # only there it is of use

@@ -1,4 +1,4 @@
-"""The calls on a cache of components, as values, and what they answer.
+"""What calls on a cache of components ask for, and what they answer.
 
 An entry is a place of its component's pool, a plain integer.  Of each call the answer comes with what was seen of the
 cache afterwards (:class:`After`).
@@ -10,35 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.law.occasions import look
-from kvlitmus.spec.prefix.calls import (
-    Alloc,
-    Begin,
-    End,
-    Evict,
-    Free,
-    Grow,
-    Insert,
-    Lock,
-    Match,
-    Reset,
-    Unlock,
-)
 from kvlitmus.spec.prefix.page import At
-from kvlitmus.spec.prefix.tier_calls import (
-    Abandon,
-    Attach,
-    BackUp,
-    Commit,
-    Copied,
-    Detach,
-    EvictHost,
-    Fetched,
-    Found,
-    LoadBack,
-    Prefetch,
-    Write,
-    Written,
-)
+from kvlitmus.spec.prefix.tier_calls import BackUp, Call
 
 Entries = Mapping[str, tuple[int, ...]]
 """For each component some entries."""
@@ -163,29 +136,5 @@ class Holding(NamedTuple):
     granted: bool = True
 
 
-ComponentCall = (
-    Alloc[Counts]
-    | Free[Entries]
-    | Match
-    | Insert[Brought]
-    | Lock
-    | Unlock
-    | Evict[Counts]
-    | Reset
-    | Prefetch[int]
-    | Found
-    | Fetched
-    | Commit
-    | Abandon
-    | BackUp
-    | LoadBack
-    | Copied
-    | EvictHost[Counts]
-    | Attach
-    | Detach
-    | Write
-    | Written
-    | Begin
-    | Grow
-    | End
-)
+JointCall = Call[Counts, Entries, Brought, int]
+"""A call on a cache of components."""

@@ -344,7 +344,15 @@ def tier_call(one: Hierarchy, setting: Setting, step: ComponentStep) -> TierCall
             return begun(one, setting, step, call)
         case tier_calls.Copied():
             return ended(one, setting, step, call)
-        case calls.Alloc() | calls.Free() | calls.Begin() | calls.Grow() | calls.End():
+        case (
+            (calls.Alloc() | calls.Free() | calls.Begin() | calls.Grow() | calls.End())
+            | (calls.Extend() | calls.ExtendBatch() | calls.ExtendOne() | calls.FreeInGroup() | calls.EndGroup())
+            | (calls.CloseGroup() | calls.Flush() | calls.TakeBack() | calls.Fork() | calls.Retract() | calls.Resume())
+            | (calls.Discard() | calls.Compute() | calls.Publish() | calls.PlayedAgain() | tier_calls.Advance())
+            | (tier_calls.Tick() | tier_calls.Settled() | tier_calls.Poll() | tier_calls.TellLoaded())
+            | (tier_calls.FailCopy() | tier_calls.FailHostAlloc() | tier_calls.FailMemory())
+            | (tier_calls.OutOfMemory() | tier_calls.SetClock())
+        ):
             return NO_CALL
         case _:
             assert_never(call)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Begin, Evict, Grow
 from kvlitmus.spec.prefix.components.advance import known_after
-from kvlitmus.spec.prefix.components.calls import After, ComponentCall, Holding
+from kvlitmus.spec.prefix.components.calls import After, Holding, JointCall
 from kvlitmus.spec.prefix.components.evictions import prefixes
 from kvlitmus.spec.prefix.components.state import (
     spared_on,
@@ -41,7 +41,7 @@ class Order(NamedTuple):
 
 
 @fact(3, ports=("component_view",))
-def component_choosing(setting: Setting, state: State, call: ComponentCall, answer: After) -> Order | Unknown:
+def component_choosing(setting: Setting, state: State, call: JointCall, answer: After) -> Order | Unknown:
     """What an eviction from a tier could choose between, and what that can be worth."""
     tier = tier_of(state, call)
     held = dict(on_tiers(answer)).get(tier)
@@ -67,7 +67,7 @@ def judged(setting: Setting) -> bool:
 def ordered(
     setting: Setting,
     state: State,
-    call: ComponentCall,
+    call: JointCall,
     gone: AbstractSet[At],
     stayed: AbstractSet[At],
     tier: str,
@@ -94,7 +94,7 @@ def extended(setting: Setting, layout: Layout, there: AbstractSet[At]) -> frozen
     )
 
 
-def by_itself(setting: Setting, call: ComponentCall, gone: AbstractSet[At], again: AbstractSet[At]) -> frozenset[At]:
+def by_itself(setting: Setting, call: JointCall, gone: AbstractSet[At], again: AbstractSet[At]) -> frozenset[At]:
     """What went because it was chosen, and not perhaps with another entry of its prefix that was."""
     cascade, base = setting.profile.component_cascade, setting.layout.base.name
     if cascade == "none":

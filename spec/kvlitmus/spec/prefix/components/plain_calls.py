@@ -18,11 +18,11 @@ from kvlitmus.spec.prefix.calls import Path, Within
 from kvlitmus.spec.prefix.components.advance import expect_components, made_room
 from kvlitmus.spec.prefix.components.calls import (
     Committed,
-    ComponentCall,
     ComponentHit,
     Copying,
     Counts,
     Entries,
+    JointCall,
     Reserved,
 )
 from kvlitmus.spec.prefix.components.copies import copy_needs
@@ -118,7 +118,7 @@ def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[
             return [plain_call(plain, setting, state, call, answer)]
 
 
-def plain_call(plain: Plain, setting: Setting, state: State, call: ComponentCall, answer: object) -> PlainCall:
+def plain_call(plain: Plain, setting: Setting, state: State, call: JointCall, answer: object) -> PlainCall:
     """What a call is that does one thing; ``state``: what was known before it."""
     match call:
         case calls.Alloc():
@@ -283,7 +283,7 @@ def _landed(
     return [_free(plain, returned)._replace(then=between), _lands(plain, setting, between, rest)]
 
 
-def given_up(setting: Setting, state: State, call: ComponentCall, returned: frozenset[Place]) -> State:
+def given_up(setting: Setting, state: State, call: JointCall, returned: frozenset[Place]) -> State:
     """What is known when a prefetch or a copy that has ended has given this back, and not done more."""
     if isinstance(call, Commit):
         fetch = state.fetches[call.rid]

@@ -13,9 +13,9 @@ from kvlitmus.spec.prefix.components.calls import (
     Begun,
     Brought,
     Committed,
-    ComponentCall,
     ComponentHit,
     Copying,
+    JointCall,
     Reserved,
 )
 from kvlitmus.spec.prefix.components.copies import by_pool, counted, plan_for, refusable
@@ -54,7 +54,7 @@ def component_policy(setting: Setting) -> str:
 
 @fact(0, ports=WRITES)
 def component_begun_untimely(
-    setting: Setting, state: State, call: ComponentCall, answer: After, component_begun: Sequence[Begun]
+    setting: Setting, state: State, call: JointCall, answer: After, component_begun: Sequence[Begun]
 ) -> Collection[int]:
     """The lengths of the prefixes whose backup the call is no occasion for, by the policy."""
     if setting.config.write == WRITE_BACK:
@@ -62,13 +62,13 @@ def component_begun_untimely(
     return [one.call.length for one in component_begun if not occasion(setting, state, call, answer, one)]
 
 
-def evicts(call: ComponentCall, answer: object) -> bool:
+def evicts(call: JointCall, answer: object) -> bool:
     """Whether a call has evicted something from the device."""
     freed = answer.freed if isinstance(answer, Copying | Reserved) else answer
     return isinstance(call, Evict | LoadBack | Prefetch) and any(freed.values())  # type: ignore[attr-defined]
 
 
-def occasion(setting: Setting, state: State, call: ComponentCall, answer: After, one: Begun) -> bool:
+def occasion(setting: Setting, state: State, call: JointCall, answer: After, one: Begun) -> bool:
     """Whether a call uses a prefix, for the first time or, with the selective policy, once more."""
     used = used_path(setting, state, call, answer.answer)
     if used is None or setting.config.write not in (WRITE_THROUGH, SELECTIVE):
@@ -80,7 +80,7 @@ def occasion(setting: Setting, state: State, call: ComponentCall, answer: After,
     return setting.config.write == WRITE_THROUGH or end in state.device.pages
 
 
-def used_path(setting: Setting, state: State, call: ComponentCall, answer: object) -> tuple[Path, int] | None:
+def used_path(setting: Setting, state: State, call: JointCall, answer: object) -> tuple[Path, int] | None:
     """The key that a call inserts, finds, or goes on from, and up to where."""
     if isinstance(call, Insert):
         return call.path, len(call.path.names)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.components.advance import expect_components, looked_at
-from kvlitmus.spec.prefix.components.calls import After, Begun, ComponentCall, Copying
+from kvlitmus.spec.prefix.components.calls import After, Begun, Copying, JointCall
 from kvlitmus.spec.prefix.components.state import (
     copied_to,
     needed_by,
@@ -35,14 +35,14 @@ class ComponentStep(NamedTuple):
     """
 
     before: State
-    call: ComponentCall
+    call: JointCall
     after: After
     expected: State
     then: State
     judged: bool = True
 
 
-def component_steps(state: State, setting: Setting, call: ComponentCall, look: After) -> Iterator[ComponentStep]:
+def component_steps(state: State, setting: Setting, call: JointCall, look: After) -> Iterator[ComponentStep]:
     """The steps of a call that was answered so (``look.answer``), with which backups have begun (``look.begun``)."""
     if not look.begun:
         yield step(state, setting, call, look)
@@ -58,7 +58,7 @@ def component_steps(state: State, setting: Setting, call: ComponentCall, look: A
         yield from with_backups_after(state, setting, call, look)
 
 
-def step(state: State, setting: Setting, call: ComponentCall, after: After) -> ComponentStep:
+def step(state: State, setting: Setting, call: JointCall, after: After) -> ComponentStep:
     """One step."""
     expected = expect_components(state, setting, call, after.answer)
     then = looked_at(state, expected, setting, call, after)
@@ -71,7 +71,7 @@ def step(state: State, setting: Setting, call: ComponentCall, after: After) -> C
     return ComponentStep(state, call, after, expected, used)
 
 
-def unseen(state: State, setting: Setting, call: ComponentCall, answer: object) -> ComponentStep:
+def unseen(state: State, setting: Setting, call: JointCall, answer: object) -> ComponentStep:
     """A step after which nobody could look: the device is as it was, and the host counts what the answer says."""
     return step(
         state,
@@ -93,7 +93,7 @@ def before_eviction(state: State, setting: Setting, begun: Sequence[Begun], *, j
         state = one.then
 
 
-def found_no_room(state: State, setting: Setting, call: ComponentCall, given: object) -> bool:
+def found_no_room(state: State, setting: Setting, call: JointCall, given: object) -> bool:
     """Whether a backup was refused, or stopped before its boundary."""
     if not isinstance(call, BackUp) or not isinstance(given, Copying):
         return False
@@ -104,7 +104,7 @@ def found_no_room(state: State, setting: Setting, call: ComponentCall, given: ob
     return given.places is None or stopped
 
 
-def guard_of(state: State, setting: Setting, call: ComponentCall, answer: object) -> Mapping[int, Copy]:
+def guard_of(state: State, setting: Setting, call: JointCall, answer: object) -> Mapping[int, Copy]:
     """What a load back that was granted needs from the host, as a copy that protects it, and what else it may protect."""
     if not isinstance(call, LoadBack) or not isinstance(answer, Copying) or answer.places is None:
         return {}
@@ -123,7 +123,7 @@ def calls_of(begun: Sequence[Begun]) -> Sequence[tuple[BackUp | Copied, object]]
     return found
 
 
-def with_backups_after(state: State, setting: Setting, call: ComponentCall, look: After) -> Iterator[ComponentStep]:
+def with_backups_after(state: State, setting: Setting, call: JointCall, look: After) -> Iterator[ComponentStep]:
     """A call, and after it the backups that it has begun: the host was seen after the last of them."""
     events = look.events or ()
     device = tuple([one for one in events if one.tier != "host"])

@@ -13,11 +13,11 @@ from kvlitmus.spec.prefix.components.calls import (
     After,
     Brought,
     Committed,
-    ComponentCall,
     Copying,
     Counts,
     Entries,
     Holding,
+    JointCall,
     Reading,
     Reserved,
 )
@@ -70,7 +70,7 @@ def window_root(setting: Setting) -> str:
 
 
 @fact(0)
-def component_known(setting: Setting, state: State, call: ComponentCall, answer: After) -> State:
+def component_known(setting: Setting, state: State, call: JointCall, answer: After) -> State:
     """What is known of the cache after the call, by calls and answers, and by a snapshot where there is one."""
     return known_after(state, setting, call, answer)
 
@@ -106,7 +106,7 @@ def component_available(answer: After) -> Mapping[str, Mapping[str, int]] | Unkn
 def component_available_due(
     setting: Setting,
     state: State,
-    call: ComponentCall,
+    call: JointCall,
     answer: After,
     component_available: Mapping[str, Mapping[str, int]],
 ) -> Mapping[str, Mapping[str, int]] | Unknown:
@@ -117,7 +117,7 @@ def component_available_due(
 
 
 def available_after(
-    setting: Setting, state: State, call: ComponentCall, given: object, tier: str
+    setting: Setting, state: State, call: JointCall, given: object, tier: str
 ) -> Mapping[str, int] | None:
     """The free places that each pool of a tier must have after a call that was answered so; ``None`` where nobody knows."""
     before = state.free.get(tier)
@@ -129,7 +129,7 @@ def available_after(
     return None if change is None else {pool: many + change[pool] for pool, many in before.items()}
 
 
-def _more_available(setting: Setting, state: State, call: ComponentCall, given: object) -> Counter[str] | None:
+def _more_available(setting: Setting, state: State, call: JointCall, given: object) -> Counter[str] | None:
     """How many places more of each pool are free by a call that was answered so; ``None``: that isn't known."""
     layout, change = setting.layout, Counter[str]()
     if isinstance(given, Copying | Reserved):
@@ -331,7 +331,7 @@ def told_of(tier: str, entries: Iterable[At]) -> list[At]:
 def component_appeared(
     setting: Setting,
     state: State,
-    call: ComponentCall,
+    call: JointCall,
     answer: After,
     component_held: Mapping[At, int],
 ) -> Collection[At] | Unknown:
@@ -348,7 +348,7 @@ def component_appeared(
 
 
 def _appeared(
-    setting: Setting, state: State, call: ComponentCall, answer: After, tier: str, held: Mapping[At, int]
+    setting: Setting, state: State, call: JointCall, answer: After, tier: str, held: Mapping[At, int]
 ) -> list[At]:
     there = state.places(tier)
     if held == there:
@@ -364,7 +364,7 @@ def _appeared(
     ]
 
 
-def _brought(setting: Setting, state: State, call: ComponentCall, answer: After) -> Mapping[At, int]:
+def _brought(setting: Setting, state: State, call: JointCall, answer: After) -> Mapping[At, int]:
     """What a call brings to its tier, and where."""
     if isinstance(call, Insert):
         brought: Brought = call.slots
@@ -383,7 +383,7 @@ def component_vanished(
     setting: Setting,
     layout: Layout,
     state: State,
-    call: ComponentCall,
+    call: JointCall,
     answer: After,
     component_held: Mapping[At, int],
 ) -> Collection[At]:
@@ -408,7 +408,7 @@ def component_vanished(
     return found
 
 
-def _evicted_for(setting: Setting, state: State, call: ComponentCall, answer: After) -> Mapping[str, int]:
+def _evicted_for(setting: Setting, state: State, call: JointCall, answer: After) -> Mapping[str, int]:
     """How many entries of each component a call may evict from its tier."""
     if isinstance(call, Evict | EvictHost):
         wants: Counts = call.asked

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Begin, End, Grow, Insert, Lock, Match, Path, Unlock
-from kvlitmus.spec.prefix.components.calls import ComponentCall, ComponentHit, Holding
+from kvlitmus.spec.prefix.components.calls import ComponentHit, Holding, JointCall
 from kvlitmus.spec.prefix.components.state import (
     fresh_places,
     needed_by,
@@ -47,7 +47,7 @@ def is_ordered(setting: Setting) -> bool:
     return setting.seen and profile.component_order == "policy" and profile.evict_granularity == "page"
 
 
-def with_uses(state: State, then: State, setting: Setting, call: ComponentCall, answer: object) -> State:
+def with_uses(state: State, then: State, setting: Setting, call: JointCall, answer: object) -> State:
     """What is known after a call, with what it says of the use of what is cached."""
     if not is_ordered(setting):
         return then
@@ -145,7 +145,7 @@ def as_used(page: Page, use: Page) -> Page:
     return page._replace(touched=use.touched, created=use.created, hits=use.hits)
 
 
-def copied_from(state: State, then: State, call: ComponentCall) -> Mapping[At, Page]:
+def copied_from(state: State, then: State, call: JointCall) -> Mapping[At, Page]:
     """How what a copy reads was used for certain when it began: one that begins with this call, or has ended with it."""
     if isinstance(call, Copied):
         return state.under_way[call.number].uses
@@ -171,7 +171,7 @@ def new(state: State, at: At, tick: Tick, began: Mapping[At, Page], *, brought: 
     return least._replace(touched=tick, created=min([one.created for one, _ in beside], default=tick)), most
 
 
-def named_by(setting: Setting, call: ComponentCall, answer: object) -> frozenset[At]:
+def named_by(setting: Setting, call: JointCall, answer: object) -> frozenset[At]:
     """What a hit names on the device."""
     if isinstance(call, Match):
         assert isinstance(answer, ComponentHit)
@@ -181,7 +181,7 @@ def named_by(setting: Setting, call: ComponentCall, answer: object) -> frozenset
     return frozenset()
 
 
-def brought_in_vain(setting: Setting, state: State, call: ComponentCall, answer: object) -> frozenset[At]:
+def brought_in_vain(setting: Setting, state: State, call: JointCall, answer: object) -> frozenset[At]:
     """What an insert brought for what is cached, and left to the caller."""
     if not isinstance(call, Insert):
         return frozenset()
@@ -194,7 +194,7 @@ def brought_in_vain(setting: Setting, state: State, call: ComponentCall, answer:
     )
 
 
-def come_again(setting: Setting, state: State, then: State, call: ComponentCall, answer: object) -> frozenset[At]:
+def come_again(setting: Setting, state: State, then: State, call: JointCall, answer: object) -> frozenset[At]:
     """What was cached, and is new in its place: KV that an insert has replaced, and what a request got by this call.
 
     What a request holds in such a place may have gone for it, and come again.
@@ -210,7 +210,7 @@ def come_again(setting: Setting, state: State, then: State, call: ComponentCall,
     return frozenset(at for at, place in stored_by(then.requests[call.rid]) if (pools[at[0]], place) in fresh)
 
 
-def on_path_of(setting: Setting, state: State, call: ComponentCall) -> frozenset[Name]:
+def on_path_of(setting: Setting, state: State, call: JointCall) -> frozenset[Name]:
     """The prefixes that a call goes through, or has to do with: it may use what is cached for them."""
     path: Path | None = getattr(call, "path", None)
     if path is not None:

@@ -13,7 +13,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix.calls import Alloc, Begin, Evict, Free, Grow, Insert, Match, Reset
 from kvlitmus.spec.prefix.components.advance import looked_at
-from kvlitmus.spec.prefix.components.calls import After, ComponentCall, Holding
+from kvlitmus.spec.prefix.components.calls import After, Holding, JointCall
 from kvlitmus.spec.prefix.components.entries import without
 from kvlitmus.spec.prefix.components.hierarchy import (
     Hierarchy,
@@ -227,7 +227,7 @@ ALONE = (Alloc, Free, Match, Insert, Evict, EvictHost)
 """Calls that are understood by what was cached before them, whatever is under way."""
 
 
-def glimpsed(setting: Setting, before: After, call: ComponentCall, after: After) -> Iterator[Lifted[State, Seen]]:
+def glimpsed(setting: Setting, before: After, call: JointCall, after: After) -> Iterator[Lifted[State, Seen]]:
     """A step of which nothing is known but the looks right before and after it, as one of each of the pools.
 
     Of a cache that serves requests by itself it isn't known which of its places these have.
@@ -251,7 +251,7 @@ def glimpsed(setting: Setting, before: After, call: ComponentCall, after: After)
             yield Lifted(*told, seen, sees, hidden)
 
 
-def said(setting: Setting, call: ComponentCall, after: After) -> Iterator[Lifted[State, Seen]]:
+def said(setting: Setting, call: JointCall, after: After) -> Iterator[Lifted[State, Seen]]:
     """What the answer alone tells of a request that begins: how long its hit is, as of a match on the KV."""
     if not isinstance(call, Begin) or not isinstance(after.answer, Holding):
         return

@@ -15,7 +15,7 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 )
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.support.text import shown
-from kvlitmus.spec.prefix.components.calls import After, Begun, ComponentCall, Telling, View
+from kvlitmus.spec.prefix.components.calls import After, Begun, JointCall, Telling, View
 from kvlitmus.spec.prefix.components.state import path_to
 from kvlitmus.spec.prefix.components.steps import component_steps
 from kvlitmus.spec.prefix.page import At
@@ -33,7 +33,7 @@ BEGUN_FORM = "(copy, namespace, units, places by component and end, evicted by c
 EVENT_FORM = "(what, tier, component, namespace, units)"
 
 
-def judge(checker: Checker, call: ComponentCall, answer: object) -> None:
+def judge(checker: Checker, call: JointCall, answer: object) -> None:
     """A call was answered: the cache is looked at, what is known of it follows, and each step is judged."""
     look = seen(checker, answer, begun(checker, call))
     if checker.blind:
@@ -59,7 +59,7 @@ def seen(checker: Checker, answer: object, began: tuple[Begun, ...] = ()) -> Aft
     return After(answer, available(checker), view(checker), available_host(checker), events(checker), began)
 
 
-def begun(checker: Checker, call: ComponentCall) -> tuple[Begun, ...]:
+def begun(checker: Checker, call: JointCall) -> tuple[Begun, ...]:
     """The backups that the cache has begun by itself with the call; each gets a number of the suite's."""
     if "component_writes" not in checker.capabilities:
         return ()
