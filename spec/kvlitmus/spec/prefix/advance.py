@@ -20,6 +20,7 @@ from kvlitmus.spec.prefix.release import queued, without
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.spare_pages import spares_seen, with_spares
 from kvlitmus.spec.prefix.state import Page, RequestState, Retracted, State, Tier, empty_state
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import (
@@ -36,7 +37,7 @@ from kvlitmus.spec.words.units import (
 )
 
 
-def expect(state: State, setting: Setting, call: Any, answer: Any) -> State:
+def expect(state: State, setting: Setting, call: PlainCall, answer: Any) -> State:
     """The state after a call that was answered so."""
     if state.device.doubt.odd:
         state = partial.doubting(state, state.device.doubt._replace(odd=()))
@@ -122,7 +123,9 @@ def opened_by(row: Sequence[Slot], new: Sequence[Slot], setting: Setting) -> fro
     return pages_of(new, size) - pages_of(row[-1:], size) if len(row) % size else pages_of(new, size)
 
 
-def written_by(state: State, setting: Setting, call: Any, answer: Any) -> tuple[Sequence[Slot], Sequence[Name]] | None:
+def written_by(
+    state: State, setting: Setting, call: PlainCall, answer: Any
+) -> tuple[Sequence[Slot], Sequence[Name]] | None:
     """The slots that the caller writes when the call is answered, and what it writes there; ``None`` where it computes nothing."""
     size = setting.size
     if type(call) is calls.Insert:
@@ -152,7 +155,7 @@ def written_by(state: State, setting: Setting, call: Any, answer: Any) -> tuple[
     return None
 
 
-def written(state: State, setting: Setting, call: Any, answer: Any) -> Mapping[Slot, Name]:
+def written(state: State, setting: Setting, call: PlainCall, answer: Any) -> Mapping[Slot, Name]:
     """What slots hold after the caller has written."""
     wrote = written_by(state, setting, call, answer)
     contents = state.contents if wrote is None else effects.write(state.contents, *wrote)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.calls import (
@@ -29,11 +28,12 @@ from kvlitmus.spec.prefix.calls import (
 from kvlitmus.spec.prefix.effects import path
 from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens
 
 
-def given_back(state: State, then: State, setting: Setting, call: Any) -> State:
+def given_back(state: State, then: State, setting: Setting, call: PlainCall) -> State:
     """What is remembered after a call of the locks that were given back: those of the last few calls, this one included."""
     if isinstance(call, Compute | Reset):  # the cache isn't told of the one, and forgets by the other
         return then
@@ -43,7 +43,7 @@ def given_back(state: State, then: State, setting: Setting, call: Any) -> State:
     return then._replace(unlocking=(*before, covered)[-setting.unlock_delay :])
 
 
-def covered_by(state: State, then: State, call: Any) -> tuple[Name, ...]:
+def covered_by(state: State, then: State, call: PlainCall) -> tuple[Name, ...]:
     """The pages that are covered by the lock which a call gave back, if it did; at most."""
     if isinstance(call, Unlock):
         return path(state.device, state.receipts[call.receipt])

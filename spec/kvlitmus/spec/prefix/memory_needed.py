@@ -14,12 +14,12 @@ from kvlitmus.spec.prefix.advance import copied_pages, opened_needed_by
 from kvlitmus.spec.prefix.calls import EXTENSIONS, Alloc, Begin, Extend, Fork, Grow, Resume
 from kvlitmus.spec.prefix.partial import run_of
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import LoadBack
+from kvlitmus.spec.prefix.tier_calls import LoadBack, PlainCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens, pages_needed
 
 
-def wanted_pages(state: State, setting: Setting, call: Any, answer: Any) -> int | None:
+def wanted_pages(state: State, setting: Setting, call: PlainCall, answer: Any) -> int | None:
     """The pages that a call needs which makes room for itself; ``None`` where nobody knows."""
     size = setting.size
     if isinstance(call, Alloc):

@@ -9,18 +9,18 @@ allocation that finds the free list too short makes room or is refused, as if th
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.calls import TAKING, End, EndGroup, Free, FreeInGroup, Reset, Retract, TakeBack
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
 
 NONE: frozenset[PageNo] = frozenset()
 
 
-def queued(state: State, then: State, setting: Setting, call: Any) -> State:
+def queued(state: State, then: State, setting: Setting, call: PlainCall) -> State:
     """What may wait after a call: what it gave back, and what was given back by the last few such calls before it.
 
     Without a snapshot nobody knows whether what a request brought was a duplicate.  If it wasn't, nothing was given
@@ -42,7 +42,7 @@ def queued(state: State, then: State, setting: Setting, call: Any) -> State:
     return without(then._replace(leaving=leaving), then.owners.keys())
 
 
-def reclaimed(state: State, then: State, call: Any) -> State:
+def reclaimed(state: State, then: State, call: PlainCall) -> State:
     """The same where a call that gets memory has reclaimed all that waits."""
     if isinstance(call, Reset) or (isinstance(call, TAKING) and then.owners.keys() - state.owners.keys()):
         return then._replace(leaving=())
@@ -50,12 +50,12 @@ def reclaimed(state: State, then: State, call: Any) -> State:
     return then._replace(leaving=(waiting_in(then) | given,)) if given else then
 
 
-def at_hand(free: frozenset[PageNo], state: State, call: Any) -> frozenset[PageNo]:
+def at_hand(free: frozenset[PageNo], state: State, call: PlainCall) -> frozenset[PageNo]:
     """What is on the free list when a call begins to take memory, where it reclaims first what waits."""
     return free | waiting_in(state) if isinstance(call, TAKING) else free
 
 
-def gives_back(call: Any) -> bool:
+def gives_back(call: PlainCall) -> bool:
     """Whether all that a call releases is given back, whatever is cached."""
     return isinstance(call, Free | FreeInGroup | EndGroup | TakeBack | Retract) or (
         isinstance(call, End) and not call.keep

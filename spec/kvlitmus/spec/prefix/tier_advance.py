@@ -41,6 +41,7 @@ from kvlitmus.spec.prefix.prefetch_advance import (
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import attached, cut_off, detached, note_puts, owing
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.prefix.tier_state import COPIES, WITH_STORAGE, Tiers, Work
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.names import page_names
@@ -340,14 +341,14 @@ def from_storage(host: Tier, clock: Tick, names: Collection[Name], after: TierSe
     return host._replace(pages=found)
 
 
-def stirred(state: State, call: Any) -> State:
+def stirred(state: State, call: PlainCall) -> State:
     """Whatever else is asked for than room on the host ends the rest."""
     tiers = tiers_of(state)
     return put(state, tiers._replace(rests=False)) if tiers.rests and type(call) is not tier_calls.EvictHost else state
 
 
 def follow_tiers(
-    state: State, expected: State, setting: Setting, call: Any, answer: Any, before: TierSeen, after: TierSeen
+    state: State, expected: State, setting: Setting, call: PlainCall, answer: Any, before: TierSeen, after: TierSeen
 ) -> tuple[State, State]:
     """What is expected after a call, and what is known then; ``expected``: what it amounts to on the device."""
     below, expected = EXPECT.get(type(call)), stirred(expected, call)
@@ -364,7 +365,7 @@ def conclude(
     state: State,
     then: State,
     setting: Setting,
-    call: Any,
+    call: PlainCall,
     answer: Any,
     before: TierSeen,
     after: TierSeen,

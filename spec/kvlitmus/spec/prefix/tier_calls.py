@@ -10,6 +10,7 @@ from kvlitmus.spec.law.occasions import jointly, occasion
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.calls import Amount_co, Path
+from kvlitmus.spec.words.units import Tokens
 
 Start_co = TypeVar("Start_co", covariant=True)
 """Behind how many units a prefetch begins: where the caller doesn't say so, ``None``."""
@@ -272,3 +273,6 @@ Call = (
     | SetClock
 )
 """Every call on a cache of prefixes, by how much is asked for, given back or cached, and where a prefetch begins."""
+
+PlainCall = Call[Tokens, calls.Slots, calls.Slots, int | None]
+"""A call on a plain cache or a hierarchy."""

@@ -29,6 +29,7 @@ from kvlitmus.spec.prefix.seen import Put, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import last_of
 from kvlitmus.spec.prefix.tier_advance import EXPECT, INPUTS_OF, conclude, note_begun, note_ended, stirred
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.prefix.tier_state import COPIES, Prefetched
 from kvlitmus.spec.words.names import NO_NAME, page_names
 from kvlitmus.spec.words.policies import WRITE_BACK
@@ -39,7 +40,7 @@ Fold = Callable[..., State]
 
 
 def follow_unseen(
-    state: State, expected: State, setting: Setting, call: Any, answer: Any, before: TierSeen, after: TierSeen
+    state: State, expected: State, setting: Setting, call: PlainCall, answer: Any, before: TierSeen, after: TierSeen
 ) -> tuple[State, State]:
     """What is expected after a call, and what is known then; ``expected``: what it amounts to on the device."""
     expected = stirred(noted(expected, setting, after.record.puts), call)
@@ -149,7 +150,7 @@ LOOKING = (calls.Match, calls.Lock, calls.Unlock, tier_calls.Poll, tier_calls.Te
 
 
 def host_then(
-    state: State, then: State, setting: Setting, call: Any, answer: Any, before: TierSeen, after: TierSeen
+    state: State, then: State, setting: Setting, call: PlainCall, answer: Any, before: TierSeen, after: TierSeen
 ) -> Tier:
     """What is known of the host after a step from ``state`` to ``then``."""
     host, tiers = then.host, tiers_of(then)
@@ -211,23 +212,24 @@ def gone_from(tier: Tier, names: Sequence[Name]) -> Tier:
     return effects.remove(tier, lost)._replace(doubt=windows.absent(tier.doubt, lost)) if lost else tier
 
 
-def makes_room(state: State, then: State, setting: Setting, call: Any, before: TierSeen) -> bool:
+def makes_room(state: State, then: State, setting: Setting, call: PlainCall, before: TierSeen) -> bool:
     """Whether the host may have dropped copies in this step."""
-    kind, late = type(call), setting.profile.reserve == "hit"
-    if kind not in calls.INSERTS and any(work.job.kind == BACKUP for work in tiers_of(then).begun):
+    late, inserts = setting.profile.reserve == "hit", isinstance(call, calls.INSERTS)
+    if not inserts and any(work.job.kind == BACKUP for work in tiers_of(then).begun):
         return True
-    if kind in LOOKING:
+    if isinstance(call, LOOKING):
         return False
-    if setting.config.write == WRITE_BACK or kind in (tier_calls.EvictHost, tier_calls.OutOfMemory):
+    if setting.config.write == WRITE_BACK or isinstance(call, tier_calls.EvictHost | tier_calls.OutOfMemory):
         return True
-    if kind is tier_calls.Tick:
+    if isinstance(call, tier_calls.Tick):
         return late or bool(ending(state, setting)) or bool(tiers_of(state).paths)
-    if kind is tier_calls.Advance:
+    if isinstance(call, tier_calls.Advance):
         return late and tiers_of(state).work[call.job].job.kind == QUERY
-    if kind in calls.INSERTS:
-        paged = call.path.pages if kind is calls.Insert else state.requests[call.rid].path.pages
-        return not has_room(state, setting, before, paged)
-    return kind is tier_calls.Prefetch and not has_room(state, setting, before, call.path.pages)
+    if isinstance(call, calls.OF_REQUESTS):
+        return not has_room(state, setting, before, state.requests[call.rid].path.pages)
+    return isinstance(call, calls.Insert | tier_calls.Prefetch) and not has_room(
+        state, setting, before, call.path.pages
+    )
 
 
 def has_room(state: State, setting: Setting, before: TierSeen, paged: Sequence[Name]) -> bool:
@@ -249,7 +251,7 @@ def protected(state: State, then: State, setting: Setting) -> set[Name]:
     return held
 
 
-def committed_by(state: State, setting: Setting, call: Any, answer: Any) -> Iterator[Prefetched]:
+def committed_by(state: State, setting: Setting, call: PlainCall, answer: Any) -> Iterator[Prefetched]:
     """The prefetches that a poll or a tick has committed."""
     fetches = tiers_of(state).prefetches
     if type(call) is tier_calls.Poll and answer and call.rid in fetches.running:
