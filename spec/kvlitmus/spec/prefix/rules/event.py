@@ -26,6 +26,7 @@ from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.tree import LOOKUPS
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens
 
@@ -168,12 +169,12 @@ def lagging(late: Late) -> bool:
 
 
 @fact(2, ports=("events",))
-def found_lately(then: State, setting: Setting, call: object, answer: object) -> Collection[Name] | Unknown:
+def found_lately(then: State, setting: Setting, call: PlainCall, answer: object) -> Collection[Name] | Unknown:
     """Pages that a match or a beginning request found cached, of which it must have been told by now."""
     return then.late.due if setting.profile.event_delay else found_by(call, answer, setting.size)
 
 
-def found_by(call: object, answer: object, size: int) -> Collection[Name]:
+def found_by(call: PlainCall, answer: object, size: int) -> Collection[Name]:
     """The pages that a call found cached."""
     if isinstance(call, Match) and isinstance(answer, Hit):
         return call.path.pages[: answer.length // size]
@@ -194,7 +195,7 @@ def told_least(setting: Setting, told_length: Tokens) -> Tokens | Unknown:
     return UNKNOWN if setting.profile.match_ends == "node" or setting.expires else told_length
 
 
-def remembered(then: State, setting: Setting, call: object, answer: object, after: Seen) -> State:
+def remembered(then: State, setting: Setting, call: PlainCall, answer: object, after: Seen) -> State:
     """The state with what has to be remembered of this call, where events may lag."""
     busy = then.tiers is not None and bool(then.tiers.work)
     found = found_by(call, answer, setting.size)

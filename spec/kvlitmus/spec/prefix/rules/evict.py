@@ -28,7 +28,7 @@ from kvlitmus.spec.prefix.rules.host_room import dropped_for_room, host_lacking,
 from kvlitmus.spec.prefix.rules.order import ByTier, Choosing, ageless, had_a_choice, needless_victims, passed_over_by
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory
+from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory, PlainCall
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, same
@@ -47,7 +47,9 @@ def locked_names(state: State) -> frozenset[Name]:
 
 
 @fact(3)
-def spared(state: State, setting: Setting, call: Any, before: Seen, locked_names: frozenset[Name]) -> AbstractSet[Name]:
+def spared(
+    state: State, setting: Setting, call: PlainCall, before: Seen, locked_names: frozenset[Name]
+) -> AbstractSet[Name]:
     """Names that the tier which the call evicts from has to keep: what is protected; of the host, what is on the device too, has something below it, or is held."""
     if not isinstance(call, EvictHost):
         return locked_names
@@ -56,13 +58,13 @@ def spared(state: State, setting: Setting, call: Any, before: Seen, locked_names
 
 
 @fact(3)
-def places_before(call: Any, before: Seen, cached_before: Mapping[Name, PageNo]) -> Mapping[Name, PageNo]:
+def places_before(call: PlainCall, before: Seen, cached_before: Mapping[Name, PageNo]) -> Mapping[Name, PageNo]:
     """Where the pages of the tier are that the call evicts from, before it."""
     return before.hosted if isinstance(call, EvictHost) and isinstance(before, TierSeen) else cached_before
 
 
 @fact(3)
-def places_after(call: Any, after: Seen, cached_after: Mapping[Name, PageNo]) -> Mapping[Name, PageNo]:
+def places_after(call: PlainCall, after: Seen, cached_after: Mapping[Name, PageNo]) -> Mapping[Name, PageNo]:
     """Where the pages of the tier are that the call evicts from, after it."""
     return after.hosted if isinstance(call, EvictHost) and isinstance(after, TierSeen) else cached_after
 
@@ -75,7 +77,7 @@ def evicted(places_before: Mapping[Name, PageNo], places_after: Mapping[Name, Pa
 
 @fact(3)
 def freed(
-    call: Any,
+    call: PlainCall,
     before: Seen,
     after: Seen,
     free_before: frozenset[PageNo],
@@ -110,13 +112,15 @@ def freed_slots(before: Seen, after: Seen, page_size: int) -> Tokens:
 
 @fact(3)
 def room_made(
-    setting: Setting, state: State, call: Any, before: Seen, after: Seen, vanished: AbstractSet[Name]
+    setting: Setting, state: State, call: PlainCall, before: Seen, after: Seen, vanished: AbstractSet[Name]
 ) -> ByTier:
     """Names that went so that there is room, by the tier that they went from; none by a reset."""
     return went(setting, state, call, before, after, vanished) if vanished or isinstance(after, TierSeen) else {}
 
 
-def went(setting: Setting, state: State, call: Any, before: Seen, after: Seen, vanished: AbstractSet[Name]) -> ByTier:
+def went(
+    setting: Setting, state: State, call: PlainCall, before: Seen, after: Seen, vanished: AbstractSet[Name]
+) -> ByTier:
     """What left each tier to make room, of those that anything left; what a failed load was to bring goes for that."""
     if isinstance(call, Reset | Flush):
         return {}
@@ -129,7 +133,7 @@ def went(setting: Setting, state: State, call: Any, before: Seen, after: Seen, v
     return {**device, HOST: host} if host else device
 
 
-def room_lacking(state: State, setting: Setting, call: Any, answer: Any, before: Seen) -> Tokens | Unknown:
+def room_lacking(state: State, setting: Setting, call: PlainCall, answer: Any, before: Seen) -> Tokens | Unknown:
     """Slots of the device that the call may evict: those asked for, or those that it lacks, as the profile declares."""
     if setting.table or (setting.expires and isinstance(call, LOOKING)):
         return UNKNOWN
@@ -149,7 +153,7 @@ def choosing(
     setting: Setting,
     expected: State,
     then: State,
-    call: Any,
+    call: PlainCall,
     answer: Any,
     before: Seen,
     after: Seen,
@@ -164,7 +168,7 @@ def choices(
     setting: Setting,
     expected: State,
     then: State,
-    call: Any,
+    call: PlainCall,
     answer: Any,
     before: Seen,
     after: Seen,
@@ -189,7 +193,7 @@ def on_the_device(
     state: State,
     setting: Setting,
     expected: State,
-    call: Any,
+    call: PlainCall,
     answer: Any,
     before: Seen,
     vanished: AbstractSet[Name],
@@ -249,7 +253,7 @@ def needless(
     state: State,
     setting: Setting,
     then: State,
-    call: Any,
+    call: PlainCall,
     answer: Any,
     before: Seen,
     after: Seen,
@@ -263,7 +267,7 @@ def beyond_need(
     state: State,
     setting: Setting,
     then: State,
-    call: Any,
+    call: PlainCall,
     answer: Any,
     before: Seen,
     after: Seen,

@@ -8,7 +8,6 @@ because the device has the page, too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.law.actions import What
@@ -19,7 +18,7 @@ from kvlitmus.spec.prefix.evictable import reclaimable
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Tick
+from kvlitmus.spec.prefix.tier_calls import PlainCall, Tick
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
@@ -42,7 +41,7 @@ def host_committed(below: Tiers, host_appeared: frozenset[Name]) -> frozenset[Na
 def copies_disturbed(
     setting: Setting,
     state: State,
-    call: Any,
+    call: PlainCall,
     below_before: Tiers,
     tiers_seen_before: TierSeen,
     tiers_seen: TierSeen,

@@ -23,7 +23,7 @@ from kvlitmus.spec.prefix.rules.backup import hot_pages, inserted_path
 from kvlitmus.spec.prefix.rules.order import Choosing, ageless
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory, Prefetch, Tick
+from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory, PlainCall, Prefetch, Tick
 from kvlitmus.spec.prefix.tier_state import Tiers, orphaned
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.setting import Setting
@@ -50,7 +50,7 @@ def on_the_host(
     setting: Setting,
     expected: State,
     then: State,
-    call: Any,
+    call: PlainCall,
     before: Seen,
     after: Seen,
     gone: AbstractSet[Name],
@@ -75,7 +75,7 @@ def on_the_host(
     return Choosing(tree, gone, ageless(tree, setting.config.policy), held)
 
 
-def used_by(state: State, call: Any) -> Collection[Name]:
+def used_by(state: State, call: PlainCall) -> Collection[Name]:
     """The pages that a call itself uses, which perhaps can't go as long as it lasts."""
     if isinstance(call, LoadBack | OutOfMemory):
         return call.path.pages
@@ -86,7 +86,7 @@ def host_lacking(
     state: State,
     setting: Setting,
     then: State,
-    call: Any,
+    call: PlainCall,
     answer: Any,
     before: Seen,
     after: Seen,
@@ -127,7 +127,14 @@ def copies_down(setting: Setting, before: TierSeen) -> bool:
     return setting.config.write == policies.WRITE_BACK and any(name not in before.hosted for name in before.cached)
 
 
-def backed_by(state: State, setting: Setting, then: State, call: Any, before: TierSeen, after: TierSeen) -> int:
+def backed_by(
+    state: State,
+    setting: Setting,
+    then: State,
+    call: calls.Insert[calls.Slots] | calls.Publish | calls.End,
+    before: TierSeen,
+    after: TierSeen,
+) -> int:
     """How many pages an insert may have wanted to back up: those that were due, whether there was memory for them or not."""
     path = inserted_path(state, setting, call)
     bare = [name for name in path if name not in before.hosted]
@@ -145,7 +152,9 @@ def found_by(below: Tiers, size: int) -> int:
     return sum(pages_needed(one.hit or 0, size) for one in below.prefetches.under_way())
 
 
-def written_back_by(state: State, setting: Setting, call: Any, answer: Any, before: TierSeen, after: TierSeen) -> int:
+def written_back_by(
+    state: State, setting: Setting, call: PlainCall, answer: Any, before: TierSeen, after: TierSeen
+) -> int:
     """How many pages may have wanted to be written back: those that left the device without a copy, or as many as were lacking."""
     gone = sum(name not in after.cached and name not in before.hosted for name in before.cached)
     asked = getattr(call, "asked", None)

@@ -8,7 +8,6 @@ and everything may be forgotten (``reset``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, JOB_KINDS, LOAD, PUT, QUERY, Job
 from kvlitmus.spec.law.actions import ACTIONS
@@ -18,6 +17,7 @@ from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import calls, tier_calls
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.words.transitions import NONE, Step, Table, Transition
 
 QUEUED, UNDER_WAY, LANDED, FAILED, GONE = "queued", "under way", "landed", "failed", "gone"
@@ -119,7 +119,7 @@ def state_of(job: Job) -> str:
     return UNDER_WAY if job.ready else QUEUED
 
 
-def cause_of(call: Any, job: int) -> str:
+def cause_of(call: PlainCall, job: int) -> str:
     """What a call is to a job, as the table has it: its own advance, by outcome, or the method that was called."""
     match call:
         case tier_calls.Advance():
@@ -138,7 +138,7 @@ def jobs_listed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> bool:
 
 
 @fact(3)
-def illegal_job_steps(tiers_seen_before: TierSeen, tiers_seen: TierSeen, call: Any) -> Sequence[tuple[int, Step]]:
+def illegal_job_steps(tiers_seen_before: TierSeen, tiers_seen: TierSeen, call: PlainCall) -> Sequence[tuple[int, Step]]:
     """Steps of jobs, by their number, that the table of states hasn't got."""
     was, now = tiers_seen_before.jobs, tiers_seen.jobs
     if was == now and type(call) is not tier_calls.Advance:

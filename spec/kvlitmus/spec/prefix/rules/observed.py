@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
@@ -13,6 +13,7 @@ from kvlitmus.spec.prefix.partial import counts, free_least
 from kvlitmus.spec.prefix.release import NONE, at_hand
 from kvlitmus.spec.prefix.seen import Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.prefix.tier_state import counted_tree
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
@@ -73,7 +74,7 @@ def quiet(setting: Setting, then: State) -> bool | Unknown:
 
 
 @fact(1, ports=("pool",))
-def available_before(before: Seen, state: State, setting: Setting, call: Any) -> Tokens | Unknown:
+def available_before(before: Seen, state: State, setting: Setting, call: PlainCall) -> Tokens | Unknown:
     """Slots that the pool says it could hand out, before the call, and those that the call reclaims first.
 
     Without a snapshot nobody knows whether something waits still that a call could have reclaimed.
@@ -81,7 +82,7 @@ def available_before(before: Seen, state: State, setting: Setting, call: Any) ->
     return counted_before(cast("int", before.available), state, setting, call)
 
 
-def counted_before(available: int, state: State, setting: Setting, call: Any) -> Tokens | Unknown:
+def counted_before(available: int, state: State, setting: Setting, call: PlainCall) -> Tokens | Unknown:
     """So many slots, and those that a call reclaims first."""
     if not setting.reclaims:
         return Tokens(available)
@@ -90,7 +91,7 @@ def counted_before(available: int, state: State, setting: Setting, call: Any) ->
 
 
 @fact(0, ports=("pool",))
-def available_least(before: Seen, state: State, setting: Setting, call: Any) -> Tokens | Unknown:
+def available_least(before: Seen, state: State, setting: Setting, call: PlainCall) -> Tokens | Unknown:
     """The same; where nobody counts, at least what is neither owned nor may be cached or wait to be free."""
     if before.available is not None:
         return counted_before(before.available, state, setting, call)
@@ -143,7 +144,7 @@ def protected_before(before: Seen) -> Tokens:
 
 
 @fact(3)
-def free_before(before: Seen, state: State, setting: Setting, call: Any) -> frozenset[PageNo]:
+def free_before(before: Seen, state: State, setting: Setting, call: PlainCall) -> frozenset[PageNo]:
     """Pages on the free list, before the call, and those that the call reclaims first."""
     return at_hand(before.free, state, call) if setting.reclaims else before.free
 

@@ -26,7 +26,7 @@ from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 -
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import EvictHost
+from kvlitmus.spec.prefix.tier_calls import EvictHost, PlainCall
 from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, more_available
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed
@@ -122,7 +122,7 @@ FILLED_BY = {HOST: BACKUP, DEVICE: LOAD}
 
 @fact(0, ports=("data",))
 def wrong_pages(
-    setting: Setting, below: Tiers, tiers_seen: TierSeen, call: Any, answer: Any, found: Sequence[Name] | None
+    setting: Setting, below: Tiers, tiers_seen: TierSeen, call: PlainCall, answer: Any, found: Sequence[Name] | None
 ) -> Sequence[Held] | Unknown:
     """Pages that don't hold the KV of their prefix on some tier, copies under way left out; without a snapshot those that a match found."""
     if setting.seen:

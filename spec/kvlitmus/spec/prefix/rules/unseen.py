@@ -22,6 +22,7 @@ from kvlitmus.spec.prefix.rules import request as _request  # noqa: F401 - its f
 from kvlitmus.spec.prefix.rules import tree as _tree  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.prefix.tier_state import counted_tree
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
@@ -107,7 +108,7 @@ def neither_free_nor_owned(setting: Setting, then: State, after: Seen) -> int | 
 
 
 @fact(0, unseen=True)
-def may_expire(setting: Setting, state: State, call: object) -> Tokens:
+def may_expire(setting: Setting, state: State, call: PlainCall) -> Tokens:
     """Slots of the pages that the call may let go because they are old."""
     expires = setting.expires and isinstance(call, Match)
     return Tokens((len(state.device.pages) - protected_pages(state.device)) * setting.size if expires else 0)
