@@ -17,6 +17,7 @@ from kvlitmus.reference.prefix.perform import free_pages, perform
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix import state as states
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import Setting
@@ -114,7 +115,7 @@ def test_every_call_of_the_reference_is_made_of_these_steps(size_of_page: int) -
     seen: dict[str, set[tuple[str, str]]] = {name: set() for name in (*STEPS, "lock", "unlock")}
     for receipt in range(1500):
         kind = source.choice(list(seen))
-        call: object = None
+        call: PlainCall | None = None
         if kind == "alloc":
             call = calls.Alloc(Tokens(source.randrange(4) * size_of_page))
         elif kind == "free":

@@ -245,8 +245,8 @@ def test_what_was_reclaimed_counts_as_room_that_was_made() -> None:
     desk.settle()
     (twice,), (alone,) = (desk.cache.path(desk.key([one] * 2)).pages for one in range(2))
     with pytest.raises(ValueError, match=NOT_SO):
-        perform(desk.now, desk.cache.setting, EvictHost(2), Choice(host_victims=(twice, alone)))
-    step = perform(desk.now, desk.cache.setting, EvictHost(2), Choice(host_victims=(twice,)))
+        perform(desk.now, desk.cache.setting, EvictHost(Tokens(2)), Choice(host_victims=(twice, alone)))
+    step = perform(desk.now, desk.cache.setting, EvictHost(Tokens(2)), Choice(host_victims=(twice,)))
     assert step.answer == 2 and step.after.host.pages.keys() == {alone}
 
 

@@ -51,7 +51,7 @@ from kvlitmus.spec.prefix.rules.request import computed_slots
 from kvlitmus.spec.prefix.seen import Held, Seen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State, Tier, empty_state
 from kvlitmus.spec.prefix.tier_advance import follow_tiers
-from kvlitmus.spec.prefix.tier_calls import Advance
+from kvlitmus.spec.prefix.tier_calls import Advance, PlainCall
 from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.prefix.tier_unseen import filling, follow_unseen
 from kvlitmus.spec.ranks.calls import RankCall, Together, Views
@@ -256,7 +256,7 @@ class Checker(Guard):
             detail = f"the snapshot has not the promised form: {harmless(error) or type_name(error)}"
             raise self.broken("PORT-03", detail) from error
 
-    def look_below(self, after: TierSeen, call: Any) -> None:
+    def look_below(self, after: TierSeen, call: PlainCall) -> None:
         """Add what else a hierarchy shows after a call: counters, contents, and what storage saw."""
         has = self.capabilities
         assert self.store is not None
@@ -307,7 +307,7 @@ class Checker(Guard):
 
     # -- steps ---------------------------------------------------------------------------------
 
-    def step(self, call: Any, answer: Any) -> None:
+    def step(self, call: PlainCall, answer: Any) -> None:
         """A call was made and answered: the caller computes, the cache is seen, and the step is judged."""
         found = row_found = None
         if self.has_data:
@@ -319,11 +319,11 @@ class Checker(Guard):
             row_found = self.row_contents(call, answer, expected)
         self._observe(call, answer, expected, found, row_found)
 
-    def expect(self, call: Any, answer: Any) -> State:
+    def expect(self, call: PlainCall, answer: Any) -> State:
         """What a call amounts to that was answered so; a call on the tiers is folded when the cache was seen."""
         return expect(self.state, self.setting, call, answer) if type(call) in EXPECT else self.state
 
-    def poke(self, call: Any, answer: Any) -> None:
+    def poke(self, call: PlainCall, answer: Any) -> None:
         """The caller computes what comes with a call: where copies move contents, the slots must hold it."""
         if not self.has_data:
             return
@@ -337,7 +337,7 @@ class Checker(Guard):
         self.poke(call, None)
         self.state = self.expect(call, None)
 
-    def _observe(self, call: Any, answer: Any, expected: State, found: Any, row_found: Any) -> None:
+    def _observe(self, call: PlainCall, answer: Any, expected: State, found: Any, row_found: Any) -> None:
         """Look at the cache, follow what is seen, and judge."""
         state, before, after = self.state, self.before, self.observe_now()
         self.watch_kept()

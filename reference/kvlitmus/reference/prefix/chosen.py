@@ -15,6 +15,7 @@ from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import query_told
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.prefix.tier_state import COPIES
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK
@@ -36,7 +37,7 @@ GIVES_BACK = frozenset({tier_calls.Advance, tier_calls.Poll, tier_calls.Abandon,
 """The calls in which work under way may give back memory of the host."""
 
 
-def lets_go(call: Any, setting: Setting) -> bool:
+def lets_go(call: PlainCall, setting: Setting) -> bool:
     """Whether a call on a flat cache may take pages from it: it may evict, or look where pages expire."""
     return type(call) in MAKES_ROOM or setting.table or (setting.expires and isinstance(call, calls.LOOKING))
 
@@ -108,7 +109,7 @@ def ended_inside(answer: Any, size: int) -> tuple[Slot, ...]:
     return ()
 
 
-def kept_of(call: Any, answer: Any, state: State, after: Seen, setting: Setting) -> int | None:
+def kept_of(call: PlainCall, answer: Any, state: State, after: Seen, setting: Setting) -> int | None:
     """How many pages of its request a call has left in the cache."""
     if isinstance(call, calls.Publish):
         return int(answer.cached // setting.size)
@@ -118,14 +119,14 @@ def kept_of(call: Any, answer: Any, state: State, after: Seen, setting: Setting)
     return next((at for at, name in enumerate(paged) if name not in after.cached), len(paged))
 
 
-def choice_of_no_jobs(choice: Choice, call: Any, copied: Collection[Name], setting: Setting) -> Choice:
+def choice_of_no_jobs(choice: Choice, call: PlainCall, copied: Collection[Name], setting: Setting) -> Choice:
     """The same of a cache that has no jobs: it copies at once, page by page, of chunks as well if it likes to."""
     chunks = isinstance(call, calls.Insert | calls.Publish) and call.chunked and bool(copied)
     copies, filtered = tuple([(name,) for name in copied]), setting.profile.backup_filter == "own"
     return choice._replace(at_once=True, chunks=chunks, copies=copies, filtered=filtered)
 
 
-def found_by(call: Any, answer: Any, state: State, setting: Setting) -> tuple[PageNo, ...] | None:
+def found_by(call: PlainCall, answer: Any, state: State, setting: Setting) -> tuple[PageNo, ...] | None:
     """Where the cached prefix was found that a match or a request answers with; ``None`` where it doesn't say."""
     if answer is None or not isinstance(call, calls.Match | calls.Begin):
         return None
@@ -138,7 +139,7 @@ def found_by(call: Any, answer: Any, state: State, setting: Setting) -> tuple[Pa
 
 
 def choice_of_jobs(
-    choice: Choice, call: Any, answer: Any, before: TierSeen, after: TierSeen, setting: Setting
+    choice: Choice, call: PlainCall, answer: Any, before: TierSeen, after: TierSeen, setting: Setting
 ) -> Choice:
     """The same, with what a cache was seen to choose of work under way; jobs are called by its own numbers."""
     fresh = [job for number, job in after.jobs.items() if number not in before.jobs]
@@ -215,18 +216,18 @@ def over_at_once(call: tier_calls.Advance, state: State, before: TierSeen, after
     return before.occupied - after.occupied == fetches.by_number[number].asked
 
 
-def uncounted(call: Any, setting: Setting) -> bool:
+def uncounted(call: PlainCall, setting: Setting) -> bool:
     """Whether a backup may depend on insertions before the last one, and these are not what the cache counts."""
     waits = setting.config.write == SELECTIVE or isinstance(call, tier_calls.Tick)
     return waits and setting.profile.hit_counts != "insert"
 
 
-def may_drop(call: Any, setting: Setting) -> bool:
+def may_drop(call: PlainCall, setting: Setting) -> bool:
     """Whether a call may evict from the host: to make room there for what is backed up, read ahead, or written back."""
     return type(call) in TAKES_HOST or (type(call) in LEAVES_DEVICE and setting.config.write == WRITE_BACK)
 
 
-def outcome_of(call: Any, record: Record) -> Outcome | None:
+def outcome_of(call: PlainCall, record: Record) -> Outcome | None:
     """How a job went on that storage was asked for, as storage saw it; ``None`` where it saw nothing."""
     if not isinstance(call, tier_calls.Advance) or not (record.asked or record.got or record.puts):
         return None

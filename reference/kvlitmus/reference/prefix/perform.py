@@ -58,6 +58,7 @@ from kvlitmus.spec.prefix.release import waiting_in, without
 from kvlitmus.spec.prefix.rules.order import needless_victims
 from kvlitmus.spec.prefix.spare_pages import spares_taken
 from kvlitmus.spec.prefix.state import RequestState, State, Tier
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.words.limits import beyond_vocabulary
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo, Pages, RequestId, Slot, Tokens, pages_needed
@@ -80,7 +81,7 @@ __all__ = [
 Slots = tuple[Slot, ...]
 
 
-def perform(state: State, setting: Setting, call: Any, choice: Choice | None = None) -> Step[State]:
+def perform(state: State, setting: Setting, call: PlainCall, choice: Choice | None = None) -> Step[State]:
     """The step that a correct cache makes in this state when it is called.
 
     Raises ``ValueError`` for a call that the contract doesn't allow (pages that aren't the caller's, a receipt that was
@@ -96,7 +97,7 @@ def perform(state: State, setting: Setting, call: Any, choice: Choice | None = N
     return flat(state, setting, call, choice)
 
 
-def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) -> Step[State]:
+def flat(state: State, setting: Setting, call: PlainCall, choice: Choice = NO_CHOICE) -> Step[State]:
     """The step of a flat cache, or what a call does on the device of a hierarchy."""
     takes = setting.reclaims and isinstance(call, calls.TAKING)
     known = state._replace(leaving=()) if takes else state
@@ -389,7 +390,7 @@ DECIDE: dict[type, Callable[..., Decision]] = {
 # Hierarchies
 
 
-def perform_tiered(state: State, setting: Setting, call: Any, choice: Choice) -> tuple[State, Any]:
+def perform_tiered(state: State, setting: Setting, call: PlainCall, choice: Choice) -> tuple[State, Any]:
     """The state after a call on a hierarchy, and its answer.
 
     What leaves the host must be what was chosen.
@@ -407,7 +408,7 @@ def perform_tiered(state: State, setting: Setting, call: Any, choice: Choice) ->
     return after, answer
 
 
-def on_device(state: State, setting: Setting, call: Any, choice: Choice) -> tuple[State, Any]:
+def on_device(state: State, setting: Setting, call: PlainCall, choice: Choice) -> tuple[State, Any]:
     """A call that concerns the device alone."""
     step = flat(state, setting, call, choice)
     return step.after, step.answer

@@ -13,7 +13,7 @@ from kvlitmus.spec.prefix.storage_advance import lose
 from kvlitmus.spec.prefix.tier_calls import Advance, Attach, Detach, EvictHost, FailCopy, LoadBack, Settled, Tick
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.policies import DELIVERIES, QUIET_TICKS, TICKS_AFTER_POLLS, TICKS_TO_REST
-from kvlitmus.spec.words.units import Key
+from kvlitmus.spec.words.units import Key, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -38,7 +38,7 @@ def evict_host(checker: Checker, n: int) -> None:
     if answer is not None:
         told = checker.count(answer, "the number of slots dropped")
         checker.history[-1] += f" → {answer}"
-    checker.step(EvictHost(n), told)
+    checker.step(EvictHost(Tokens(n)), told)
 
 
 def load_back(checker: Checker, key: Key, quota: int | None = None) -> None:
