@@ -11,7 +11,7 @@ from kvlitmus.reference.prefix.components import host as component_host
 from kvlitmus.reference.prefix.components import requests
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.prefix.calls import Begin, Evict
-from kvlitmus.spec.prefix.components.calls import Counts
+from kvlitmus.spec.prefix.components.calls import Counts, JointCall
 from kvlitmus.spec.prefix.components.order_facts import Order, passed_over
 from kvlitmus.spec.prefix.components.uses import worths
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Page, Tier
@@ -122,7 +122,7 @@ def test_a_slip_on_the_host_is_found() -> None:
 
 
 def latest_first_for_a_request(
-    server: requests.Server, setting: Setting, call: object
+    server: requests.Server, setting: Setting, call: JointCall
 ) -> tuple[requests.Server, object]:
     """A slip: a request that begins gets the places of what was used last."""
     if not isinstance(call, Begin):

@@ -6,7 +6,7 @@ import pytest
 
 from kvlitmus.reference.prefix.components import requests as model
 from kvlitmus.spec.prefix.calls import Begin, End
-from kvlitmus.spec.prefix.components.calls import Holding
+from kvlitmus.spec.prefix.components.calls import Holding, JointCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Run, Window, working
 from tests.proofs.support.request_explore import QUICK, Explorer, quick
@@ -57,7 +57,7 @@ def test_every_state_keeps_the_rules(name: str) -> None:
     assert rules <= report.evaluated.keys(), "every rule about requests is judged"
 
 
-def unprotected(server: model.Server, setting: Setting, call: object) -> tuple[model.Server, object]:
+def unprotected(server: model.Server, setting: Setting, call: JointCall) -> tuple[model.Server, object]:
     """A slip: a request that begins covers nothing, so that others may evict what it holds."""
     then, answer = model.perform(server, setting, call)
     if isinstance(call, Begin) and isinstance(answer, Holding):
@@ -66,7 +66,7 @@ def unprotected(server: model.Server, setting: Setting, call: object) -> tuple[m
     return then, answer
 
 
-def leaking(server: model.Server, setting: Setting, call: object) -> tuple[model.Server, object]:
+def leaking(server: model.Server, setting: Setting, call: JointCall) -> tuple[model.Server, object]:
     """A slip: what a request did not publish is lost when it ends."""
     then, answer = model.perform(server, setting, call)
     if isinstance(call, End):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.prefix.components import requests as model
@@ -30,7 +29,7 @@ from tests.proofs.support.component_search import ComponentSearch, Report
 
 CAPABILITIES = frozenset({"component_lookup", "component_requests", "component_events", "component_view"})
 RULES = (*rules_of("comp"), *rules_of("creq"))
-Perform = Callable[[model.Server, Setting, object], tuple[model.Server, object]]
+Perform = Callable[[model.Server, Setting, JointCall], tuple[model.Server, object]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Scope:
     requests: int = 2
 
 
-class Explorer(ComponentSearch[model.Server, object]):
+class Explorer(ComponentSearch[model.Server, JointCall]):
     """Goes through all states of the reference's server."""
 
     rules, capabilities = RULES, CAPABILITIES
@@ -63,7 +62,7 @@ class Explorer(ComponentSearch[model.Server, object]):
         """See :class:`ComponentSearch`."""
         return model.empty(self.setting)
 
-    def step(self, server: model.Server, call: object, report: Report) -> tuple[model.Server, tuple[str, ...]]:
+    def step(self, server: model.Server, call: JointCall, report: Report) -> tuple[model.Server, tuple[str, ...]]:
         """See :class:`ComponentSearch`."""
         then, answer = self.perform(server, self.setting, call)
         view = self.shown(server)
@@ -72,14 +71,14 @@ class Explorer(ComponentSearch[model.Server, object]):
         state = with_told(empty_state()._replace(requests=running).put(DEVICE, cached), told_by(cached, {}))
         after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
         self.look(state, After(None, None, view), report)
-        return then, self.broken_by(step(state, self.setting, cast("JointCall", call), after), report)
+        return then, self.broken_by(step(state, self.setting, call, after), report)
 
     def shown(self, server: model.Server) -> View:
         """What a cache shows of itself."""
         held = {at: entry.place for at, entry in server.cache.held.items()}
         return View({pool: tuple(sorted(places)) for pool, places in server.cache.free.items()}, held)
 
-    def calls(self, server: model.Server) -> Iterator[object]:
+    def calls(self, server: model.Server) -> Iterator[JointCall]:
         """Every call that a lawful caller may make."""
         yield Reset()
         number = max(server.requests, default=-1) + 1

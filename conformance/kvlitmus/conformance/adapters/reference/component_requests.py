@@ -15,6 +15,7 @@ from kvlitmus.spec.prefix.components.calls import (
     ComponentHit,
     Entries,
     Holding,
+    JointCall,
 )
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Tokens
@@ -36,7 +37,7 @@ class ReferenceRequests:
         self.receipts = itertools.count()
         self.events: list[ComponentEvent] = []
 
-    def perform(self, call: object) -> object:
+    def perform(self, call: JointCall) -> object:
         """Perform a call, and note what is to be told of it."""
         before = self.server.cache
         self.server, answer = model.perform(self.server, self.setting, call)

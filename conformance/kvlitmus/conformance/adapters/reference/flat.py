@@ -63,6 +63,7 @@ from kvlitmus.spec.prefix.calls import (
     path_of,
 )
 from kvlitmus.spec.prefix.state import State, Tier, empty_state
+from kvlitmus.spec.prefix.tier_calls import PlainCall
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, Tokens
@@ -98,7 +99,7 @@ class ReferencePorts(PlainArrays):
         self.group: list[Slot] | None = None
         self.serial = 0
 
-    def perform(self, call: Any) -> Any:
+    def perform(self, call: PlainCall) -> Any:
         """Make a call, and go on with the state after it; returns the answer.
 
         Pages that become free while a group is open are owned by the group until its end.

@@ -61,7 +61,7 @@ from kvlitmus.spec.prefix.tier_calls import (
 )
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.schemes import Domain
-from kvlitmus.spec.words.units import Key, Name
+from kvlitmus.spec.words.units import Key, Name, Tokens
 
 WITHOUT_MEMORY = frozenset(
     {Alloc, Extend, Free, FreeInGroup, EndGroup, Lock, Unlock, TellLoaded, SetClock, FailHostAlloc, FailCopy}
@@ -140,7 +140,7 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def evict_host(self, n: int) -> int:
         """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
-        freed: int = self.perform(EvictHost(n))
+        freed: int = self.perform(EvictHost(Tokens(n)))
         return freed
 
     def load_back(self, key: Key, quota: int | None = None) -> Loaded:

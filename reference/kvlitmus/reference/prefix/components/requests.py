@@ -15,6 +15,7 @@ from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Grow, Insert, M
 from kvlitmus.spec.prefix.components.calls import (
     ComponentHit,
     Holding,
+    JointCall,
 )
 from kvlitmus.spec.prefix.components.state import end_name, needed_at
 from kvlitmus.spec.prefix.page import At
@@ -177,7 +178,7 @@ PERFORM = cast(
 """Of each call how it is performed."""
 
 
-def perform(server: Server, setting: Setting, call: object) -> tuple[Server, object]:
+def perform(server: Server, setting: Setting, call: JointCall) -> tuple[Server, object]:
     """The cache after a call, and the answer."""
     cache = server.cache._replace(ticks=server.cache.ticks + 1)
     return PERFORM[type(call)](server._replace(cache=cache), setting, call)

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.calls import Begin, Grow, Insert, Path
-from kvlitmus.spec.prefix.components.calls import Brought, Copying, Entries, Holding, Writing
+from kvlitmus.spec.prefix.components.calls import Brought, Copying, Entries, Holding, JointCall, Writing
 from kvlitmus.spec.prefix.components.fetch import Origin, attached, committed
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
@@ -28,7 +28,7 @@ from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Component, Window, largest,
 from kvlitmus.spec.words.units import Key, Name, Unit
 
 
-def tier_of(state: State, call: object) -> str:
+def tier_of(state: State, call: JointCall) -> str:
     """The tier on which a call may take and give places, and change what is cached."""
     host = isinstance(call, BackUp | EvictHost)
     ended = isinstance(call, Copied) and not state.under_way[call.number].load

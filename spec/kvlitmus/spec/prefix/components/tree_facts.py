@@ -86,7 +86,7 @@ def pools_of(layout: Layout, counts: Mapping[str, int]) -> Counter[str]:
     return found
 
 
-def given_back(call: object, answer: object) -> Entries:
+def given_back(call: JointCall, answer: object) -> Entries:
     """The places that a prefetch or a copy gave back in this call, or several did when storage went away, by component."""
     if isinstance(answer, Reading | Committed):
         return answer.returned
