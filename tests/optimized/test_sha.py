@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -44,6 +47,11 @@ def test_without_openssl_it_is_done_in_python(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     assert sha._chosen() is sha.plain
+
+
+def test_where_numba_compiles_nothing_it_is_done_in_python() -> None:
+    code = "from kvlitmus.optimized import sha; assert sha._chosen() is sha.plain"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
 
 
 def test_a_loop_that_gives_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

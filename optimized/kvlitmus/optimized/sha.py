@@ -92,7 +92,7 @@ def _chosen() -> Digests:
             for before in (b"", data[:DIGEST_BYTES])
             for tag in (b"", b"tag")
         )
-    except (ImportError, OSError, AttributeError):
+    except (ImportError, OSError, AttributeError, NotImplementedError):  # the last where numba compiles nothing
         return plain
     return compiled if same else plain
 
