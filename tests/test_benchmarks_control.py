@@ -23,9 +23,9 @@ from benchmarks.control import cold
 from benchmarks.control import command as control
 from benchmarks.control import page as control_page
 from benchmarks.control.chats import Chat, comb, stripped
-from benchmarks.control.goals import CORES, NEW, OLD, goals
+from benchmarks.control.goals import CORES, NEW, OLD, TIERS, goals
 from benchmarks.control.order import PAGE, PAGES, Both, compare
-from benchmarks.control.ours import OurRequests, Ours, OursWithTiers, cores
+from benchmarks.control.ours import OurRequests, OurRequestsWithTiers, Ours, OursWithTiers, cores
 from benchmarks.control.report import TITLES, picture, table
 from benchmarks.control.rows import QUICK, SMALL_POOL, Scale
 from benchmarks.control.trace import CAPACITIES
@@ -156,6 +156,46 @@ def test_a_request_is_served_whole(kind: type[Ours]) -> None:
     units = np.arange(16, dtype=np.int32)
     assert [cache.serve(units), cache.serve(units), cache.serve(units + 100), cache.serve(units)] == [0, 16, 0, 12]
     assert cache.cache.sizes()[1] == 0, "nothing stays locked"
+
+
+@pytest.mark.parametrize("kind", [OursWithTiers, OurRequestsWithTiers])
+def test_a_request_with_tiers_loads_back_what_has_left_the_device(kind: type[OursWithTiers]) -> None:
+    cache = kind(4, 28, 64)
+    units = np.arange(16, dtype=np.int32)
+    found = []
+    for asked in (units, units, units + 100, units):
+        found.append(cache.serve(asked))
+        cache.settle()
+    assert found == [0, 16, 0, 16], "the fourth page of the first prompt was on the host alone"
+    assert cache.cache.sizes()[1] == 0 and not cache.cache.jobs(), "nothing stays locked, or under way"
+
+
+def test_a_whole_request_begins_its_backups_and_leaves_their_end_to_the_clock_s_outside() -> None:
+    cache, head = OursWithTiers(4, 64), np.arange(8)
+    cache.add(head)
+    action = cache.request(head, iter([np.arange(100, 104)]), 1)
+    assert action.before is not None and action.after is not None and action.clock is time.thread_time_ns
+    action.before()
+    assert action.run() == 8 and len(cache.cache.jobs()) == 1
+    action.after()
+    assert not cache.cache.jobs() and cache.matched(np.concatenate([head, np.arange(100, 104)])) == 12
+
+
+def test_hierarchies_are_judged_by_one_another_at_the_worst_tree() -> None:
+    ours, theirs = TIERS
+
+    def cell(mine: float, other: float) -> dict[str, Any]:
+        return {"ours": stat(1), "ours, with tiers": stat(1), ours: stat(mine), "rust": stat(1), theirs: stat(other)}
+
+    cells = {"comb 0, 10 turns, match": cell(1, 7), "stripped 2, 500 turns, match": cell(10, 40)}
+    means = {"ours": 9.0, "ours, with tiers": 15.0, ours: 20.0, theirs: 600.0}
+    facts = {"room": {name: {"mean": mean} for name, mean in means.items()}}
+    runs = {NEW: {"tiers": {"cells": cells}, "trace-tiers": {"facts": facts}}}
+    match = _judged(runs, "tiers", "match: times the Rust core with its host tier, at the worst length")
+    assert (match.measured, match.met) == (4, False)
+    whole, with_tiers, without = (goal for goal in goals(runs) if goal.row == "trace-tiers")
+    assert [goal.measured for goal in (whole, with_tiers, without)] == [30, 15, 9]
+    assert [goal.met for goal in goals({}) if goal.row in ("tiers", "trace-tiers")] == [None] * 6
 
 
 def test_a_cache_with_tiers_has_what_is_timed_on_the_host_too() -> None:

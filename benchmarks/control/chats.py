@@ -8,7 +8,7 @@ stripped
 small
     Prompts of 64 to 1,024 tokens, one among many that have nothing in common.
 tiers
-    The first two again, and a hierarchy of ours beside caches that have no tiers.
+    The first two again, each of three seeds, in hierarchies beside caches without tiers; and whole requests.
 
 Each is matched, locked and unlocked, and goes on with something new: as often as it is timed, and all of that stays.
 """
@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,9 @@ USER, THINKING, ANSWER = (20, 120), (200, 800), (60, 260)
 SYSTEM = 500
 """Tokens of the prompt that every chat begins with."""
 
+
+MANY = 10_000_000
+"""More prompts than one tree has: another seed of a tree has others."""
 
 NEW_PAGES = 10
 """Pages that a further turn of such a chat caches."""
@@ -55,21 +58,21 @@ def whole(tokens: Tokens) -> Tokens:
     return tokens[: len(tokens) // PAGE * PAGE]
 
 
-def comb(turns: int) -> Chat:
+def comb(turns: int, seed: int = 0) -> Chat:
     """A comb with so many teeth; all of what is asked for is cached."""
-    path = prompt(turns * PAGE, 10)
+    path = prompt(turns * PAGE, 10 + MANY * seed)
     cached = []
     for turn in range(turns):
-        cached.append(np.concatenate([path[: turn * PAGE], prompt(PAGE, 100_000 + turn)]))
+        cached.append(np.concatenate([path[: turn * PAGE], prompt(PAGE, 100_000 + turn + MANY * seed)]))
         cached.append(path[: (turn + 1) * PAGE])
     return Chat(cached, path, PAGE)
 
 
-def stripped(turns: int) -> Chat:
+def stripped(turns: int, seed: int = 0) -> Chat:
     """A chat of so many turns; asked for is the prompt of the turn that follows."""
-    drawn = random.Random(SEED)
-    seeds = itertools.count(200_000)
-    cached, history = [], prompt(SYSTEM, 11)
+    drawn = random.Random(SEED + seed)
+    seeds = itertools.count(200_000 + MANY * seed)
+    cached, history = [], prompt(SYSTEM, 11 + MANY * seed)
     for _ in range(turns):
         user, thinking, answer = (prompt(drawn.randint(*part), next(seeds)) for part in (USER, THINKING, ANSWER))
         cached.append(whole(np.concatenate([history, user, thinking, answer])))
@@ -89,12 +92,7 @@ def chat(peers: Peers, scale: Scale, make: Callable[[int], Chat], name: str) -> 
     for turns in scale.turns:
         made = make(turns)
         caches = peers.make(PAGE, 2 * K * (turns + 1) + made.fresh * scale.grown)
-        for cache in caches:
-            for tokens in made.cached:
-                cache.add(tokens)
-        found = {cache.name: cache.matched(made.asked) for cache in caches}
-        known = found[caches[0].name]
-        assert known >= turns * PAGE and set(found.values()) == {known}, f"not all find the same: {found}"
+        known = cached(caches, made, turns)
         three(row, f"{turns} turns", caches, made.asked, made.asked[:known], made.fresh, scale)
     return row
 
@@ -114,12 +112,33 @@ def small(peers: Peers, scale: Scale) -> Row:
 
 
 def with_tiers(peers: Peers, scale: Scale) -> Row:
-    """Trees that fork, short and long, under a hierarchy, beside caches without tiers."""
-    row, some = Row("tiers"), replace(scale, turns=(scale.turns[0], scale.turns[-1]))
-    for make in (comb, stripped):
-        found = chat(replace(peers, tiers=True), some, make, row.id)
-        row.cells |= {f"{make.__name__}, {variant}": series for variant, series in found.cells.items()}
+    """Trees that fork in hierarchies, beside caches without tiers: match, lock and unlock, and a whole request."""
+    row = Row("tiers")
+    for make, turns, seed in itertools.product((comb, stripped), scale.turns, range(scale.seeds)):
+        made = make(turns, seed)
+        tokens = 2 * K * (turns + 1) + made.fresh * scale.grown
+        caches = [build() for build in peers.hierarchies(PAGE, tokens)]
+        known = cached(caches, made, turns)
+        asked, head, variant = made.asked, made.asked[:known], f"{make.__name__} {seed}, {turns} turns"
+        rounds, cpu = scale.slow_rounds, time.thread_time_ns
+        matching = {one.name: Action(one.match(asked), clock=cpu) for one in caches}
+        locking = {one.name: Action(one.lock_unlock(asked), clock=cpu) for one in caches}
+        row.add(f"{variant}, match", matching, rounds)
+        row.add(f"{variant}, lock and unlock", locking, rounds)
+        whole_ones = {one.name: one.request(head, tails(made.fresh), scale.times) for one in caches}
+        row.add(f"{variant}, whole request", whole_ones, rounds)
     return row
+
+
+def cached(caches: list[Any], made: Chat, turns: int) -> int:
+    """Have all of it cached; how much is found of what is asked for, which is the same for all."""
+    for cache in caches:
+        for tokens in made.cached:
+            cache.add(tokens)
+    found = {cache.name: cache.matched(made.asked) for cache in caches}
+    known: int = found[caches[0].name]
+    assert known >= turns * PAGE and set(found.values()) == {known}, f"not all find the same: {found}"
+    return known
 
 
 def three(row: Row, variant: str, caches: list[Any], asked: Tokens, head: Tokens, fresh: int, scale: Scale) -> None:

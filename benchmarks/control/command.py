@@ -37,8 +37,15 @@ PEERS = ROOT / ".peers"
 ALONE = "alone"
 NOT_WITH_OLD = ("order", "memory", "sha", "cold", "pair")
 """Rows in which no release takes part: measured once."""
-WITH_TRACE = ("trace", "pair")
-PASSES = {NEW: {"3000000": 3, "50000000": 2}, OLD: {"3000000": 2, "50000000": 1}, ALONE: {"3000000": 3, "50000000": 2}}
+NOT_WITH_OLD_TIERS = ("tiers", "trace-tiers")
+"""Rows against a release's own hierarchy, of which there is one that is compiled: the newer one's."""
+WITH_TRACE = ("trace", "trace-tiers", "pair")
+PASSES = {
+    NEW: {"3000000": 3, "50000000": 2, "tiers": 2},
+    OLD: {"3000000": 2, "50000000": 1},
+    ALONE: {"3000000": 3, "50000000": 2, "tiers": 2},
+}
+"""How often the trace is played, by the room that caches have."""
 
 
 def has_numba(python: str) -> bool:
@@ -145,7 +152,7 @@ def measure(given: argparse.Namespace, found: dict[str, str]) -> dict[str, dict[
     counts = expected(given.trace, [3_000_000, 50_000_000], quick) if "trace" in rows else {}
     runs: dict[str, dict[str, Any]] = {}
     for number, (release, python) in enumerate(found.items()):
-        mine = [row for row in rows if number == 0 or row not in NOT_WITH_OLD]
+        mine = [row for row in rows if number == 0 or row not in (*NOT_WITH_OLD, *NOT_WITH_OLD_TIERS)]
         if not mine and number:
             continue
         wanted = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,8 @@ class Contender:
     cache: Any
 
     page_size: int
+    tiers = False
+    """Whether there is a host below the device."""
     lock: Callable[[Any], Any]
     unlock: Callable[[Any], object]
 
@@ -58,6 +61,16 @@ class Contender:
         """How many tokens such a call evicted."""
         return int(answer)
 
+    def serve(self, units: Any) -> int:
+        """One request from its match to its unlock; how many tokens were found."""
+        raise NotImplementedError
+
+    def land(self) -> None:
+        """With tiers: make the copies that are under way."""
+
+    def tick(self) -> None:
+        """With tiers: what a scheduler calls once per step, which takes note of these."""
+
     # -- common ----------------------------------------------------------------------------------
 
     def matched(self, tokens: Tokens) -> int:
@@ -85,7 +98,13 @@ class Contender:
         known, _, slots = self._known(units)
         fresh = len(units) - known
         self.cache.insert(*self._given(units, self._join(slots, self._take(fresh)), known))
+        self.settle()
         return fresh // self.page_size
+
+    def settle(self) -> None:
+        """With tiers: end what goes on in the background."""
+        self.land()
+        self.tick()
 
     def lock_unlock(self, tokens: Tokens) -> Call:
         """The call that locks a cached prompt and gives the lock back."""
@@ -109,7 +128,19 @@ class Contender:
         def prompt() -> Any:
             return self.native(np.concatenate([head, next(tails)]))
 
-        return self._inserting(prompt, self.native(head), len(head), times)
+        return self._inserting(prompt, self.native(head), len(head), times, self.settle)
+
+    def request(self, head: Tokens, tails: Iterator[Tokens], times: int) -> Action:
+        """A whole request for a cached prompt with a new tail, another one each time; all of them stay cached.
+
+        It takes so long that CPU time is counted.
+        """
+        held: list[Any] = []
+
+        def before() -> None:
+            held[:] = [self.native(np.concatenate([head, next(tails)]))]
+
+        return Action(lambda: self.serve(held[0]), before, self.settle, times, clock=time.thread_time_ns)
 
     def _inserting(
         self, prompt: Callable[[], Any], cached: Any, known: int, times: int, after: Call | None = None

@@ -17,6 +17,8 @@ NEW, OLD = "0.5.23", "0.5.13.post1"
 CORES = {"auto": "", "python": ", in Python"}
 """What is added to our name for a core: the one that runs where nobody chooses, or the one in Python."""
 OUR_WAYS = ("ours", "ours, begin and end")
+TIERS = ("ours, with tiers, over tensors", "rust, with tiers")
+"""The hierarchies that are judged by one another: both write the tables of their copies."""
 BYTES_PER_PAGE = {"long prompts": 8, "conversations": 24, "forks": 200}
 """Most bytes of bookkeeping per cached page, in each shape of ``memory.py``."""
 
@@ -181,6 +183,25 @@ def keeping(seen: Seen) -> Iterable[Goal]:
     yield at_most("cold", "CPU time", 0.5, seen.facts("cold").get("ours", {}).get("cold"), " s")
 
 
+def tiering(seen: Seen) -> Iterable[Goal]:
+    """Hierarchies, ours against SGLang's on its compiled core: the worst tree and length, and the trace."""
+    for what in ("match", "lock and unlock", "whole request"):
+        variants = [name for name in seen.variants("tiers") if name.endswith(f", {what}")]
+        pairs = [[seen.least(NEW, "tiers", name, one) for one in TIERS] for name in variants]
+        ratios = [_over(mine, theirs) for mine, theirs in pairs]
+        worst = min((one for one in ratios if one is not None), default=None)
+        yield at_least("tiers", f"{what}: times the Rust core with its host tier, at the worst length", 5, worst)
+    played: Iterable[Mapping[str, Any]] = seen.facts("trace-tiers", NEW).values() or ({},)
+    for facts in played:
+        means = {one: found["mean"] for one, found in facts.items()}
+        mine = means.get(TIERS[0])
+        flat = min((means[one] for one in OUR_WAYS if one in means), default=None)
+        theirs = means.get(TIERS[1])
+        yield at_least("trace-tiers", "times the Rust core with its host tier", 25, _over(mine, theirs))
+        yield at_most("trace-tiers", "a request with tiers", 30, means.get("ours, with tiers"), " µs")
+        yield at_most("trace-tiers", "a request without, beside it", 10, flat, " µs")
+
+
 PARTS: tuple[Callable[[Seen], Iterable[Goal]], ...] = (
     matching,
     evicting,
@@ -188,6 +209,7 @@ PARTS: tuple[Callable[[Seen], Iterable[Goal]], ...] = (
     compiling,
     freeing,
     serving,
+    tiering,
     keeping,
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -141,35 +140,86 @@ class OurRequests(Ours):
 
 
 class OursWithTiers(Ours):
-    """``HierarchicalCache`` with a host as large as the device, which moves nothing.
+    """``HierarchicalCache`` with a host of so many tokens, or as large as the device; its mover moves nothing.
 
-    What is inserted is backed up at once, as the write policy says; the copies go on outside of the clock.
+    What is inserted is backed up at once, as the write policy says: to begin that is of the call, the copy is not.
     """
 
     way = ", with tiers"
+    tiers = True
+
+    def __init__(self, page_size: int, tokens: int, host_tokens: int = 0) -> None:
+        self.host_pages = (host_tokens or tokens) // page_size
+        super().__init__(page_size, tokens)
 
     def made(self, config: Any) -> Any:
         """The cache, stepped."""
         from kvlitmus.optimized.hierarchy import HierarchicalCache
 
-        return HierarchicalCache(replace(config, host_pages=config.pages))
+        return HierarchicalCache(replace(config, host_pages=self.host_pages))
 
-    def settle(self) -> None:
-        """End the copies that are under way."""
+    def land(self) -> None:
+        """See :class:`Contender`."""
         for work in self.cache.jobs():
-            self.cache.advance(work.id)
+            if not work.landed:
+                self.cache.advance(work.id)
+
+    def tick(self) -> None:
+        """See :class:`Contender`."""
         self.cache.tick()
-        assert not self.cache.jobs()
 
-    def add(self, tokens: Any) -> int:
-        """See :class:`Ours`."""
-        fresh = super().add(tokens)
-        self.settle()
-        return fresh
+    def serve(self, units: Any) -> int:
+        """The same request, and what is on the host alone is loaded back once it is matched."""
+        cache, pool, size = self.cache, self.cache.pool, self.page_size
+        found = cache.match(units)
+        place, pages = found.place, found.pages
+        if found.behind and (loaded := cache.load_back(units)).pages is not None:
+            place, pages = found.known, np.concatenate([pages, loaded.pages])
+        receipt = cache.lock(place)
+        known = len(pages)
+        missing = len(units) // size - known
+        short = missing - pool.free_count
+        if short > 0:
+            cache.evict(short * size)
+        fresh = pool.take(missing)
+        assert fresh is not None
+        cache.insert_behind(place, units[known * size :], fresh)
+        cache.unlock(receipt)
+        return known * size
 
-    def grow(self, head: Tokens, tails: Iterator[Tokens], times: int) -> Action:
-        """See :class:`Ours`; the backups that an insert begins are of the call, their copies are not."""
-        return replace(super().grow(head, tails, times), after=self.settle)
+
+class OursOverTensors(OursWithTiers):
+    """The same with a mover of tensors as small as SGLang's are here: to begin a copy is to write its page tables."""
+
+    way = ", with tiers, over tensors"
+
+    def made(self, config: Any) -> Any:
+        """The cache, stepped."""
+        import torch
+
+        from kvlitmus.optimized.data.pools import DevicePool, HostPool
+        from kvlitmus.optimized.data.shape import KVShape
+        from kvlitmus.optimized.data.transfer import TorchMover
+        from kvlitmus.optimized.hierarchy import HierarchicalCache
+
+        shape = KVShape(layers=1, head_dim=4, dtype=torch.float32, page_size=config.page_size)
+        mover = TorchMover(DevicePool(shape, config.pages + 1), HostPool(shape, self.host_pages), stepped=True)
+        return HierarchicalCache(replace(config, host_pages=self.host_pages), mover)
+
+
+class OurRequestsWithTiers(OursWithTiers):
+    """The same cache, served by the calls that it has for a whole request."""
+
+    way = ", with tiers, begin and end"
+
+    def serve(self, units: Any) -> int:
+        """One request: ``load_back`` brings what is on the host alone, the rest is as without tiers."""
+        self.cache.load_back(units)
+        running = self.cache.begin(0, units)
+        assert running is not None
+        known = int(running.cached)
+        self.cache.end(0, keep=True)
+        return known
 
 
 class Pool:

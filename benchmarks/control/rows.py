@@ -6,6 +6,7 @@ A row has variants (page sizes, lengths, trees); each variant has one series of 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.control.ours import OurRequests, Ours, OursWithTiers, Pool, cores, native
+from benchmarks.control.goals import TIERS
+from benchmarks.control.ours import (
+    OurRequests,
+    OurRequestsWithTiers,
+    Ours,
+    OursOverTensors,
+    OursWithTiers,
+    Pool,
+    cores,
+    native,
+)
 from benchmarks.control.tokens import VOCABULARY, leaves, prompt
 from benchmarks.timing import ATTEMPTS, Action, Call, Stat, measure, quiet
 
@@ -29,19 +40,13 @@ PEERS = ("rust", "python", "radix")
 
 @dataclass(frozen=True)
 class Peers:
-    """The release that this process can measure beside the optimized cache; ``None`` without one.
-
-    ``tiers``: whether the optimized cache takes part with a host tier, too.
-    """
+    """The release that this process can measure beside the optimized cache; ``None`` without one."""
 
     release: str | None
-    tiers: bool = False
 
     def makers(self, page_size: int, tokens: int) -> list[Callable[[], Any]]:
         """What makes the optimized cache, over each of its cores, and the release's, with room for so many tokens."""
         found: list[Callable[[], Any]] = [partial(Ours, page_size, tokens, core=core) for core in cores()]
-        if self.tiers:
-            found.append(partial(OursWithTiers, page_size, tokens))
         if self.release is None:
             return found
         from benchmarks.control.sglang import Radix, Unified
@@ -55,9 +60,28 @@ class Peers:
         two_calls = [partial(OurRequests, page_size, tokens, core=core) for core in cores()]
         return [*two_calls, *self.makers(page_size, tokens)]
 
+    def servers_with_tiers(self, page_size: int, tokens: int, host_tokens: int) -> list[Callable[[], Any]]:
+        """The same in hierarchies, each beside a cache that has no host."""
+        two_calls: list[Callable[[], Any]] = [partial(OurRequests, page_size, tokens)]
+        two_calls.append(partial(OurRequestsWithTiers, page_size, tokens, host_tokens))
+        return [*two_calls, *self.hierarchies(page_size, tokens, host_tokens)]
+
     def make(self, page_size: int, tokens: int) -> list[Any]:
         """All of these caches."""
         return [make() for make in self.makers(page_size, tokens)]
+
+    def hierarchies(self, page_size: int, tokens: int, host_tokens: int = 0) -> list[Callable[[], Any]]:
+        """What makes ours with a host tier and SGLang's, compiled both, and each without one beside it."""
+        found: list[Callable[[], Any]] = [partial(Ours, page_size, tokens)]
+        found.append(partial(OursWithTiers, page_size, tokens, host_tokens))
+        if importlib.util.find_spec("torch") is not None:
+            found.append(partial(OursOverTensors, page_size, tokens, host_tokens))
+        if self.release == "0.5.23":
+            from benchmarks.control.sglang import Tiered, Unified
+
+            found.append(partial(Unified, "rust", page_size, tokens))
+            found.append(partial(Tiered, "rust", page_size, tokens, host_tokens))
+        return found
 
 
 @dataclass(frozen=True)
@@ -73,6 +97,7 @@ class Scale:
     turnover: int = 5_000
     pool: int = 1_000_000
     turns: tuple[int, ...] = (10, 50, 200, 500)
+    seeds: int = 3
 
     @property
     def grown(self) -> int:
@@ -90,6 +115,7 @@ QUICK = Scale(
     turnover=200,
     pool=100_000,
     turns=(3, 10),
+    seeds=1,
 )
 
 
@@ -103,7 +129,7 @@ class Row:
 
     def add(self, variant: str, actions: Mapping[str, Action], rounds: int) -> None:
         """Measure a variant."""
-        self.cells[variant] = measure(actions, rounds=rounds, judged=("ours", *PEERS))
+        self.cells[variant] = measure(actions, rounds=rounds, judged=("ours", *PEERS, *TIERS))
 
 
 def compare(tokens: int) -> Call:

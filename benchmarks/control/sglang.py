@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.control.contender import Contender
@@ -86,9 +87,15 @@ class Unified(Sglang):
     """0.5.23: ``UnifiedRadixCache`` with one of its cores."""
 
     def __init__(self, core: str, page_size: int, tokens: int) -> None:
+        from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import HICACHE_PLAN
         from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import Unified as Adapter
 
-        made = Adapter(core, Config(page_size=page_size, pages=tokens // page_size))
+        class Flat(Adapter):
+            """In a process that has hierarchies, too: a release is put in place once."""
+
+            plan = HICACHE_PLAN
+
+        made = Flat(core, Config(page_size=page_size, pages=tokens // page_size))
         super().__init__(made, core, page_size)
 
     def lock(self, node: Any) -> Any:
@@ -110,6 +117,71 @@ class Unified(Sglang):
         """The call that matches a prompt and lists its slots."""
         match, path = self.match(tokens), self.cache.path_device_indices
         return lambda: path(match().last_device_node)
+
+
+class Tiered(Unified):
+    """The same with a host below the device, without storage; the scheduler's part is that of the suite's adapter.
+
+    Copies wait on a stream of the suite's until :meth:`land` runs them, outside of the clock.  To begin them is of the
+    call, as SGLang does it after each batch (``flush_pending_backups``, ``ready_to_load_host_cache``).
+    """
+
+    tiers = True
+
+    def __init__(self, core: str, page_size: int, tokens: int, host_tokens: int = 0) -> None:
+        from kvlitmus.conformance.adapters.sglang.v0_5_23.hicache import Tiered as Adapter
+
+        host_pages = (host_tokens or tokens) // page_size
+        made = Adapter(core, Config(page_size=page_size, pages=tokens // page_size, host_pages=host_pages))
+        Sglang.__init__(self, made, f"{core}, with tiers", page_size)
+        self.controller = made.controller
+
+    def land(self) -> None:
+        """See :class:`Contender`."""
+        self.cache.flush_pending_backups()
+        for queue in (self.controller.ack_write_queue, self.controller.ack_load_queue):
+            for ack in queue:
+                ack.finish_event.synchronize()
+
+    def tick(self) -> None:
+        """See :class:`Contender`."""
+        self.cache.check_hicache_events()
+
+    def serve(self, tokens: Any) -> int:
+        """The same request, and what is on the host alone is loaded back once it is matched."""
+        key, cache = self._key(tokens), self.cache
+        found = cache.match_prefix(self.base.MatchPrefixParams(key=key))
+        node = found.last_device_node
+        if int(found.host_hit_length):
+            loaded, end = cache.init_load_back(self._load_params(found))
+            if loaded:
+                node = end
+                cache.ready_to_load_host_cache()
+        slots = cache.path_device_indices(node)
+        known = len(slots)
+        receipt = self.lock(node)
+        missing = len(tokens) - known
+        short = missing - self.allocator.available_size()
+        if short > 0:
+            cache.evict(self.base.EvictParams(num_tokens=short))
+        value = self.torch.cat((slots, self.allocator.alloc(missing))) if missing else slots
+        cache.insert(self._insert_params(key, value, known))
+        self.unlock(receipt)
+        cache.flush_pending_backups()
+        return known
+
+    def _load_params(self, found: Any) -> Any:
+        """What a load is asked for with, as ``PrefillAdder`` does."""
+        request = SimpleNamespace(
+            rid="load",
+            last_node=found.last_device_node,
+            swa_host_hit_length=0,
+            mamba_host_hit_length=0,
+            kv=SimpleNamespace(mamba_pool_idx=None),
+        )
+        return self.base.InitLoadBackParams(
+            best_match_node=found.best_match_node, host_hit_length=found.host_hit_length, req=request
+        )
 
 
 class Radix(Sglang):
@@ -148,9 +220,9 @@ class Allocator:
     def __init__(self, release: str, page_size: int, tokens: int) -> None:
         from kvlitmus.conformance.adapters.sglang.common.pools import DevicePool
         from kvlitmus.conformance.adapters.sglang.v0_5_13 import flat as v0_5_13
-        from kvlitmus.conformance.adapters.sglang.v0_5_23 import flat as v0_5_23
+        from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import HICACHE_PLAN
 
-        plan = (v0_5_23 if release == "0.5.23" else v0_5_13).PLAN
+        plan = HICACHE_PLAN if release == "0.5.23" else v0_5_13.PLAN
         self.allocator = DevicePool(plan, Config(page_size=page_size, pages=tokens // page_size)).allocator
 
     def free(self, tokens: int, *, segment: bool = False) -> Action:

@@ -5,6 +5,9 @@ One clock runs around the whole request: finding what is cached, locking it, evi
 listing slots, caching and unlocking.  A request is only served once a pass, so what is counted is the thread's CPU
 time: on a busy machine the clock on the wall would count other processes, too.
 
+With tiers a request is one step of a scheduler: what its copies cost to begin is of the request, the copies themselves
+are made outside of the clock, and the tick that takes note of them is counted in again.
+
 What has to be hit is found out by the specimen, the suite's own cache, which is step for step what the
 reference is: with one unit for each page of 64 tokens its pages of one unit are these pages.
 """
@@ -30,6 +33,8 @@ from benchmarks.trace.replay import Replay, build
 Times = NDArray[np.int64]
 
 CAPACITIES = (3_000_000, 50_000_000)
+WITH_TIERS = (1_000_000, 4_000_000)
+"""Tokens on the device, and on the host."""
 WARM = 30
 COLLECT = 1_000
 """Requests between two runs of the garbage collector, outside of the clock."""
@@ -71,14 +76,35 @@ def replay(
     """Send the trace through fresh caches, one cache after the other, ``passes`` times; the order changes each time."""
     for make in peers.servers(PAGE, warm_capacity(all_requests)):
         warm(make(), all_requests)
+    return replayed(peers.servers(PAGE, capacity), all_requests, f"{capacity:,} tokens", passes, tell)
+
+
+def replay_with_tiers(
+    peers: Peers, all_requests: Sequence[Request], passes: int, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """The same through hierarchies, and through caches as large as their device tier beside them."""
+    device, host = WITH_TIERS
+    for make in peers.servers_with_tiers(PAGE, warm_capacity(all_requests), 4 * warm_capacity(all_requests)):
+        warm(make(), all_requests)
+    makers = peers.servers_with_tiers(PAGE, device, host)
+    return replayed(makers, all_requests, f"{device:,} and {host:,} tokens", passes, tell)
+
+
+def replayed(
+    makers: Sequence[Callable[[], Any]],
+    all_requests: Sequence[Request],
+    room: str,
+    passes: int,
+    tell: Callable[[str], None],
+) -> dict[str, Any]:
+    """What each of these caches takes for a request, and how many tokens it finds; all have this much room."""
     times: dict[str, list[Times]] = {}
     hits: dict[str, int] = {}
-    makers = peers.servers(PAGE, capacity)
     for turn in range(passes):
         shift = turn % len(makers)
-        for make in makers[shift:] + makers[:shift]:
+        for make in (*makers[shift:], *makers[:shift]):
             cache = make()
-            tell(f"{capacity:,} tokens, pass {turn + 1} of {passes}, {cache.name}")
+            tell(f"{room}, pass {turn + 1} of {passes}, {cache.name}")
             known, spent = replay_one(cache, all_requests)
             assert hits.setdefault(cache.name, known) == known, "two passes, two figures"
             times.setdefault(cache.name, []).append(spent)
@@ -96,6 +122,7 @@ def warm(cache: Any, all_requests: Sequence[Request]) -> None:
     """Have compiled or loaded whatever is so at its first use."""
     for request in all_requests[:WARM]:
         cache.serve(cache.native(tokens_of(request)))
+        cache.settle()
 
 
 def replay_one(cache: Any, all_requests: Sequence[Request]) -> tuple[int, Times]:
@@ -110,6 +137,11 @@ def replay_one(cache: Any, all_requests: Sequence[Request]) -> tuple[int, Times]
             known = cache.serve(tokens)
             seen[number] = clock() - began
             found += known
+            if cache.tiers:
+                cache.land()
+                began = clock()
+                cache.tick()
+                seen[number] += clock() - began
     return found, seen
 
 

@@ -106,6 +106,12 @@ def special(name: str, peers: Peers, wanted: dict[str, Any], tell: Callable[[str
             expected = wanted["expected"].get(str(capacity))
             seen = replay(peers, trace, capacity, wanted["passes"][str(capacity)], tell)
             row.facts[str(capacity)] = {"expected": expected, **seen}
+    elif name == "trace-tiers":
+        from benchmarks.control.trace import replay_with_tiers, requests
+
+        row.facts["1M on the device, 4M on the host"] = replay_with_tiers(
+            peers, requests(wanted["trace"], limit), wanted["passes"]["tiers"], tell
+        )
     return row
 
 
