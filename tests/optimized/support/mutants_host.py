@@ -200,7 +200,8 @@ def selective_is_not(original: Original) -> Any:
 def child_before_its_parent(original: Original) -> Any:
     """Whether the page before is backed isn't asked."""
 
-    def used(self: Any, place: Any, backed: int) -> int:
+    def used(self: Any, place: Any) -> int:
+        backed = int(self.tree.backed(place, self.closed))
         if not self.uses:
             return backed
         for node in self.tree.nodes(place, backed):
