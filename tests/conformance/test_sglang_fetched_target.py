@@ -88,8 +88,8 @@ SEEN = {
     "moved": ("mamba", {"COMP-15", "COMP-29"}),
     "first": ("mamba", {"COMP-27"}),
     "least": ("swa_mamba", {"COMP-26"}),
-    "lost": ("mamba", {"COMP-29", "COMP-30"}),
-    "early": ("mamba", {"COMP-30", "COMP-31"}),
+    "lost": ("mamba", {"COMP-29"}),
+    "early": ("mamba", {"COMP-29"}),
     "loose": ("mamba", {"LOCK-01"}),
     "halfway": ("mamba", {"COMP-21"}),
 }

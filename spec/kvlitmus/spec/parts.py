@@ -41,6 +41,7 @@ PARTS = (
     "sparse.misuse",
     "prefix.components.tree",
     "prefix.components.prefetch",
+    "prefix.components.ends",
     "prefix.components.host",
     "prefix.components.policies",
     "prefix.components.storing",

@@ -105,11 +105,11 @@ def found(kind: type[BlockOffload], depth: int = 3) -> Iterator[set[str]]:
         [
             (TheRunAlone, {"COMP-32"}),
             (LosesItsSource, {"LOCK-01"}),
-            (PublishesWhatFailed, {"COMP-40"}),
+            (PublishesWhatFailed, {"COMP-29"}),
             (TakesAnyKey, {"TREE-05"}),
             (LoadsWhatTheHostHas, {"COMP-34", "COMP-36"}),
             (TakesOneMore, {"COMP-37", "COMP-13"}),
-            (ForgetsItsBlocks, {"COMP-40", "COMP-08", "POOL-12"}),
+            (ForgetsItsBlocks, {"COMP-29", "COMP-08", "POOL-12"}),
         ]
     ),
 )

@@ -220,7 +220,7 @@ def found(kind: type[BlockStore], configs: Sequence[Config], depth: int = 3) -> 
             (AnchorMayGo, {"COMP-13", "LOCK-01", "TREE-05"}),
             (GoesByTheRun, {"COMP-26"}),
             (CachesWhatDidNotCome, {"COMP-29"}),
-            (FreesWhatIsWritten, {"COMP-30", "COMP-31"}),
+            (FreesWhatIsWritten, {"COMP-29"}),
             (ReadsShortWindows, {"COMP-26"}),
         ]
     ),
@@ -234,7 +234,7 @@ def test_a_bug_of_prefetches_into_blocks_is_found(kind: type[BlockStore], rules:
     by_turns(
         [
             (CommitsToEverybody, {"COMP-15"}),
-            (LosesPrefetches, {"COMP-30", "COMP-61"}),
+            (LosesPrefetches, {"COMP-29"}),
             (FetchesFromNowhere, {"COMP-62"}),
             (StorageComesWithAReset, {"COMP-58", "COMP-62"}),
             (WritesFromTheDevice, {"COMP-58"}),

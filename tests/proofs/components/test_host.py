@@ -67,7 +67,7 @@ def evict_on_both(cache: Cache, setting: Setting, call: EvictHost[Counts]) -> tu
 
 
 SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
-    (Copied, copied_over, {"COMP-15", "COMP-40"}),
+    (Copied, copied_over, {"COMP-15", "COMP-29"}),
     (EvictHost, evict_what_is_read, {"COMP-13", "LOCK-01"}),
     (BackUp, back_up_without_room, {"COMP-36"}),
 )
@@ -88,7 +88,7 @@ BY_NODES = Profile(component_landing="begun", component_extent="path", component
 """Copies as engines with nodes have them."""
 
 NODE_SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
-    (Copied, land_again, {"COMP-40"}),
+    (Copied, land_again, {"COMP-29"}),
     (LoadBack, load_once_more, {"POOL-12"}),
     (EvictHost, evict_on_both, {"COMP-12"}),
 )

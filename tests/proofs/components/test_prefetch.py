@@ -319,7 +319,7 @@ def prefetch_without_room(cache: Cache, setting: Setting, call: Prefetch[int]) -
 SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], str, set[str]], ...] = (
     (Commit, commit_of_a_part, "kv+swa", {"COMP-28", "COMP-29"}),
     (Commit, commit_over_a_hole, "kv+swa", {"COMP-28", "COMP-29"}),
-    (Abandon, abort_while_it_is_written, "kv+state", {"COMP-30", "COMP-31"}),
+    (Abandon, abort_while_it_is_written, "kv+state", {"COMP-29"}),
     (Found, found_of_the_kv, "kv+state", {"COMP-26"}),
     (Prefetch, prefetch_without_room, "kv+state", {"COMP-23"}),
 )

@@ -67,8 +67,8 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = 
     (Write, write_what_is_not_there, {"COMP-58"}),
     (Write, write_no_rest, {"COMP-59"}),
     (EvictHost, evict_what_is_written, {"COMP-13", "LOCK-01"}),
-    (Detach, lose_prefetches, {"COMP-61"}),
-    (Detach, free_what_is_written, {"COMP-61"}),
+    (Detach, lose_prefetches, {"COMP-29"}),
+    (Detach, free_what_is_written, {"COMP-29"}),
     (Prefetch, fetch_from_nowhere, {"COMP-62"}),
 )
 

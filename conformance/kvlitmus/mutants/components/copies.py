@@ -30,7 +30,7 @@ class LandingIsNotPinned(LandingCopier):
         """It is told, and nothing protects it."""
 
 
-@mutant("component-landing-is-given-back", kills=("COMP-40",), configs=COMPONENT_HOST_CONFIGS, profile=BEGUN)
+@mutant("component-landing-is-given-back", kills=("COMP-29",), configs=COMPONENT_HOST_CONFIGS, profile=BEGUN)
 class LandingIsGivenBack(LandingCopier):
     """When a copy has ended its buffers are given back, as if its prefix had been cached before, and stay cached."""
 

@@ -329,7 +329,7 @@ class CopiesShareAPin(ComponentCopier):
         self.pending = {at: one for at, one in self.pending.items() if one is not copy}
 
 
-@mutant("component-failed-copy-stays", kills=("COMP-40",), configs=HOSTS)
+@mutant("component-failed-copy-stays", kills=("COMP-29",), configs=HOSTS)
 class FailedCopyStays(ComponentCopier):
     """Nobody looks whether a copy has succeeded: what it should have brought is cached as if it were there."""
 
@@ -341,7 +341,7 @@ class FailedCopyStays(ComponentCopier):
     "component-failed-load-undoes-the-kv-alone",
     bugs=("V18",),
     links=(f"{_VLLM}issues/45474", f"{_VLLM}pull/50388"),
-    kills=("COMP-15", "COMP-40"),
+    kills=("COMP-15", "COMP-29"),
     configs=HOSTS,
 )
 class FailedLoadUndoesTheKvAlone(ComponentCopier):
@@ -355,7 +355,7 @@ class FailedLoadUndoesTheKvAlone(ComponentCopier):
         return super().ended(copy, ok=ok)
 
 
-@mutant("component-failed-copy-leaks", kills=("COMP-40",), configs=HOSTS)
+@mutant("component-failed-copy-leaks", kills=("COMP-29",), configs=HOSTS)
 class FailedCopyLeaks(ComponentCopier):
     """The buffers of a copy that failed aren't given back: each failure loses memory."""
 
@@ -365,7 +365,7 @@ class FailedCopyLeaks(ComponentCopier):
         return super().ended(copy, ok=ok)
 
 
-@mutant("component-copy-overwrites", kills=("COMP-40",), configs=HOSTS)
+@mutant("component-copy-overwrites", kills=("COMP-29",), configs=HOSTS)
 class CopyOverwrites(ComponentCopier):
     """What a load back has brought takes the place of what somebody has cached there meanwhile, which nobody frees."""
 

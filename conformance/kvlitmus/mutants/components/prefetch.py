@@ -469,7 +469,7 @@ class CommitKeepsTheAnchor(ComponentFetcher):
 # I/O that goes on
 
 
-@mutant("component-abort-while-it-is-read", bugs=("H-41",), kills=("COMP-31",), configs=(*STATED, *WINDOWED))
+@mutant("component-abort-while-it-is-read", bugs=("H-41",), kills=("COMP-29",), configs=(*STATED, *WINDOWED))
 class AbortWhileItIsRead(ComponentFetcher):
     """Buffers are given back while I/O may write them: what somebody else computes there is overwritten."""
 
@@ -477,7 +477,7 @@ class AbortWhileItIsRead(ComponentFetcher):
         return {}
 
 
-@mutant("component-commit-leaves-a-sidecar-unguarded", bugs=("H-41",), kills=("COMP-31",), configs=HYBRID)
+@mutant("component-commit-leaves-a-sidecar-unguarded", bugs=("H-41",), kills=("COMP-29",), configs=HYBRID)
 class LeavesASidecarUnguarded(ComponentFetcher):
     """The KV waits for its I/O; the window and the state that it still writes are given back at once."""
 
@@ -485,7 +485,7 @@ class LeavesASidecarUnguarded(ComponentFetcher):
         return {name: some for name, some in super().busy(fetch, came).items() if name == self.base.name}
 
 
-@mutant("component-abort-forgets-the-state", kills=("COMP-30",), configs=STATED)
+@mutant("component-abort-forgets-the-state", kills=("COMP-29",), configs=STATED)
 class AbortForgetsTheState(ComponentFetcher):
     """An abort gives the KV back and not the state: after as many aborts as there are states none is left."""
 
@@ -493,7 +493,7 @@ class AbortForgetsTheState(ComponentFetcher):
         return self.finish(fetch, {"state": fetch.buffers.get("state", [])}, {})
 
 
-@mutant("component-abort-gives-back-twice", bugs=("H-06",), kills=("COMP-30", "COMP-08", "POOL-12"), configs=STATED)
+@mutant("component-abort-gives-back-twice", bugs=("H-06",), kills=("COMP-29", "COMP-08", "POOL-12"), configs=STATED)
 class AbortGivesBackTwice(ComponentFetcher):
     """What was given back at the abort is given back again when the I/O ends: two get the same place."""
 
@@ -506,7 +506,7 @@ class AbortGivesBackTwice(ComponentFetcher):
         return returned
 
 
-@mutant("component-io-ends-unnoticed", kills=("COMP-30",), configs=(*STATED, *WINDOWED))
+@mutant("component-io-ends-unnoticed", kills=("COMP-29",), configs=(*STATED, *WINDOWED))
 class IoEndsUnnoticed(ComponentFetcher):
     """When the I/O of a prefetch that is over ends nobody gives back what it wrote last."""
 

@@ -162,7 +162,7 @@ class FailedWriteCounts(ComponentWriter):
 # What storage takes with it
 
 
-@mutant("component-detach-loses-prefetches", kills=("COMP-61",), configs=STORED)
+@mutant("component-detach-loses-prefetches", kills=("COMP-29",), configs=STORED)
 class DetachLosesPrefetches(ComponentWriter):
     """When storage goes, prefetches are forgotten with their memory: nobody ever gives it back."""
 
@@ -170,7 +170,7 @@ class DetachLosesPrefetches(ComponentWriter):
         return {}
 
 
-@mutant("component-detach-frees-what-is-written", kills=("COMP-61",), configs=STORED)
+@mutant("component-detach-frees-what-is-written", kills=("COMP-29",), configs=STORED)
 class DetachFreesWhatIsWritten(ComponentWriter):
     """When storage goes, all memory of prefetches is free at once: what still comes is written over somebody's KV."""
 
@@ -179,7 +179,7 @@ class DetachFreesWhatIsWritten(ComponentWriter):
         return super().give_up(fetch)
 
 
-@mutant("component-detach-gives-up-one", kills=("COMP-61",), configs=STORED)
+@mutant("component-detach-gives-up-one", kills=("COMP-29",), configs=STORED)
 class DetachGivesUpOne(ComponentWriter):
     """Of several prefetches the last alone is given up when storage goes: the others wait for it for ever."""
 
@@ -188,7 +188,7 @@ class DetachGivesUpOne(ComponentWriter):
         return super().detach()
 
 
-@mutant("component-detach-waits-for-running-prefetches", kills=("COMP-61",), configs=STORED)
+@mutant("component-detach-waits-for-running-prefetches", kills=("COMP-29",), configs=STORED)
 class DetachWaitsForRunningPrefetches(ComponentWriter):
     """A prefetch whose I/O runs gives nothing back until that has ended, not even what it doesn't read into."""
 

@@ -184,6 +184,7 @@ RETIRED: dict[str, str] = {
         _OF_POOLS,
     ),
     **dict.fromkeys(("COMP-35", "COMP-44", "COMP-45", "COMP-46", "COMP-60"), _OF_POOLS),
+    **dict.fromkeys(("COMP-30", "COMP-31", "COMP-40", "COMP-61"), "whatever ends gives back what it had"),
     **dict.fromkeys(("COMP-48", "COMP-49", "COMP-51", "COMP-52", "CREQ-04"), _OF_POOLS),
     **dict.fromkeys(("COMP-38", "COMP-39", "COMP-41", "COMP-42", "COMP-43", "COMP-47", "COMP-50", "COMP-64"), _ON_BOTH),
 }
@@ -216,6 +217,7 @@ SUCCESSORS: dict[str, str] = {
     **dict.fromkeys(("COMP-14", "COMP-44", "COMP-60"), "LOCK-01"),
     **dict.fromkeys(("COMP-17", "COMP-45"), "POOL-12"),
     **dict.fromkeys(("COMP-18", "COMP-46"), "TREE-05"),
+    **dict.fromkeys(("COMP-30", "COMP-31", "COMP-40", "COMP-61"), "COMP-29"),
     "COMP-38": "COMP-12",
     "COMP-39": "COMP-13",
     "COMP-41": "COMP-08",

@@ -59,7 +59,7 @@ def evict_host(checker: Checker, wants: Mapping[str, int] | None = None) -> None
 
 
 @litmus(
-    rules=("COMP-32", "COMP-33", "COMP-34", "POOL-04", "COMP-40", "COMP-08", "COMP-15", "POOL-12", "COMP-19"),
+    rules=("COMP-32", "COMP-33", "COMP-34", "POOL-04", "COMP-29", "COMP-08", "COMP-15", "POOL-12", "COMP-19"),
     needs=NEEDS,
 )
 def what_is_backed_up_comes_back_whole(checker: Checker) -> None:
@@ -167,7 +167,7 @@ def what_a_load_back_reads_stays(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-40", "COMP-08", "COMP-15", "COMP-16"), needs=NEEDS)
+@litmus(rules=("COMP-29", "COMP-08", "COMP-15", "COMP-16"), needs=NEEDS)
 def a_copy_that_fails_leaves_everything_as_it_was(checker: Checker) -> None:
     """A backup fails, and later a load back: nothing of them is found or lost, and both succeed the second time."""
     key = prompt(checker, "abc")
@@ -183,7 +183,7 @@ def a_copy_that_fails_leaves_everything_as_it_was(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-15", "COMP-40"), needs=NEEDS)
+@litmus(rules=("COMP-15", "COMP-29"), needs=NEEDS)
 def who_computes_meanwhile_is_first(checker: Checker) -> None:
     """A key is computed and cached while it is loaded back: what is cached stays, what was brought goes back."""
     key = prompt(checker, "abc")
@@ -212,7 +212,7 @@ def a_receipt_does_not_cover_what_is_loaded_back(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-40", "COMP-15"), needs=NEEDS)
+@litmus(rules=("COMP-29", "COMP-15"), needs=NEEDS)
 def two_backups_land_once(checker: Checker) -> None:
     """A key is backed up twice at once, then a longer one: what lands second gives back what is there."""
     key = prompt(checker, "abcd")
@@ -338,7 +338,7 @@ def a_reset_forgets_both_tiers(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-12", "COMP-40", "LOCK-01"), needs=NEEDS)
+@litmus(rules=("COMP-12", "COMP-29", "LOCK-01"), needs=NEEDS)
 def what_comes_during_a_copy_may_stay(checker: Checker) -> None:
     """A prefix is backed up twice at once; one copy ends, and what it brought is to go while the other is under way."""
     key = prompt(checker, "ab", tail=1)
@@ -352,7 +352,7 @@ def what_comes_during_a_copy_may_stay(checker: Checker) -> None:
 
 
 @litmus(
-    rules=("TREE-02", "POOL-12", "COMP-32", "COMP-40", "LOCK-01"), needs=NEEDS, profile={"component_landing": "begun"}
+    rules=("TREE-02", "POOL-12", "COMP-32", "COMP-29", "LOCK-01"), needs=NEEDS, profile={"component_landing": "begun"}
 )
 def what_is_on_its_way_counts(checker: Checker) -> None:
     """A prefix and a longer one are backed up at once, and loaded back at once: the second takes the rest."""

@@ -69,7 +69,7 @@ def without(came: Mapping[str, Collection[int]], name: str, number: int) -> dict
 
 
 @litmus(
-    rules=("COMP-20", "COMP-21", "POOL-04", "COMP-26", "COMP-27", "COMP-28", "COMP-29", "COMP-30", "COMP-31"),
+    rules=("COMP-20", "COMP-21", "POOL-04", "COMP-26", "COMP-27", "COMP-28", "COMP-29"),
     needs=NEEDS,
     profile=EACH,
 )
@@ -259,7 +259,7 @@ def what_shares_a_pool_is_summed_for_a_prefetch(checker: Checker) -> None:
         fetches.abort(checker, number)
 
 
-@litmus(rules=("COMP-12", "COMP-13", "LOCK-01", "COMP-30"), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-12", "COMP-13", "LOCK-01", "COMP-29"), needs=NEEDS, profile=EACH)
 def the_anchor_stays_and_its_state_may_go(checker: Checker) -> None:
     """While something is fetched behind a hit its KV stays; what other components have there can be evicted."""
     anchor, key = prompt(checker, "abcd"), prompt(checker, "abcdefgh")
@@ -409,7 +409,7 @@ def a_hole_in_the_kv_ends_it(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("POOL-04", "COMP-30", "COMP-31"), needs=NEEDS, profile=EACH)
+@litmus(rules=("POOL-04", "COMP-29"), needs=NEEDS, profile=EACH)
 def nothing_is_reused_while_it_is_written(checker: Checker) -> None:
     """Committed and aborted while the I/O still runs: all that is free is granted, and none of what may be written."""
     key = prompt(checker, "abcd")
@@ -433,7 +433,7 @@ def nothing_is_reused_while_it_is_written(checker: Checker) -> None:
         evict_all(checker)
 
 
-@litmus(rules=("COMP-30", "COMP-31"), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-29",), needs=NEEDS, profile=EACH)
 def an_abort_returns_everything(checker: Checker) -> None:
     """Aborted before storage has answered, while it is read, and when it was: all comes back, once."""
     key = prompt(checker, "abcd")

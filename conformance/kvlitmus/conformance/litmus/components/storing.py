@@ -62,7 +62,7 @@ def settle(checker: Checker) -> None:
         fetches.settled(checker, 0)
 
 
-@litmus(rules=("COMP-57", "COMP-58", "COMP-61", "COMP-62"), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-57", "COMP-58", "COMP-29", "COMP-62"), needs=NEEDS, profile=EACH)
 def what_is_written_comes_back(checker: Checker) -> None:
     """A key is written, storage goes and comes, and both tiers are emptied: the key is fetched, and found as it was."""
     key = prompt(checker, "abcd")
@@ -122,7 +122,7 @@ def a_bigram_in_storage_knows_its_next_token(checker: Checker) -> None:
         components.match(checker, one)
 
 
-@litmus(rules=("COMP-61",), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-29",), needs=NEEDS, profile=EACH)
 def storage_goes_during_a_fetch(checker: Checker) -> None:
     """Two prefetches run when storage goes, and one reads: what that may write comes back when its I/O ends."""
     attach(checker)
@@ -138,7 +138,7 @@ def storage_goes_during_a_fetch(checker: Checker) -> None:
     fetch(checker, key, everything(checker, key))
 
 
-@litmus(rules=("COMP-61",), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-29",), needs=NEEDS, profile=EACH)
 def storage_goes_after_a_commit(checker: Checker) -> None:
     """A prefetch is committed while its I/O runs, then storage goes: nothing of it is given back a second time."""
     attach(checker)

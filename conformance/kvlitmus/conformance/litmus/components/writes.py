@@ -42,7 +42,7 @@ def what_is_inserted_is_on_the_host(checker: Checker) -> None:
         come_back(checker, key)
 
 
-@litmus(rules=("COMP-40", "COMP-55"), needs=NEEDS, writes=THROUGH)
+@litmus(rules=("COMP-29", "COMP-55"), needs=NEEDS, writes=THROUGH)
 def a_backup_that_failed_is_due_again(checker: Checker) -> None:
     """The backup of an insert fails: the host has nothing of it, and the next insert of the same key begins another."""
     key = prompt(checker, "abc")

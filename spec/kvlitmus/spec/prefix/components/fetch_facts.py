@@ -10,12 +10,10 @@ from kvlitmus.spec.prefix.components.calls import After, Committed, Entries, Rea
 from kvlitmus.spec.prefix.components.evictions import freed_most
 from kvlitmus.spec.prefix.components.fetch import asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import (
-    commit_brings,
     commit_end,
     held_by,
     origin_of,
     pool_places,
-    written,
 )
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole, pools_of
 from kvlitmus.spec.prefix.listener import DEVICE
@@ -193,15 +191,6 @@ def component_fetch_returned(answer: After) -> Entries:
     return returned
 
 
-@fact(0)
-def component_fetch_foreign(
-    layout: Layout, component_fetch: Fetch, component_fetch_returned: Entries
-) -> Collection[Place]:
-    """The places that were given back though the prefetch had them not, or twice."""
-    given = [(layout.named(name).pool, one) for name, some in component_fetch_returned.items() for one in some]
-    return [place for place in given if place not in component_fetch.reserved or given.count(place) > 1]
-
-
 # What is read
 
 
@@ -261,14 +250,6 @@ def component_fetch_strangers(
 
 
 @fact(0)
-def component_fetch_written(layout: Layout, component_fetch: Fetch, call: FetchCall) -> Collection[Place]:
-    """The places that the I/O of the prefetch may still write after the call."""
-    if isinstance(call, Fetched):
-        return frozenset()
-    return written(layout, component_fetch, call.came if isinstance(call, Commit) else {})
-
-
-@fact(0)
 def component_fetch_end(answer: After) -> int:
     """Where the KV ends that was committed."""
     assert isinstance(answer.answer, Committed)
@@ -279,52 +260,3 @@ def component_fetch_end(answer: After) -> int:
 def component_fetch_end_due(setting: Setting, component_fetch: Fetch, call: Commit) -> int:
     """Before the first entry that didn't come, of the KV or of what is derived from it; nowhere, where all is dropped then."""
     return commit_end(setting, component_fetch, call.came)
-
-
-@fact(0)
-def component_fetch_left(
-    layout: Layout,
-    state: State,
-    setting: Setting,
-    component_fetch: Fetch,
-    call: Commit,
-    component_fetch_written: Collection[Place],
-) -> Collection[Place]:
-    """The places that the commit must give back: what it does not attach, or brings for what is certainly cached."""
-    brought = commit_brings(setting, component_fetch, call.came)
-    pools = {one.name: one.pool for one in layout.components}
-    certain = state.certain(DEVICE)
-    missing = {(pools[at[0]], place) for at, place in brought.items() if at not in certain}
-    return component_fetch.reserved - missing - frozenset(component_fetch_written)
-
-
-@fact(0)
-def component_fetch_left_most(
-    layout: Layout,
-    state: State,
-    setting: Setting,
-    component_fetch: Fetch,
-    call: Commit,
-    component_fetch_written: Collection[Place],
-) -> Collection[Place]:
-    """The places that the commit may give back: what it does not attach, or brings for what may be cached."""
-    brought = commit_brings(setting, component_fetch, call.came)
-    pools = {one.name: one.pool for one in layout.components}
-    there = state.places(DEVICE)
-    missing = {(pools[at[0]], place) for at, place in brought.items() if at not in there}
-    return component_fetch.reserved - missing - frozenset(component_fetch_written)
-
-
-@fact(0)
-def component_fetch_returned_due(
-    component_fetch: Fetch, call: Abandon | Fetched, component_fetch_written: Collection[Place]
-) -> Collection[Place]:
-    """The places that are to be given back: of a prefetch that is over all that I/O may not write any more."""
-    over = component_fetch.over or isinstance(call, Abandon)
-    return component_fetch.reserved - frozenset(component_fetch_written) if over else frozenset()
-
-
-@fact(0)
-def component_fetch_given(layout: Layout, component_fetch_returned: Entries) -> Collection[Place]:
-    """The places that were given back."""
-    return pool_places(layout, component_fetch_returned)

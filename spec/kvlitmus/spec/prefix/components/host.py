@@ -7,7 +7,7 @@ can make valid together (COMP-33, COMP-34), wherever each entry is: a state alon
 
 Memory is granted for all components at once or for none, after one eviction from that tier at most (COMP-36, COMP-37).
 While a copy is under way what its boundary needs stays where it is, on both tiers (LOCK-01), and what it is written to is
-neither cached nor free.  When it has ended, what it brought is cached, unless it failed or somebody else was first (COMP-40).
+neither cached nor free.  When it has ended, what it brought is cached, unless it failed or somebody else was first (COMP-29).
 By the profile it may be cached from the beginning, and a copy may go by its path: take, and protect, what else there is of that.
 
 On the host too KV is kept only with what is before it, and other components only beside KV (TREE-05, COMP-19): whatever
@@ -24,12 +24,10 @@ from collections.abc import Collection, Mapping, Sequence
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.components import host_facts as _facts  # noqa: F401 - what the rules speak of
-from kvlitmus.spec.prefix.page import Place
 
 HOSTED = ("component_host",)
 COUNTED = ("component_host", "component_host_counters")
 BOTH_COUNTED = (*COUNTED, "component_counters")
-LOOKED_AT = ("component_host", "component_host_view")
 BEGUN = (On.COMPONENT_BACK_UP, On.COMPONENT_LOAD)
 REFUSED = (On.REFUSED_COMPONENT_BACK_UP, On.REFUSED_COMPONENT_LOAD)
 
@@ -127,24 +125,3 @@ def a_copy_evicts_once_what_it_needs(
     boundary on it.
     """
     return all(many <= component_copy_freed_most.get(name, 0) for name, many in component_copy_freed.items())
-
-
-# A plain cache names no places that a copy gives back: POOL-12 counts them.
-@rule(
-    "COMP-40",
-    on=On.COMPONENT_COPIED,
-    needs=HOSTED,
-    source="R-WB-04, R-SWA-05; design",
-    reference="prefix.components.host.copied",
-    allowed="at least {component_copy_left}, at most {component_copy_left_most}",
-)
-def a_copy_gives_back_what_it_does_not_leave(
-    component_copy_returned: Collection[Place],
-    component_copy_left: Collection[Place],
-    component_copy_left_most: Collection[Place],
-) -> bool:
-    """A copy that has failed MUST give back everything that it was written to. Any other MUST give back exactly what it
-    brought for entries that are cached on its tier by then; where the profile says that copies count from their
-    beginning, nothing.
-    """
-    return set(component_copy_left) <= set(component_copy_returned) <= set(component_copy_left_most)

@@ -21,7 +21,6 @@ from kvlitmus.spec.prefix.components.copies import (
 )
 from kvlitmus.spec.prefix.components.evictions import freed_most
 from kvlitmus.spec.prefix.components.state import (
-    at_places,
     copied_to,
     end_name,
     ends_at,
@@ -29,20 +28,17 @@ from kvlitmus.spec.prefix.components.state import (
     lacking_at,
     loose_on,
     needed_by,
-    pool_places,
     tier_of,
 )
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import At, Place
-from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, LoadBack
+from kvlitmus.spec.prefix.tier_calls import BackUp, LoadBack
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import admit, step_of, valid
 
 COUNTED = ("component_host_counters",)
-LOOKED_AT = ("component_host_view",)
 
 # What a copy takes
 
@@ -182,39 +178,3 @@ def component_copy_freed_most(
     if isinstance(call, BackUp) and setting.profile.component_extent == "path":
         times = max(1, call.length // step_of(layout.components))
     return freed_most(setting, layout, state, mine, times)
-
-
-# Evictions from the host
-
-
-# Ends of copies
-
-
-@fact(0)
-def component_copy(state: State, call: Copied) -> Copy:
-    """The copy that has ended, as it was before."""
-    return state.under_way[call.number]
-
-
-@fact(0)
-def component_copy_returned(layout: Layout, answer: After) -> Collection[Place]:
-    """The places that a copy gave back."""
-    assert isinstance(answer.answer, Mapping)
-    return pool_places(layout, answer.answer)
-
-
-@fact(0)
-def component_copy_left(layout: Layout, state: State, call: Copied, component_copy: Copy) -> Collection[Place]:
-    """The places that a copy must give back: all if it failed, and else what was brought for what is certainly cached there."""
-    certain = state.certain(tier_of(state, call))
-    return at_places(layout, {at: place for at, place in component_copy.places.items() if not call.ok or at in certain})
-
-
-@fact(0)
-def component_copy_left_most(layout: Layout, state: State, call: Copied, component_copy: Copy) -> Collection[Place]:
-    """The places that a copy may give back: all if it failed, and else what was brought for what may be cached there."""
-    there = state.places(tier_of(state, call))
-    return at_places(layout, {at: place for at, place in component_copy.places.items() if not call.ok or at in there})
-
-
-# Counters and snapshots

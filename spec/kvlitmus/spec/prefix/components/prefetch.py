@@ -2,9 +2,9 @@
 
 A prefetch starts at a boundary that is cached, its **anchor**, and fetches what storage has of the key behind it, in five steps: it
 reserves memory for all components at once or is refused (COMP-20 to COMP-24); it is told what storage has, and says up to
-which boundary it reads, what into which place (COMP-26, COMP-27); the I/O ends; what came is committed (COMP-28, COMP-29),
-or the prefetch is aborted (COMP-30).  I/O may go on after a commit or an abort; what it may write is given back when it has
-ended, and not before (POOL-04, COMP-30, COMP-31).
+which boundary it reads, what into which place (COMP-26, COMP-27); the I/O ends; what came is committed (COMP-28),
+or the prefetch is aborted.  I/O may go on after a commit or an abort; what it may write is given back when it has
+ended, and not before (POOL-04, COMP-29).
 
 The anchor is protected as what a receipt covers is: COMP-12, COMP-13 and LOCK-01 say it.  It is the KV that is protected, so that what is
 committed goes on from it; a state or a window at the same prefix may be evicted meanwhile, unless the cache protects its paths.  What was committed is judged as all that
@@ -171,58 +171,3 @@ def a_commit_ends_before_what_is_missing(component_fetch_end: int, component_fet
     come. A component of which nothing is said has no entries that came.
     """
     return component_fetch_end == component_fetch_end_due
-
-
-# New of components: a window or a state is attached whole, or not at all.
-@rule(
-    "COMP-29",
-    on=On.COMPONENT_COMMIT,
-    needs=PREFETCHES,
-    source="R-SWA-03, R-SWA-04, R-SWA-05, R-MA-06; sglang#27264",
-    reference="prefix.components.prefetch.commit",
-    allowed="at least {component_fetch_left}, at most {component_fetch_left_most}",
-)
-def a_commit_returns_what_it_does_not_attach(
-    component_fetch_given: Collection[Place],
-    component_fetch_left: Collection[Place],
-    component_fetch_left_most: Collection[Place],
-) -> bool:
-    """A commit MUST fill what is missing and give all else back: a window or a state that did not come whole, or whose boundary the KV does not reach, and what is cached already.
-
-    A part of a window is never attached, nor a state to a boundary that it was not stored for.
-    """
-    return set(component_fetch_left) <= set(component_fetch_given) <= set(component_fetch_left_most)
-
-
-# A plain cache names no places that it gives back: POOL-12 counts them.
-@rule(
-    "COMP-30",
-    on=(On.COMPONENT_ABORT, On.COMPONENT_SETTLED),
-    needs=PREFETCHES,
-    source="R-SC-05, R-MA-05",
-    reference="prefix.components.prefetch.abort",
-    allowed="{component_fetch_returned_due}",
-)
-def a_prefetch_that_is_over_returns_everything(
-    component_fetch_given: Collection[Place], component_fetch_returned_due: Collection[Place]
-) -> bool:
-    """An abort MUST give back everything that I/O may not write any more, and the end of the I/O the rest of a prefetch that is over; the end of the I/O of any other gives nothing back."""
-    return set(component_fetch_given) == set(component_fetch_returned_due)
-
-
-# POOL-12 sees it in a snapshot; here the answer alone shows it.
-@rule(
-    "COMP-31",
-    on=(On.COMPONENT_FOUND, On.COMPONENT_COMMIT, On.COMPONENT_ABORT),
-    needs=PREFETCHES,
-    source="R-SC-05",
-    reference="prefix.components.prefetch.abort",
-    allowed="places that the prefetch has, each once, and none of {component_fetch_written}",
-)
-def nothing_is_returned_while_it_is_written(
-    component_fetch_given: Collection[Place],
-    component_fetch_written: Collection[Place],
-    component_fetch_foreign: Collection[Place],
-) -> bool:
-    """A prefetch MUST NOT give back what its I/O may still write, nor what it does not have, nor anything twice."""
-    return not component_fetch_foreign and not set(component_fetch_given) & set(component_fetch_written)

@@ -6,21 +6,20 @@ write that could begin isn't refused (COMP-59).  What its boundary needs stays o
 ended, whatever becomes of storage meanwhile (LOCK-01; COMP-12 and COMP-13 say it of evictions).
 
 When storage goes away, every prefetch that isn't over is given up, as by an abort: what I/O may still write is given back
-when that has ended, and everything else at once (COMP-61).  Until storage is there again no prefetch begins (COMP-62).
+when that has ended, and everything else at once (COMP-29).  Until storage is there again no prefetch begins (COMP-62).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.components import storing_facts as _facts  # noqa: F401 - what the rules speak of
 from kvlitmus.spec.prefix.components.prefetch import ASKED
-from kvlitmus.spec.prefix.page import At, Place
+from kvlitmus.spec.prefix.page import At
 
 STORES = ("component_storage",)
-LOOKED_AT = ("component_storage", "component_host_view")
 
 
 # A put of a plain cache is a job of its own, in prefix order (BACKUP-07, BACKUP-08); a write is asked for here.
@@ -71,24 +70,6 @@ def a_refused_write_has_nothing_to_take_or_to_read(component_write_refusable: bo
     that its boundary needs, or a running backup still brings it. How much there is to take is no reason.
     """
     return component_write_refusable
-
-
-# A plain cache names no places that a detach gives back: POOL-12 counts them.
-@rule(
-    "COMP-61",
-    on=On.COMPONENT_DETACH,
-    needs=STORES,
-    source="R-SC-05, R-MA-05, R-LIFE-04",
-    reference="prefix.components.storing.detach",
-    allowed="{component_detach_due}, each once",
-)
-def what_prefetches_had_is_given_back_when_storage_goes(
-    component_detach_returned: Sequence[Place], component_detach_due: Collection[Place]
-) -> bool:
-    """When storage goes away, every prefetch that isn't over MUST be given up, with all that it has given back at once but what its I/O may still write."""
-    return len(component_detach_returned) == len(component_detach_due) and (
-        set(component_detach_returned) == set(component_detach_due)
-    )
 
 
 # FETCH-01 and FETCH-02 reserve on the host, and a prefetch of components on the device.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.components import host_facts as _facts  # noqa: F401 - what these are worked out from
@@ -12,17 +12,14 @@ from kvlitmus.spec.prefix.components.state import (
     ends_at,
     landing_on_host,
     needed_by,
-    written,
     written_from,
 )
 from kvlitmus.spec.prefix.listener import HOST
-from kvlitmus.spec.prefix.page import At, Place
+from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import Write
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
-
-LOOKED_AT = ("component_host_view",)
 
 
 def due(setting: Setting, call: Write) -> frozenset[At]:
@@ -69,20 +66,6 @@ def component_write_refusable(setting: Setting, state: State, call: Write) -> bo
         state.under_way.values()
     )
     return state.attached is False or not whole or not due(setting, call)
-
-
-@fact(0)
-def component_detach_returned(layout: Layout, answer: After) -> Sequence[Place]:
-    """The places that were given back when storage went away, as often as they were."""
-    assert isinstance(answer.answer, Mapping)
-    return [(layout.named(name).pool, one) for name, some in answer.answer.items() for one in some]
-
-
-@fact(0)
-def component_detach_due(layout: Layout, state: State) -> Collection[Place]:
-    """The places of all prefetches that weren't over, but for those that I/O may still write."""
-    given_up = [one for one in state.fetches.values() if not one.over]
-    return frozenset[Place]().union(*[one.reserved - written(layout, one, {}) for one in given_up])
 
 
 @fact(0)
