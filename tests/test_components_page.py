@@ -145,7 +145,7 @@ class LeavesTombstones(ComponentCache):
         (ForgetsTheWindow, "COMP-10", "a-lock-holds-what-its-boundary-needs"),
         (TakesWhatIsLocked, "COMP-13", "a-lock-holds-what-its-boundary-needs"),
         (GrantsInParts, "POOL-01", "a-grant-is-for-all-or-for-none"),
-        (LeavesTombstones, "COMP-09", "an-insert-recovers-a-tombstone"),
+        (LeavesTombstones, "TREE-11", "an-insert-recovers-a-tombstone"),
     ],
 )
 def test_a_mistake_in_the_cache_of_components_is_named(kind: type[ComponentCache], rule: str, litmus: str) -> None:

@@ -30,7 +30,7 @@ FAMILIES = {
     "flat": ("mutant split-forgets-locks", "LOCK-01"),
     "tiers": ("mutant demotion-takes-both-copies", "POOL-12"),
     "stores": ("mutant store-written-in-place", "STORE-02"),
-    "components": ("mutant component-state-ahead-of-its-node", "COMP-08"),
+    "components": ("mutant component-state-ahead-of-its-node", "COMP-15"),
     "requests": ("mutant request-window-is-cut-short", "CREQ-01"),
     "ranks": ("mutant rank-commits-what-it-has-read", "RANKS-04"),
     "sparse": ("mutant sparse-keeps-what-it-took", "SPARSE-03"),

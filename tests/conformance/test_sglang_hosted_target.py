@@ -67,9 +67,9 @@ def test_litmus_tests_and_drawn_schedules_break_nothing(name: str) -> None:
 
 SEEN = {
     "stateless": ("mamba_hosted", {"COMP-32"}),
-    "kept": ("swa_hosted", {"COMP-08", "POOL-12"}),
+    "kept": ("swa_hosted", {"POOL-10", "POOL-12"}),
     "held": ("swa_hosted", {"COMP-12"}),
-    "tall": ("swa_hosted", {"COMP-08", "POOL-12"}),
+    "tall": ("swa_hosted", {"POOL-10", "POOL-12"}),
     "alone": ("swa_hosted", {"COMP-32", "TREE-05"}),
     "loose": ("swa_hosted", {"LOCK-01"}),
     "half": ("swa_hosted", {"COMP-32"}),

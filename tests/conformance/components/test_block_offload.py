@@ -109,7 +109,7 @@ def found(kind: type[BlockOffload], depth: int = 3) -> Iterator[set[str]]:
             (TakesAnyKey, {"TREE-05"}),
             (LoadsWhatTheHostHas, {"COMP-34", "COMP-36"}),
             (TakesOneMore, {"COMP-37", "COMP-13"}),
-            (ForgetsItsBlocks, {"COMP-29", "COMP-08", "POOL-12"}),
+            (ForgetsItsBlocks, {"COMP-29", "POOL-10", "POOL-12"}),
         ]
     ),
 )

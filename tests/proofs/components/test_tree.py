@@ -250,7 +250,7 @@ SLIPS: tuple[tuple[str, Callable[..., tuple[model.Cache, object]], set[str]], ..
     ("Lock", lock_of_the_kv, {"COMP-10"}),
     ("Evict", evict_without_locks, {"COMP-13", "LOCK-01"}),
     ("Alloc", alloc_what_there_is, {"POOL-01"}),
-    ("Insert", insert_leaves_tombstones, {"COMP-09"}),
+    ("Insert", insert_leaves_tombstones, {"TREE-08", "TREE-09", "TREE-11"}),
 )
 
 

@@ -40,12 +40,12 @@ class LockBeyondItsNode(NodeTree):
         return cover | {"swa": more + cover["swa"]}
 
 
-@mutant("component-duplicates-stay", kills=("COMP-08", "POOL-12"), profile=FREEING, configs=COMPONENT_CONFIGS[:3])
+@mutant("component-duplicates-stay", kills=("POOL-10", "POOL-12"), profile=FREEING, configs=COMPONENT_CONFIGS[:3])
 class DuplicatesStay(ComponentTree):
     """What was brought in vain is said to be free, and isn't: each time memory is lost."""
 
 
-@mutant("component-refill-leaks", kills=("COMP-08", "POOL-12"), profile=REPLACING, configs=PAIRS)
+@mutant("component-refill-leaks", kills=("POOL-10", "POOL-12"), profile=REPLACING, configs=PAIRS)
 class RefillLeaks(ReplacingTree):
     """The KV that gives way to what was brought isn't freed: each recovery of a window loses memory."""
 
@@ -53,7 +53,7 @@ class RefillLeaks(ReplacingTree):
         del node.places[base]
 
 
-@mutant("component-refill-under-a-lock", kills=("COMP-09", "COMP-15"), profile=REPLACING, configs=PAIRS)
+@mutant("component-refill-under-a-lock", kills=("TREE-09", "TREE-11", "COMP-15"), profile=REPLACING, configs=PAIRS)
 class RefillUnderALock(ReplacingTree):
     """The KV of a tombstone gives way though a running request reads it."""
 
@@ -65,6 +65,6 @@ class RefillUnderALock(ReplacingTree):
         return super().insert(key, entries)
 
 
-@mutant("component-pair-stays-tied", kills=("POOL-12", "COMP-08"), beside=(PairedPools,), profile=PAIRED, configs=PAIRS)
+@mutant("component-pair-stays-tied", kills=("POOL-12", "POOL-10"), beside=(PairedPools,), profile=PAIRED, configs=PAIRS)
 class PairStaysTied(ComponentTree):
     """A window's entry that filled a tombstone stays tied to the KV that it came with, and is freed with that."""

@@ -121,7 +121,7 @@ class PathStopsEarly(ChainCopier):
 
 @mutant(
     "component-path-forgets-a-part",
-    kills=("COMP-08", "COMP-15"),
+    kills=("POOL-10", "COMP-15"),
     configs=COMPONENT_HOST_CONFIGS,
     profile=CHAINED,
 )

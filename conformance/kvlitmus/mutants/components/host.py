@@ -148,7 +148,7 @@ class HitCountsWhatIsToBeLoaded(ComponentTree):
     "component-refused-load-publishes-its-state",
     bugs=("S78",),
     links=(f"{_SGLANG}pull/30986",),
-    kills=("COMP-15", "TREE-02", "COMP-08"),
+    kills=("COMP-15", "TREE-02", "POOL-10"),
     configs=ALL_HOSTS,
 )
 class RefusedLoadPublishesItsState(ComponentCopier):
@@ -163,7 +163,7 @@ class RefusedLoadPublishesItsState(ComponentCopier):
         return copy, freed
 
 
-@mutant("component-copy-refusal-leaks", kills=("COMP-08",), configs=HOSTS)
+@mutant("component-copy-refusal-leaks", kills=("POOL-10",), configs=HOSTS)
 class CopyRefusalLeaks(ComponentCopier):
     """Buffers are taken component by component; if the last has no room, nobody gives back those of the others."""
 
@@ -206,7 +206,7 @@ class FullHostRefuses(ComponentCopier):
         return super().make_room(wants, load=load) if load else {}
 
 
-@mutant("component-refused-backup-hides-what-it-evicted", kills=("COMP-08",), configs=ALL_HOSTS, long_because=TWO_KEYS)
+@mutant("component-refused-backup-hides-what-it-evicted", kills=("POOL-10",), configs=ALL_HOSTS, long_because=TWO_KEYS)
 class RefusedBackupHidesWhatItEvicted(ComponentCopier):
     """A backup makes room in one pool, finds too little in another, and is refused as if nothing had been evicted."""
 
@@ -215,7 +215,7 @@ class RefusedBackupHidesWhatItEvicted(ComponentCopier):
         return (copy, freed) if copy or load else (None, {})
 
 
-@mutant("component-refused-load-hides-what-it-evicted", kills=("COMP-08",), configs=ALL_HOSTS, long_because=TWO_KEYS)
+@mutant("component-refused-load-hides-what-it-evicted", kills=("POOL-10",), configs=ALL_HOSTS, long_because=TWO_KEYS)
 class RefusedLoadHidesWhatItEvicted(ComponentCopier):
     """A load back makes room in one pool, finds too little in another, and says nothing of what it has evicted."""
 
@@ -462,7 +462,7 @@ class HostEvictsTooLittle(ComponentCopier):
         return super().evict({name: min(1, many) for name, many in wants.items()})
 
 
-@mutant("component-host-goes-with-the-device", kills=("COMP-16", "COMP-08"), configs=HOSTS)
+@mutant("component-host-goes-with-the-device", kills=("COMP-16", "POOL-10"), configs=HOSTS)
 class HostGoesWithTheDevice(ComponentTree):
     """An eviction from the device takes the copy on the host along: what was backed up for that very moment is lost."""
 
@@ -477,7 +477,7 @@ class HostGoesWithTheDevice(ComponentTree):
     "component-prune-forgets-the-host",
     bugs=("S81",),
     links=(f"{_SGLANG}issues/33713",),
-    kills=("COMP-16", "COMP-08"),
+    kills=("COMP-16", "POOL-10"),
     configs=HOSTS,
 )
 class PruneForgetsTheHost(ComponentTree):

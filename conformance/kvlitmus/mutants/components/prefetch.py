@@ -33,7 +33,7 @@ class KeepsItsAnchor(ComponentFetcher):
 @mutant(
     "component-prefetch-keeps-the-kv",
     links=(f"{_SGLANG}pull/26945",),
-    kills=("COMP-08", "POOL-12"),
+    kills=("POOL-10", "POOL-12"),
     configs=STATED,
 )
 class KeepsTheKv(ComponentFetcher):
@@ -493,7 +493,7 @@ class AbortForgetsTheState(ComponentFetcher):
         return self.finish(fetch, {"state": fetch.buffers.get("state", [])}, {})
 
 
-@mutant("component-abort-gives-back-twice", bugs=("H-06",), kills=("COMP-29", "COMP-08", "POOL-12"), configs=STATED)
+@mutant("component-abort-gives-back-twice", bugs=("H-06",), kills=("COMP-29", "POOL-10", "POOL-12"), configs=STATED)
 class AbortGivesBackTwice(ComponentFetcher):
     """What was given back at the abort is given back again when the I/O ends: two get the same place."""
 

@@ -77,7 +77,7 @@ class DropsWhatIsMissing(ComponentFetcher):
 @mutant(
     "component-commit-drops-and-forgets",
     links=(f"{_SGLANG}pull/26945",),
-    kills=("COMP-08", "COMP-29"),
+    kills=("POOL-10", "COMP-29"),
     profile=DROPPED,
     configs=(*STATED, *WINDOWED),
 )

@@ -171,7 +171,7 @@ class EntriesFromTheEnd(ComponentTree):
     "component-refusal-keeps-a-part",
     bugs=("S22",),
     links=(f"{_SGLANG}pull/16067",),
-    kills=("COMP-08", "POOL-12"),
+    kills=("POOL-08", "POOL-12"),
     configs=(*STATED, *SHARED),
 )
 class RefusalKeepsAPart(ComponentPools):
@@ -234,7 +234,10 @@ class PoolRefusesItsLast(ComponentPools):
     "component-vetoes-the-others",
     bugs=("S73",),
     links=(f"{_SGLANG}pull/29351",),
-    kills=("COMP-09",),
+    kills=(
+        "TREE-09",
+        "TREE-11",
+    ),
     configs=(*STATED, *WINDOWED),
 )
 class VetoesTheOthers(ComponentTree):
@@ -249,7 +252,14 @@ class VetoesTheOthers(ComponentTree):
         return left
 
 
-@mutant("component-tombstones-stay", kills=("COMP-09",), configs=WINDOWED)
+@mutant(
+    "component-tombstones-stay",
+    kills=(
+        "TREE-09",
+        "TREE-11",
+    ),
+    configs=WINDOWED,
+)
 class TombstonesStay(ComponentTree):
     """A page that is there is taken for whole: what was brought for its tombstone is left, and hits stay short."""
 
@@ -264,7 +274,7 @@ class TombstonesStay(ComponentTree):
     "component-recovery-frees-twice",
     bugs=("S53",),
     links=(f"{_SGLANG}pull/27586", f"{_SGLANG}issues/27789"),
-    kills=("COMP-08", "POOL-12"),
+    kills=("TREE-12", "TREE-22", "POOL-12"),
     configs=WINDOWED,
 )
 class RecoveryFreesTwice(ComponentTree):
@@ -304,7 +314,10 @@ class StateAheadOfItsNode(ComponentTree):
     "component-frontier-of-the-tokens",
     bugs=("S42",),
     links=(f"{_SGLANG}pull/34870", f"{_SGLANG}pull/40681"),
-    kills=("COMP-09",),
+    kills=(
+        "TREE-09",
+        "TREE-11",
+    ),
     configs=BIGRAMS,
 )
 class FrontierOfTheTokens(ComponentTree):
@@ -410,7 +423,7 @@ class KvGoesFromTheMiddle(ComponentTree):
     "component-eviction-frees-a-tombstone",
     bugs=("S99",),
     links=(f"{_SGLANG}pull/38269",),
-    kills=("COMP-08", "POOL-12"),
+    kills=("EVICT-02", "EVICT-22", "POOL-12"),
     configs=WINDOWED,
 )
 class EvictionFreesATombstone(ComponentTree):

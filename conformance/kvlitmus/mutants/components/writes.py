@@ -158,7 +158,7 @@ class WritesForgetTheWindow(ComponentCopier):
 
 
 @mutant(
-    "component-writes-untold", kills=("COMP-08", "COMP-15", "COMP-16", "POOL-12", "EVENT-02"), configs=THROUGH + BACK
+    "component-writes-untold", kills=("POOL-10", "COMP-15", "COMP-16", "POOL-12", "EVENT-02"), configs=THROUGH + BACK
 )
 class WritesUntold(ComponentPolicy):
     """Nobody is told of backups: the host fills, and copies never end."""
@@ -168,7 +168,7 @@ class WritesUntold(ComponentPolicy):
         return []
 
 
-@mutant("component-writes-untold-evictions", kills=("COMP-08", "COMP-16"), configs=THROUGH + BACK)
+@mutant("component-writes-untold-evictions", kills=("POOL-10", "COMP-16"), configs=THROUGH + BACK)
 class WritesUntoldEvictions(ComponentPolicy):
     """What a backup has evicted from the host is not told."""
 

@@ -36,6 +36,20 @@ class WeightsChangeCacheStays(Specimen):
             self.tree.roots, self.tree.leaves = old.roots, old.leaves
 
 
+@mutant("reset-loses-a-page", bugs=("H-04",), kills=("POOL-16", "POOL-22"))
+class ResetLosesAPage(Specimen):
+    """Every reset costs a page for good: one that was handed out before isn't free after it."""
+
+    tree: RadixTree
+
+    def reset(self) -> None:
+        """All but the last page are free."""
+        old = getattr(self, "tree", None)
+        super().reset()
+        if old is not None:
+            self.pool.is_free[self.pool.free_list.pop()] = False
+
+
 @mutant(
     "slot-forked-in-match",
     bugs=("S20",),

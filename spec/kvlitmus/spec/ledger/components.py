@@ -8,7 +8,7 @@ from kvlitmus.spec.ledger.cells import Amount, Family, Line, Refusal, by, line, 
 
 COMPONENTS, REQUESTS = Family.COMPONENTS, Family.REQUESTS
 
-KEPT = "COMP-08 COMP-15 COMP-16 POOL-12 EVENT-02"
+KEPT = "POOL-10 COMP-15 COMP-16 POOL-12 EVENT-02"
 """What stays on each tier: entries, places, and what is free."""
 
 BESIDE = "COMP-53 COMP-54 LOCK-01"
@@ -46,7 +46,8 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_reset",
         On.COMPONENT_RESET,
-        least=by("COMP-08 COMP-16 POOL-12 EVENT-02", later="TREE-02"),
+        plain=(On.RESET,),
+        least=by("POOL-22 COMP-16 POOL-12 EVENT-02", later="TREE-02"),
         most=by("POOL-12"),
         stays=no("nothing stays"),
         effects=joined(
@@ -74,7 +75,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         amount=Amount.COUNTS,
         refused=by("POOL-07"),
         least=by("POOL-01"),
-        most=by("POOL-01 POOL-04 COMP-08 POOL-12", later="POOL-07", free="which place"),
+        most=by("POOL-01 POOL-04 EVICT-24 POOL-12", later="POOL-07", free="which place"),
         stays=by(ALL, later=BEHIND),
         plain=(
             On.ALLOC,
@@ -87,8 +88,8 @@ COMPONENT_LINES: tuple[Line, ...] = (
         "component_free",
         On.COMPONENT_FREE,
         amount=Amount.COUNTS,
-        least=by("COMP-08 POOL-12", later="POOL-07"),
-        most=by("COMP-08 POOL-12"),
+        least=by("POOL-10 POOL-12", later="POOL-07"),
+        most=by("POOL-10 POOL-12"),
         stays=by(ALL, later=BEHIND),
         effects={What.RELEASE: because(Cause.GIVEN)},
     ),
@@ -98,8 +99,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
         On.COMPONENT_INSERT,
         amount=Amount.COUNTS,
         at=1,
-        least=by("COMP-09 COMP-55 POOL-12", later="TREE-02"),
-        most=by("COMP-09 COMP-15 COMP-53"),
+        plain=(On.INSERT,),
+        least=by("TREE-08 TREE-09 TREE-11 COMP-55 POOL-12", later="TREE-02"),
+        most=by("TREE-08 TREE-09 TREE-11 TREE-22 COMP-15 COMP-53"),
         stays=by(ALL, later=BEHIND),
         effects=joined(
             USES,
@@ -135,8 +137,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
         "component_evict",
         On.COMPONENT_EVICT,
         amount=Amount.COUNTS,
+        plain=(On.EVICT,),
         least=by("COMP-12"),
-        most=by("COMP-13 COMP-08"),
+        most=by("COMP-13 EVICT-22"),
         which=by(ORDER, free="own order of components"),
         stays=by(f"{ALL} TREE-05 COMP-19 COMP-56", later=BEHIND),
         effects=joined(SPILLS, TOLD, {what: because(Cause.ASKED) for what in (What.EVICT, What.DEMOTE, What.RELEASE)}),
@@ -180,7 +183,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_prefetch_settled",
         On.COMPONENT_SETTLED,
-        least=by("COMP-29 POOL-12 COMP-08"),
+        least=by("COMP-29 POOL-12"),
         most=by("COMP-29"),
         stays=by(ALL, later=BEHIND),
         effects=RETURNS,
@@ -200,7 +203,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_prefetch_abort",
         On.COMPONENT_ABORT,
-        least=by("COMP-29 COMP-08 POOL-12"),
+        least=by("COMP-29 POOL-12"),
         most=by("COMP-29"),
         stays=by(f"{ALL} COMP-29", later=BEHIND),
         effects=RETURNS,
@@ -213,7 +216,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         refusal=Refusal.NOTHING_BEGUN,
         refused=by("COMP-36"),
         least=by("COMP-32"),
-        most=by("COMP-32 POOL-04 COMP-08", free="which place"),
+        most=by("COMP-32 POOL-04 EVICT-24", free="which place"),
         which=by(f"COMP-37 {ORDER}", free="own order of components"),
         stays=by(f"{ALL} TREE-05 COMP-19", later=BEHIND),
         plain=(
@@ -242,7 +245,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         at=1,
         refused=by("COMP-36"),
         least=by("COMP-32 COMP-34"),
-        most=by("COMP-32 COMP-33 POOL-04 COMP-08", free="which place"),
+        most=by("COMP-32 COMP-33 POOL-04 EVICT-24", free="which place"),
         which=by(f"COMP-37 {ORDER}", free="own order of components"),
         stays=by(f"{ALL} COMP-56", later=BEHIND),
         plain=(
@@ -285,8 +288,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
         "component_evict_host",
         On.COMPONENT_EVICT_HOST,
         amount=Amount.COUNTS,
+        plain=(On.EVICT,),
         least=by("COMP-12"),
-        most=by("COMP-13 COMP-08"),
+        most=by("COMP-13 EVICT-22"),
         which=by(ORDER, free="own order of components"),
         stays=by(f"{ALL} TREE-05 COMP-19", later=BEHIND),
         effects=joined(TOLD, {what: because(Cause.ASKED) for what in (What.DROP, What.HOST_RELEASE)}),
@@ -331,8 +335,8 @@ COMPONENT_LINES: tuple[Line, ...] = (
         effects={What.END_JOB: because(Cause.LANDED), What.UNPIN: because(Cause.LANDED)},
     ),
     look(COMPONENTS, "component_begun", "COMP-53 COMP-54 COMP-55", On.COMPONENT_INSERT),
-    look(COMPONENTS, "component_available", "COMP-08", On.COMPONENT_ALLOC),
-    look(COMPONENTS, "component_available_host", "COMP-08", On.COMPONENT_BACK_UP),
+    look(COMPONENTS, "component_available", "POOL-10 POOL-13", On.COMPONENT_ALLOC),
+    look(COMPONENTS, "component_available_host", "POOL-10 POOL-13", On.COMPONENT_BACK_UP),
     look(COMPONENTS, "component_events", "EVENT-01 EVENT-04 EVENT-02", On.COMPONENT_INSERT),
     look(COMPONENTS, "component_free_places", "POOL-12", On.COMPONENT_ALLOC),
     look(COMPONENTS, "component_entries", "COMP-15 COMP-16 TREE-05 COMP-19", On.COMPONENT_INSERT),

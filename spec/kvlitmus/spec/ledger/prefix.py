@@ -103,7 +103,7 @@ FLAT_LINES: tuple[Line, ...] = (
         FLAT,
         "reset",
         On.RESET,
-        least=by("POOL-16 POOL-14 TREE-19", later="TREE-02"),
+        least=by("POOL-16 POOL-22 POOL-14 TREE-19", later="TREE-02"),
         most=by("POOL-11 POOL-12"),
         stays=no("nothing stays"),
     ),
@@ -135,7 +135,7 @@ FLAT_LINES: tuple[Line, ...] = (
         amount=Amount.KEY,
         least=by("TREE-08 TREE-09 TREE-11 TREE-19"),
         most=by("TREE-08 TREE-09 TREE-11 TREE-12"),
-        stays=by(f"TREE-08 TREE-12 {KEPT}"),
+        stays=by(f"TREE-08 TREE-12 TREE-22 {KEPT}"),
     ),
     line(
         FLAT,

@@ -90,9 +90,13 @@ def saying(cell: Cell, rules: Mapping[str, Rule], depth: int) -> tuple[str, ...]
     return tuple(found)
 
 
+IDLE = (On.FLAT_CALL, On.FREE)
+"""What each call on a cache of pools is to one that it asks for nothing: as if nothing were given back."""
+
+
 def judged_on(rule: Rule, line: Line) -> bool:
     """Whether a rule is judged behind a step of a row: after each call, by the call itself, or on one of its occasions."""
-    occasions = (*line.occasions, *line.plain, *[On.FLAT_CALL] * (line.family in OF_POOLS))
+    occasions = (*line.occasions, *line.plain, *(IDLE if line.family in OF_POOLS else ()))
     return not rule.on or rule.kind is Kind.PROCEDURE or not set(rule.on).isdisjoint(occasions)
 
 

@@ -59,7 +59,7 @@ def evict_host(checker: Checker, wants: Mapping[str, int] | None = None) -> None
 
 
 @litmus(
-    rules=("COMP-32", "COMP-33", "COMP-34", "POOL-04", "COMP-29", "COMP-08", "COMP-15", "POOL-12", "COMP-19"),
+    rules=("COMP-32", "COMP-33", "COMP-34", "POOL-04", "COMP-29", "POOL-10", "COMP-15", "POOL-12", "COMP-19"),
     needs=NEEDS,
 )
 def what_is_backed_up_comes_back_whole(checker: Checker) -> None:
@@ -167,7 +167,7 @@ def what_a_load_back_reads_stays(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-29", "COMP-08", "COMP-15", "COMP-16"), needs=NEEDS)
+@litmus(rules=("COMP-29", "POOL-10", "COMP-15", "COMP-16"), needs=NEEDS)
 def a_copy_that_fails_leaves_everything_as_it_was(checker: Checker) -> None:
     """A backup fails, and later a load back: nothing of them is found or lost, and both succeed the second time."""
     key = prompt(checker, "abc")
@@ -224,7 +224,7 @@ def two_backups_land_once(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-37", "COMP-08"), needs=NEEDS)
+@litmus(rules=("COMP-37", "POOL-10"), needs=NEEDS)
 def a_full_host_evicts_once(checker: Checker) -> None:
     """Key after key is backed up until the host is full: what nothing protects makes room, and what is read doesn't."""
     for first in "abcdefgh":
@@ -235,7 +235,7 @@ def a_full_host_evicts_once(checker: Checker) -> None:
     end(checker)
 
 
-@litmus(rules=("COMP-08", "COMP-36"), needs=NEEDS)
+@litmus(rules=("POOL-10", "COMP-36"), needs=NEEDS)
 def a_refusal_takes_nothing(checker: Checker) -> None:
     """A component has no place left on the device, and none to evict: the load back is refused, and takes nothing."""
     layout = checker.setting.layout
@@ -254,7 +254,7 @@ def a_refusal_takes_nothing(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-36", "COMP-37", "COMP-08"), needs=NEEDS)
+@litmus(rules=("COMP-36", "COMP-37", "POOL-10"), needs=NEEDS)
 def a_refused_backup_takes_nothing(checker: Checker) -> None:
     """So many backups are under way that the host is full: the next is refused whole, and goes when they failed."""
     keys = [prompt(checker, f"{first}bcd") for first in "aefg"]
@@ -268,7 +268,7 @@ def a_refused_backup_takes_nothing(checker: Checker) -> None:
     backed(checker, key)
 
 
-@litmus(rules=("COMP-36", "COMP-37", "COMP-08"), needs=NEEDS)
+@litmus(rules=("COMP-36", "COMP-37", "POOL-10"), needs=NEEDS)
 def a_refused_backup_says_what_it_has_evicted(checker: Checker) -> None:
     """Half of the host is evictable, and copies of one key take the rest: the last finds too little to evict."""
     layout = checker.setting.layout
@@ -286,7 +286,7 @@ def a_refused_backup_says_what_it_has_evicted(checker: Checker) -> None:
         evict_all(checker)
 
 
-@litmus(rules=("COMP-08", "COMP-36", "COMP-37"), needs=NEEDS, profile={**ANY_ENTRIES, "component_grants": "each"})
+@litmus(rules=("POOL-10", "COMP-36", "COMP-37"), needs=NEEDS, profile={**ANY_ENTRIES, "component_grants": "each"})
 def a_refused_load_back_says_what_it_has_evicted(checker: Checker) -> None:
     """The last component has no place left that could be evicted, and another one has: the load back is refused."""
     layout = checker.setting.layout
@@ -322,7 +322,7 @@ def the_host_keeps_whole_prefixes(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-08", "POOL-12"), needs=NEEDS)
+@litmus(rules=("POOL-10", "POOL-12"), needs=NEEDS)
 def a_reset_forgets_both_tiers(checker: Checker) -> None:
     """Both tiers hold something, and a copy is under way: after a reset both are empty and can be filled."""
     key = prompt(checker, "abcd")
@@ -370,7 +370,7 @@ def what_is_on_its_way_counts(checker: Checker) -> None:
         evict_all(checker)
 
 
-@litmus(rules=("COMP-32", "COMP-08", "COMP-15"), needs=NEEDS, profile={"component_extent": "path"})
+@litmus(rules=("COMP-32", "POOL-10", "COMP-15"), needs=NEEDS, profile={"component_extent": "path"})
 def a_backup_along_its_path_stops_where_the_host_is_full(checker: Checker) -> None:
     """Of prefixes of a key none is on the host: the longest is backed up while another fills the host, and after it."""
     layout = checker.setting.layout

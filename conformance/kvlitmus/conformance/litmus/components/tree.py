@@ -102,7 +102,7 @@ def an_empty_cache_of_components_has_nothing(checker: Checker) -> None:
 
 
 @litmus(
-    rules=("TREE-02", "TREE-03", "POOL-01", "POOL-04", "COMP-08", "COMP-09", "COMP-15", "POOL-12"),
+    rules=("TREE-02", "TREE-03", "POOL-01", "POOL-04", "POOL-10", "TREE-11", "COMP-15", "POOL-12"),
     needs=NEEDS,
 )
 def what_was_stored_is_found_whole(checker: Checker) -> None:
@@ -115,7 +115,7 @@ def what_was_stored_is_found_whole(checker: Checker) -> None:
     components.match(checker, prompt(checker, "abcd", namespace="other"))
 
 
-@litmus(rules=("TREE-02", "COMP-09", "COMP-12"), needs=NEEDS, layouts=(*WINDOWS, "kv+chunk", "kv+index"))
+@litmus(rules=("TREE-02", "TREE-11", "COMP-12"), needs=NEEDS, layouts=(*WINDOWS, "kv+chunk", "kv+index"))
 def an_insert_recovers_a_tombstone(checker: Checker) -> None:
     """Entries beside the KV go; the hit shrinks; the same key is computed again, and is found whole."""
     layout = checker.setting.layout
@@ -264,7 +264,7 @@ def a_receipt_gives_back_what_it_covers(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("POOL-01", "POOL-04", "POOL-07", "COMP-08"), needs=NEEDS)
+@litmus(rules=("POOL-01", "POOL-04", "POOL-07", "POOL-10"), needs=NEEDS)
 def a_grant_is_for_all_or_for_none(checker: Checker) -> None:
     """One component asks for more than there is: nothing is granted; then each pool is emptied to its last place."""
     layout = checker.setting.layout

@@ -64,7 +64,7 @@ def what_the_host_has_lost_is_due_again(checker: Checker) -> None:
         evict_host(checker)
 
 
-@litmus(rules=("COMP-36", "COMP-08", "COMP-55"), needs=NEEDS, writes=THROUGH)
+@litmus(rules=("COMP-36", "POOL-10", "COMP-55"), needs=NEEDS, writes=THROUGH)
 def a_full_host_makes_room_or_refuses(checker: Checker) -> None:
     """More is inserted than the host can hold, while the copies before are under way, and after they have ended."""
     for ways in ("abc", "defg", "hij"):

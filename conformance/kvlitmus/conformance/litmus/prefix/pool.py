@@ -103,7 +103,7 @@ def frees_in_a_group_take_effect_at_its_end(checker: Checker) -> None:
     pool.alloc(checker, checker.capacity)
 
 
-@litmus(rules=("POOL-12", "POOL-16"), needs=("pool", "reset"))
+@litmus(rules=("POOL-12", "POOL-16", "POOL-22"), needs=("pool", "reset"))
 def a_reset_gives_everything_back(checker: Checker) -> None:
     """After a reset everything is free, whoever held it."""
     pool.alloc(checker, 5 * checker.size)

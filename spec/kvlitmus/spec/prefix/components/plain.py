@@ -165,8 +165,11 @@ def on_tier(setting: Setting, tier: str, pools: Mapping[str, int]) -> list[Plain
 def plain_of(setting: Setting, tier: str, pool: str, own: Sequence[Component]) -> Plain:
     """These components of a pool, as a plain cache."""
     layout, given, profile = setting.layout, setting.config, replace(setting.profile, reserved=0)
-    if "component_requests" in setting.capabilities:
-        profile = replace(profile, publish="at_alloc", duplicates="kept")
+    serves = "component_requests" in setting.capabilities
+    # What a cache frees itself of what was brought in vain counts as left to its caller, who gives it back.
+    profile = replace(profile, duplicates="kept" if serves else "caller_frees")
+    if serves:
+        profile = replace(profile, publish="at_alloc")
     tree = [*own] == [layout.base]
     pages = (layout.host if tier == HOST else layout.places)[pool]
     size = layout.base.unit if tree else 1

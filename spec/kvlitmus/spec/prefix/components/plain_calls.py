@@ -17,6 +17,7 @@ from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.calls import Path, Within
 from kvlitmus.spec.prefix.components.advance import expect_components, made_room
 from kvlitmus.spec.prefix.components.calls import (
+    Brought,
     Committed,
     ComponentHit,
     Copying,
@@ -41,7 +42,7 @@ from kvlitmus.spec.prefix.components.state import (
     not_in,
     places_at,
     pool_places,
-    refilled,
+    replaced,
     spared_on,
     tier_of,
 )
@@ -62,6 +63,9 @@ UNFOLLOWED = frozenset({"unexplained"})
 OF_AMOUNTS = UNFOLLOWED | {"asked", "needless", "evicted_most"}
 """How much an eviction had to free, and might, where it was made for something else: other rules say that."""
 
+REPLACES = OF_AMOUNTS | {"cut_off"}
+"""What is replaced leaves a gap that is filled at once."""
+
 
 UNMEASURED = UNFOLLOWED | {"certain_length", "inside_length", "match_cap", "told_length"}
 """Facts of how long a hit is, on what isn't found from the root on."""
@@ -70,9 +74,9 @@ UNMEASURED = UNFOLLOWED | {"certain_length", "inside_length", "match_cap", "told
 class PlainCall(NamedTuple):
     """A call on a plain cache, what it answered, and the facts of it that can't be told.
 
-    ``then``: where another one follows, what is known between them; ``later``: the places that this one takes.  ``spared``:
-    what the call protects itself.  ``odd``: what certainly was in what is handed out.  ``contents``: what the slots hold that
-    belong into a hit.
+    ``then``: where another one follows, what is known between them; ``later``: the places that this one takes; ``back``: those
+    that it gives back.  ``spared``: what the call protects itself.  ``odd``: what certainly was in what is handed out.
+    ``contents``: what the slots hold that belong into a hit.
     """
 
     call: object
@@ -83,6 +87,7 @@ class PlainCall(NamedTuple):
     spared: frozenset[At] = frozenset()
     odd: Sequence[Name] = ()
     contents: Mapping[Slot, Name] | None = None
+    back: Sequence[int] = ()
 
 
 NOTHING = PlainCall(calls.Free(()), None)
@@ -104,6 +109,8 @@ def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[
         case calls.Alloc() if answer is not None:
             assert isinstance(answer, Mapping)
             return _allocated(plain, setting, state, call, answer)
+        case calls.Insert():
+            return _inserted(plain, setting, one, call)
         case Commit():
             assert isinstance(answer, Committed)
             brought = commit_brings(setting, state.fetches[call.rid], call.came)
@@ -127,10 +134,6 @@ def plain_call(plain: Plain, setting: Setting, state: State, call: JointCall, an
             return _free(plain, call.slots)
         case calls.Match():
             return _match(plain, setting, state, call, answer)
-        case calls.Insert():
-            if refilled(state, setting, call, call.slots.keys()):
-                return NO_CALL  # what is cached moves to what was brought
-            return _insert(plain, setting, state, call.path, call.slots, answer)
         case calls.Lock() | calls.Unlock() | calls.Reset():
             return PlainCall(call, None)
         case calls.Evict() | EvictHost():
@@ -237,35 +240,53 @@ def lacking(setting: Setting, state: State, path: Path, length: int) -> tuple[tu
     return tuple(missing)
 
 
+def _inserted(plain: Plain, setting: Setting, one: ComponentStep, call: calls.Insert[Brought]) -> Sequence[PlainCall]:
+    """What takes the place of something takes it when that has gone; what the cache frees itself is left to it, and given back."""
+    state, answer, found = one.before, one.after.answer, list[PlainCall]()
+    assert isinstance(answer, Mapping)
+    left = plain.places(answer)
+    back = left if setting.profile.duplicates == "cache_frees" else ()
+    moved = {at for at in replaced(setting, state, call, answer) if at[0] in plain.components}
+    if moved:
+        asked, certain = plain.tokens(len(moved)), state.certain(DEVICE)
+        hidden = REPLACES if moved <= certain else REPLACES | {"made_available"}
+        state = without(state, DEVICE, moved)
+        found.append(PlainCall(calls.Evict(asked), asked, hidden, state, back=back))
+    found.append(_insert(plain, state, call.path, call.slots, answer))
+    if back:
+        owned = one.then.owned | {(plain.pool, place) for place in back}
+        found[-1] = found[-1]._replace(then=one.then._replace(owned=owned), back=back)
+        found.append(_free(plain, answer))
+    return found
+
+
 def _insert(
     plain: Plain,
-    setting: Setting,
     state: State,
     path: Path,
     brought: Mapping[At, int],
     answer: object,
 ) -> PlainCall:
-    """What is brought is cached, in these places; what is there comes first, so that what is missing is the rest."""
+    """What is brought is cached, in these places; what is there comes first, so that what is missing is the rest.
+
+    Of what may be there that comes first for which what was brought is left.
+    """
     assert isinstance(answer, Mapping)
     there, certain = state.places(plain.tier), state.certain(plain.tier)
     mine = [at for at in brought if at[0] in plain.components]
-    if not mine:
+    left = plain.places(answer)
+    if not (mine or left):
         return NOTHING
-    mine.sort(key=lambda at: (at not in certain, at not in there))
+    mine.sort(key=lambda at: (at not in certain, brought[at] not in left, at not in there))
     names = tuple([plain.name(at) for at in mine])
     row = plain.slots([brought[at] for at in mine])
-    left = plain.places(answer)
-    hidden = UNFOLLOWED
-    if any(at in there and at not in certain for at in mine):
-        hidden |= {"pages_in_vain"}
     own = path._replace(names=names, pages=names, tokens=names)
-    to_free = plain.slots(left) if setting.profile.duplicates == "caller_frees" else ()
-    return PlainCall(calls.Insert(own, row), Stored(plain.tokens(len(left)), to_free), hidden)
+    return PlainCall(calls.Insert(own, row), Stored(plain.tokens(len(left)), plain.slots(left)))
 
 
-def _lands(plain: Plain, setting: Setting, state: State, brought: Mapping[At, int]) -> PlainCall:
+def _lands(plain: Plain, state: State, brought: Mapping[At, int]) -> PlainCall:
     """What was read or copied is cached; nobody is told what was there already: the places may be those where it is."""
-    one = _insert(plain, setting, state, NO_PATH, brought, {})
+    one = _insert(plain, state, NO_PATH, brought, {})
     return one._replace(hidden=one.hidden | {"reported_already", "pages_in_vain"})
 
 
@@ -278,9 +299,9 @@ def _landed(
     if not rest:
         return [_free(plain, returned)]
     if not back:
-        return [_lands(plain, setting, one.before, rest)]
+        return [_lands(plain, one.before, rest)]
     between = given_up(setting, one.before, one.call, pool_places(setting.layout, returned))
-    return [_free(plain, returned)._replace(then=between), _lands(plain, setting, between, rest)]
+    return [_free(plain, returned)._replace(then=between), _lands(plain, between, rest)]
 
 
 def given_up(setting: Setting, state: State, call: JointCall, returned: frozenset[Place]) -> State:
@@ -337,7 +358,7 @@ def _taken(
             copy = Copy(LOAD if plain.tier == DEVICE else BACKUP, brought, frozenset(), frozenset())
             between = between._replace(under_way={**between.under_way, call.number: copy})
             found[-1] = found[-1]._replace(then=between)
-            found.append(_lands(plain, setting, between, brought))
+            found.append(_lands(plain, between, brought))
     return found or [NOTHING]
 
 

@@ -205,6 +205,17 @@ def refilled(
     )
 
 
+def replaced(setting: Setting, state: State, call: Insert[Brought], answer: Entries) -> frozenset[At]:
+    """The KV whose place is taken by what an insert brings: what it has to replace, and what it may and has not left."""
+    if setting.profile.component_refill == "fills":
+        return frozenset()
+    there, left = state.places(DEVICE), pool_places(setting.layout, answer)
+    must = refilled(state, setting, call, call.slots.keys() - there.keys(), state.needed(DEVICE))
+    may = refilled(state, setting, call, call.slots.keys() - state.certain(DEVICE))
+    pool = setting.layout.base.pool
+    return frozenset(at for at in must | may if at in there and (at in must or (pool, call.slots[at]) not in left))
+
+
 def not_in(layout: Layout, held: Mapping[At, int], taken: frozenset[Place]) -> Mapping[At, int]:
     """What is cached in other places than these."""
     pools = {one.name: one.pool for one in layout.components}

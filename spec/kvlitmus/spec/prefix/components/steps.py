@@ -7,8 +7,9 @@ say, and what was told of the host belongs to the last of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.components.advance import expect_components, looked_at
@@ -16,14 +17,16 @@ from kvlitmus.spec.prefix.components.calls import After, Begun, Copying, JointCa
 from kvlitmus.spec.prefix.components.state import (
     copied_to,
     needed_by,
+    pool_places,
     spared_for,
+    tier_of,
 )
-from kvlitmus.spec.prefix.components.tree_facts import available_after
+from kvlitmus.spec.prefix.components.tree_facts import given_back, pools_of
 from kvlitmus.spec.prefix.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, LoadBack
+from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 
@@ -77,8 +80,24 @@ def unseen(state: State, setting: Setting, call: JointCall, answer: object) -> C
         state,
         setting,
         call,
-        After(answer, state.free.get(DEVICE), None, available_after(setting, state, call, answer, HOST), None),
+        After(answer, state.free.get(DEVICE), None, host_free(setting, state, call, answer), None),
     )
+
+
+def host_free(setting: Setting, state: State, call: JointCall, answer: object) -> Mapping[str, int] | None:
+    """The free places of the host's pools after a call that was answered so; ``None`` where nobody knows."""
+    before, layout = state.free.get(HOST), setting.layout
+    if before is None or tier_of(state, call) != HOST:
+        return before
+    free = Counter(before)
+    if isinstance(answer, Copying):
+        free.update(pools_of(layout, answer.freed))
+        free.subtract(pools_of(layout, {name: len(some) for name, some in (answer.places or {}).items()}))
+    elif isinstance(call, EvictHost):
+        free.update(pools_of(layout, cast("Mapping[str, int]", answer)))
+    else:
+        free.update(pool for pool, _ in pool_places(layout, given_back(call, answer)))
+    return dict(free)
 
 
 def before_eviction(state: State, setting: Setting, begun: Sequence[Begun], *, judged: bool) -> Iterator[ComponentStep]:
@@ -129,7 +148,7 @@ def with_backups_after(state: State, setting: Setting, call: JointCall, look: Af
     device = tuple([one for one in events if one.tier != "host"])
     host = tuple([one for one in events if one.tier == "host"])
     above = None if look.view is None else look.view._replace(host_free={}, host_held=None)
-    count = available_after(setting, state, call, look.answer, HOST)
+    count = host_free(setting, state, call, look.answer)
     one = step(state, setting, call, look._replace(view=above, host_available=count, events=device))
     yield one
     *others, (backup, given) = calls_of(look.begun)

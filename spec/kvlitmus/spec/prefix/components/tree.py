@@ -5,9 +5,9 @@ read what nobody wrote; one that reports less computes again what it has.  So a 
 boundary that is valid for all components (TREE-02), and names exactly the entries that this boundary needs
 (TREE-03).
 
-Memory is granted for all components at once or for none (POOL-01, COMP-08, POOL-07).  An insert fills what is missing,
+Memory is granted for all components at once or for none (POOL-01, POOL-07, POOL-08).  An insert fills what is missing,
 **tombstones** (prefixes whose KV is cached while another component's entry is gone) included, and leaves the rest to the
-caller (COMP-09).  A receipt says of each component which entries it covers, and covers what its boundary needs
+caller (TREE-08, TREE-09, TREE-11).  A receipt says of each component which entries it covers, and covers what its boundary needs
 (COMP-10, COMP-11).  Components are evicted one by one; what goes with what is a choice of the profile (COMP-12, COMP-13).
 
 What each pool of each tier owes as a plain cache, the rules of plain caches say (:mod:`~kvlitmus.spec.prefix.components.plain`):
@@ -60,41 +60,6 @@ CALLS = (
 """All calls on a cache of components but those of requests."""
 EVERY = (*CALLS, *REQUEST_CALLS)
 """All of them."""
-
-
-# After inserts and resets no law of plain caches says it without a snapshot.
-@rule(
-    "COMP-08",
-    on=CALLS,
-    needs=("component_counters",),
-    source="R-SC-02, R-SWA-05, R-DEV-10, R-HT-02, R-HOST-10",
-    reference="prefix.components.tree.perform",
-    allowed="{component_available_due} free places",
-)
-def every_pool_counts_what_is_free(
-    component_available: Mapping[str, Mapping[str, int]], component_available_due: Mapping[str, Mapping[str, int]]
-) -> bool:
-    """After each call every pool of a tier MUST have as many free places as before it, less what was granted there, plus what was given back or evicted; a refusal takes none."""
-    return all(component_available[tier] == due for tier, due in component_available_due.items())
-
-
-# TREE-08 and TREE-11 know no KV that moves to what an insert brings (``component_refill``).
-@rule(
-    "COMP-09",
-    on=On.COMPONENT_INSERT,
-    source="R-SWA-06, R-SWA-04; sglang#27586",
-    reference="prefix.components.tree.insert",
-    allowed="to the caller what was brought for entries that are cached; what is missing is filled",
-)
-def an_insert_fills_what_is_missing_and_leaves_the_rest(
-    component_left: Collection[tuple[str, int]],
-    component_duplicates: Collection[tuple[str, int]],
-    component_perhaps: Collection[tuple[str, int]],
-) -> bool:
-    """An insert MUST take every entry that is missing, of tombstones too. It MUST leave to the caller exactly those
-    that were brought for what is cached already.
-    """
-    return set(component_duplicates) <= set(component_left) <= set(component_perhaps)
 
 
 @rule(
@@ -168,7 +133,7 @@ def an_eviction_frees_no_more(
     )
 
 
-# FRAME-01 has no call where KV moves to what an insert brings (``component_refill``).
+# FRAME-01 has no call where a request gives back what its window has left behind.
 @rule(
     "COMP-15",
     on=EVERY,

@@ -7,19 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Free, Grow, Insert, Lock, Reset
+from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Insert, Lock, Reset
 from kvlitmus.spec.prefix.components.advance import known_after
 from kvlitmus.spec.prefix.components.calls import (
     After,
     Brought,
     Committed,
-    Copying,
     Counts,
     Entries,
     Holding,
     JointCall,
     Reading,
-    Reserved,
 )
 from kvlitmus.spec.prefix.components.copies import copy_plans, copy_wants, copying_of
 from kvlitmus.spec.prefix.components.evictions import freed_most, rightly_gone, taken_for
@@ -33,7 +31,6 @@ from kvlitmus.spec.prefix.components.state import (
     origin_of,
     path_to,
     places_of,
-    pool_places,
     refilled,
     stored_by,
     tier_of,
@@ -92,106 +89,6 @@ def given_back(call: JointCall, answer: object) -> Entries:
         return answer.returned
     gives = isinstance(call, Abandon | Fetched | Detach | Copied)
     return cast("Entries", answer) if gives else {}
-
-
-@fact(1, ports=("component_counters",))
-def component_available(answer: After) -> Mapping[str, Mapping[str, int]] | Unknown:
-    """The free places of each pool after the call, by tier."""
-    seen = {DEVICE: answer.available, HOST: answer.host_available}
-    found = {tier: some for tier, some in seen.items() if some is not None}
-    return found or UNKNOWN
-
-
-@fact(1, ports=("component_counters",))
-def component_available_due(
-    setting: Setting,
-    state: State,
-    call: JointCall,
-    answer: After,
-    component_available: Mapping[str, Mapping[str, int]],
-) -> Mapping[str, Mapping[str, int]] | Unknown:
-    """The free places that each pool must have after the call, by tier, as the ones before it and the answer say."""
-    assert isinstance(component_available, Mapping)
-    due = {tier: available_after(setting, state, call, answer.answer, tier) for tier in component_available}
-    return {tier: some for tier, some in due.items() if some is not None} or UNKNOWN
-
-
-def available_after(
-    setting: Setting, state: State, call: JointCall, given: object, tier: str
-) -> Mapping[str, int] | None:
-    """The free places that each pool of a tier must have after a call that was answered so; ``None`` where nobody knows."""
-    before = state.free.get(tier)
-    if before is None or tier_of(state, call) != tier:
-        return before if before is None or not isinstance(call, Reset) else dict(setting.layout.host)
-    if isinstance(call, Reset):
-        return dict(setting.layout.places)
-    change = _more_available(setting, state, call, given)
-    return None if change is None else {pool: many + change[pool] for pool, many in before.items()}
-
-
-def _more_available(setting: Setting, state: State, call: JointCall, given: object) -> Counter[str] | None:
-    """How many places more of each pool are free by a call that was answered so; ``None``: that isn't known."""
-    layout, change = setting.layout, Counter[str]()
-    if isinstance(given, Copying | Reserved):
-        change.update(pools_of(layout, given.freed))
-        change.subtract(pools_of(layout, {name: len(some) for name, some in (given.places or {}).items()}))
-    elif isinstance(call, Evict | EvictHost):
-        change.update(pools_of(layout, cast("Mapping[str, int]", given)))
-    elif isinstance(call, Alloc):
-        change.subtract(pool for pool, _ in pool_places(layout, cast("Entries", given or {})))
-    elif isinstance(call, Insert):
-        freed = _freed_by_insert(setting, state, call, cast("Entries", given))
-        if freed is None:
-            return None
-        change.update(pool for pool, _ in freed)
-    else:
-        back = call.slots if isinstance(call, Free) else given_back(call, given)
-        change.update(pool for pool, _ in pool_places(layout, back))
-    return change
-
-
-def _freed_by_insert(setting: Setting, state: State, call: Insert[Brought], given: Entries) -> frozenset[Place] | None:
-    """The places that an insert frees by the profile; ``None``: it isn't known whether it had to."""
-    layout = setting.layout
-    left = pool_places(layout, given)
-    pool = layout.base.pool
-    new = refilled(state, setting, call, call.slots)
-    there, certain = state.places(DEVICE), state.certain(DEVICE)
-    replaced = [at for at in new if (pool, call.slots[at]) not in left and at in there]
-    if any(at not in certain for at in replaced):
-        return None
-    freed = left if setting.profile.duplicates == "cache_frees" else frozenset[Place]()
-    return freed | {(pool, there[at]) for at in replaced}
-
-
-# Inserts
-
-
-@fact(0)
-def component_left(layout: Layout, answer: After) -> Collection[tuple[str, int]]:
-    """The places that the insert left to the caller."""
-    assert isinstance(answer.answer, Mapping)
-    return pool_places(layout, answer.answer)
-
-
-@fact(0)
-def component_duplicates(
-    setting: Setting, layout: Layout, state: State, call: Insert[Brought]
-) -> Collection[tuple[str, int]]:
-    """The places that were brought for what is certainly cached already, and stays where it is."""
-    certain = state.certain(DEVICE)
-    new = refilled(state, setting, call, call.slots.keys() - certain)
-    return {(layout.named(at[0]).pool, entry) for at, entry in call.slots.items() if at in certain and at not in new}
-
-
-@fact(0)
-def component_perhaps(
-    setting: Setting, layout: Layout, state: State, call: Insert[Brought]
-) -> Collection[tuple[str, int]]:
-    """The places that were brought for what may be cached already, and may stay where it is."""
-    there = state.places(DEVICE)
-    new = refilled(state, setting, call, call.slots.keys() - there.keys(), state.needed(DEVICE))
-    return {(layout.named(at[0]).pool, entry) for at, entry in call.slots.items() if at in there and at not in new}
 
 
 # Locks

@@ -505,3 +505,16 @@ def an_extension_is_refused_only_when_memory_is_short(
 ) -> bool:
     """An extending allocation MUST NOT be refused while the pool says that the pages that it has to open are available."""
     return opened_needed * page_size > available_before
+
+
+@rule(
+    "POOL-22",
+    on=(On.RESET,),
+    needs=("reset",),
+    source="R-DEV-11",
+    reference="prefix.perform.free_pages",
+    allowed="all {capacity} slots available",
+)
+def a_reset_makes_everything_available(available_after: Tokens, capacity: Tokens) -> bool:
+    """After a reset the pool MUST have everything available."""
+    return available_after == capacity

@@ -403,7 +403,7 @@ def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens
 @rule(
     "TREE-11",
     on=(On.INSERT,),
-    source="R-TR-09; sglang-jax#1618, sglang#35270",
+    source="R-TR-09, R-SWA-06; sglang-jax#1618, sglang#35270, sglang#27586",
     reference="prefix.perform.insert",
     allowed="{expected_to_free} for the caller to free, by the profile's duplicates",
     premise="reported_already",

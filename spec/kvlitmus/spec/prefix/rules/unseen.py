@@ -8,13 +8,14 @@ what is found against it.  A snapshot says all of it, and more, by other rules; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.advance import opened_by
-from kvlitmus.spec.prefix.calls import Begin, Evict, Fork, Grow, Match, Resume
+from kvlitmus.spec.prefix.advance import brought_in_vain, inserted_already, opened_by
+from kvlitmus.spec.prefix.calls import Begin, Evict, Fork, Grow, Insert, Match, Resume
 from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.partial import beyond, cached_count, cached_pages, most_evicted
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
@@ -108,10 +109,21 @@ def neither_free_nor_owned(setting: Setting, then: State, after: Seen) -> int | 
 
 
 @fact(0, unseen=True)
-def may_expire(setting: Setting, state: State, call: PlainCall) -> Tokens:
-    """Slots of the pages that the call may let go because they are old."""
-    expires = setting.expires and isinstance(call, Match)
-    return Tokens((len(state.device.pages) - protected_pages(state.device)) * setting.size if expires else 0)
+def may_become_free(
+    setting: Setting,
+    state: State,
+    call: PlainCall,
+    answer: Any,
+    waiting_before: frozenset[PageNo],
+    waiting_after: frozenset[PageNo],
+) -> tuple[Tokens, Tokens]:
+    """How many slots a call that takes nothing makes free, at least and at most: what is old, or what was brought in vain."""
+    if isinstance(call, Insert) and setting.profile.duplicates == "cache_frees":
+        vain = frozenset(brought_in_vain(state, setting, call, inserted_already(state, setting, call, answer)))
+        most = vain | waiting_before if vain else vain
+        return Tokens(len(vain - waiting_after) * setting.size), Tokens(len(most) * setting.size)
+    old = len(state.device.pages) - protected_pages(state.device) if setting.expires and isinstance(call, Match) else 0
+    return Tokens(0), Tokens(old * setting.size)
 
 
 @fact(1, ports=("pool",), unseen=True)
@@ -256,14 +268,18 @@ def what_is_protected_is_found(match_length: Tokens, protected_length: Tokens) -
 
 @rule(
     "TREE-22",
-    on=(On.MATCH, On.LOCK, On.UNLOCK),
-    source="R-TR-04, R-TR-06, R-LK-04",
+    on=(On.MATCH, On.LOCK, On.UNLOCK, On.INSERT),
+    source="R-TR-04, R-TR-06, R-TR-09, R-LK-04",
     reference="prefix.perform.match",
-    allowed="as much available as before, by the profile's expiry",
+    allowed="from {may_become_free} slots more available, by the profile's expiry and duplicates",
 )
-def looking_and_locking_leave_the_pool_alone(made_available: Tokens, may_expire: Tokens) -> bool:
-    """A match, a lock or an unlock MUST NOT change what is available, but for what the profile lets expire."""
-    return 0 <= made_available <= may_expire
+def looking_locking_and_inserting_leave_the_pool_alone(
+    made_available: Tokens, may_become_free: tuple[Tokens, Tokens]
+) -> bool:
+    """A match, a lock, an unlock or an insert MUST NOT change what is available, but for what the profile lets expire,
+    or the cache free of what was brought in vain.
+    """
+    return may_become_free[0] <= made_available <= may_become_free[1]
 
 
 @rule(

@@ -167,18 +167,21 @@ class Pool:
         then = self.known(one.then, locks)
         if all(one.expected.tier(tier, name).pages is one.then.tier(tier, name).pages for name in names):
             return then, then
-        expected = without(one.expected, tier, one.before.places(tier).keys() - before.places(tier).keys())
+        was, amid, due = (state.places(tier) for state in (one.before, before, one.expected))
+        expected = without(
+            one.expected, tier, {at for at, place in was.items() if at not in amid and due.get(at) == place}
+        )
         there = known(self.plain, one.then, self.setting, cached_there(self.plain, expected, locks)).device
         return then._replace(device=there), then
 
     def between(self, after: After, call: PlainCall) -> Seen:
         """What could have been seen after a call that another one follows."""
         assert call.then is not None
-        ends, later = self.count(after), tuple(map(PageNo, call.later))
-        count = None if ends is None else ends + self.plain.tokens(len(later))
+        ends, later, back = self.count(after), tuple(map(PageNo, call.later)), frozenset(call.back)
+        count = None if ends is None else ends + self.plain.tokens(len(later) - len(back))
         if not self.setting.seen:
             return Seen(count)
-        free = self.free(after) + later
+        free = tuple([page for page in self.free(after) if page not in back]) + later
         cached, self.looked = cached_in(self.plain, call.then.places(self.plain.tier), ()), ()
         return Seen(count, None, True, free, frozenset(free), cached.cached, cached.cached_listed, cached.parents)
 
@@ -242,13 +245,15 @@ def glimpsed(setting: Setting, before: After, call: JointCall, after: After) -> 
     for plain in plain_caches(setting):
         pool = Pool(plain, setting)
         if pool.is_shown(before) and pool.is_shown(after):
-            *before_it, made = plain_calls(plain, setting, one)
-            if before_it or made.call is UNKNOWN:
-                continue
-            seen, sees = Pool(plain, setting).sight(earlier), pool.sight(one)
-            hidden = plain.hidden | made.hidden
-            told = plain.where, plain.setting, UNKNOWN, UNKNOWN, UNKNOWN, made.call, made.answer
-            yield Lifted(*told, seen, sees, hidden)
+            made = plain_calls(plain, setting, one)
+            if any(isinstance(each.call, Evict) for each in made[:-1]):
+                continue  # what an insert may replace goes by what is protected, which nobody knows
+            seen = Pool(plain, setting).sight(earlier)
+            for each in made:
+                sees = pool.sight(one) if each.then is None else pool.between(after, each)
+                told = plain.where, plain.setting, UNKNOWN, UNKNOWN, UNKNOWN, each.call, each.answer
+                yield Lifted(*told, seen, sees, plain.hidden | each.hidden)
+                seen = sees
 
 
 def said(setting: Setting, call: JointCall, after: After) -> Iterator[Lifted[State, Seen]]:
