@@ -96,10 +96,9 @@ class Judge:
 
     def beside(self, depth: int, capabilities: frozenset[str], laws: frozenset[str]) -> Judge:
         """Another one by the same rules, or these of them, for steps seen as those of a plainer cache as well."""
-        if laws:
-            rules = {id: one for id, one in self.rules.items() if id in laws}
-            return Judge(rules, depth=depth, capabilities=capabilities, muted=self.muted)
-        return Judge(self.rules, depth=depth, capabilities=capabilities, muted=self.muted, predicates=self.predicates)
+        rules = {id: one for id, one in self.rules.items() if id in laws} if laws else self.rules
+        predicates = () if laws else self.predicates
+        return Judge(rules, depth=depth, capabilities=capabilities, muted=self.muted, predicates=predicates)
 
     def step(
         self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str], *, told: bool

@@ -129,7 +129,7 @@ def hosted_by(setting: Setting, device: Plain, host: Plain) -> Setting:
     return Setting(config, profile, setting.depth, has, setting.names)
 
 
-def numbered(one: Hierarchy, device: Plain, host: Plain) -> Hierarchy:
+def both_numbered(one: Hierarchy, device: Plain, host: Plain) -> Hierarchy:
     """The same where it is known by which numbers the places of both tiers go."""
     if one.device is device and one.host is host:
         return one
@@ -289,14 +289,12 @@ def both_seen(one: Hierarchy, device: Seen, host: Seen, last: TierSeen | None, o
     """What was seen of both tiers; what is as in the ``last`` look is the same object."""
     if not device.seen:
         return TierSeen(device.available, host_available=host.available)
-    above, homeless = dict[Name, Name](), list[Name]()
     if last is not None and last.cached is device.cached and last.hosted is host.cached:
         above, homeless = last.parent_names, last.homeless
     else:
         above = {name: one.device.above(name) for some in (device.cached, host.cached) for name in some}
-        if one.device.tree:
-            names, top = one.setting.names, {*above}
-            homeless = [name for name, over in above.items() if over not in top and names.parent(over) != NO_NAME]
+        names, closed = one.setting.names, above.items() if one.device.tree else ()
+        homeless = [name for name, over in closed if over not in above and names.parent(over) != NO_NAME]
     seen = TierSeen(device.available, None, True, device.listed, device.free, device.cached, device.cached_listed)
     seen.hosted, seen.host_listed, seen.host_free = host.cached, host.cached_listed, host.listed
     seen.parent_names, seen.homeless, seen.host_available = above, homeless, host.available

@@ -17,13 +17,13 @@ from kvlitmus.spec.prefix.components.calls import After, Holding, JointCall
 from kvlitmus.spec.prefix.components.entries import without
 from kvlitmus.spec.prefix.components.hierarchy import (
     Hierarchy,
+    both_numbered,
     both_seen,
     hierarchies,
     leaves_alone,
     steps_of,
     together,
 )
-from kvlitmus.spec.prefix.components.hierarchy import numbered as numbered_too
 from kvlitmus.spec.prefix.components.plain import (
     UNTOLD,
     Plain,
@@ -287,7 +287,7 @@ class TwoTiers:
             self.after = step.then
             return
         before, state = (self.seen, self.state) if known else (None, None)
-        self.one = one = numbered_too(self.one, device.plain, host.plain)
+        self.one = one = both_numbered(self.one, device.plain, host.plain)
         assert device.state is not None and host.state is not None
         owned = [place for pool, place in step.then.owned if pool == one.device.pool]
         seen = both_seen(one, device.seen, host.seen, self.seen, owned)
