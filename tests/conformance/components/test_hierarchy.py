@@ -145,6 +145,7 @@ def test_a_look_that_breaks_a_law_of_hierarchies_is_named(
 MUTANTS = {
     "LOAD-01": "component-load-of-half-a-window",
     "LOAD-02": "component-load-keeps-old-pairs",
+    "LOAD-11": "component-load-of-any-namespace",
     "TIER-04": "component-backup-once-for-all-namespaces",
     "TIER-11": "component-write-protects-nothing",
     "TIER-13": "component-host-goes-with-the-device",

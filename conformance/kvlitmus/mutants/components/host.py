@@ -85,7 +85,7 @@ class LoadOfHalfAWindow(ComponentCopier):
         return [(name, at) for name, at in super().lacks(node, load=load) if not load or name != "swa" or at is node]
 
 
-@mutant("component-load-by-the-least", kills=("COMP-33",), configs=HOSTS)
+@mutant("component-load-by-the-least", kills=("LOAD-11",), configs=HOSTS)
 class LoadByTheLeast(ComponentCopier):
     """How far is loaded is the least of how far each component reaches, which may be a boundary of none."""
 
@@ -101,7 +101,7 @@ class LoadByTheLeast(ComponentCopier):
         return min(reaches.values(), key=lambda node: node.end)
 
 
-@mutant("component-load-of-one-tier", kills=("COMP-34", "COMP-36"), configs=HOSTS)
+@mutant("component-load-of-one-tier", kills=("LOAD-11", "COMP-36"), configs=HOSTS)
 class LoadOfOneTier(ComponentCopier):
     """Only what the host has by itself is loaded back: a prefix that both tiers have together is computed anew."""
 

@@ -26,7 +26,7 @@ def path_to(node: ComponentNode) -> list[ComponentNode]:
 # Namespaces
 
 
-@mutant("component-load-of-any-namespace", kills=("COMP-33",), configs=HOSTS)
+@mutant("component-load-of-any-namespace", kills=("LOAD-11",), configs=HOSTS)
 class LoadOfAnyNamespace(ComponentCopier):
     """The host is searched by tokens alone: a tenant gets what another one's prompt has left there."""
 
@@ -59,7 +59,7 @@ class BackupOnceForAllNamespaces(ComponentCopier):
 # Bigrams
 
 
-@mutant("component-load-of-bigrams-by-token", kills=("COMP-33",), configs=BIGRAM)
+@mutant("component-load-of-bigrams-by-token", kills=("LOAD-11",), configs=BIGRAM)
 class LoadOfBigramsByToken(ComponentCopier):
     """Of bigrams the first tokens are compared: a page is loaded back that was computed with another next token."""
 
@@ -74,7 +74,7 @@ class LoadOfBigramsByToken(ComponentCopier):
         return super().deepest(key)
 
 
-@mutant("component-load-counts-tokens-of-bigrams", kills=("COMP-34", "COMP-36"), configs=BIGRAM)
+@mutant("component-load-counts-tokens-of-bigrams", kills=("LOAD-11", "COMP-36"), configs=BIGRAM)
 class LoadCountsTokensOfBigrams(ComponentCopier):
     """A key of bigrams is taken to be a token shorter than its bigrams once more: its last page never comes back."""
 
@@ -85,7 +85,7 @@ class LoadCountsTokensOfBigrams(ComponentCopier):
 # Keys that part
 
 
-@mutant("component-load-beyond-the-parting", kills=("COMP-33",), configs=HOSTS)
+@mutant("component-load-beyond-the-parting", kills=("LOAD-11",), configs=HOSTS)
 class LoadBeyondTheParting(ComponentCopier):
     """What was backed up together is loaded back together, also behind the page at which the key goes another way."""
 

@@ -244,13 +244,14 @@ COMPONENT_LINES: tuple[Line, ...] = (
         amount=Amount.KEY,
         at=1,
         refused=by("COMP-36"),
-        least=by("COMP-32 COMP-34"),
-        most=by("COMP-32 COMP-33 POOL-04 EVICT-24", free="which place"),
+        least=by("COMP-32 LOAD-11"),
+        most=by("COMP-32 LOAD-11 POOL-04 EVICT-24", free="which place"),
         which=by(f"COMP-37 {ORDER}", free="own order of components"),
         stays=by(f"{ALL} COMP-56", later=BEHIND),
         plain=(
             On.EVICT,
             On.ALLOC,
+            On.LOAD_BACK,
         ),
         effects=joined(
             SPILLS,

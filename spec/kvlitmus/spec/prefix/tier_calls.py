@@ -24,6 +24,18 @@ class EvictHost(NamedTuple, Generic[Amount_co]):
     asked: Amount_co
 
 
+class Reach(NamedTuple):
+    """Where other components of the cache have a say, where a load back ends, and where it has to, at least and at most.
+
+    ``lacking``: of which of them both tiers together lack what its end needs.
+    """
+
+    end: Tokens
+    least: Tokens
+    most: Tokens
+    lacking: tuple[str, ...] = ()
+
+
 @jointly(On.COMPONENT_BACK_UP, On.REFUSED_COMPONENT_BACK_UP)
 class BackUp(NamedTuple):
     """Copy to the host what a hit of this length needs and the host lacks; answers ``Copying``.  ``number``: the suite's for this copy."""
@@ -38,13 +50,14 @@ class LoadBack(NamedTuple):
     """Bring back what of a key is on the host alone, within a quota if there is one; answers ``Loaded``.
 
     Of components it is what the longest prefix needs that both tiers have together, behind a hit that ends at ``start``, in
-    units; answers ``Copying``.  ``number``: the suite's for this copy.
+    units; answers ``Copying``.  ``number``: the suite's for this copy.  ``reach``: of a part of such a cache, how far all go.
     """
 
     path: Path
     quota: int | None = None
     start: int = 0
     number: int = 0
+    reach: Reach | None = None
 
 
 @jointly(On.COMPONENT_COPIED)

@@ -59,7 +59,7 @@ def evict_host(checker: Checker, wants: Mapping[str, int] | None = None) -> None
 
 
 @litmus(
-    rules=("COMP-32", "COMP-33", "COMP-34", "POOL-04", "COMP-29", "POOL-10", "COMP-15", "POOL-12", "COMP-19"),
+    rules=("COMP-32", "LOAD-11", "POOL-04", "COMP-29", "POOL-10", "COMP-15", "POOL-12", "COMP-19"),
     needs=NEEDS,
 )
 def what_is_backed_up_comes_back_whole(checker: Checker) -> None:
@@ -89,7 +89,7 @@ def only_what_is_missing_is_copied(checker: Checker) -> None:
         load(checker, prompt(checker, ways))
 
 
-@litmus(rules=("COMP-32", "COMP-33"), needs=NEEDS, layouts=STATES, profile=ANY_ENTRIES)
+@litmus(rules=("COMP-32", "LOAD-11"), needs=NEEDS, layouts=STATES, profile=ANY_ENTRIES)
 def a_state_alone_is_worth_a_load_back(checker: Checker) -> None:
     """All KV is on the device, and only the state of the end has gone: it is loaded back, and nothing else."""
     key = prompt(checker, "abcd")
@@ -100,7 +100,7 @@ def a_state_alone_is_worth_a_load_back(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-32", "COMP-34"), needs=NEEDS, layouts=WINDOWS, profile=ANY_ENTRIES)
+@litmus(rules=("COMP-32", "LOAD-11"), needs=NEEDS, layouts=WINDOWS, profile=ANY_ENTRIES)
 def a_window_comes_back_whole(checker: Checker) -> None:
     """A part of the window has gone from the device, then all of it: what is missing is loaded back, and no more."""
     key = prompt(checker, "abcd")
@@ -112,7 +112,7 @@ def a_window_comes_back_whole(checker: Checker) -> None:
         components.match(checker, key)
 
 
-@litmus(rules=("COMP-33", "COMP-34"), needs=NEEDS, layouts=HYBRID, profile=ANY_ENTRIES)
+@litmus(rules=("LOAD-11",), needs=NEEDS, layouts=HYBRID, profile=ANY_ENTRIES)
 def a_load_back_ends_where_both_tiers_can_together(checker: Checker) -> None:
     """The host has the window and the device the state: together they have the key, and neither has it alone."""
     key = prompt(checker, "abcd")

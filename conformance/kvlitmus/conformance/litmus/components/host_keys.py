@@ -18,7 +18,7 @@ def parting(checker: Checker, key: Key, pages: int, ways: str) -> Key:
     return begins._replace(tokens=begins.tokens + prompt(checker, ways).tokens)
 
 
-@litmus(rules=("COMP-32", "COMP-33", "COMP-36", "COMP-15"), needs=NEEDS)
+@litmus(rules=("COMP-32", "LOAD-11", "COMP-36", "COMP-15"), needs=NEEDS)
 def a_namespace_has_its_own_host_memory(checker: Checker) -> None:
     """What one namespace has on the host is not loaded for another, nor does it count as backed up for that."""
     ours, theirs = [prompt(checker, "ab", tail=1, namespace=one) for one in (None, "other")]
@@ -42,7 +42,7 @@ def a_longer_key_of_another_namespace_is_backed_up_whole(checker: Checker) -> No
     backed(checker, prompt(checker, "abcd", namespace="other"))
 
 
-@litmus(rules=("COMP-33", "COMP-34", "COMP-36"), needs=NEEDS, bigram=True)
+@litmus(rules=("LOAD-11", "COMP-36"), needs=NEEDS, bigram=True)
 def a_bigram_on_the_host_knows_its_next_token(checker: Checker) -> None:
     """A key that goes on with another token behind its first page has no page there; the same key has them all."""
     key = prompt(checker, "ab")
@@ -54,7 +54,7 @@ def a_bigram_on_the_host_knows_its_next_token(checker: Checker) -> None:
         components.match(checker, prompt(checker, ways))
 
 
-@litmus(rules=("COMP-32", "COMP-33", "COMP-34", "COMP-36", "COMP-15"), needs=NEEDS)
+@litmus(rules=("COMP-32", "LOAD-11", "COMP-36", "COMP-15"), needs=NEEDS)
 def a_key_parts_from_what_is_on_the_host(checker: Checker) -> None:
     """A key has the first half of what was backed up: that much is loaded, and what it adds is backed up beside it."""
     key = prompt(checker, "abcd")

@@ -21,20 +21,22 @@ from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix import calls, tier_calls
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.components.calls import Copying, Reserved
+from kvlitmus.spec.prefix.components.copies import largest_together, possible
 from kvlitmus.spec.prefix.components.fetch import least_length
 from kvlitmus.spec.prefix.components.plain import BOTH, PORTS, Plain, cached_there
-from kvlitmus.spec.prefix.components.state import commit_brings, copied_to, end_name, needed_by
+from kvlitmus.spec.prefix.components.state import commit_brings, copied_to, end_name, ends_at, lacking_at, needed_by
 from kvlitmus.spec.prefix.components.steps import ComponentStep
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
-from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import largest
 from kvlitmus.spec.words.units import Key, Name, PageNo, Tokens
 
 ENDLESS = 1 << 30
@@ -43,7 +45,7 @@ ENDLESS = 1 << 30
 LAWS = frozenset(
     {
         *("TIER-04", "TIER-09", "TIER-11", "TIER-12", "TIER-13", "TIER-17", "TIER-32", "TIER-33", "TIER-41", "TIER-42"),
-        *("LOAD-01", "LOAD-02", "LOAD-04", "LOAD-05", "LOAD-08", "LOAD-09", "BACKUP-10"),
+        *("LOAD-01", "LOAD-02", "LOAD-04", "LOAD-05", "LOAD-08", "LOAD-09", "LOAD-11", "BACKUP-10"),
         *("FETCH-01", "FETCH-02", "FETCH-04", "FETCH-12", "FETCH-13", "FETCH-14", "FETCH-15"),
         *("LIFE-01", "LIFE-04", "LIFE-08", "LIFE-16"),
     }
@@ -125,8 +127,12 @@ def hosted_by(setting: Setting, device: Plain, host: Plain) -> Setting:
         rate_limit=ENDLESS,
     )
     profile = replace(own.profile, reserve="submit", backup_moment="insert", commit="poll")
-    has = frozenset[str]().union(*[PORTS[BOTH][port] for port in PORTS[BOTH].keys() & setting.capabilities])
-    return Setting(config, profile, setting.depth, has, setting.names)
+    return Setting(config, profile, setting.depth, ports_of_both(setting), setting.names)
+
+
+def ports_of_both(setting: Setting) -> frozenset[str]:
+    """What such a pool has of the ports of plain hierarchies."""
+    return frozenset[str]().union(*[PORTS[BOTH][port] for port in PORTS[BOTH].keys() & setting.capabilities])
 
 
 def both_numbered(one: Hierarchy, device: Plain, host: Plain) -> Hierarchy:
@@ -170,6 +176,23 @@ def steps_of(
     yield Lifted(one.where, one.setting, state, then, then, call, made.answer, before, after, hidden, LAWS)
     if not tiers.work and state.tiers is not None and state.tiers.work and setting.seen:
         yield Lifted(one.where, one.setting, then, then, then, SETTLED, None, after, after, one.hidden, LAWS)
+
+
+def reached(base: Plain, setting: Setting, step: ComponentStep) -> Iterator[Lifted[State, Seen]]:
+    """What the answer of a load back says alone: where it ends; ``base``: the KV on the device."""
+    call, answer = step.call, step.after.answer
+    if not isinstance(call, tier_calls.LoadBack) or not isinstance(answer, Copying) or answer.places is None:
+        return
+    least = max(largest_together(setting, step.before, call.path), call.start + 1)
+    there, end = possible(step.before), answer.boundary
+    ends = {one.name: ends_at(call.path, one.name, there) for one in setting.layout.components}
+    root, cap = setting.profile.window_root, setting.profile.match_cap
+    most = largest(setting.layout.components, len(call.path.names), ends.__getitem__, root=root, cap=cap, most=end)
+    lacking = () if most == end else tuple(lacking_at(setting.layout, call.path, end, there, root))
+    load = tier_calls.LoadBack(NO_PATH, reach=tier_calls.Reach(Tokens(end), Tokens(least), Tokens(most), lacking))
+    both = replace(base.setting, capabilities=ports_of_both(setting))
+    where = f"{base.where} on both tiers"
+    yield Lifted(where, both, empty_state(), call=load, answer=answers.Loaded(0, ()), laws=LAWS)
 
 
 def goes_on(one: Hierarchy, state: State, step: ComponentStep) -> Tiers | None:

@@ -3,7 +3,7 @@
 A **copy** goes from the device to the host, a backup, or from the host to the device, a load back.  It is for one boundary,
 and takes what that needs of every component and the tier lacks that it goes to (COMP-32): a backup that forgets the window
 has saved nothing, and a load back restores all of a window or isn't begun.  A load back is for the largest boundary that both tiers
-can make valid together (COMP-33, COMP-34), wherever each entry is: a state alone is worth one, if it makes a longer prefix usable.
+can make valid together (LOAD-11), wherever each entry is: a state alone is worth one, if it makes a longer prefix usable.
 
 Memory is granted for all components at once or for none, after one eviction from that tier at most (COMP-36, COMP-37).
 While a copy is under way what its boundary needs stays where it is, on both tiers (LOCK-01), and what it is written to is
@@ -19,7 +19,7 @@ The arithmetic is in :mod:`kvlitmus.spec.prefix.components.copies`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
@@ -57,36 +57,6 @@ def a_copy_takes_what_its_boundary_needs_and_its_tier_lacks(
         set(least) <= set(component_copy_takes.get(name, ())) <= set(component_copy_most[name])
         for name, least in component_copy_least.items()
     )
-
-
-# LOAD-01 knows no boundary that device and host make valid together.
-@rule(
-    "COMP-33",
-    on=On.COMPONENT_LOAD,
-    needs=HOSTED,
-    source="R-SWA-08, R-MA-07, R-HT-03",
-    reference="prefix.components.host.load",
-    allowed="an admitted boundary behind the hit; at this one {component_load_lacking} lack what it needs",
-)
-def a_load_back_is_for_a_boundary_that_both_tiers_make_valid(
-    component_load_admitted: bool, component_load_lacking: Sequence[str]
-) -> bool:
-    """A load back MUST be for an admitted boundary behind the hit at which device and host together have what every component needs."""
-    return component_load_admitted and not component_load_lacking
-
-
-# LOAD-01 knows no boundary that device and host make valid together.
-@rule(
-    "COMP-34",
-    on=On.COMPONENT_LOAD,
-    needs=HOSTED,
-    source="R-SWA-08, R-MA-07",
-    reference="prefix.components.host.load",
-    allowed="no less than {component_load_least}",
-)
-def a_load_back_goes_as_far_as_it_can(component_copy_boundary: int, component_load_least: int) -> bool:
-    """A load back MUST NOT be for a smaller boundary than the largest admitted one that is valid over both tiers."""
-    return component_copy_boundary >= component_load_least
 
 
 # LOAD-03 knows one pool; here any of them may be the one that is short.

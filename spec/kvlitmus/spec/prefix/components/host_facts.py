@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
@@ -15,7 +15,6 @@ from kvlitmus.spec.prefix.components.copies import (
     copying_of,
     largest_together,
     plan_for,
-    possible,
     refusable,
     short_pools,
 )
@@ -25,7 +24,6 @@ from kvlitmus.spec.prefix.components.state import (
     end_name,
     ends_at,
     free_least,
-    lacking_at,
     loose_on,
     needed_by,
     tier_of,
@@ -36,7 +34,7 @@ from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.tier_calls import BackUp, LoadBack
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import admit, step_of, valid
+from kvlitmus.spec.words.shapes import step_of, valid
 
 COUNTED = ("component_host_counters",)
 
@@ -106,27 +104,6 @@ def component_copy_most(
     """Where the entries end that a copy may take and the tier that it goes to may lack: what its boundary needs, or all on its path."""
     most = copy_plan(setting, state, call, component_copy_boundary).most
     return {one.name: ends_at(call.path, one.name, most) for one in setting.layout.components}
-
-
-@fact(0)
-def component_load_admitted(setting: Setting, layout: Layout, call: LoadBack, component_copy_boundary: int) -> bool:
-    """Whether a load back is for an admitted boundary of the key, behind the hit."""
-    step, cap = step_of(layout.components), setting.profile.match_cap
-    return component_copy_boundary > call.start and admit(component_copy_boundary, len(call.path.names), step, cap)
-
-
-@fact(0)
-def component_load_lacking(
-    layout: Layout, window_root: str, state: State, call: LoadBack, component_copy_boundary: int
-) -> Sequence[str]:
-    """The components of which both tiers together certainly don't have what the boundary of a load back needs."""
-    return lacking_at(layout, call.path, component_copy_boundary, possible(state), window_root)
-
-
-@fact(0)
-def component_load_least(setting: Setting, state: State, call: LoadBack) -> int:
-    """The largest admitted boundary of the key that is valid for all components over both tiers, for certain."""
-    return largest_together(setting, state, call.path)
 
 
 # Room

@@ -79,6 +79,32 @@ def load_resident(resident_pages: Sequence[Name], setting: Setting) -> Tokens:
 
 
 @fact(0)
+def load_end(call: LoadBack, load_before: Tokens, load_slots: Sequence[Slot]) -> Tokens:
+    """Where the load back ends, in units of the key."""
+    return Tokens(load_before + len(load_slots)) if call.reach is None else call.reach.end
+
+
+@fact(0, ports=("tiers",))
+def load_ends(state: State, setting: Setting, call: LoadBack, load_slots: Sequence[Slot]) -> tuple[Tokens, Tokens]:
+    """Where what device and host have together ends, before the call: certainly, and possibly; anywhere, where nothing is loaded."""
+    if call.reach is not None:
+        return call.reach.least, call.reach.most
+    if not load_slots:
+        return Tokens(0), NO_LIMIT
+    sure, possible = run_of(call.path.pages, state.device, state.host)
+    return Tokens(sure * setting.size), Tokens(possible * setting.size)
+
+
+@fact(0)
+def load_bound(call: LoadBack) -> str:
+    """What bounds a load back, in words, where other components have a say."""
+    if call.reach is None:
+        return ""
+    lacking = f"; {', '.join(call.reach.lacking)} lack what its end needs" if call.reach.lacking else ""
+    return f", the largest admitted boundary behind the hit that both tiers make valid for all components{lacking}"
+
+
+@fact(0)
 def load_threshold(setting: Setting) -> Tokens:
     """Units below which the profile declines a load back."""
     return Tokens(setting.profile.load_threshold)
@@ -340,6 +366,19 @@ def a_load_that_failed_leaves_its_sources(failed_sources: Mapping[Name, PageNo],
 def a_copy_that_failed_is_told_as_failed(told_failed: bool) -> bool:
     """A copy that failed MUST be listed as failed until it ends: whoever waits for it has to compute."""
     return told_failed
+
+
+@rule(
+    "LOAD-11",
+    on=(On.LOAD_BACK,),
+    needs=("host",),
+    source="R-LB-01, R-SWA-08, R-MA-07, R-HT-03",
+    reference="prefix.load.load_back",
+    allowed="from {load_ends} units{load_bound}",
+)
+def a_load_back_goes_as_far_as_both_tiers_can(load_end: Tokens, load_ends: tuple[Tokens, Tokens]) -> bool:
+    """A load back MUST end at the largest boundary behind the hit at which device and host together have what every component needs: no less, no more."""
+    return load_ends[0] <= load_end <= load_ends[1]
 
 
 def _slots(page: PageNo, page_size: int) -> range:

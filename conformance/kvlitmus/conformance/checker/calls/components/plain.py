@@ -21,6 +21,7 @@ from kvlitmus.spec.prefix.components.hierarchy import (
     both_seen,
     hierarchies,
     leaves_alone,
+    reached,
     steps_of,
     together,
 )
@@ -341,6 +342,9 @@ class Pools:
             TwoTiers(one, setting, by_place[one.device.where], by_place[one.host.where])
             for one in hierarchies(setting, [one.plain for one in self.pools])
         ]
+        hosted = "component_host" in setting.capabilities
+        self.bases = [one for one in self.pools if hosted and one.plain.tree and one.plain.tier == DEVICE]
+        self.setting = setting
         self.holds: tuple[object, ...] = ()
         self.locks: dict[str, Locks] = {}
 
@@ -355,5 +359,7 @@ class Pools:
                 yield from pool.lifted(one, self.locks[pool.plain.tier])
             else:
                 pool.passes_by(one)
+        for pool in self.bases:
+            yield from reached(pool.plain, self.setting, one)
         for hierarchy in self.both:
             yield from hierarchy.lifted(one)
