@@ -9,7 +9,7 @@ from kvlitmus.spec.prefix import calls, tier_calls
 from kvlitmus.spec.prefix.components.advance import FOLLOW
 from kvlitmus.spec.prefix.tier_calls import Call
 
-NO_CALLS = {calls.Path, calls.Raised, calls.Within}
+NO_CALLS = {calls.Path, calls.Raised, calls.Within, tier_calls.Reach}
 """What else is defined beside the calls."""
 
 
