@@ -96,6 +96,12 @@ def load_ends(state: State, setting: Setting, call: LoadBack, load_slots: Sequen
 
 
 @fact(0)
+def load_is_bounded(call: LoadBack, load_slots: Sequence[Slot]) -> bool:
+    """Whether something says where the load back ends: other components do, and without them what is loaded."""
+    return call.reach is not None or bool(load_slots)
+
+
+@fact(0)
 def load_bound(call: LoadBack) -> str:
     """What bounds a load back, in words, where other components have a say."""
     if call.reach is None:
@@ -375,6 +381,7 @@ def a_copy_that_failed_is_told_as_failed(told_failed: bool) -> bool:
     source="R-LB-01, R-SWA-08, R-MA-07, R-HT-03",
     reference="prefix.load.load_back",
     allowed="from {load_ends} units{load_bound}",
+    premise="load_is_bounded",
 )
 def a_load_back_goes_as_far_as_both_tiers_can(load_end: Tokens, load_ends: tuple[Tokens, Tokens]) -> bool:
     """A load back MUST end at the largest boundary behind the hit at which device and host together have what every component needs: no less, no more."""
