@@ -71,8 +71,8 @@ UNMEASURED = UNFOLLOWED | {"certain_length", "inside_length", "match_cap", "told
 """Facts of how long a hit is, on what isn't found from the root on."""
 
 
-class PlainCall(NamedTuple):
-    """A call on a plain cache, what it answered, and the facts of it that can't be told.
+class PoolCall(NamedTuple):
+    """What a call is to a pool: one on a plain cache, with what that answers, and the facts of it that can't be told.
 
     ``then``: where another one follows, what is known between them; ``later``: the places that this one takes; ``back``: those
     that it gives back.  ``spared``: what the call protects itself.  ``odd``: what certainly was in what is handed out.
@@ -90,17 +90,17 @@ class PlainCall(NamedTuple):
     back: Sequence[int] = ()
 
 
-NOTHING = PlainCall(calls.Free(()), None)
+NOTHING = PoolCall(calls.Free(()), None)
 """The call asks this pool for nothing: it is as if nothing were given back."""
 
-NO_CALL = PlainCall(UNKNOWN, UNKNOWN)
+NO_CALL = PoolCall(UNKNOWN, UNKNOWN)
 """No call on a plain cache says what happens here."""
 
 NO_PATH = Path(Key(None, ()), NO_NAME, (), (), ())
 """The path of what comes for no key in particular."""
 
 
-def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[PlainCall]:
+def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[PoolCall]:
     """What a step is to one pool of a tier."""
     state, call, answer = one.before, one.call, one.after.answer
     if tier_of(state, call) != plain.tier and not isinstance(call, calls.Reset):
@@ -125,7 +125,7 @@ def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[
             return [plain_call(plain, setting, state, call, answer)]
 
 
-def plain_call(plain: Plain, setting: Setting, state: State, call: JointCall, answer: object) -> PlainCall:
+def plain_call(plain: Plain, setting: Setting, state: State, call: JointCall, answer: object) -> PoolCall:
     """What a call is that does one thing; ``state``: what was known before it."""
     match call:
         case calls.Alloc():
@@ -135,29 +135,29 @@ def plain_call(plain: Plain, setting: Setting, state: State, call: JointCall, an
         case calls.Match():
             return _match(plain, setting, state, call, answer)
         case calls.Lock() | calls.Unlock() | calls.Reset():
-            return PlainCall(call, None)
+            return PoolCall(call, None)
         case calls.Evict() | EvictHost():
             return _evict(plain, setting, state, call, answer)
         case _:
             return _free(plain, given_back(call, answer))
 
 
-def _alloc(plain: Plain, setting: Setting, state: State, call: calls.Alloc[Counts]) -> PlainCall:
+def _alloc(plain: Plain, setting: Setting, state: State, call: calls.Alloc[Counts]) -> PoolCall:
     """It is asked for so much of this pool, and refused; another pool may have been the one that is short."""
     asked = plain.pages(call.asked)
     if not asked:
         return NOTHING
     wants, available = pools_of(setting.layout, call.asked), free_least(setting.layout, state, DEVICE)
     others = any(available[pool] < wants[pool] for pool in wants if pool != plain.pool)
-    return PlainCall(calls.Alloc(plain.tokens(asked)), None, UNFOLLOWED | {"asked"} if others else UNFOLLOWED)
+    return PoolCall(calls.Alloc(plain.tokens(asked)), None, UNFOLLOWED | {"asked"} if others else UNFOLLOWED)
 
 
 def _allocated(
     plain: Plain, setting: Setting, state: State, call: calls.Alloc[Counts], answer: Entries
-) -> Sequence[PlainCall]:
+) -> Sequence[PoolCall]:
     """Of each component of this pool so much is asked for, and granted one after the other; a place for two is one grant's."""
     mine = [name for name in plain.components if call.asked.get(name) or answer.get(name)]
-    found, later = list[PlainCall](), plain.places(answer)
+    found, later = list[PoolCall](), plain.places(answer)
     if len(set(later)) < len(later):
         asked = calls.Alloc(plain.tokens(plain.pages(call.asked)))
         return [_granted(plain, state, later)._replace(call=asked, hidden=frozenset())]
@@ -170,22 +170,22 @@ def _allocated(
     return found or [NOTHING]
 
 
-def _granted(plain: Plain, state: State, places: Collection[int]) -> PlainCall:
+def _granted(plain: Plain, state: State, places: Collection[int]) -> PoolCall:
     """Places of this pool are handed out; how many had to be, other rules say.  ``state``: what is known then."""
     there, got = state.places(plain.tier), set(places)
     certain = state.certain(plain.tier)
     odd = [plain.name(at) for at in certain if there[at] in got and at[0] in plain.components]
     asked = calls.Alloc(plain.tokens(len(places)))
-    return PlainCall(asked, plain.slots(places), frozenset({"asked"}), odd=odd)
+    return PoolCall(asked, plain.slots(places), frozenset({"asked"}), odd=odd)
 
 
-def _free(plain: Plain, given: Entries) -> PlainCall:
+def _free(plain: Plain, given: Entries) -> PoolCall:
     """So much of this pool is given back."""
     places = plain.places(given)
-    return PlainCall(calls.Free(plain.slots(places)), None) if places else NOTHING
+    return PoolCall(calls.Free(plain.slots(places)), None) if places else NOTHING
 
 
-def _match(plain: Plain, setting: Setting, state: State, call: calls.Match, answer: object) -> PlainCall:
+def _match(plain: Plain, setting: Setting, state: State, call: calls.Match, answer: object) -> PoolCall:
     """A hit ends where all components have what it needs; of the KV it has the whole prefix."""
     assert isinstance(answer, ComponentHit)
     hit = hit_of(plain, setting, state, call.path, answer.length, plain.places(answer.entries))
@@ -202,7 +202,7 @@ def paged(plain: Plain, path: Path) -> Path:
     return path._replace(pages=path.names[plain.setting.size - 1 :: plain.setting.size])
 
 
-def hit_of(plain: Plain, setting: Setting, state: State, path: Path, length: int, places: Sequence[int]) -> PlainCall:
+def hit_of(plain: Plain, setting: Setting, state: State, path: Path, length: int, places: Sequence[int]) -> PoolCall:
     """A hit on what its end needs of a pool, component by component in the order of the prefix, and is named in these places.
 
     Where something may not be there at all, TREE-02 says so of all components together, and not what is named for it.
@@ -214,7 +214,7 @@ def hit_of(plain: Plain, setting: Setting, state: State, path: Path, length: int
     stored = {at: places_at(state, at) for at in needs}
     hidden = UNMEASURED if all(stored.values()) else UNMEASURED | {"match_slots"}
     held = contents(plain, [(at, place) for at, there in stored.items() for place in there])
-    return PlainCall(calls.Match(own), Hit(Tokens(len(names)), plain.slots(places), None), hidden, contents=held)
+    return PoolCall(calls.Match(own), Hit(Tokens(len(names)), plain.slots(places), None), hidden, contents=held)
 
 
 def within(setting: Setting, state: State, path: Path, length: int | None) -> Within:
@@ -240,9 +240,9 @@ def lacking(setting: Setting, state: State, path: Path, length: int) -> tuple[tu
     return tuple(missing)
 
 
-def _inserted(plain: Plain, setting: Setting, one: ComponentStep, call: calls.Insert[Brought]) -> Sequence[PlainCall]:
+def _inserted(plain: Plain, setting: Setting, one: ComponentStep, call: calls.Insert[Brought]) -> Sequence[PoolCall]:
     """What takes the place of something takes it when that has gone; what the cache frees itself is left to it, and given back."""
-    state, answer, found = one.before, one.after.answer, list[PlainCall]()
+    state, answer, found = one.before, one.after.answer, list[PoolCall]()
     assert isinstance(answer, Mapping)
     left = plain.places(answer)
     back = left if setting.profile.duplicates == "cache_frees" else ()
@@ -251,7 +251,7 @@ def _inserted(plain: Plain, setting: Setting, one: ComponentStep, call: calls.In
         asked, certain = plain.tokens(len(moved)), state.certain(DEVICE)
         hidden = REPLACES if moved <= certain else REPLACES | {"made_available"}
         state = without(state, DEVICE, moved)
-        found.append(PlainCall(calls.Evict(asked), asked, hidden, state, back=back))
+        found.append(PoolCall(calls.Evict(asked), asked, hidden, state, back=back))
     found.append(_insert(plain, state, call.path, call.slots, answer))
     if back:
         owned = one.then.owned | {(plain.pool, place) for place in back}
@@ -266,7 +266,7 @@ def _insert(
     path: Path,
     brought: Mapping[At, int],
     answer: object,
-) -> PlainCall:
+) -> PoolCall:
     """What is brought is cached, in these places; what is there comes first, so that what is missing is the rest.
 
     Of what may be there that comes first for which what was brought is left.
@@ -281,10 +281,10 @@ def _insert(
     names = tuple([plain.name(at) for at in mine])
     row = plain.slots([brought[at] for at in mine])
     own = path._replace(names=names, pages=names, tokens=names)
-    return PlainCall(calls.Insert(own, row), Stored(plain.tokens(len(left)), plain.slots(left)))
+    return PoolCall(calls.Insert(own, row), Stored(plain.tokens(len(left)), plain.slots(left)))
 
 
-def _lands(plain: Plain, state: State, brought: Mapping[At, int]) -> PlainCall:
+def _lands(plain: Plain, state: State, brought: Mapping[At, int]) -> PoolCall:
     """What was read or copied is cached; nobody is told what was there already: the places may be those where it is."""
     one = _insert(plain, state, NO_PATH, brought, {})
     return one._replace(hidden=one.hidden | {"reported_already", "pages_in_vain"})
@@ -292,7 +292,7 @@ def _lands(plain: Plain, state: State, brought: Mapping[At, int]) -> PlainCall:
 
 def _landed(
     plain: Plain, setting: Setting, one: ComponentStep, brought: Mapping[At, int], returned: Entries
-) -> Sequence[PlainCall]:
+) -> Sequence[PoolCall]:
     """What was read or copied is given back, and the rest is cached."""
     back = plain.places(returned)
     rest = {at: place for at, place in brought.items() if at[0] in plain.components and place not in back}
@@ -318,7 +318,7 @@ def given_up(setting: Setting, state: State, call: JointCall, returned: frozense
 
 def _evict(
     plain: Plain, setting: Setting, state: State, call: calls.Evict[Counts] | EvictHost[Counts], answer: object
-) -> PlainCall:
+) -> PoolCall:
     """So much of this pool is to be freed; where more goes along, nobody can say how much is enough."""
     assert isinstance(answer, Mapping)
     touched = asked_components(setting.layout, call.asked, setting.profile.component_cascade)
@@ -331,12 +331,12 @@ def _evict(
     if any(at[0] in plain.components for at in may_stay & state.places(plain.tier).keys()):
         hidden |= {"unlocked_before", "evictable_pages"}
     asked, freed = plain.tokens(plain.pages(call.asked)), plain.tokens(plain.pages(answer))
-    return PlainCall(calls.Evict(asked), freed, hidden)
+    return PoolCall(calls.Evict(asked), freed, hidden)
 
 
 def _taken(
     plain: Plain, setting: Setting, one: ComponentStep, call: Prefetch[int] | LoadBack | BackUp
-) -> Sequence[PlainCall]:
+) -> Sequence[PoolCall]:
     """Places are taken for a prefetch or a copy, after an eviction, and cached at once where that counts from its beginning."""
     answer = one.after.answer
     assert isinstance(answer, Reserved | Copying)
@@ -349,7 +349,7 @@ def _taken(
         if not isinstance(call, Prefetch):
             spared = copy_needs(setting, one.before, call, one.after) & one.before.certain(plain.tier)
         asked = plain.tokens(freed)
-        found = [PlainCall(calls.Evict(asked), asked, OF_AMOUNTS, between, places, spared)]
+        found = [PoolCall(calls.Evict(asked), asked, OF_AMOUNTS, between, places, spared)]
     if places:
         found.append(_granted(plain, between, places))
         if isinstance(answer, Copying) and setting.profile.component_landing == "begun":

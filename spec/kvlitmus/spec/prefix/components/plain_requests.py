@@ -15,7 +15,7 @@ from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.components.calls import Holding, View
 from kvlitmus.spec.prefix.components.plain import Plain, cached_there, contents, parents_of
-from kvlitmus.spec.prefix.components.plain_calls import NO_CALL, UNFOLLOWED, PlainCall, hit_of, plain_call, within
+from kvlitmus.spec.prefix.components.plain_calls import NO_CALL, UNFOLLOWED, PoolCall, hit_of, plain_call, within
 from kvlitmus.spec.prefix.components.state import (
     fresh_places,
     stored_by,
@@ -147,7 +147,7 @@ def table_seen(plain: Plain, view: View, then: State) -> Seen:
     return Seen(None, None, True, listed, frozenset(listed), cached, pages, parents, nodes)
 
 
-def serving(plain: Plain, setting: Setting, one: ComponentStep) -> Iterator[tuple[State, PlainCall]]:
+def serving(plain: Plain, setting: Setting, one: ComponentStep) -> Iterator[tuple[State, PoolCall]]:
     """What is done for a request first, each with what is known of it: what it has found is named, and it gets places."""
     call, answer = one.call, one.after.answer
     if not isinstance(call, calls.Begin | calls.Grow) or not isinstance(answer, Holding) or not answer.granted:
@@ -168,11 +168,11 @@ def serving(plain: Plain, setting: Setting, one: ComponentStep) -> Iterator[tupl
     others = [places_of(plain, each) for number, each in one.before.requests.items() if number != call.rid]
     owners = dict.fromkeys(kept - Counter(fresh), 1) | dict.fromkeys(frozenset[PageNo]().union(*others), 1)
     asked = calls.Alloc(plain.tokens(len(fresh)))
-    got = PlainCall(asked, plain.slots(fresh), frozenset({"asked"}))
+    got = PoolCall(asked, plain.slots(fresh), frozenset({"asked"}))
     yield empty_state()._replace(owners=cast("Mapping[PageNo, int]", owners)), got
 
 
-def served(plain: Plain, setting: Setting, one: ComponentStep, state: State, expected: State) -> PlainCall:
+def served(plain: Plain, setting: Setting, one: ComponentStep, state: State, expected: State) -> PoolCall:
     """What a call is to one pool, as to a block table; ``state``, ``expected``: what is known of that."""
     call, answer = one.call, one.after.answer
     goes_along = setting.profile.component_cascade != "none" or setting.profile.evict_granularity == "node"
@@ -184,10 +184,10 @@ def served(plain: Plain, setting: Setting, one: ComponentStep, state: State, exp
             length = answer.length if isinstance(answer, Holding) else None
             begin = call._replace(within=within(setting, one.before, call.path, length), chunk=None)
             if not isinstance(answer, Holding):
-                return PlainCall(begin, None, hidden)
+                return PoolCall(begin, None, hidden)
             row = expected.requests[call.rid]
             cached = answer.length if plain.tree else row.cached
-            return PlainCall(begin, Begun(list(row.row), cached), hidden)
+            return PoolCall(begin, Begun(list(row.row), cached), hidden)
         case calls.Grow():
             assert isinstance(answer, Holding)
             was, row = state.requests[call.rid].row, expected.requests[call.rid]
@@ -195,11 +195,11 @@ def served(plain: Plain, setting: Setting, one: ComponentStep, state: State, exp
             if not plain.tree and (not {*was} <= {*row.row} or lets_go(plain, one)):
                 return NO_CALL  # none on a plain cache gives back what a window has left behind, and may take it again
             grow = call._replace(path=row.path)
-            return PlainCall(grow, new if answer.granted else None, hidden)
+            return PoolCall(grow, new if answer.granted else None, hidden)
         case calls.End():
             if plain.tree and setting.profile.component_copies == "one":
                 # Of two that computed the same one's is cached: a row may begin with its own, and go on with cached ones.
                 hidden |= {"request_pages"}
-            return PlainCall(call._replace(keep=False), None, hidden)
+            return PoolCall(call._replace(keep=False), None, hidden)
         case _:
             return plain_call(plain, setting, one.before, call, answer)

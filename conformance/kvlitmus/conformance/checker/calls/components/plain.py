@@ -38,7 +38,7 @@ from kvlitmus.spec.prefix.components.plain import (
     numbered,
     plain_caches,
 )
-from kvlitmus.spec.prefix.components.plain_calls import PlainCall, paged, plain_calls
+from kvlitmus.spec.prefix.components.plain_calls import PoolCall, paged, plain_calls
 from kvlitmus.spec.prefix.components.plain_requests import (
     computed,
     served,
@@ -77,7 +77,7 @@ def alike(some: Sequence[object], others: Sequence[object]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
-def listened(one: ComponentStep, call: PlainCall) -> PlainCall:
+def listened(one: ComponentStep, call: PoolCall) -> PoolCall:
     """A call after which nobody may have listened yet."""
     return call if one.after.events is not None else call._replace(hidden=both(call.hidden, UNTOLD))
 
@@ -175,7 +175,7 @@ class Pool:
         there = known(self.plain, one.then, self.setting, cached_there(self.plain, expected, locks)).device
         return then._replace(device=there), then
 
-    def between(self, after: After, call: PlainCall) -> Seen:
+    def between(self, after: After, call: PoolCall) -> Seen:
         """What could have been seen after a call that another one follows."""
         assert call.then is not None
         ends, later, back = self.count(after), tuple(map(PageNo, call.later)), frozenset(call.back)
@@ -213,7 +213,7 @@ class Pool:
         )
 
     def step(
-        self, state: State, expected: State | Unknown, then: State, call: PlainCall, after: Seen
+        self, state: State, expected: State | Unknown, then: State, call: PoolCall, after: Seen
     ) -> Lifted[State, Seen]:
         """A step of which this is known; what it leaves behind is remembered."""
         before: Seen | Unknown = self.seen or UNKNOWN
