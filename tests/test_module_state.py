@@ -18,7 +18,7 @@ KNOWN = {
     "spec/kvlitmus/spec/law/rule.py RULES": _REGISTER,
     **{
         f"spec/kvlitmus/spec/law/occasions.py {name}": _REGISTER
-        for name in ("PLAIN", "REFUSABLE", "JOINT", "LOOKS", "BY_ANSWER", "BY_STATE")
+        for name in ("PLAIN", "REFUSABLE", "JOINT", "BY_ANSWER", "BY_STATE")
     },
     "conformance/kvlitmus/conformance/generate/actions/registry.py ACTIONS": _REGISTER,
     "conformance/kvlitmus/conformance/litmus/registry.py LITMUS": _REGISTER,

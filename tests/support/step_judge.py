@@ -11,8 +11,8 @@ from kvlitmus.spec.law.plan import Plan, plan_of
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 
-GIVEN = ("setting", "state", "call", "answer")
-"""What is known of such a step; no fact is worked out from anything else."""
+GIVEN = ("setting", "state", "call", "answer", "pools")
+"""What is known of such a step, of components also what was seen; no fact is worked out from anything else."""
 
 
 class StepJudge:
@@ -23,26 +23,27 @@ class StepJudge:
         self.capabilities = capabilities
         self.setting = setting
         self.evaluated: Counter[str] = Counter()
-        self.plans: dict[frozenset[str], Plan] = {}
+        self.plans: dict[tuple[frozenset[str], int], Plan] = {}
 
-    def plan(self, occasions: frozenset[str]) -> Plan:
-        """What is judged on such occasions."""
-        found = self.plans.get(occasions)
+    def plan(self, occasions: frozenset[str], given: int) -> Plan:
+        """What is judged on such occasions, where so much is known."""
+        found = self.plans.get((occasions, given))
         if found is None:
-            found = self.plans[occasions] = plan_of(
+            found = self.plans[occasions, given] = plan_of(
                 self.rules,
                 occasions,
                 depth=SNAPSHOT,
                 capabilities=self.capabilities,
-                unknown=frozenset(INPUTS) - set(GIVEN),
+                unknown=frozenset(INPUTS) - set(GIVEN[:given]),
                 premises=False,
             )
         return found
 
-    def broken(self, state: object, call: object, answer: object) -> tuple[str, ...]:
-        """The rules that a step breaks."""
-        plan = self.plan(frozenset(occasions_of(call, answer)))
-        given = dict.fromkeys(INPUTS, UNKNOWN) | dict(zip(GIVEN, (self.setting, state, call, answer), strict=True))
+    def broken(self, state: object, call: object, answer: object, *seen: object) -> tuple[str, ...]:
+        """The rules that a step breaks; ``seen``: of components, after it."""
+        known = (self.setting, state, call, answer, *seen)
+        plan = self.plan(frozenset(occasions_of(call, answer, state, self.setting)), len(known))
+        given = dict.fromkeys(INPUTS, UNKNOWN) | dict(zip(GIVEN, known, strict=False))
         judged = plan.run(*given.values(), False)
         if judged is None:
             self.evaluated.update(plan.rules)

@@ -19,7 +19,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.spec.law.actions import ELSEWHERE
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.prefix.components.calls import After
+from kvlitmus.spec.prefix.components.calls import PoolsSeen
 from kvlitmus.spec.ranks.calls import Together
 from kvlitmus.spec.sparse.calls import SparseDone
 
@@ -96,13 +96,13 @@ class Behind(Checker):
             self.fresh = copy.deepcopy(self.adapter), self.state
         return answer
 
-    def answered(self, call: Any, answer: Any, state: Any = None) -> None:
-        super().answered(call, answer, state)
+    def answered(self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None) -> None:
+        super().answered(call, answer, state, pools)
         if self.trying:
             return
         row = row_of(self.own_judge.tally.occasions)
         fresh, self.fresh = self.fresh, None
-        if row is None or (self.copies and isinstance(answer, After) and (fresh is None or answer.begun)):
+        if row is None or (self.copies and pools is not None and (fresh is None or pools.begun)):
             return
         kept = dict(vars(self))
         books = [(one, dict(one)) for one in (self.copying, self.fetching, self.writing, self.tokens)]
@@ -136,9 +136,9 @@ class Behind(Checker):
         """The rules that are broken when the specimen, as it is now, is looked at and judged after a call."""
         said = list(self.history)
         try:
-            if isinstance(answer, After):
+            if known is not None:
                 self.state = known
-                component_look.judge(self, call, answer.answer)
+                component_look.judge(self, call, answer)
             elif isinstance(answer, SparseDone):
                 given = {name: getattr(answer, name) for name in ("accepted", "places", "ready", "pages")}
                 sparse.follow(self, state, call, answer.slots, **given)

@@ -17,7 +17,7 @@ from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Unlock
 from kvlitmus.spec.prefix.components import order_facts as facts
 from kvlitmus.spec.prefix.components.advance import advance_components
-from kvlitmus.spec.prefix.components.calls import After, ComponentHit, Copying, View
+from kvlitmus.spec.prefix.components.calls import ComponentHit, Copying, PoolsSeen
 from kvlitmus.spec.prefix.components.entries import without
 from kvlitmus.spec.prefix.components.evictions import rightly_gone
 from kvlitmus.spec.prefix.components.state import (
@@ -88,7 +88,7 @@ class Played:
 
     def step(self, call: Any, answer: Any) -> None:
         """What is known after a call."""
-        self.state = advance_components(self.state, self.setting, call, After(answer))
+        self.state = advance_components(self.state, self.setting, call, answer, PoolsSeen())
 
     def use(self, name: str, units: str, tier: str = DEVICE) -> Bounds:
         """What is known of the use of an entry."""
@@ -182,8 +182,7 @@ def test_nothing_is_kept_where_nobody_asks() -> None:
 def evicted(play: Played, wants: dict[str, int], gone: set[At]) -> facts.Order | Any:
     """What an eviction chose between that took these."""
     held = {at: place for at, place in play.state.places(DEVICE).items() if at not in gone}
-    view = View({}, held)
-    return facts.component_choosing(play.setting, play.state, Evict(wants), After({}, view=view))
+    return facts.component_choosing(play.setting, play.state, Evict(wants), {}, PoolsSeen(held=held))
 
 
 def two_keys(setting: Setting) -> Played:

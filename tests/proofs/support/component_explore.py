@@ -19,13 +19,12 @@ from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
 from kvlitmus.spec.prefix.components.advance import advance_components
 from kvlitmus.spec.prefix.components.calls import (
-    After,
     Begun,
     Brought,
     ComponentHit,
     JointCall,
+    PoolsSeen,
     Telling,
-    View,
 )
 from kvlitmus.spec.prefix.components.entries import page_at
 from kvlitmus.spec.prefix.components.replay import with_told
@@ -187,9 +186,8 @@ class Explorer(ComponentSearch[model.Cache, JointCall]):
         report: Report,
     ) -> tuple[str, ...]:
         """The rules that a step breaks, with those that it has begun by itself."""
-        available, view = self.shown(before)
-        self.look(state, After(None, available, view, state.free.get(HOST)), report)
-        for one in component_steps(state, self.setting, call, self.seen(before, then, answer)):
+        self.look(state, self.shown(before)._replace(host_available=state.free.get(HOST)), report)
+        for one in component_steps(state, self.setting, call, answer, self.seen(before, then)):
             broken = self.broken_by(one, report)
             if broken:
                 return broken
@@ -197,16 +195,17 @@ class Explorer(ComponentSearch[model.Cache, JointCall]):
 
     def after(self, before: model.Cache, state: State, call: JointCall, then: model.Cache, answer: object) -> State:
         """What is known after a call."""
-        return advance_components(state, self.setting, call, self.seen(before, then, answer))
+        return advance_components(state, self.setting, call, answer, self.seen(before, then))
 
-    def seen(self, before: model.Cache, then: model.Cache, answer: object) -> After:
-        """An answer, and what is seen and told after it."""
+    def seen(self, before: model.Cache, then: model.Cache) -> PoolsSeen:
+        """What is seen and told after a call."""
         host = {pool: len(free) for pool, free in then.host_free.items()}
-        return After(answer, *self.shown(then), host, tellings(before, then, self.setting), self.begun)
+        told = tellings(before, then, self.setting)
+        return self.shown(then)._replace(host_available=host, events=told, begun=self.begun)
 
     def known(self, cache: model.Cache) -> State:
         """What somebody knows who has seen this cache: everything."""
-        available, _ = self.shown(cache)
+        available = {pool: len(free) for pool, free in cache.free.items()}
         places = {pool: len(free) for pool, free in cache.host_free.items()}
         state = empty_state()._replace(
             free={DEVICE: available, HOST: places},
@@ -218,13 +217,13 @@ class Explorer(ComponentSearch[model.Cache, JointCall]):
         device, hosted = tiers_of(cache.held, self.setting, cache.ticks), tiers_of(cache.host_held, self.setting)
         return with_told(state.put(DEVICE, device).put(HOST, hosted), told_by(device, hosted))
 
-    def shown(self, cache: model.Cache) -> tuple[Mapping[str, int], View]:
+    def shown(self, cache: model.Cache) -> PoolsSeen:
         """What a cache shows of itself."""
-        held = {at: entry.place for at, entry in cache.held.items()}
         free = {pool: tuple(sorted(places)) for pool, places in cache.free.items()}
-        return {pool: len(places) for pool, places in free.items()}, View(
+        return PoolsSeen(
+            {pool: len(places) for pool, places in free.items()},
             free,
-            held,
+            {at: entry.place for at, entry in cache.held.items()},
             host_free={pool: tuple(sorted(places)) for pool, places in cache.host_free.items()},
             host_held={at: entry.place for at, entry in cache.host_held.items()},
         )

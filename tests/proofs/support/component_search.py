@@ -15,7 +15,7 @@ from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.calls import Free
-from kvlitmus.spec.prefix.components.calls import After
+from kvlitmus.spec.prefix.components.calls import PoolsSeen
 from kvlitmus.spec.prefix.components.steps import ComponentStep
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
@@ -97,7 +97,7 @@ class ComponentSearch(ABC, Generic[Model, Call]):
     def broken_by(self, one: ComponentStep, report: Report) -> tuple[str, ...]:
         """The rules that a step breaks: those of components, and of its pools as the plain caches that they are."""
         report.steps += 1
-        broken = self.judge.broken(one.before, one.call, one.after) if one.judged else ()
+        broken = self.judge.broken(one.before, one.call, one.answer, one.after) if one.judged else ()
         return broken or (self.broken_in_pools(one) if self.looks else ())
 
     @cached_property
@@ -115,10 +115,10 @@ class ComponentSearch(ABC, Generic[Model, Call]):
         """Who judges the steps of each of them."""
         return {}
 
-    def look(self, state: State, before: After, report: Report) -> None:
+    def look(self, state: State, before: PoolsSeen, report: Report) -> None:
         """What was seen of the pools before a step, where they are looked at after it."""
         self.looks = report.steps % self.every == 0
-        for _ in self.pools.lifted(ComponentStep(state, Free({}), before, state, state)) if self.looks else ():
+        for _ in self.pools.lifted(ComponentStep(state, Free({}), None, before, state, state)) if self.looks else ():
             pass
 
     def broken_in_pools(self, one: ComponentStep) -> tuple[str, ...]:

@@ -11,10 +11,9 @@ from kvlitmus.reference.prefix.components import requests as model
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
 from kvlitmus.spec.prefix.components.calls import (
-    After,
     ComponentHit,
     JointCall,
-    View,
+    PoolsSeen,
 )
 from kvlitmus.spec.prefix.components.replay import with_told
 from kvlitmus.spec.prefix.components.state import serving
@@ -65,18 +64,17 @@ class Explorer(ComponentSearch[model.Server, JointCall]):
     def step(self, server: model.Server, call: JointCall, report: Report) -> tuple[model.Server, tuple[str, ...]]:
         """See :class:`ComponentSearch`."""
         then, answer = self.perform(server, self.setting, call)
-        view = self.shown(server)
         running = {number: serving(one.path, one.units, one.held) for number, one in server.requests.items()}
         cached = tiers_of(server.cache.held, self.setting)
         state = with_told(empty_state()._replace(requests=running).put(DEVICE, cached), told_by(cached, {}))
-        after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
-        self.look(state, After(None, None, view), report)
-        return then, self.broken_by(step(state, self.setting, call, after), report)
+        after = self.shown(then)._replace(events=tellings(server.cache, then.cache, self.setting))
+        self.look(state, self.shown(server), report)
+        return then, self.broken_by(step(state, self.setting, call, answer, after), report)
 
-    def shown(self, server: model.Server) -> View:
+    def shown(self, server: model.Server) -> PoolsSeen:
         """What a cache shows of itself."""
         held = {at: entry.place for at, entry in server.cache.held.items()}
-        return View({pool: tuple(sorted(places)) for pool, places in server.cache.free.items()}, held)
+        return PoolsSeen(None, {pool: tuple(sorted(places)) for pool, places in server.cache.free.items()}, held)
 
     def calls(self, server: model.Server) -> Iterator[JointCall]:
         """Every call that a lawful caller may make."""

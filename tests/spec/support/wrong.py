@@ -22,6 +22,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.spec.misuse.calls import Aftermath, Lookups, MisuseCall
+from kvlitmus.spec.prefix.components.calls import PoolsSeen
 from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 
@@ -232,13 +233,14 @@ class WrongChecker(TellingChecker):
             looks.setdefault(key, []).append(value)
         return answer, looks, record
 
-    def answered(self, call: Any, answer: Any, state: Any = None) -> None:
-        """Judge a call after which nothing is observed, and then other answers to it."""
-        super().answered(call, answer, state)
-        place = (type(call).__name__, "answer")
-        self.wrong.note(place, answer)
+    def answered(self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None) -> None:
+        """Judge a call after which nothing else is observed, and then other answers to it, and looks of components."""
+        super().answered(call, answer, state, pools)
+        place, said = (type(call).__name__, "answer"), (answer, pools)
+        self.wrong.note(place, said)
         for _ in self.times():
-            self.once_more(super().answered, call, self.wrong.other(place, answer), state)
+            told, looked = self.wrong.other(place, said)
+            self.once_more(super().answered, call, told, state, looked)
 
     def misused(self, call: MisuseCall, answer: Aftermath | Lookups, state: State, before: Seen, after: Seen) -> None:
         """Judge a call that broke the contract, and then others that went otherwise, or left something else."""

@@ -28,7 +28,7 @@ from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.components.calls import After
+from kvlitmus.spec.prefix.components.calls import PoolsSeen
 from kvlitmus.spec.prefix.hash_calls import HashLedger
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
@@ -217,7 +217,7 @@ class RecordedChecker(Checker):
         self.grouped, self.blind = False, blind
         self.without = header.without
         self.vanished_last = False
-        self.last_look: After | None = None
+        self.last_look: PoolsSeen | None = None
         self.evaluations = 0
         self.lines: list[int] = []
         self.silenced: set[str] = set()
@@ -354,32 +354,34 @@ class RecordedChecker(Checker):
         self.before = certain.unseen_by(self.observer) if self.without else after
         self.by_what_is_certain(call, answer, before, after)
 
-    def answered(self, call: Any, answer: Any, state: Any = None) -> None:
+    def answered(self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None) -> None:
         """Judge a call by its answer."""
         if self.blind:
-            self.by_what_is_certain(call, answer, None, None, state)
-            if isinstance(answer, After):
-                self.looked_at(call, answer)
+            self.by_what_is_certain(call, answer, None, None, state, pools)
+            if pools is not None:
+                self.looked_at(call, answer, pools)
         else:
-            super().answered(call, answer, state)
+            super().answered(call, answer, state, pools)
 
-    def by_what_is_certain(self, call: Any, answer: Any, before: Any, after: Any, known: Any = None) -> None:
+    def by_what_is_certain(
+        self, call: Any, answer: Any, before: Any, after: Any, known: Any = None, pools: Any = None
+    ) -> None:
         """Evaluate the rules that speak of nothing but this."""
         inputs = {"setting": self.setting, "state": known, "expected": certain.Nothing(), "then": certain.Nothing()}
         if isinstance(known, RanksState):
             inputs["state"] = known._replace(seen=())
         elif not isinstance(known, HashLedger):
             inputs["state"] = certain.SeenState(before)
-        seen = {"call": call, "answer": answer, "before": before, "after": after}
+        seen = {"call": call, "answer": answer, "before": before, "after": after, "pools": pools}
         inputs |= {
             name: one for name, one in seen.items() if one is not None or (name == "answer" and call is not None)
         }
         self.certainly(inputs, self.setting.depth, self.capabilities, POOL_FACTS if self.grouped else frozenset())
 
-    def looked_at(self, call: Any, look: After) -> None:
+    def looked_at(self, call: Any, answer: object, look: PoolsSeen) -> None:
         """Judge a call on a cache of components by its pools, from the look before it to the one after it."""
         nothing = certain.Nothing()
-        for one in said(self.setting, call, look):
+        for one in said(self.setting, call, answer):
             inputs = {"setting": one.setting, "call": one.call, "answer": one.answer}
             inputs |= dict.fromkeys(("state", "expected", "then", "before", "after"), nothing)
             self.certainly(inputs, one.setting.depth, one.setting.capabilities, one.hidden, {WHERE: one.where})
@@ -387,7 +389,7 @@ class RecordedChecker(Checker):
         alone = "component_writes" in self.capabilities or not self.config.host_pages
         if before is None or call is None or not alone:
             return  # what the cache may have begun by itself nobody saw
-        for one in glimpsed(self.setting, before, call, look):
+        for one in glimpsed(self.setting, before, call, answer, look):
             inputs = {"setting": one.setting, "call": one.call, "answer": one.answer}
             inputs |= {"before": certain.pool_seen(one.before), "after": certain.pool_seen(one.after)}
             inputs |= dict.fromkeys(("state", "expected", "then"), nothing)

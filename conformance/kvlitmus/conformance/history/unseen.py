@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components import snapshot
 from kvlitmus.conformance.checker.calls.prefix import fetch
 from kvlitmus.conformance.history import families
-from kvlitmus.conformance.history.certain import Nothing
 from kvlitmus.conformance.history.handles import Places
 from kvlitmus.conformance.history.reader import Call, call_text
 from kvlitmus.conformance.tape.answers import NotRecorded
@@ -91,7 +90,7 @@ def glance(trace: TraceState, call: Call) -> None:
     checker = trace.checker
     checker.call(call_text(call), call.method)
     if call.method.startswith("component_"):
-        checker.answered(None, snapshot.seen(checker, Nothing()))
+        checker.answered(None, None, pools=snapshot.seen(checker))
         return
     checker.step(None, None)
     header, late = trace.header, checker.has_events and checker.profile.event_delay

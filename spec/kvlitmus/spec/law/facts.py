@@ -52,6 +52,7 @@ INPUTS: Mapping[str, str] = {
     "after": "what was seen of the cache after the call",
     "found": "what the slots of the answer held when it was given",
     "row_found": "what the request's row held after its caller had computed",
+    "pools": "what was seen of all pools of a cache of components after the call",
 }
 """What facts are worked out from, in the end: the names that their parameters may have beside those of facts."""
 

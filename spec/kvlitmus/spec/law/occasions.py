@@ -20,10 +20,7 @@ REFUSABLE: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {}
 """Calls that answer ``None`` when refused: what they are when granted, and when refused."""
 
 JOINT: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {}
-"""What calls are on a cache of components, granted and refused: their answers are :data:`LOOKS`."""
-
-LOOKS: set[type] = set()
-"""The types of answers that come with what was seen of all components; ``refused`` says whether the call was."""
+"""What calls are on a cache of components, granted and refused: ``None``, or an answer that says that it is ``refused``."""
 
 BY_ANSWER: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {}
 """Calls of which their answer tells more than whether they were refused."""
@@ -62,12 +59,6 @@ def jointly(on: On, refused: On | None = None) -> Callable[[type[Call]], type[Ca
     return register
 
 
-def look(answer: type[Call]) -> type[Call]:
-    """Say of a type of answers that it comes with what was seen of all components."""
-    LOOKS.add(answer)
-    return answer
-
-
 def occasions_by_answer(*calls: type) -> Callable[[How], How]:
     """Let a function of call and answer say what these calls are."""
 
@@ -93,8 +84,8 @@ def occasions_of(call: Any, answer: Any, state: Any = None, setting: Any = None,
 
     Of some calls it depends on the ``state`` before them, the ``setting`` and what was seen ``before``, too.
     """
-    if type(answer) in LOOKS:
-        return JOINT[type(call)][answer.refused]
+    if setting is not None and setting.layout.components and type(call) in JOINT:
+        return JOINT[type(call)][answer is None or getattr(answer, "refused", False)]
     plain = PLAIN.get(type(call))
     if plain is not None:
         return plain

@@ -10,7 +10,6 @@ from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT
 from kvlitmus.spec.prefix.advance import reset
 from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Free, Grow, Insert, Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.components.calls import (
-    After,
     Brought,
     Committed,
     ComponentHit,
@@ -19,6 +18,7 @@ from kvlitmus.spec.prefix.components.calls import (
     Entries,
     Holding,
     JointCall,
+    PoolsSeen,
     Reading,
     Reserved,
     Writing,
@@ -77,17 +77,17 @@ from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 
 
-def advance_components(state: State, setting: Setting, call: JointCall, after: After) -> State:
+def advance_components(state: State, setting: Setting, call: JointCall, answer: object, after: PoolsSeen) -> State:
     """What is known after a call that was answered so, and after a look where somebody looked.
 
     What the cache has begun by itself (``after.begun``) are calls of their own.
     """
-    return with_uses(state, known_after(state, setting, call, after), setting, call, after.answer)
+    return with_uses(state, known_after(state, setting, call, answer, after), setting, call, answer)
 
 
-def known_after(state: State, setting: Setting, call: JointCall, after: After) -> State:
+def known_after(state: State, setting: Setting, call: JointCall, answer: object, after: PoolsSeen) -> State:
     """The same but for the use of what is cached, which few want to know."""
-    return looked_at(state, expect_components(state, setting, call, after.answer), setting, call, after)
+    return looked_at(state, expect_components(state, setting, call, answer), setting, call, after)
 
 
 def expect_components(state: State, setting: Setting, call: JointCall, answer: object) -> State:
@@ -95,7 +95,7 @@ def expect_components(state: State, setting: Setting, call: JointCall, answer: o
     return FOLLOW[type(call)](state, setting, call, answer)
 
 
-def looked_at(state: State, then: State, setting: Setting, call: JointCall, after: After) -> State:
+def looked_at(state: State, then: State, setting: Setting, call: JointCall, after: PoolsSeen) -> State:
     """What is known after a call that amounts to this (``then``), and after a look where somebody looked.
 
     What is as it was expected is the same object: who works something out of it sees at once that it can be kept.
@@ -104,10 +104,10 @@ def looked_at(state: State, then: State, setting: Setting, call: JointCall, afte
     if after.events is not None:
         told = {**told, **told_too(state, setting, after.events)}
     copies = then.copies
-    if after.view is not None:
-        copies, then = after.view.copies, shown(then, setting, DEVICE, after.view.held)
-        if after.view.host_held is not None:
-            then = shown(then, setting, HOST, after.view.host_held)
+    if after.held is not None:
+        copies, then = after.copies, shown(then, setting, DEVICE, after.held)
+    if after.host_held is not None:
+        then = shown(then, setting, HOST, after.host_held)
     counted = {DEVICE: after.available, HOST: after.host_available}
     free = {tier: some for tier, some in counted.items() if some is not None}
     then = then._replace(free=then.free if free == then.free else free, copies=copies)

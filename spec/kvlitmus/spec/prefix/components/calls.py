@@ -1,7 +1,6 @@
 """What calls on a cache of components ask for, and what they answer.
 
-An entry is a place of its component's pool, a plain integer.  Of each call the answer comes with what was seen of the
-cache afterwards (:class:`After`).
+An entry is a place of its component's pool, a plain integer.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kvlitmus.spec.law.occasions import look
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.tier_calls import BackUp, Call
 
@@ -23,20 +21,6 @@ Brought = Mapping[At, int]
 """Entries by where they belong, with their places."""
 
 
-class View(NamedTuple):
-    """A snapshot: the free places of each pool, and every cached entry by where it belongs.
-
-    ``copies``: further places of what is cached more than once, where the profile says that this may be.  ``host_free``,
-    ``host_held``: the same of the host's pools; ``None`` where nobody looked there.
-    """
-
-    free: Mapping[str, tuple[int, ...]]
-    held: Mapping[At, int]
-    copies: frozenset[tuple[At, int]] = frozenset()
-    host_free: Mapping[str, tuple[int, ...]] = {}
-    host_held: Mapping[At, int] | None = None
-
-
 class Telling(NamedTuple):
     """An event: ``what`` became of the entry ``at`` on a ``tier``, ``stored`` or ``removed``; or all was ``cleared``."""
 
@@ -45,29 +29,24 @@ class Telling(NamedTuple):
     at: At | None
 
 
-@look
-class After(NamedTuple):
-    """An answer, and what was seen after it: the free places of each pool, and a snapshot; ``None`` where nobody looked.
+class PoolsSeen(NamedTuple):
+    """A cache of components as it was seen: how many places of each pool are free; and by a snapshot which, and every cached
+    entry by where it belongs.  What is ``None`` nobody looked at.
 
-    ``host_available``: the free places of each pool of the host.  ``events``: what was told since the call before; ``None``
-    where nobody has listened yet.  ``begun``: the backups that the cache has begun by itself.
+    ``copies``: further places of what is cached more than once, where the profile says that this may be.  ``host_…``: the same
+    of the host's pools.  ``events``: what was told since the call before; ``None`` where nobody has listened yet.  ``begun``:
+    the backups that the cache has begun by itself.
     """
 
-    answer: object
     available: Mapping[str, int] | None = None
-    view: View | None = None
+    free: Mapping[str, tuple[int, ...]] = {}
+    held: Mapping[At, int] | None = None
+    copies: frozenset[tuple[At, int]] = frozenset()
     host_available: Mapping[str, int] | None = None
+    host_free: Mapping[str, tuple[int, ...]] = {}
+    host_held: Mapping[At, int] | None = None
     events: tuple[Telling, ...] | None = ()
     begun: tuple[Begun, ...] = ()
-
-    @property
-    def refused(self) -> bool:
-        """Whether the call was refused, if it can be."""
-        match self.answer:
-            case Holding(granted=False) | Reserved(places=None) | Copying(places=None) | Writing(ends=None) | None:
-                return True
-            case _:
-                return False
 
 
 class ComponentHit(NamedTuple):
@@ -82,6 +61,11 @@ class Reserved(NamedTuple):
 
     places: Entries | None
     freed: Mapping[str, int]
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was refused."""
+        return self.places is None
 
 
 class Reading(NamedTuple):
@@ -110,6 +94,11 @@ class Copying(NamedTuple):
     boundary: int
     freed: Mapping[str, int]
 
+    @property
+    def refused(self) -> bool:
+        """Whether it was refused."""
+        return self.places is None
+
 
 class Begun(NamedTuple):
     """A backup that the cache has begun by itself.  ``ended``: it was waited for, so that it has ended too."""
@@ -124,6 +113,11 @@ class Writing(NamedTuple):
 
     ends: Mapping[str, frozenset[int]] | None
 
+    @property
+    def refused(self) -> bool:
+        """Whether it was refused."""
+        return self.ends is None
+
 
 class Holding(NamedTuple):
     """What a request has after a call: the ``length`` of its hit, and of each component its places by where they end.
@@ -134,6 +128,11 @@ class Holding(NamedTuple):
     length: int
     held: Mapping[str, Mapping[int, int]]
     granted: bool = True
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was refused."""
+        return not self.granted
 
 
 JointCall = Call[Counts, Entries, Brought, int]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Path
-from kvlitmus.spec.prefix.components.calls import After, Copying
+from kvlitmus.spec.prefix.components.calls import Copying
 from kvlitmus.spec.prefix.components.state import (
     ends_at,
     needed_by,
@@ -44,12 +44,6 @@ class CopyPlan(NamedTuple):
     parts: bool
 
 
-def copying_of(answer: After) -> Copying:
-    """The answer to a copy that was asked for."""
-    assert isinstance(answer.answer, Copying)
-    return answer.answer
-
-
 def plan_for(setting: Setting, state: State, path: Path, boundary: int, *, load: bool) -> CopyPlan:
     """The plan of a copy for this boundary."""
     needs = needed_by(setting, path, boundary)
@@ -62,13 +56,12 @@ def plan_for(setting: Setting, state: State, path: Path, boundary: int, *, load:
     return CopyPlan(boundary, least, most - state.certain(to), needs, spared, by_path and not load)
 
 
-def copy_plans(setting: Setting, state: State, call: CopyCall, answer: After) -> Sequence[CopyPlan]:
+def copy_plans(setting: Setting, state: State, call: CopyCall, answer: Copying) -> Sequence[CopyPlan]:
     """The plans that a copy may have had; none where there may be nothing behind the hit to load."""
     if isinstance(call, BackUp):
         return [plan_for(setting, state, call.path, call.length, load=False)]
-    given = copying_of(answer)
-    if given.places is not None:
-        return [plan_for(setting, state, call.path, given.boundary, load=True)]
+    if answer.places is not None:
+        return [plan_for(setting, state, call.path, answer.boundary, load=True)]
     layout, root = setting.layout, setting.profile.window_root
     least = largest_together(setting, state, call.path)
     ends = {one.name: ends_at(call.path, one.name, possible(state)) for one in layout.components}
@@ -95,7 +88,7 @@ def largest_together(setting: Setting, state: State, path: Path) -> int:
     return largest(layout.components, units, ends.__getitem__, root=profile.window_root, cap=profile.match_cap)
 
 
-def copy_needs(setting: Setting, state: State, call: CopyCall, answer: After) -> frozenset[At]:
+def copy_needs(setting: Setting, state: State, call: CopyCall, answer: Copying) -> frozenset[At]:
     """What the boundary of a copy needs, whichever it may have been: a copy spares it itself."""
     plans = copy_plans(setting, state, call, answer)
     return frozenset.intersection(*[plan.needs for plan in plans]) if plans else frozenset()

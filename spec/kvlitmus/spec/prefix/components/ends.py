@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.prefix.components.calls import After
 from kvlitmus.spec.prefix.components.state import at_places, commit_brings, tier_of, written
 from kvlitmus.spec.prefix.components.tree_facts import given_back
 from kvlitmus.spec.prefix.page import At, Place
@@ -60,9 +59,9 @@ def left_over(setting: Setting, state: State, call: End) -> tuple[frozenset[Plac
 
 
 @fact(0)
-def component_returned(layout: Layout, call: End | Found, answer: After) -> Sequence[Place]:
+def component_returned(layout: Layout, call: End | Found, answer: object) -> Sequence[Place]:
     """The places that the call gave back, as often as it did."""
-    given = given_back(call, answer.answer)
+    given = given_back(call, answer)
     return [(layout.named(name).pool, place) for name, some in given.items() for place in some]
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.prefix.components.calls import After, Committed, Entries, Reading, Reserved
+from kvlitmus.spec.prefix.components.calls import Committed, Entries, Reading, Reserved
 from kvlitmus.spec.prefix.components.evictions import freed_most
 from kvlitmus.spec.prefix.components.fetch import asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import (
@@ -51,17 +51,15 @@ def component_fetch_step(layout: Layout) -> int:
 
 
 @fact(0)
-def component_fetch_length(layout: Layout, answer: After) -> int:
+def component_fetch_length(layout: Layout, answer: Reserved) -> int:
     """For how many units the prefetch reserved KV; 0: it was refused."""
-    assert isinstance(answer.answer, Reserved)
-    return len((answer.answer.places or {}).get(layout.base.name, ())) * layout.base.unit
+    return len((answer.places or {}).get(layout.base.name, ())) * layout.base.unit
 
 
 @fact(0)
-def component_fetch_reserved(answer: After) -> Mapping[str, int]:
+def component_fetch_reserved(answer: Reserved) -> Mapping[str, int]:
     """How many places the prefetch reserved, by component."""
-    assert isinstance(answer.answer, Reserved)
-    return {name: len(some) for name, some in (answer.answer.places or {}).items()}
+    return {name: len(some) for name, some in (answer.places or {}).items()}
 
 
 @fact(0)
@@ -74,10 +72,9 @@ def component_fetch_needs(
 
 
 @fact(0)
-def component_fetch_freed(answer: After) -> Mapping[str, int]:
+def component_fetch_freed(answer: Reserved) -> Mapping[str, int]:
     """How many entries were evicted for the prefetch, by component."""
-    assert isinstance(answer.answer, Reserved)
-    return answer.answer.freed
+    return answer.freed
 
 
 @fact(1, ports=("component_counters",))
@@ -183,22 +180,18 @@ def component_fetch(state: State, call: FetchCall) -> Fetch:
 
 
 @fact(0)
-def component_fetch_returned(answer: After) -> Entries:
+def component_fetch_returned(answer: Reading | Committed | Entries) -> Entries:
     """The places that the prefetch gave back, by component."""
-    given = answer.answer
-    returned = given.returned if isinstance(given, Reading | Committed) else given
-    assert isinstance(returned, Mapping)
-    return returned
+    return answer.returned if isinstance(answer, Reading | Committed) else answer
 
 
 # What is read
 
 
 @fact(0)
-def component_fetch_boundary(answer: After) -> int:
+def component_fetch_boundary(answer: Reading) -> int:
     """Up to which boundary the prefetch reads."""
-    assert isinstance(answer.answer, Reading)
-    return answer.answer.boundary
+    return answer.boundary
 
 
 @fact(0)
@@ -210,10 +203,9 @@ def component_fetch_boundary_due(setting: Setting, layout: Layout, component_fet
 
 
 @fact(0)
-def component_fetch_reads(answer: After) -> Mapping[str, Mapping[int, int]]:
+def component_fetch_reads(answer: Reading) -> Mapping[str, Mapping[int, int]]:
     """What is read: of each component where the entries end, and into which places."""
-    assert isinstance(answer.answer, Reading)
-    return answer.answer.reads
+    return answer.reads
 
 
 @fact(0)
@@ -250,10 +242,9 @@ def component_fetch_strangers(
 
 
 @fact(0)
-def component_fetch_end(answer: After) -> int:
+def component_fetch_end(answer: Committed) -> int:
     """Where the KV ends that was committed."""
-    assert isinstance(answer.answer, Committed)
-    return answer.answer.end
+    return answer.end
 
 
 @fact(0)

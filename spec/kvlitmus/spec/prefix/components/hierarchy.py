@@ -180,7 +180,7 @@ def steps_of(
 
 def reached(base: Plain, setting: Setting, step: ComponentStep) -> Iterator[Lifted[State, Seen]]:
     """What the answer of a load back says alone: where it ends; ``base``: the KV on the device."""
-    call, answer = step.call, step.after.answer
+    call, answer = step.call, step.answer
     if not isinstance(call, tier_calls.LoadBack) or not isinstance(answer, Copying) or answer.places is None:
         return
     least = max(largest_together(setting, step.before, call.path), call.start + 1)
@@ -332,7 +332,7 @@ def both_seen(one: Hierarchy, device: Seen, host: Seen, last: TierSeen | None, o
 
 def tier_call(one: Hierarchy, setting: Setting, step: ComponentStep) -> TierCall:
     """What a step is to such a hierarchy."""
-    call, answer = step.call, step.after.answer
+    call, answer = step.call, step.answer
     match call:
         case calls.Match():
             return TierCall(calls.Match(NO_PATH), Hit(0))
@@ -398,7 +398,7 @@ def begun(
     one: Hierarchy, setting: Setting, step: ComponentStep, call: tier_calls.BackUp | tier_calls.LoadBack
 ) -> TierCall:
     """A copy begins, or is refused: it counts now, or when it has ended."""
-    answer = step.after.answer
+    answer = step.answer
     assert isinstance(answer, Copying)
     load = isinstance(call, tier_calls.LoadBack)
     if answer.places is None:
@@ -426,8 +426,8 @@ def ended(one: Hierarchy, setting: Setting, step: ComponentStep, call: tier_call
         return TierCall(tier_calls.Tick(), ended=(work,))
     if setting.profile.component_landing == "begun":
         return TierCall(tier_calls.Tick())
-    assert isinstance(step.after.answer, Mapping)
-    back = step.after.answer
+    assert isinstance(step.answer, Mapping)
+    back = step.answer
     landed = {at: place for at, place in copy.places.items() if place not in back.get(at[0], ())}
     if not copy.load:
         return INSERTED._replace(begun=(work_of(job_of(call.number), BACKUP, one.mine(landed)),))

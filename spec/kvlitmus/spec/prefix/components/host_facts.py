@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.prefix.components.calls import After
+from kvlitmus.spec.prefix.components.calls import Copying
 from kvlitmus.spec.prefix.components.copies import (
     CopyCall,
     CopyPlan,
     copy_plans,
     copy_wants,
-    copying_of,
     largest_together,
     plan_for,
     refusable,
@@ -42,15 +41,15 @@ COUNTED = ("component_host_counters",)
 
 
 @fact(0)
-def component_copy_boundary(answer: After) -> int:
+def component_copy_boundary(answer: Copying) -> int:
     """The boundary that a copy is for."""
-    return copying_of(answer).boundary
+    return answer.boundary
 
 
 @fact(0)
-def component_copy_takes(answer: After) -> Mapping[str, Collection[int]]:
+def component_copy_takes(answer: Copying) -> Mapping[str, Collection[int]]:
     """Where the entries end that a copy takes, by component."""
-    return {name: frozenset(some) for name, some in (copying_of(answer).places or {}).items() if some}
+    return {name: frozenset(some) for name, some in (answer.places or {}).items() if some}
 
 
 def copy_plan(setting: Setting, state: State, call: CopyCall, boundary: int) -> CopyPlan:
@@ -60,11 +59,11 @@ def copy_plan(setting: Setting, state: State, call: CopyCall, boundary: int) -> 
     return plan_for(setting, state, call.path, boundary, load=True)
 
 
-def may_stop(setting: Setting, state: State, call: CopyCall, answer: After, plan: CopyPlan) -> bool:
+def may_stop(setting: Setting, state: State, call: CopyCall, answer: Copying, plan: CopyPlan) -> bool:
     """Whether a backup may take what an earlier boundary needs: it goes by its path, and there may be too little room for all."""
     if setting.profile.component_extent == "boundary" or isinstance(call, LoadBack):
         return False
-    available, freed = state.free.get(HOST), copying_of(answer).freed
+    available, freed = state.free.get(HOST), answer.freed
     return available is None or refusable(setting, plan, loose_on(setting, state, HOST), available, freed)
 
 
@@ -86,11 +85,11 @@ def last_brought(setting: Setting, state: State, call: CopyCall, brought: Collec
 
 @fact(0)
 def component_copy_least(
-    setting: Setting, state: State, call: CopyCall, answer: After, component_copy_boundary: int
+    setting: Setting, state: State, call: CopyCall, answer: Copying, component_copy_boundary: int
 ) -> Mapping[str, Collection[int]]:
     """Where the entries end that its boundary needs and the tier that it goes to certainly lacks; if it may stop earlier, and does, of the last boundary of which it brings the KV."""
     plan = copy_plan(setting, state, call, component_copy_boundary)
-    least, brought = plan.least, copied_to(call.path, copying_of(answer)).keys()
+    least, brought = plan.least, copied_to(call.path, answer).keys()
     if not least <= brought and may_stop(setting, state, call, answer, plan):
         boundary = last_brought(setting, state, call, brought)
         least = needed_by(setting, call.path, boundary) - state.places(HOST).keys()
@@ -110,9 +109,9 @@ def component_copy_most(
 
 
 @fact(0)
-def component_copy_freed(answer: After) -> Mapping[str, int]:
+def component_copy_freed(answer: Copying) -> Mapping[str, int]:
     """How many entries were evicted for a copy, by component."""
-    return copying_of(answer).freed
+    return answer.freed
 
 
 def may_wait(setting: Setting, state: State, call: BackUp) -> bool:
@@ -124,7 +123,7 @@ def may_wait(setting: Setting, state: State, call: BackUp) -> bool:
 
 
 @fact(0, ports=("component_counters", *COUNTED))
-def component_copy_refusable(setting: Setting, state: State, call: CopyCall, answer: After) -> bool:
+def component_copy_refusable(setting: Setting, state: State, call: CopyCall, answer: Copying) -> bool:
     """Whether a copy may be refused: there may be nothing to take, some pool is short after one eviction, or it may wait for another."""
     available = free_least(setting.layout, state, tier_of(state, call))
     if isinstance(call, LoadBack):
@@ -136,13 +135,13 @@ def component_copy_refusable(setting: Setting, state: State, call: CopyCall, ans
         if may_wait(setting, state, call):
             return True
         loose = loose_on(setting, state, HOST)
-    freed = copying_of(answer).freed
+    freed = answer.freed
     return any(refusable(setting, plan, loose, available, freed) for plan in copy_plans(setting, state, call, answer))
 
 
 @fact(1, ports=("component_counters", *COUNTED))
 def component_copy_freed_most(
-    setting: Setting, layout: Layout, state: State, call: CopyCall, answer: After
+    setting: Setting, layout: Layout, state: State, call: CopyCall, answer: Copying
 ) -> Mapping[str, int] | Unknown:
     """How many entries of each component one eviction for a copy may take, or by its path one for each boundary of a backup: none of pools that have room."""
     available = state.free.get(tier_of(state, call))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Begin, Evict, Grow
 from kvlitmus.spec.prefix.components.advance import known_after
-from kvlitmus.spec.prefix.components.calls import After, Holding, JointCall
+from kvlitmus.spec.prefix.components.calls import Holding, JointCall, PoolsSeen
 from kvlitmus.spec.prefix.components.evictions import prefixes
 from kvlitmus.spec.prefix.components.state import (
     spared_on,
@@ -41,19 +41,21 @@ class Order(NamedTuple):
 
 
 @fact(3, ports=("component_view",))
-def component_choosing(setting: Setting, state: State, call: JointCall, answer: After) -> Order | Unknown:
+def component_choosing(
+    setting: Setting, state: State, call: JointCall, answer: object, pools: PoolsSeen
+) -> Order | Unknown:
     """What an eviction from a tier could choose between, and what that can be worth."""
     tier = tier_of(state, call)
-    held = dict(on_tiers(answer)).get(tier)
+    held = dict(on_tiers(pools)).get(tier)
     if not judged(setting) or held is None:
         return UNKNOWN
-    if isinstance(call, Begin | Grow) and not isinstance(answer.answer, Holding):
+    if isinstance(call, Begin | Grow) and not isinstance(answer, Holding):
         return Order({}, {})
     doubled, again, there = frozenset[At](), frozenset[At](), state.places(tier)
-    if tier == DEVICE and answer.view is not None:
-        doubled = frozenset([at for at, _ in state.copies | answer.view.copies])
-        then = known_after(state, setting, call, answer)
-        again = come_again(setting, state, then, call, answer.answer) & state.places(DEVICE).keys()
+    if tier == DEVICE:
+        doubled = frozenset([at for at, _ in state.copies | pools.copies])
+        then = known_after(state, setting, call, answer, pools)
+        again = come_again(setting, state, then, call, answer) & there.keys()
     gone = state.certain(tier) - held.keys() - doubled
     stayed = (there.keys() & held.keys()) - spared_on(setting, state, tier) - doubled
     return ordered(setting, state, call, gone, stayed, tier, again)

@@ -102,7 +102,7 @@ NO_PATH = Path(Key(None, ()), NO_NAME, (), (), ())
 
 def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[PoolCall]:
     """What a step is to one pool of a tier."""
-    state, call, answer = one.before, one.call, one.after.answer
+    state, call, answer = one.before, one.call, one.answer
     if tier_of(state, call) != plain.tier and not isinstance(call, calls.Reset):
         return [NOTHING]
     match call:
@@ -242,7 +242,7 @@ def lacking(setting: Setting, state: State, path: Path, length: int) -> tuple[tu
 
 def _inserted(plain: Plain, setting: Setting, one: ComponentStep, call: calls.Insert[Brought]) -> Sequence[PoolCall]:
     """What takes the place of something takes it when that has gone; what the cache frees itself is left to it, and given back."""
-    state, answer, found = one.before, one.after.answer, list[PoolCall]()
+    state, answer, found = one.before, one.answer, list[PoolCall]()
     assert isinstance(answer, Mapping)
     left = plain.places(answer)
     back = left if setting.profile.duplicates == "cache_frees" else ()
@@ -338,7 +338,7 @@ def _taken(
     plain: Plain, setting: Setting, one: ComponentStep, call: Prefetch[int] | LoadBack | BackUp
 ) -> Sequence[PoolCall]:
     """Places are taken for a prefetch or a copy, after an eviction, and cached at once where that counts from its beginning."""
-    answer = one.after.answer
+    answer = one.answer
     assert isinstance(answer, Reserved | Copying)
     given, freed = answer.places or {}, plain.pages(answer.freed)
     places = [place for name in plain.components for place in places_in(given.get(name, ()))]
@@ -346,8 +346,9 @@ def _taken(
     found = []
     if freed:
         spared = frozenset[At]()
-        if not isinstance(call, Prefetch):
-            spared = copy_needs(setting, one.before, call, one.after) & one.before.certain(plain.tier)
+        if isinstance(answer, Copying):
+            assert not isinstance(call, Prefetch)
+            spared = copy_needs(setting, one.before, call, answer) & one.before.certain(plain.tier)
         asked = plain.tokens(freed)
         found = [PoolCall(calls.Evict(asked), asked, OF_AMOUNTS, between, places, spared)]
     if places:
@@ -365,7 +366,7 @@ def _taken(
 def emptied(plain: Plain, setting: Setting, one: ComponentStep, call: Prefetch[int] | LoadBack | BackUp) -> State:
     """What is known when room was made for a call, and not taken yet."""
     if not setting.seen:
-        return made_room(one.before, setting, call, one.after.answer)
+        return made_room(one.before, setting, call, one.answer)
     then = one.then.places(plain.tier)
     before = one.before.places(plain.tier)
     return without(one.before, plain.tier, {at for at, place in before.items() if then.get(at) != place})

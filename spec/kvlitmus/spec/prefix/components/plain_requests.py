@@ -13,7 +13,7 @@ from typing import cast
 
 from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.prefix import calls
-from kvlitmus.spec.prefix.components.calls import Holding, View
+from kvlitmus.spec.prefix.components.calls import Holding, PoolsSeen
 from kvlitmus.spec.prefix.components.plain import Plain, cached_there, contents, parents_of
 from kvlitmus.spec.prefix.components.plain_calls import NO_CALL, UNFOLLOWED, PoolCall, hit_of, plain_call, within
 from kvlitmus.spec.prefix.components.state import (
@@ -57,7 +57,7 @@ def table_of(plain: Plain, state: State, stored: Collection[Stored], setting: Se
 
 def still_there(plain: Plain, setting: Setting, one: ComponentStep) -> frozenset[Stored]:
     """What was cached before a step and must be after it, as far as requests hold it: they hold nothing new in its place."""
-    stored, answer = one.before.stored & one.expected.stored, one.after.answer
+    stored, answer = one.before.stored & one.expected.stored, one.answer
     if not isinstance(one.call, calls.Begin | calls.Grow) or not isinstance(answer, Holding):
         return stored
     had = one.before.requests[one.call.rid].held if isinstance(one.call, calls.Grow) else {}
@@ -130,9 +130,10 @@ def computed(state: State, expected: State, call: calls.Begin | calls.Grow, answ
     return {**state.contents, **dict(zip(row.row[had:], row.path.names[had:], strict=False))}
 
 
-def table_seen(plain: Plain, view: View, then: State) -> Seen:
+def table_seen(plain: Plain, after: PoolsSeen, then: State) -> Seen:
     """What was seen of one pool: its entries, and on its free list also what is cached and no request holds."""
-    entries = sorted([(place, at) for at, place in (*view.held.items(), *view.copies) if at[0] in plain.components])
+    shown = () if after.held is None else (*after.held.items(), *after.copies)
+    entries = sorted([(place, at) for at, place in shown if at[0] in plain.components])
     held = {place for one in then.requests.values() for place in places_of(plain, one)}
     nodes, cached = [], dict[Name, PageNo]()
     for place, at in entries:
@@ -140,7 +141,7 @@ def table_seen(plain: Plain, view: View, then: State) -> Seen:
         cached.setdefault(name, page)
         info = NodeInfo((name,), (page,), plain.above(at[1]), name, "", (), {name: page})
         nodes.append(NodeSeen(info, -1, None, None, None))
-    listed = cast("tuple[PageNo, ...]", view.free[plain.pool])
+    listed = cast("tuple[PageNo, ...]", after.free[plain.pool])
     listed += tuple([PageNo(place) for place, _ in entries if place not in held])
     parents = parents_of(plain, cached)
     pages = [PageNo(place) for place, _ in entries]
@@ -149,7 +150,7 @@ def table_seen(plain: Plain, view: View, then: State) -> Seen:
 
 def serving(plain: Plain, setting: Setting, one: ComponentStep) -> Iterator[tuple[State, PoolCall]]:
     """What is done for a request first, each with what is known of it: what it has found is named, and it gets places."""
-    call, answer = one.call, one.after.answer
+    call, answer = one.call, one.answer
     if not isinstance(call, calls.Begin | calls.Grow) or not isinstance(answer, Holding) or not answer.granted:
         return
     if isinstance(call, calls.Begin) and not plain.tree:
@@ -174,7 +175,7 @@ def serving(plain: Plain, setting: Setting, one: ComponentStep) -> Iterator[tupl
 
 def served(plain: Plain, setting: Setting, one: ComponentStep, state: State, expected: State) -> PoolCall:
     """What a call is to one pool, as to a block table; ``state``, ``expected``: what is known of that."""
-    call, answer = one.call, one.after.answer
+    call, answer = one.call, one.answer
     goes_along = setting.profile.component_cascade != "none" or setting.profile.evict_granularity == "node"
     hidden = HELD | {"odd_on_device"} if goes_along else HELD
     if not plain.tree:

@@ -7,15 +7,15 @@ from collections.abc import Collection, Sequence
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Path
 from kvlitmus.spec.prefix.components import tree_facts as _facts  # noqa: F401 - what these are worked out from
-from kvlitmus.spec.prefix.components.advance import known_after
+from kvlitmus.spec.prefix.components.advance import expect_components
 from kvlitmus.spec.prefix.components.calls import (
-    After,
     Begun,
     Brought,
     Committed,
     ComponentHit,
     Copying,
     JointCall,
+    PoolsSeen,
     Reserved,
 )
 from kvlitmus.spec.prefix.components.copies import by_pool, counted, plan_for, refusable
@@ -41,9 +41,9 @@ WRITES = ("component_writes",)
 
 
 @fact(0, ports=WRITES)
-def component_begun(answer: After) -> Sequence[Begun]:
+def component_begun(pools: PoolsSeen) -> Sequence[Begun]:
     """The backups that the cache has begun by itself with the call."""
-    return answer.begun
+    return pools.begun
 
 
 @fact(0, ports=WRITES)
@@ -54,11 +54,11 @@ def component_policy(setting: Setting) -> str:
 
 @fact(0, ports=WRITES)
 def component_begun_untimely(
-    setting: Setting, state: State, call: JointCall, answer: After, component_begun: Sequence[Begun]
+    setting: Setting, state: State, call: JointCall, answer: object, component_begun: Sequence[Begun]
 ) -> Collection[int]:
     """The lengths of the prefixes whose backup the call is no occasion for, by the policy."""
     if setting.config.write == WRITE_BACK:
-        return [] if evicts(call, answer.answer) else [one.call.length for one in component_begun]
+        return [] if evicts(call, answer) else [one.call.length for one in component_begun]
     return [one.call.length for one in component_begun if not occasion(setting, state, call, answer, one)]
 
 
@@ -68,9 +68,9 @@ def evicts(call: JointCall, answer: object) -> bool:
     return isinstance(call, Evict | LoadBack | Prefetch) and any(freed.values())  # type: ignore[attr-defined]
 
 
-def occasion(setting: Setting, state: State, call: JointCall, answer: After, one: Begun) -> bool:
+def occasion(setting: Setting, state: State, call: JointCall, answer: object, one: Begun) -> bool:
     """Whether a call uses a prefix, for the first time or, with the selective policy, once more."""
-    used = used_path(setting, state, call, answer.answer)
+    used = used_path(setting, state, call, answer)
     if used is None or setting.config.write not in (WRITE_THROUGH, SELECTIVE):
         return False
     path, length = used
@@ -124,17 +124,16 @@ def component_begun_of_nothing(
 
 @fact(1, ports=("component_host_counters", *WRITES))
 def component_due_missed(
-    setting: Setting, state: State, component_known: State, call: Insert[Brought], answer: After
+    setting: Setting, state: State, component_known: State, call: Insert[Brought], pools: PoolsSeen
 ) -> Collection[int] | Unknown:
     """The boundary that the insert has made due, if it is neither on the host nor on its way, and no backup of it was refused for want of room."""
-    if answer.host_available is None:
+    if pools.host_available is None:
         return UNKNOWN
-    known = component_known
-    boundary = due(setting, state, known, call.path)
+    boundary = due(setting, state, component_known, call.path)
     end = end_name(call.path, boundary)
-    if not boundary or any(one.call.path.names[-1] == end for one in answer.begun):
+    if not boundary or any(one.call.path.names[-1] == end for one in pools.begun):
         return []
-    then, available = with_begun(setting, known, answer)
+    then, available = with_begun(setting, component_known, pools)
     needs = needed_by(setting, call.path, boundary)
     on_its_way = frozenset[At]().union(*[one.places for one in then.under_way.values() if not one.load])
     if not needs - then.places(HOST).keys() - on_its_way:
@@ -155,11 +154,11 @@ def due(setting: Setting, state: State, known: State, path: Path) -> int:
     return 0
 
 
-def with_begun(setting: Setting, known: State, answer: After) -> tuple[State, dict[str, int]]:
+def with_begun(setting: Setting, known: State, after: PoolsSeen) -> tuple[State, dict[str, int]]:
     """What is known when the backups have begun too, and how many places of the host are free then."""
-    layout, available = setting.layout, dict(answer.host_available or {})
-    for one in answer.begun:
-        known = known_after(known, setting, one.call, After(one.answer))
+    layout, available = setting.layout, dict(after.host_available or {})
+    for one in after.begun:
+        known = expect_components(known, setting, one.call, one.answer)
         for pool, many in by_pool(layout, one.answer.freed).items():
             available[pool] += many
         for name, some in (one.answer.places or {}).items():
@@ -174,25 +173,23 @@ def component_lost(
     window_root: str,
     state: State,
     component_known: State,
-    answer: After,
+    pools: PoolsSeen,
 ) -> Collection[Name] | Unknown:
     """The prefixes that ended with a boundary of the device before the call and neither tier makes valid after it, though the host has had room for them all the time."""
-    view = answer.view
-    if view is None or view.host_held is None:
+    if pools.host_held is None:
         return UNKNOWN
     if setting.config.write != WRITE_BACK:
         return []
-    known = component_known
     certain = state.certain(DEVICE)
-    if not certain - known.places(DEVICE).keys():
+    if not certain - component_known.places(DEVICE).keys():
         return []
-    tried = {one.call.path.names[-1] for one in answer.begun}
+    tried = {one.call.path.names[-1] for one in pools.begun}
     # What was evicted from the host may have made room too late: there was at least what is free now, less that.
     late = dict.fromkeys(layout.host, 0)
-    for one in answer.begun:
+    for one in pools.begun:
         for pool, many in by_pool(layout, one.answer.freed).items():
             late[pool] += many
-    there = {**known.places(DEVICE), **known.places(HOST)}
+    there = {**component_known.places(DEVICE), **component_known.places(HOST)}
     lost = []
     for component, name in certain:
         if component != KV or name in tried:
@@ -203,8 +200,8 @@ def component_lost(
         if needs <= there.keys() or length % step_of(layout.components):
             continue
         before = not lacking_at(layout, path, length, certain, window_root)
-        lacking = counted(plan_for(setting, state, path, length, load=False).most - known.places(HOST).keys())
-        room = all(many <= len(view.host_free[pool]) - late[pool] for pool, many in by_pool(layout, lacking).items())
+        lacking = counted(plan_for(setting, state, path, length, load=False).most - component_known.places(HOST).keys())
+        room = all(many <= len(pools.host_free[pool]) - late[pool] for pool, many in by_pool(layout, lacking).items())
         if before and room and not needs <= state.places(HOST).keys():
             lost.append(name)
     return lost

@@ -8,10 +8,7 @@ from collections.abc import Collection, Mapping
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.calls import Begin, Grow
-from kvlitmus.spec.prefix.components.calls import (
-    After,
-    Holding,
-)
+from kvlitmus.spec.prefix.components.calls import Holding
 from kvlitmus.spec.prefix.components.state import (
     end_name,
     grown,
@@ -39,25 +36,23 @@ REQUEST_CALLS = (*GRANTED, *REFUSED, On.COMPONENT_FINISH)
 
 
 @fact(0)
-def request_held(answer: After) -> Mapping[str, Mapping[int, int]]:
+def request_held(answer: Holding) -> Mapping[str, Mapping[int, int]]:
     """What the request holds after the call: of each component its places, by where they end."""
-    assert isinstance(answer.answer, Holding)
-    return answer.answer.held
+    return answer.held
 
 
 @fact(0)
-def request_working(layout: Layout, state: State, call: Begin | Grow, answer: After) -> Mapping[str, Collection[int]]:
+def request_working(layout: Layout, state: State, call: Begin | Grow, answer: Holding) -> Mapping[str, Collection[int]]:
     """Where the entries end, of each component, that the units of this chunk are computed with."""
-    assert isinstance(answer.answer, Holding)
     if isinstance(call, Begin):
-        before, after = answer.answer.length, started(call, answer.answer).computed
+        before, after = answer.length, started(call, answer).computed
     else:
-        before, after = state.requests[call.rid].computed, grown(state, call, answer.answer).computed
+        before, after = state.requests[call.rid].computed, grown(state, call, answer).computed
     return {one.name: working(one, before, after) for one in layout.components}
 
 
 @fact(0)
-def request_fits(setting: Setting, layout: Layout, state: State, call: Begin | Grow, answer: After) -> bool | Unknown:
+def request_fits(setting: Setting, layout: Layout, state: State, call: Begin | Grow, answer: object) -> bool | Unknown:
     """Whether there was room for what was refused: places that no running request holds, cached or free."""
     if setting.profile.component_copies == "one" and state.copies:
         return UNKNOWN
@@ -67,8 +62,8 @@ def request_fits(setting: Setting, layout: Layout, state: State, call: Begin | G
             return UNKNOWN
         more = first_needs(layout, state, call, length)
     else:
-        assert isinstance(answer.answer, Holding)
-        one = grown(state, call, answer.answer)
+        assert isinstance(answer, Holding)
+        one = grown(state, call, answer)
         # What the request gives back is room for it, unless others hold it too.
         state = state._replace(requests={**state.requests, call.rid: one})
         after = min(one.computed + call.tokens, len(one.path.names))
@@ -120,10 +115,9 @@ def first_needs(layout: Layout, state: State, call: Begin, length: int) -> list[
 
 
 @fact(0)
-def request_moved(layout: Layout, state: State, call: Grow, answer: After) -> Collection[tuple[str, int]]:
+def request_moved(layout: Layout, state: State, call: Grow, answer: Holding) -> Collection[tuple[str, int]]:
     """Where entries of the request end that are in other places than before the call."""
-    assert isinstance(answer.answer, Holding)
-    before, held = state.requests[call.rid].held, answer.answer.held
+    before, held = state.requests[call.rid].held, answer.held
     return [
         (one.name, end)
         for one in layout.components
@@ -134,13 +128,8 @@ def request_moved(layout: Layout, state: State, call: Grow, answer: After) -> Co
 
 @fact(3, ports=("component_view",))
 def request_unpublished(
-    layout: Layout,
-    state: State,
-    call: Begin | Grow,
-    answer: After,
-    component_held: Mapping[At, int],
+    layout: Layout, state: State, call: Begin | Grow, answer: Holding, component_held: Mapping[At, int]
 ) -> Collection[At]:
     """What the largest boundary needs that the request has computed, and is not cached."""
-    assert isinstance(answer.answer, Holding)
-    one = started(call, answer.answer) if isinstance(call, Begin) else grown(state, call, answer.answer)
+    one = started(call, answer) if isinstance(call, Begin) else grown(state, call, answer)
     return sorted(published(layout, one) - component_held.keys())

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.components.advance import expect_components, looked_at
-from kvlitmus.spec.prefix.components.calls import After, Begun, Copying, JointCall
+from kvlitmus.spec.prefix.components.calls import Begun, Copying, JointCall, PoolsSeen
 from kvlitmus.spec.prefix.components.state import (
     copied_to,
     needed_by,
@@ -32,56 +32,55 @@ from kvlitmus.spec.words.setting import Setting
 
 
 class ComponentStep(NamedTuple):
-    """A call with what was seen after it, what was known before, what it amounts to, and what is known then.
+    """A call and its answer with what was seen after it, what was known before, what it amounts to, and what is known then.
 
     ``judged``: whether rules apply to it.
     """
 
     before: State
     call: JointCall
-    after: After
+    answer: object
+    after: PoolsSeen
     expected: State
     then: State
     judged: bool = True
 
 
-def component_steps(state: State, setting: Setting, call: JointCall, look: After) -> Iterator[ComponentStep]:
-    """The steps of a call that was answered so (``look.answer``), with which backups have begun (``look.begun``)."""
+def component_steps(
+    state: State, setting: Setting, call: JointCall, answer: object, look: PoolsSeen
+) -> Iterator[ComponentStep]:
+    """The steps of a call that was answered so, with which backups have begun (``look.begun``)."""
     if not look.begun:
-        yield step(state, setting, call, look)
+        yield step(state, setting, call, answer, look)
     elif setting.config.write == WRITE_BACK:
-        guard = guard_of(state, setting, call, look.answer)
+        guard = guard_of(state, setting, call, answer)
         state = state._replace(under_way={**state.under_way, **guard})
         for one in before_eviction(state, setting, look.begun, judged=bool(guard) or not isinstance(call, LoadBack)):
             state = one.then
             yield one
         under_way = {number: one for number, one in state.under_way.items() if number not in guard}
-        yield step(state._replace(under_way=under_way), setting, call, look)
+        yield step(state._replace(under_way=under_way), setting, call, answer, look)
     else:
-        yield from with_backups_after(state, setting, call, look)
+        yield from with_backups_after(state, setting, call, answer, look)
 
 
-def step(state: State, setting: Setting, call: JointCall, after: After) -> ComponentStep:
+def step(state: State, setting: Setting, call: JointCall, answer: object, after: PoolsSeen) -> ComponentStep:
     """One step."""
-    expected = expect_components(state, setting, call, after.answer)
+    expected = expect_components(state, setting, call, answer)
     then = looked_at(state, expected, setting, call, after)
     surprised = any(one is not then.tier(tier, name) for tier in (DEVICE, HOST) for name, one in expected.on(tier))
-    used = with_uses(state, then, setting, call, after.answer)
+    used = with_uses(state, then, setting, call, answer)
     if surprised:
-        expected = with_uses(state, expected, setting, call, after.answer)
+        expected = with_uses(state, expected, setting, call, answer)
     else:
         expected = expected._replace(device=used.device, host=used.host, beside=used.beside)
-    return ComponentStep(state, call, after, expected, used)
+    return ComponentStep(state, call, answer, after, expected, used)
 
 
 def unseen(state: State, setting: Setting, call: JointCall, answer: object) -> ComponentStep:
     """A step after which nobody could look: the device is as it was, and the host counts what the answer says."""
-    return step(
-        state,
-        setting,
-        call,
-        After(answer, state.free.get(DEVICE), None, host_free(setting, state, call, answer), None),
-    )
+    counted = host_free(setting, state, call, answer)
+    return step(state, setting, call, answer, PoolsSeen(state.free.get(DEVICE), host_available=counted, events=None))
 
 
 def host_free(setting: Setting, state: State, call: JointCall, answer: object) -> Mapping[str, int] | None:
@@ -142,17 +141,19 @@ def calls_of(begun: Sequence[Begun]) -> Sequence[tuple[BackUp | Copied, object]]
     return found
 
 
-def with_backups_after(state: State, setting: Setting, call: JointCall, look: After) -> Iterator[ComponentStep]:
+def with_backups_after(
+    state: State, setting: Setting, call: JointCall, answer: object, look: PoolsSeen
+) -> Iterator[ComponentStep]:
     """A call, and after it the backups that it has begun: the host was seen after the last of them."""
     events = look.events or ()
     device = tuple([one for one in events if one.tier != "host"])
     host = tuple([one for one in events if one.tier == "host"])
-    above = None if look.view is None else look.view._replace(host_free={}, host_held=None)
-    count = host_free(setting, state, call, look.answer)
-    one = step(state, setting, call, look._replace(view=above, host_available=count, events=device))
+    count = host_free(setting, state, call, answer)
+    above = look._replace(host_available=count, host_free={}, host_held=None, events=device)
+    one = step(state, setting, call, answer, above)
     yield one
     *others, (backup, given) = calls_of(look.begun)
     for other, told in others:
         one = unseen(one.then, setting, other, told)
         yield one
-    yield step(one.then, setting, backup, look._replace(answer=given, events=host, begun=()))
+    yield step(one.then, setting, backup, given, look._replace(events=host, begun=()))

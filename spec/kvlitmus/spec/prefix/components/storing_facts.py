@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.components import host_facts as _facts  # noqa: F401 - what these are worked out from
-from kvlitmus.spec.prefix.components.calls import After, Reserved, Writing
+from kvlitmus.spec.prefix.components.calls import Reserved, Writing
 from kvlitmus.spec.prefix.components.state import (
     end_name,
     ends_at,
@@ -30,10 +30,9 @@ def due(setting: Setting, call: Write) -> frozenset[At]:
 
 
 @fact(0)
-def component_write_takes(answer: After) -> Mapping[str, Collection[int]]:
+def component_write_takes(answer: Writing) -> Mapping[str, Collection[int]]:
     """Where the entries end that a write takes, by component."""
-    assert isinstance(answer.answer, Writing)
-    return {name: some for name, some in (answer.answer.ends or {}).items() if some}
+    return {name: some for name, some in (answer.ends or {}).items() if some}
 
 
 @fact(0)
@@ -51,12 +50,9 @@ def component_detached(state: State) -> bool:
 
 
 @fact(0)
-def component_write_unread(state: State, call: Write, answer: After) -> Collection[At]:
+def component_write_unread(state: State, call: Write, answer: Writing) -> Collection[At]:
     """What a write takes though the host certainly doesn't have it, or a running backup still writes it there."""
-    assert isinstance(answer.answer, Writing)
-    return written_from(call.path, answer.answer) - (
-        state.places(HOST).keys() - landing_on_host(state.under_way.values())
-    )
+    return written_from(call.path, answer) - (state.places(HOST).keys() - landing_on_host(state.under_way.values()))
 
 
 @fact(0)
@@ -69,7 +65,6 @@ def component_write_refusable(setting: Setting, state: State, call: Write) -> bo
 
 
 @fact(0)
-def component_fetch_began(answer: After) -> bool:
+def component_fetch_began(answer: Reserved) -> bool:
     """Whether a prefetch has begun, or has evicted something in vain."""
-    assert isinstance(answer.answer, Reserved)
-    return answer.answer.places is not None or any(answer.answer.freed.values())
+    return not answer.refused or any(answer.freed.values())

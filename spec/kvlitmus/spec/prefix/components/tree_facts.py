@@ -10,16 +10,17 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Insert, Lock, Reset
 from kvlitmus.spec.prefix.components.advance import known_after
 from kvlitmus.spec.prefix.components.calls import (
-    After,
     Brought,
     Committed,
+    Copying,
     Counts,
     Entries,
     Holding,
     JointCall,
+    PoolsSeen,
     Reading,
 )
-from kvlitmus.spec.prefix.components.copies import copy_plans, copy_wants, copying_of
+from kvlitmus.spec.prefix.components.copies import copy_plans, copy_wants
 from kvlitmus.spec.prefix.components.evictions import freed_most, rightly_gone, taken_for
 from kvlitmus.spec.prefix.components.fetch import asked
 from kvlitmus.spec.prefix.components.state import (
@@ -67,9 +68,9 @@ def window_root(setting: Setting) -> str:
 
 
 @fact(0)
-def component_known(setting: Setting, state: State, call: JointCall, answer: After) -> State:
+def component_known(setting: Setting, state: State, call: JointCall, answer: object, pools: PoolsSeen) -> State:
     """What is known of the cache after the call, by calls and answers, and by a snapshot where there is one."""
-    return known_after(state, setting, call, answer)
+    return known_after(state, setting, call, answer, pools)
 
 
 # Pools
@@ -95,10 +96,9 @@ def given_back(call: JointCall, answer: object) -> Entries:
 
 
 @fact(0)
-def component_cover(answer: After) -> Mapping[str, Collection[int]]:
+def component_cover(answer: Mapping[str, Sequence[int]]) -> Mapping[str, Collection[int]]:
     """The ends of the entries that the receipt covers, by component."""
-    assert isinstance(answer.answer, Mapping)
-    return {name: frozenset(ends) for name, ends in answer.answer.items()}
+    return {name: frozenset(ends) for name, ends in answer.items()}
 
 
 @fact(0)
@@ -141,10 +141,9 @@ def component_asked(call: Evict[Counts] | EvictHost[Counts]) -> Mapping[str, int
 
 
 @fact(0)
-def component_freed(answer: After) -> Mapping[str, int]:
+def component_freed(answer: Mapping[str, int]) -> Mapping[str, int]:
     """How many entries of each component were freed."""
-    assert isinstance(answer.answer, Mapping)
-    return answer.answer
+    return answer
 
 
 @fact(0)
@@ -175,48 +174,49 @@ def component_freed_most(
 # Snapshots
 
 
-def cached_now(component_held: Mapping[At, int], answer: After) -> frozenset[Stored]:
+def cached_now(component_held: Mapping[At, int], after: PoolsSeen) -> frozenset[Stored]:
     """Everything that is cached after a call, with its places."""
-    return frozenset(component_held.items()) | (frozenset() if answer.view is None else answer.view.copies)
+    return frozenset(component_held.items()) | after.copies
 
 
-def of_request(setting: Setting, state: State, call: Begin | Grow | End, answer: After) -> frozenset[Stored]:
+def of_request(
+    setting: Setting, state: State, call: Begin | Grow | End, answer: object, pools: PoolsSeen
+) -> frozenset[Stored]:
     """The whole entries that the request of a call holds: after it, or before it ends."""
-    then = state if isinstance(call, End) else known_after(state, setting, call, answer)
+    then = state if isinstance(call, End) else known_after(state, setting, call, answer, pools)
     return stored_by(then.requests[call.rid]) if call.rid in then.requests else frozenset()
 
 
-def fresh_of(layout: Layout, state: State, call: Begin | Grow | End, answer: After) -> Sequence[Place]:
+def fresh_of(layout: Layout, state: State, call: Begin | Grow | End, answer: object) -> Sequence[Place]:
     """The places that a request got by a call."""
-    if not isinstance(answer.answer, Holding):
+    if not isinstance(answer, Holding):
         return ()
     before = state.requests[call.rid].held if isinstance(call, Grow) else {}
-    return fresh_places(layout, before, answer.answer)
+    return fresh_places(layout, before, answer)
 
 
-def _spare(setting: Setting, state: State, call: Begin | Grow | End, answer: After) -> Counter[str]:
+def _spare(
+    layout: Layout, state: State, call: Begin | Grow | End, answer: object, free: Mapping[str, Sequence[int]]
+) -> Counter[str]:
     """The places of each pool that are free after a call of a request, without those that it gave back."""
-    assert answer.view is not None
-    free = {(pool, place) for pool, places in answer.view.free.items() for place in places}
-    if call.rid in state.requests and isinstance(answer.answer, Holding):
-        before, after = (places_of(setting.layout, one) for one in (state.requests[call.rid].held, answer.answer.held))
-        free -= before - after
-    return Counter(pool for pool, _ in free)
+    left = {(pool, place) for pool, places in free.items() for place in places}
+    if call.rid in state.requests and isinstance(answer, Holding):
+        left -= places_of(layout, state.requests[call.rid].held) - places_of(layout, answer.held)
+    return Counter(pool for pool, _ in left)
 
 
 @fact(3, ports=("component_view",))
-def component_held(answer: After) -> Mapping[At, int] | Unknown:
+def component_held(pools: PoolsSeen) -> Mapping[At, int] | Unknown:
     """Every cached entry, by where it belongs."""
-    return UNKNOWN if answer.view is None else answer.view.held
+    return UNKNOWN if pools.held is None else pools.held
 
 
-def on_tiers(answer: After) -> Iterator[tuple[str, Mapping[At, int]]]:
+def on_tiers(after: PoolsSeen) -> Iterator[tuple[str, Mapping[At, int]]]:
     """What is cached on each tier that was looked at."""
-    view = answer.view
-    if view is not None:
-        yield DEVICE, view.held
-    if view is not None and view.host_held is not None:
-        yield HOST, view.host_held
+    if after.held is not None:
+        yield DEVICE, after.held
+    if after.host_held is not None:
+        yield HOST, after.host_held
 
 
 def told_of(tier: str, entries: Iterable[At]) -> list[At]:
@@ -229,23 +229,23 @@ def component_appeared(
     setting: Setting,
     state: State,
     call: JointCall,
-    answer: After,
+    answer: object,
+    pools: PoolsSeen,
     component_held: Mapping[At, int],
 ) -> Collection[At] | Unknown:
     """What came to a tier, or to another place there, though the call did not bring it there."""
     if isinstance(call, Begin | Grow | End):
-        return [
-            at for at, _ in cached_now(component_held, answer) - state.stored - of_request(setting, state, call, answer)
-        ]
+        own = of_request(setting, state, call, answer, pools)
+        return [at for at, _ in cached_now(component_held, pools) - state.stored - own]
     return [
         one
-        for tier, held in on_tiers(answer)
+        for tier, held in on_tiers(pools)
         for one in told_of(tier, _appeared(setting, state, call, answer, tier, held))
     ]
 
 
 def _appeared(
-    setting: Setting, state: State, call: JointCall, answer: After, tier: str, held: Mapping[At, int]
+    setting: Setting, state: State, call: JointCall, answer: object, tier: str, held: Mapping[At, int]
 ) -> list[At]:
     there = state.places(tier)
     if held == there:
@@ -261,7 +261,7 @@ def _appeared(
     ]
 
 
-def _brought(setting: Setting, state: State, call: JointCall, answer: After) -> Mapping[At, int]:
+def _brought(setting: Setting, state: State, call: JointCall, answer: object) -> Mapping[At, int]:
     """What a call brings to its tier, and where."""
     if isinstance(call, Insert):
         brought: Brought = call.slots
@@ -270,8 +270,9 @@ def _brought(setting: Setting, state: State, call: JointCall, answer: After) -> 
         return commit_brings(setting, state.fetches[call.rid], call.came)
     if isinstance(call, Copied) and call.ok:
         return state.under_way[call.number].places
-    if isinstance(call, LoadBack | BackUp) and setting.profile.component_landing == "begun":
-        return copied_to(call.path, copying_of(answer))
+    if isinstance(answer, Copying) and setting.profile.component_landing == "begun":
+        assert isinstance(call, LoadBack | BackUp)
+        return copied_to(call.path, answer)
     return {}
 
 
@@ -281,7 +282,8 @@ def component_vanished(
     layout: Layout,
     state: State,
     call: JointCall,
-    answer: After,
+    answer: object,
+    pools: PoolsSeen,
     component_held: Mapping[At, int],
 ) -> Collection[At]:
     """What left a tier though the call may not take it: anything but by an eviction there that may take it, or a reset.
@@ -290,13 +292,13 @@ def component_vanished(
     them, and what goes with that, until it has them.
     """
     if isinstance(call, Begin | Grow | End):
-        lost = state.stored - cached_now(component_held, answer)
-        fresh = frozenset(fresh_of(layout, state, call, answer))
-        return [at for at, _ in lost - taken_for(setting, state, lost, fresh, _spare(setting, state, call, answer))]
+        lost = state.stored - cached_now(component_held, pools)
+        fresh, spare = frozenset(fresh_of(layout, state, call, answer)), _spare(layout, state, call, answer, pools.free)
+        return [at for at, _ in lost - taken_for(setting, state, lost, fresh, spare)]
     if isinstance(call, Reset):
         return []
     found = []
-    for tier, held in on_tiers(answer):
+    for tier, held in on_tiers(pools):
         gone = [at for at in state.certain(tier) if at not in held]
         if gone:
             wants = _evicted_for(setting, state, call, answer) if tier_of(state, call) == tier else {}
@@ -305,7 +307,7 @@ def component_vanished(
     return found
 
 
-def _evicted_for(setting: Setting, state: State, call: JointCall, answer: After) -> Mapping[str, int]:
+def _evicted_for(setting: Setting, state: State, call: JointCall, answer: object) -> Mapping[str, int]:
     """How many entries of each component a call may evict from its tier."""
     if isinstance(call, Evict | EvictHost):
         wants: Counts = call.asked
@@ -314,6 +316,7 @@ def _evicted_for(setting: Setting, state: State, call: JointCall, answer: After)
         needs = asked(setting.layout, origin_of(setting, call.start), fetch_whole(setting.layout, call))
         return {need.component.name: need.entries for need in needs}
     if isinstance(call, LoadBack | BackUp):
+        assert isinstance(answer, Copying)
         return copy_wants(copy_plans(setting, state, call, answer))
     return {}
 
@@ -325,15 +328,15 @@ def fetch_whole(layout: Layout, call: Prefetch[int]) -> int:
 
 
 @fact(3, ports=("component_view",))
-def component_orphans(setting: Setting, layout: Layout, answer: After) -> Collection[At] | Unknown:
+def component_orphans(setting: Setting, layout: Layout, pools: PoolsSeen) -> Collection[At] | Unknown:
     """Entries of other components on a tier where the KV of their prefixes isn't, where the profile says that they go with it."""
-    if answer.view is None:
+    if pools.held is None:
         return UNKNOWN
     if setting.profile.component_cascade == "none":
         return []
     base = layout.base.name
     return [
         one
-        for tier, held in on_tiers(answer)
+        for tier, held in on_tiers(pools)
         for one in told_of(tier, [(name, at) for name, at in held if name != base and (base, at) not in held])
     ]

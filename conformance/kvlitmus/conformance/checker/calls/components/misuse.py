@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components import tree
 from kvlitmus.conformance.checker.calls.components.answers import entries_text, read_entries
 from kvlitmus.conformance.checker.calls.components.plain import Pool
-from kvlitmus.conformance.checker.calls.components.snapshot import available, available_host, pools_of, view
+from kvlitmus.conformance.checker.calls.components.snapshot import glimpse, pools_of
 from kvlitmus.conformance.checker.calls.misuse import refused
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.support.text import type_name
@@ -34,7 +34,7 @@ from kvlitmus.spec.misuse.calls import (
 from kvlitmus.spec.misuse.rules import taken_after
 from kvlitmus.spec.prefix.calls import Free
 from kvlitmus.spec.prefix.components.advance import expect_components
-from kvlitmus.spec.prefix.components.calls import After
+from kvlitmus.spec.prefix.components.calls import PoolsSeen
 from kvlitmus.spec.prefix.components.plain import Plain, cached_in, covers
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.seen import Seen
@@ -133,13 +133,13 @@ def match_beyond(checker: Checker, key: Key, token: int) -> None:
     judge(checker, before, looked(checker), told)
 
 
-def looked(checker: Checker) -> After:
+def looked(checker: Checker) -> PoolsSeen:
     """What is seen of the cache now; what it tells of it by events is heard after the next lawful call."""
     checker.kept.clear()
-    return After(None, available(checker), view(checker), available_host(checker), None)
+    return glimpse(checker)
 
 
-def judge(checker: Checker, before: After, after: After, told: Told) -> None:
+def judge(checker: Checker, before: PoolsSeen, after: PoolsSeen, told: Told) -> None:
     """Judge a call that breaks the contract, as one on each pool; nothing is expected, and nothing followed."""
     state = checker.state
     checker.own_judge.broken = ()  # nothing says the same first
@@ -157,16 +157,16 @@ def judge(checker: Checker, before: After, after: After, told: Told) -> None:
         checker.lifted(Lifted(plain.where, setting, known, UNKNOWN, known, call, answer, seen, sees, plain.hidden))
 
 
-def sight(plain: Plain, setting: Setting, look: After) -> Seen:
+def sight(plain: Plain, setting: Setting, look: PoolsSeen) -> Seen:
     """What a look shows of a pool."""
     host = plain.tier == HOST
     counts = look.host_available if host else look.available
     count = None if counts is None else plain.tokens(counts[plain.pool])
-    if not setting.seen or look.view is None:
+    if not setting.seen or look.held is None:
         return Seen(count)
-    free: tuple[PageNo, ...] = tuple(map(PageNo, (look.view.host_free if host else look.view.free)[plain.pool]))
-    held = look.view.host_held or {} if host else look.view.held
-    cached = cached_in(plain, held, frozenset() if host else look.view.copies)
+    free: tuple[PageNo, ...] = tuple(map(PageNo, (look.host_free if host else look.free)[plain.pool]))
+    held = look.host_held or {} if host else look.held
+    cached = cached_in(plain, held, frozenset() if host else look.copies)
     return Seen(count, None, True, free, frozenset(free), cached.cached, cached.cached_listed, cached.parents)
 
 

@@ -13,7 +13,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix.calls import Alloc, Begin, Evict, Free, Grow, Insert, Match, Reset
 from kvlitmus.spec.prefix.components.advance import looked_at
-from kvlitmus.spec.prefix.components.calls import After, Holding, JointCall
+from kvlitmus.spec.prefix.components.calls import Holding, JointCall, PoolsSeen
 from kvlitmus.spec.prefix.components.entries import without
 from kvlitmus.spec.prefix.components.hierarchy import (
     Hierarchy,
@@ -101,11 +101,11 @@ class Pool:
         self.told: EventMirror | None = None
         self.told_of: Sequence[object] = ()
 
-    def is_shown(self, after: After) -> bool:
+    def is_shown(self, after: PoolsSeen) -> bool:
         """Whether there is a look at this tier, where there is one at all."""
         if not self.setting.seen:
             return True
-        return after.view is not None and (self.plain.tier == DEVICE or after.view.host_held is not None)
+        return (after.held if self.plain.tier == DEVICE else after.host_held) is not None
 
     def passes_by(self, one: ComponentStep) -> None:
         """Nobody looked after a step: what was seen is of use as long as such steps leave this tier alone."""
@@ -175,7 +175,7 @@ class Pool:
         there = known(self.plain, one.then, self.setting, cached_there(self.plain, expected, locks)).device
         return then._replace(device=there), then
 
-    def between(self, after: After, call: PoolCall) -> Seen:
+    def between(self, after: PoolsSeen, call: PoolCall) -> Seen:
         """What could have been seen after a call that another one follows."""
         assert call.then is not None
         ends, later, back = self.count(after), tuple(map(PageNo, call.later)), frozenset(call.back)
@@ -186,15 +186,14 @@ class Pool:
         cached, self.looked = cached_in(self.plain, call.then.places(self.plain.tier), ()), ()
         return Seen(count, None, True, free, frozenset(free), cached.cached, cached.cached_listed, cached.parents)
 
-    def count(self, after: After) -> int | None:
+    def count(self, after: PoolsSeen) -> int | None:
         """What the pool says it could hand out."""
         available = after.host_available if self.plain.tier == HOST else after.available
         return None if available is None else self.plain.tokens(available[self.plain.pool])
 
-    def free(self, after: After) -> tuple[PageNo, ...]:
+    def free(self, after: PoolsSeen) -> tuple[PageNo, ...]:
         """Its free list, as it was seen."""
-        assert after.view is not None
-        free = after.view.host_free if self.plain.tier == HOST else after.view.free
+        free = after.host_free if self.plain.tier == HOST else after.free
         return cast("tuple[PageNo, ...]", free[self.plain.pool])
 
     def sight(self, one: ComponentStep) -> Seen:
@@ -231,18 +230,20 @@ ALONE = (Alloc, Free, Match, Insert, Evict, EvictHost)
 """Calls that are understood by what was cached before them, whatever is under way."""
 
 
-def glimpsed(setting: Setting, before: After, call: JointCall, after: After) -> Iterator[Lifted[State, Seen]]:
+def glimpsed(
+    setting: Setting, before: PoolsSeen, call: JointCall, answer: object, after: PoolsSeen
+) -> Iterator[Lifted[State, Seen]]:
     """A step of which nothing is known but the looks right before and after it, as one of each of the pools.
 
     Of a cache that serves requests by itself it isn't known which of its places these have.
     """
-    if not isinstance(call, ALONE) or before.view is None or after.view is None or after.begun:
+    if not isinstance(call, ALONE) or before.held is None or after.held is None or after.begun:
         return
     if "component_requests" in setting.capabilities:
         return
     first = at_first(empty_state(), setting)
     was, now = [looked_at(first, first, setting, call, look) for look in (before, after)]
-    one, earlier = ComponentStep(was, call, after, now, now), ComponentStep(first, call, before, was, was)
+    one, earlier = ComponentStep(was, call, answer, after, now, now), ComponentStep(first, call, None, before, was, was)
     for plain in plain_caches(setting):
         pool = Pool(plain, setting)
         if pool.is_shown(before) and pool.is_shown(after):
@@ -257,13 +258,13 @@ def glimpsed(setting: Setting, before: After, call: JointCall, after: After) -> 
                 seen = sees
 
 
-def said(setting: Setting, call: JointCall, after: After) -> Iterator[Lifted[State, Seen]]:
+def said(setting: Setting, call: JointCall, answer: object) -> Iterator[Lifted[State, Seen]]:
     """What the answer alone tells of a request that begins: how long its hit is, as of a match on the KV."""
-    if not isinstance(call, Begin) or not isinstance(after.answer, Holding):
+    if not isinstance(call, Begin) or not isinstance(answer, Holding):
         return
     for plain in plain_caches(setting):
         if plain.tree and plain.tier == DEVICE:
-            match, hit = Match(paged(plain, call.path)), Hit(after.answer.length)
+            match, hit = Match(paged(plain, call.path)), Hit(answer.length)
             yield Lifted(plain.where, plain.setting, call=match, answer=hit, hidden=plain.hidden)
 
 
@@ -307,14 +308,14 @@ class Table(Pool):
 
     def lifted(self, one: ComponentStep, locks: Locks) -> Iterator[Lifted[State, Seen]]:
         """A step, as one of this pool."""
-        plain, setting, view, was = self.plain, self.setting, one.after.view, one.before.stored
+        plain, setting, was = self.plain, self.setting, one.before.stored
         if one.before is not self.after:
             self.seen, self.table = None, table_of(plain, one.before, was, setting)
         state, self.after = self.table, one.then
         expected = table_of(plain, one.expected, still_there(plain, setting, one), setting)
         self.table = table_of(plain, one.then, one.then.stored, setting)
         then = self.table._replace(told=self.mirror(one.then))
-        after = Seen() if view is None else table_seen(plain, view, one.then)
+        after = Seen() if one.after.held is None else table_seen(plain, one.after, one.then)
         if one.after.events:
             after.events = heard(plain, one.after.events)
         for of_it, part in serving(plain, setting, one):

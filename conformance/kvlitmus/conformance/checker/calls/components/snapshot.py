@@ -15,7 +15,7 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 )
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.support.text import shown
-from kvlitmus.spec.prefix.components.calls import After, Begun, JointCall, Telling, View
+from kvlitmus.spec.prefix.components.calls import Begun, JointCall, PoolsSeen, Telling
 from kvlitmus.spec.prefix.components.state import path_to
 from kvlitmus.spec.prefix.components.steps import component_steps
 from kvlitmus.spec.prefix.page import At
@@ -35,14 +35,14 @@ EVENT_FORM = "(what, tier, component, namespace, units)"
 
 def judge(checker: Checker, call: JointCall, answer: object) -> None:
     """A call was answered: the cache is looked at, what is known of it follows, and each step is judged."""
-    look = seen(checker, answer, begun(checker, call))
+    look = seen(checker, begun(checker, call))
     if checker.blind:
-        checker.answered(call, look)
+        checker.answered(call, answer, pools=look)
         return
-    for one in component_steps(checker.state, checker.setting, call, look):
+    for one in component_steps(checker.state, checker.setting, call, answer, look):
         checker.state = one.then
         if one.judged:
-            checker.answered(one.call, one.after, one.before)
+            checker.answered(one.call, one.answer, one.before, one.after)
         for lifted in pools_of(checker).lifted(one):
             checker.lifted(lifted)
 
@@ -54,9 +54,9 @@ def pools_of(checker: Checker) -> Pools:
     return checker.component_pools
 
 
-def seen(checker: Checker, answer: object, began: tuple[Begun, ...] = ()) -> After:
-    """What is seen after a call that was answered so."""
-    return After(answer, available(checker), view(checker), available_host(checker), events(checker), began)
+def seen(checker: Checker, began: tuple[Begun, ...] = ()) -> PoolsSeen:
+    """What is seen after a call."""
+    return glimpse(checker)._replace(events=events(checker), begun=began)
 
 
 def begun(checker: Checker, call: JointCall) -> tuple[Begun, ...]:
@@ -114,19 +114,20 @@ def telling(checker: Checker, row: object) -> Telling:
     return Telling(what, tier, (component, named(checker, namespace, units)))
 
 
-def view(checker: Checker) -> View | None:
-    """A snapshot, where somebody may look; what is on the host, if nobody may look there, as far as it is known."""
-    if checker.depth < SNAPSHOT or "component_view" not in checker.capabilities:
-        return None
-    with checker.looked("component_free_places") as places:
-        free = read_entries(checker, places, checker.setting.layout.places)
-    held, copies = cached(checker, "component_entries")
-    if "component_host_view" not in checker.capabilities:
-        return View(free, held, copies)
-    with checker.looked("component_free_host") as places:
-        host_free = read_entries(checker, places, checker.setting.layout.host)
-    host_held, _ = cached(checker, "component_host_entries", once=True)
-    return View(free, held, copies, host_free, host_held)
+def glimpse(checker: Checker) -> PoolsSeen:
+    """What is seen of the pools now, where somebody may look; nobody listens."""
+    look = PoolsSeen(available(checker), events=None)
+    if checker.depth >= SNAPSHOT and "component_view" in checker.capabilities:
+        with checker.looked("component_free_places") as places:
+            free = read_entries(checker, places, checker.setting.layout.places)
+        held, copies = cached(checker, "component_entries")
+        look = look._replace(free=free, held=held, copies=copies)
+        if "component_host_view" in checker.capabilities:
+            with checker.looked("component_free_host") as places:
+                host_free = read_entries(checker, places, checker.setting.layout.host)
+            host_held, _ = cached(checker, "component_host_entries", once=True)
+            look = look._replace(host_free=host_free, host_held=host_held)
+    return look._replace(host_available=available_host(checker))
 
 
 def cached(checker: Checker, method: str, *, once: bool = False) -> tuple[dict[At, int], frozenset[tuple[At, int]]]:
