@@ -101,7 +101,7 @@ def read(pool: SparseState, row: int) -> tuple[Slot, ...]:
 
 
 def free(pool: SparseState, row: int) -> SparseState:
-    """The pool without any page in the row, and without its buffer (SPARSE-08).
+    """The pool without any page in the row, and without its buffer (SPARSE-06).
 
     A row that waits to be acknowledged waits no more; its pages are free when its copy has ended, or its transfer.
     """
@@ -146,7 +146,7 @@ def back_up(
 def stage(
     pool: SparseState, row: int, tokens: int, *, count: str = "empty", choice: Sequence[PageNo] | None = None
 ) -> tuple[SparseState, tuple[Slot, ...] | None]:
-    """The pool with slots for the first tokens of a row and a copy to them; unchanged if refused (SPARSE-33).
+    """The pool with slots for the first tokens of a row and a copy to them; unchanged if refused (SPARSE-34).
 
     Tokens that are compressed to one have one slot (SPARSE-45).
     """
@@ -159,7 +159,7 @@ def stage(
 
 
 def copied(pool: SparseState, copy: int) -> SparseState:
-    """The pool without this copy; what it alone had is free (SPARSE-34, SPARSE-35)."""
+    """The pool without this copy; what it alone had is free (SPARSE-34, SPARSE-06)."""
     return pool._replace(copies={number: one for number, one in pool.copies.items() if number != copy})
 
 
@@ -206,7 +206,7 @@ def destinations(pool: SparseState, row: int) -> tuple[PageNo, ...]:
 
 
 def transferred(pool: SparseState, transfer: int, *, arrived: bool) -> SparseState:
-    """The pool when a peer has ended its transfer: its row decodes, or has nothing any more (SPARSE-49 … SPARSE-51)."""
+    """The pool when a peer has ended its transfer: its row decodes, or has nothing any more (SPARSE-48, SPARSE-06)."""
     one = pool.transfers[transfer]
     then = pool._replace(transfers={number: other for number, other in pool.transfers.items() if number != transfer})
     if one.left:
@@ -228,7 +228,7 @@ def admit(pool: SparseState, row: int, length: int) -> SparseState:
 def swap(pool: SparseState, row: int, length: int, wanted: Sequence[int]) -> tuple[SparseState, tuple[int, ...]]:
     """The pool with these tokens in the row's buffer, and their places (SPARSE-23 … SPARSE-28).
 
-    Raises ``ValueError`` for what can't be wanted (SPARSE-63, SPARSE-64).
+    Raises ``ValueError`` for what can't be wanted (SPARSE-63).
     """
     if not may_be_wanted(pool.buffers[row], pool.hosted(length), wanted):
         raise ValueError(f"tokens {list(wanted)} can't be wanted of {pool.hosted(length)}, with room for {pool.room}")

@@ -37,7 +37,6 @@ PARTS = (
     "sparse.ratio",
     "sparse.transfer",
     "sparse.growth",
-    "sparse.transfer_others",
     "sparse.misuse",
     "prefix.components.tree",
     "prefix.components.prefetch",

@@ -26,7 +26,7 @@ from tests.support.step_judge import StepJudge
 
 SWAPPING = {On.SPARSE_ADMIT, On.SPARSE_SWAP}
 OF_THE_PACK = [rule for rule in all_rules().values() if rule.predicate.__module__ == sparse.__name__]
-RULES = [rule for rule in OF_THE_PACK if not SWAPPING.intersection(rule.on)]
+RULES = [rule for rule in OF_THE_PACK if not SWAPPING.issuperset(rule.on)]
 """Those of rows; what is said of their buffers is searched in ``sparse_swaps.py``."""
 ROWS, PAGES = (0, 1), 3
 

@@ -45,6 +45,6 @@ def by_count(pool: SparseState, call: SparseCall) -> tuple[SparseState, SparseDo
     return then, SparseDone((), seen(then), copying=tuple(then.copies), ready=rows)
 
 
-@pytest.mark.parametrize(("slip", "rule"), [(frees_under_the_copy, "SPARSE-08"), (by_count, "SPARSE-30")])
+@pytest.mark.parametrize(("slip", "rule"), [(frees_under_the_copy, "SPARSE-06"), (by_count, "SPARSE-30")])
 def test_a_planted_slip_is_found(slip: Perform, rule: str) -> None:
     assert rule in broken_in(1, slip)[2][0]

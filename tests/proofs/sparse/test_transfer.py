@@ -84,14 +84,14 @@ def forgets_the_end(pool: SparseState, call: SparseCall) -> tuple[SparseState, S
     ("slip", "rule"),
     by_turns(
         [
-            (frees_under_the_peer, "SPARSE-08"),
+            (frees_under_the_peer, "SPARSE-06"),
             (keeps_the_last_page, "SPARSE-47"),
             (serves_any_peer, "SPARSE-46"),
-            (takes_failed_for_arrived, "SPARSE-50"),
-            (takes_failed_for_arrived, "SPARSE-51"),
+            (takes_failed_for_arrived, "SPARSE-06"),
+            (takes_failed_for_arrived, "SPARSE-17"),
             (backs_up_again, "SPARSE-38"),
             (begins_all_the_same, "SPARSE-48"),
-            (forgets_the_end, "SPARSE-49"),
+            (forgets_the_end, "SPARSE-48"),
         ]
     ),
 )

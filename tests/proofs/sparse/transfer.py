@@ -86,11 +86,11 @@ PROVEN: dict[str, tuple[tuple[str, ...], str]] = {
         (
             *(rule.id for rule in OF_TRANSFERS),
             "SPARSE-05",
-            "SPARSE-08",
+            "SPARSE-06",
             "SPARSE-09",
             "SPARSE-19",
             "SPARSE-38",
-            "SPARSE-62",
+            "SPARSE-48",
         ),
         BOUNDS,
     ),

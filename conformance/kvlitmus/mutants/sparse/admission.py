@@ -50,7 +50,7 @@ class BackupTakesAPageEach(RowTable):
         return slots
 
 
-@mutant("sparse-backup-refused-after-taking", kills=("SPARSE-15",))
+@mutant("sparse-backup-refused-after-taking", kills=("SPARSE-06",))
 class BackupRefusedAfterTaking(RowTable):
     """When a step finds no page, the last page of another row is put on the free list for it, and it is refused."""
 
@@ -127,7 +127,7 @@ class AdmissionNeverOfAll(RowTable):
         return self.round_up(tokens) <= self.width - self.page and super().reserve(row, tokens)
 
 
-@mutant("sparse-admission-allocates", kills=("SPARSE-41",))
+@mutant("sparse-admission-allocates", kills=("SPARSE-06", "SPARSE-17"))
 class AdmissionAllocates(RowTable):
     """A request that is admitted gets its first page at once, which its row doesn't name."""
 

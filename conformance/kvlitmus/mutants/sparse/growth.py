@@ -110,7 +110,7 @@ class GrowthBeforeWhatIsThere(RowTable):
         return slot
 
 
-@mutant("sparse-growth-takes-host-pages", kills=("SPARSE-61",))
+@mutant("sparse-growth-takes-host-pages", kills=("SPARSE-06", "SPARSE-17"))
 class GrowthTakesHostPages(RowTable):
     """With each page of the device, a page of the host is taken that no row names."""
 

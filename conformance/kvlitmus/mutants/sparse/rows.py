@@ -26,7 +26,7 @@ class StartIsAsserted(RowTable):
         super().check(row, min(start, self.lengths[row]), tokens + max(0, start - self.lengths[row]))
 
 
-@mutant("sparse-overflow-found-late", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-15",))
+@mutant("sparse-overflow-found-late", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-06",))
 class OverflowFoundLate(RowTable):
     """Pages are taken before anybody looks whether they fit into the row; that raises then, and they are lost."""
 
@@ -48,7 +48,7 @@ class OverflowIsCutOff(RowTable):
         return super().grow(row, min(end, self.width // self.page * self.page))
 
 
-@mutant("sparse-free-stops-at-the-width", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-07", "SPARSE-08"))
+@mutant("sparse-free-stops-at-the-width", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-06", "SPARSE-07"))
 class FreeStopsAtTheWidth(RowTable):
     """The last page of a full row is left out when the row is read or given back: it is cut to a width that was meant
     to be one page larger.
@@ -58,7 +58,7 @@ class FreeStopsAtTheWidth(RowTable):
         return super().held(row)[: self.width // self.page * self.page - self.page]
 
 
-@mutant("sparse-free-forgets-the-last-page", links=(_ROWS,), kills=("SPARSE-08", "SPARSE-19"))
+@mutant("sparse-free-forgets-the-last-page", links=(_ROWS,), kills=("SPARSE-06", "SPARSE-19"))
 class FreeForgetsTheLastPage(RowTable):
     """Only the tokens that were asked for are given back, rounded down to the page: each row leaks its last page."""
 
@@ -79,7 +79,7 @@ class FreeForgetsTheLastPage(RowTable):
         self.clear(row)
 
 
-@mutant("sparse-abort-keeps-the-row", kills=("SPARSE-08", "SPARSE-17"))
+@mutant("sparse-abort-keeps-the-row", kills=("SPARSE-06", "SPARSE-17"))
 class AbortKeepsTheRow(RowTable):
     """A request that is aborted while it waits gives its row number back, and not its host pages: the next request of
     that row gets the pages of the old one, and those behind its own end are nobody's.
@@ -210,7 +210,7 @@ class TakesWhatIsLeft(RowTable):
         return None if granted is None else [slot for slot in granted if slot != NO_SLOT]
 
 
-@mutant("sparse-keeps-what-it-took", kills=("SPARSE-15",))
+@mutant("sparse-keeps-what-it-took", kills=("SPARSE-06",))
 class KeepsWhatItTook(RowTable):
     """Pages are taken one by one, and not given back when there aren't enough."""
 
@@ -221,7 +221,7 @@ class KeepsWhatItTook(RowTable):
         return taken
 
 
-@mutant("sparse-row-grows-before-memory", kills=("SPARSE-16",))
+@mutant("sparse-row-grows-before-memory", kills=("SPARSE-17",))
 class RowGrowsBeforeMemory(RowTable):
     """What is free is put into the row before it is known whether it is enough: a refusal leaves a longer row."""
 
@@ -280,7 +280,7 @@ class NoneTakesAPage(RowTable):
         return super().request(row, start, tokens) if tokens else []
 
 
-@mutant("sparse-free-clears-the-next-row", kills=("SPARSE-18",))
+@mutant("sparse-free-clears-the-next-row", kills=("SPARSE-17",))
 class FreeClearsTheNextRow(RowTable):
     """Giving a row back gives back the one behind it, too: its request reads what others write."""
 
@@ -336,7 +336,7 @@ class CountBesideTheList(RowTable):
         return self.counted
 
 
-@mutant("sparse-read-frees", kills=("SPARSE-21",))
+@mutant("sparse-read-frees", kills=("SPARSE-06", "SPARSE-17"))
 class ReadFrees(RowTable):
     """Reading a row back gives its rest back: slots that nobody has asked for yet are free, and still the row's."""
 
@@ -455,7 +455,7 @@ class SwapDropsWhatWasThere(RowTable):
         return [place for token, place in zip(wanted, found, strict=True) if length <= self.room or token not in there]
 
 
-@mutant("sparse-swap-frees-the-host", kills=("SPARSE-29",))
+@mutant("sparse-swap-frees-the-host", kills=("SPARSE-06", "SPARSE-17"))
 class SwapFreesTheHost(RowTable):
     """A row that begins to decode from its buffer gives a host page back: what is pushed out of the buffer is lost."""
 
@@ -485,7 +485,7 @@ class SwapMovesBeforeItLooks(RowTable):
             raise
 
 
-@mutant("sparse-swap-drops-the-row", bugs=("H-52",), kills=("SPARSE-64",))
+@mutant("sparse-swap-drops-the-row", bugs=("H-52",), kills=("SPARSE-06", "SPARSE-17"))
 class SwapDropsTheRow(RowTable):
     """Whoever asks for what can't be wanted is taken to be at its end: its row is given back."""
 

@@ -104,7 +104,7 @@ class AbortDropsTheNext(RowTable):
         self.staged = [one for one in self.staged if one not in after]
 
 
-@mutant("sparse-abort-frees-under-the-copy", kills=("SPARSE-05", "SPARSE-08", "SPARSE-19"))
+@mutant("sparse-abort-frees-under-the-copy", kills=("SPARSE-05", "SPARSE-06", "SPARSE-19"))
 class AbortFreesUnderTheCopy(RowTable):
     """The pages of a row that is withdrawn are free while its copy goes on: it writes into what another row has."""
 
@@ -112,7 +112,7 @@ class AbortFreesUnderTheCopy(RowTable):
         self.staged = [one for one in self.staged if one.row != row]
 
 
-@mutant("sparse-retract-keeps-the-pages", kills=("SPARSE-08", "SPARSE-17"))
+@mutant("sparse-retract-keeps-the-pages", kills=("SPARSE-06", "SPARSE-17"))
 class RetractKeepsThePages(RowTable):
     """A request that is retracted while it is staged leaves the queue and keeps its host pages."""
 
@@ -123,7 +123,7 @@ class RetractKeepsThePages(RowTable):
             self.free(row)
 
 
-@mutant("sparse-retract-gives-prompt-back", kills=("SPARSE-08",))
+@mutant("sparse-retract-gives-prompt-back", kills=("SPARSE-06",))
 class RetractGivesPromptBack(RowTable):
     """What a retracted row gives back is its prompt without the page that it fills in part."""
 
@@ -137,7 +137,7 @@ class RetractGivesPromptBack(RowTable):
             self.free(row)
 
 
-@mutant("sparse-copy-before-the-slots", kills=("SPARSE-33",))
+@mutant("sparse-copy-before-the-slots", kills=("SPARSE-34",))
 class CopyBeforeTheSlots(RowTable):
     """The copy begins before anybody knows whether there are slots: where there are none, it writes somewhere."""
 
@@ -179,7 +179,7 @@ class Later(RowTable):
         self.give_back(self.aside.pop(copy, []))
 
 
-@mutant("sparse-aside-for-good", kills=("SPARSE-35",))
+@mutant("sparse-aside-for-good", kills=("SPARSE-06",))
 class AsideForGood(Later):
     """What was put aside while a copy went on is never looked at again."""
 
@@ -187,7 +187,7 @@ class AsideForGood(Later):
         self.copying.discard(copy)
 
 
-@mutant("sparse-copy-ends-with-the-row", kills=("SPARSE-36",))
+@mutant("sparse-copy-ends-with-the-row", kills=("SPARSE-17",))
 class CopyEndsWithTheRow(RowTable):
     """The end of a copy is taken for that of its request: the row is emptied."""
 
@@ -199,7 +199,7 @@ class CopyEndsWithTheRow(RowTable):
                 self.clear(one.row)
 
 
-@mutant("sparse-ready-takes-a-page", kills=("SPARSE-37",))
+@mutant("sparse-ready-takes-a-page", kills=("SPARSE-06",))
 class ReadyTakesAPage(RowTable):
     """Each acknowledged request is given a page for its next tokens at once, which no row names."""
 

@@ -36,7 +36,7 @@ class TransferFromTheEnd(RowTable):
         return super().destinations(row)[::-1]
 
 
-@mutant("sparse-abort-stops-every-peer", kills=("SPARSE-62",))
+@mutant("sparse-abort-stops-every-peer", kills=("SPARSE-48",))
 class AbortStopsEveryPeer(RowTable):
     """Who aborts one request forgets the transfers of all: their rows are used before the KV has come."""
 
@@ -55,7 +55,7 @@ class TransferBeforeTheSlots(RowTable):
         return self.request(row, 0, self.hosted(tokens))
 
 
-@mutant("sparse-transfer-never-ends", kills=("SPARSE-49",))
+@mutant("sparse-transfer-never-ends", kills=("SPARSE-48",))
 class TransferNeverEnds(RowTable):
     """What the peer says of every second transfer is lost: its request waits for ever."""
 
@@ -64,7 +64,7 @@ class TransferNeverEnds(RowTable):
             super().transferred(transfer, arrived)
 
 
-@mutant("sparse-transfer-ends-for-all", kills=("SPARSE-49",))
+@mutant("sparse-transfer-ends-for-all", kills=("SPARSE-48",))
 class TransferEndsForAll(RowTable):
     """The end of one transfer is taken for that of those before it, too: their requests would decode from nothing."""
 
@@ -73,7 +73,7 @@ class TransferEndsForAll(RowTable):
         self.transfers = {number: one for number, one in self.transfers.items() if number > transfer}
 
 
-@mutant("sparse-transfer-failed-keeps-pages", kills=("SPARSE-50", "SPARSE-51"))
+@mutant("sparse-transfer-failed-keeps-pages", kills=("SPARSE-06", "SPARSE-17"))
 class TransferFailedKeepsPages(RowTable):
     """A request whose transfer fails ends with an error, and its host pages are forgotten."""
 
@@ -84,7 +84,7 @@ class TransferFailedKeepsPages(RowTable):
             self.transfers.pop(transfer)
 
 
-@mutant("sparse-transfer-failed-gives-prompt-back", kills=("SPARSE-50", "SPARSE-51"))
+@mutant("sparse-transfer-failed-gives-prompt-back", kills=("SPARSE-06", "SPARSE-17"))
 class TransferFailedGivesPromptBack(RowTable):
     """What is given back after a failure is the prompt, without the page that it fills in part."""
 
@@ -98,7 +98,7 @@ class TransferFailedGivesPromptBack(RowTable):
             super().transferred(transfer, arrived)
 
 
-@mutant("sparse-transfer-failure-not-noticed", kills=("SPARSE-50", "SPARSE-51"))
+@mutant("sparse-transfer-failure-not-noticed", kills=("SPARSE-06", "SPARSE-17"))
 class TransferFailureNotNoticed(RowTable):
     """A transfer that failed is taken for one that arrived: the request decodes from what was in its pages before."""
 
@@ -106,7 +106,7 @@ class TransferFailureNotNoticed(RowTable):
         super().transferred(transfer, True)
 
 
-@mutant("sparse-transfer-aborted-keeps-pages", bugs=("H-52",), kills=("SPARSE-08", "SPARSE-17"))
+@mutant("sparse-transfer-aborted-keeps-pages", bugs=("H-52",), kills=("SPARSE-06", "SPARSE-17"))
 class TransferAbortedKeepsPages(RowTable):
     """A request that is aborted while its KV comes leaves the queue and keeps its host pages."""
 
@@ -117,7 +117,7 @@ class TransferAbortedKeepsPages(RowTable):
             super().abort(row)
 
 
-@mutant("sparse-transfer-aborted-frees-at-once", kills=("SPARSE-05", "SPARSE-08", "SPARSE-19"))
+@mutant("sparse-transfer-aborted-frees-at-once", kills=("SPARSE-05", "SPARSE-06", "SPARSE-19"))
 class TransferAbortedFreesAtOnce(RowTable):
     """The pages of an aborted request are free while its peer goes on: it writes into what another row has."""
 
@@ -165,7 +165,7 @@ class Aside(RowTable):
             super().transferred(transfer, arrived)
 
 
-@mutant("sparse-transfer-aside-for-good", kills=("SPARSE-50",))
+@mutant("sparse-transfer-aside-for-good", kills=("SPARSE-06",))
 class TransferAsideForGood(Aside):
     """What was put aside for a peer is never looked at again."""
 
@@ -176,7 +176,7 @@ class TransferAsideForGood(Aside):
             super().transferred(transfer, arrived)
 
 
-@mutant("sparse-transfer-arrives-for-another", kills=("SPARSE-50", "SPARSE-51"))
+@mutant("sparse-transfer-arrives-for-another", kills=("SPARSE-06", "SPARSE-17"))
 class TransferArrivesForAnother(Aside):
     """A transfer fails whose request was aborted: its row's next request is ended in its place."""
 

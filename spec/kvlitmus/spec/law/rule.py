@@ -146,6 +146,7 @@ RULES: dict[str, Rule] = {}
 """The rules that have been registered, by id; all of them are :func:`kvlitmus.spec.parts.all_rules`."""
 
 _ON_BOTH = "one rule says it of device and host"
+_OF_CALLS = "one rule says it of all calls"
 _OF_POOLS = "each pool of each tier is judged as the plain cache that it is"
 
 RETIRED: dict[str, str] = {
@@ -155,6 +156,9 @@ RETIRED: dict[str, str] = {
     "RANKS-22": "each rank is a plain cache, and no page that others occupy has another home",
     "RANKS-23": "each rank is a plain cache, and the home of each page is said of that",
     "RANKS-28": "states come as windows and pages do",
+    **dict.fromkeys(("SPARSE-08", "SPARSE-15", "SPARSE-35", "SPARSE-37", "SPARSE-50"), _OF_CALLS),
+    **dict.fromkeys(("SPARSE-16", "SPARSE-18", "SPARSE-21", "SPARSE-29", "SPARSE-36", "SPARSE-41"), _OF_CALLS),
+    **dict.fromkeys(("SPARSE-33", "SPARSE-49", "SPARSE-51", "SPARSE-61", "SPARSE-62", "SPARSE-64"), _OF_CALLS),
     "TIER-01": "the home of each page is one law on every tier",
     "TIER-02": "the home of each page is one law on every tier",
     "TIER-03": "pages are whole on every tier",
@@ -198,6 +202,11 @@ SUCCESSORS: dict[str, str] = {
     "RANKS-22": "POOL-12",
     "RANKS-23": "POOL-12",
     "RANKS-28": "RANKS-31",
+    **dict.fromkeys(("SPARSE-08", "SPARSE-15", "SPARSE-35", "SPARSE-37", "SPARSE-50"), "SPARSE-06"),
+    **dict.fromkeys(("SPARSE-16", "SPARSE-18", "SPARSE-21", "SPARSE-29", "SPARSE-36"), "SPARSE-17"),
+    **dict.fromkeys(("SPARSE-41", "SPARSE-51", "SPARSE-61", "SPARSE-64"), "SPARSE-17"),
+    "SPARSE-33": "SPARSE-34",
+    **dict.fromkeys(("SPARSE-49", "SPARSE-62"), "SPARSE-48"),
     "TIER-01": "POOL-12",
     "TIER-02": "POOL-12",
     "TIER-03": "TREE-06",

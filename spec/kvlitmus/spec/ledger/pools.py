@@ -91,10 +91,10 @@ STORE_LINES: tuple[Line, ...] = (
     look(STORES, "store_strays", "STORE-15", On.STORE_PUT),
 )
 
-HOST_ALONE = "SPARSE-16 SPARSE-18 SPARSE-19 SPARSE-20"
+HOST_ALONE = "SPARSE-06 SPARSE-17 SPARSE-19 SPARSE-20"
 """What stays on the host: other rows, and what is free."""
 
-PLACES = "SPARSE-65 SPARSE-62"
+PLACES = "SPARSE-65 SPARSE-48"
 """What stays on the device, and what is under way."""
 
 BEHIND = (
@@ -125,7 +125,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-09 SPARSE-42"),
         least=by("SPARSE-01 SPARSE-02 SPARSE-17"),
         most=by("SPARSE-01 SPARSE-04 SPARSE-05 SPARSE-06 SPARSE-14 SPARSE-17", free="which sparse page"),
-        stays=kept(f"SPARSE-15 {HOST_ALONE} {PLACES}"),
+        stays=kept(f"{HOST_ALONE} {PLACES}"),
         effects=TAKES,
     ),
     line(
@@ -134,7 +134,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_READ,
         least=by("SPARSE-07"),
         most=by("SPARSE-07"),
-        stays=kept(f"SPARSE-21 {PLACES}"),
+        stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"),
         effects={},
     ),
     *(
@@ -142,9 +142,9 @@ SPARSE_LINES: tuple[Line, ...] = (
             SPARSE,
             call,
             On.SPARSE_FREE,
-            least=by("SPARSE-08 SPARSE-17 SPARSE-59 SPARSE-60", later="SPARSE-05 SPARSE-07 SPARSE-09 SPARSE-13"),
-            most=by("SPARSE-08 SPARSE-19"),
-            stays=kept(f"SPARSE-18 SPARSE-19 SPARSE-20 {PLACES}"),
+            least=by("SPARSE-06 SPARSE-17 SPARSE-59 SPARSE-60", later="SPARSE-05 SPARSE-07 SPARSE-09 SPARSE-13"),
+            most=by("SPARSE-06 SPARSE-19"),
+            stays=kept(f"SPARSE-17 SPARSE-19 SPARSE-20 {PLACES}"),
             effects=GIVES,
         )
         for call in ("sparse_free", "sparse_abort", "sparse_retract")
@@ -152,12 +152,12 @@ SPARSE_LINES: tuple[Line, ...] = (
     look(
         SPARSE,
         "sparse_available",
-        "SPARSE-06 SPARSE-08 SPARSE-15 SPARSE-20",
+        "SPARSE-06 SPARSE-20",
         On.SPARSE_REQUEST,
         On.SPARSE_FREE,
         On.REFUSED_SPARSE_REQUEST,
     ),
-    look(SPARSE, "sparse_view", "SPARSE-17 SPARSE-18 SPARSE-19 SPARSE-20", On.SPARSE_REQUEST),
+    look(SPARSE, "sparse_view", "SPARSE-17 SPARSE-19 SPARSE-20", On.SPARSE_REQUEST),
     look(
         SPARSE,
         "sparse_prefills",
@@ -175,19 +175,19 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-09 SPARSE-42"),
         least=by("SPARSE-01 SPARSE-45"),
         most=by("SPARSE-01 SPARSE-05 SPARSE-06 SPARSE-45", free="which sparse page"),
-        stays=kept(f"SPARSE-15 SPARSE-33 {HOST_ALONE} SPARSE-62"),
+        stays=kept(f"SPARSE-34 {HOST_ALONE} SPARSE-48"),
         effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
     ),
     line(
         SPARSE,
         "sparse_copied",
         On.SPARSE_COPIED,
-        least=by("SPARSE-34 SPARSE-35"),
-        most=by("SPARSE-35"),
-        stays=kept(f"SPARSE-36 SPARSE-19 SPARSE-20 {PLACES}"),
+        least=by("SPARSE-06 SPARSE-34"),
+        most=by("SPARSE-06"),
+        stays=kept(f"SPARSE-17 SPARSE-19 SPARSE-20 {PLACES}"),
         effects={What.END_JOB: because(Cause.LANDED), What.HOST_RELEASE: because(Cause.NOBODY)},
     ),
-    look(SPARSE, "sparse_copying", "SPARSE-33 SPARSE-34", On.SPARSE_COPIED, On.REFUSED_SPARSE_STAGE),
+    look(SPARSE, "sparse_copying", "SPARSE-34", On.SPARSE_COPIED, On.REFUSED_SPARSE_STAGE),
     line(
         SPARSE,
         "sparse_ready",
@@ -195,7 +195,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         least=by("SPARSE-32"),
         most=by("SPARSE-30"),
         which=by("SPARSE-31"),
-        stays=kept(f"SPARSE-36 SPARSE-37 {PLACES}"),
+        stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"),
         effects={What.END_JOB: because(Cause.LANDED), What.RESTORE: because(Cause.WANTED)},
     ),
     look(
@@ -215,7 +215,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-09 SPARSE-42"),
         least=by("SPARSE-01 SPARSE-45 SPARSE-48"),
         most=by("SPARSE-01 SPARSE-05 SPARSE-06 SPARSE-46", free="which sparse page"),
-        stays=kept(f"SPARSE-15 SPARSE-48 {HOST_ALONE}"),
+        stays=kept(f"SPARSE-48 {HOST_ALONE}"),
         effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
     ),
     look(SPARSE, "sparse_destinations", "SPARSE-47", On.SPARSE_PREALLOC),
@@ -223,9 +223,9 @@ SPARSE_LINES: tuple[Line, ...] = (
         SPARSE,
         "sparse_transferred",
         On.SPARSE_TRANSFERRED,
-        least=by("SPARSE-49 SPARSE-50"),
-        most=by("SPARSE-49 SPARSE-50"),
-        stays=kept("SPARSE-51 SPARSE-19 SPARSE-20 SPARSE-65"),
+        least=by("SPARSE-06 SPARSE-48"),
+        most=by("SPARSE-06 SPARSE-48"),
+        stays=kept("SPARSE-17 SPARSE-19 SPARSE-20 SPARSE-65"),
         effects={
             What.END_JOB: because(Cause.LANDED),
             What.HOST_RELEASE: because(Cause.FAILED),
@@ -235,7 +235,7 @@ SPARSE_LINES: tuple[Line, ...] = (
     look(
         SPARSE,
         "sparse_transferring",
-        "SPARSE-48 SPARSE-49 SPARSE-62",
+        "SPARSE-48",
         On.SPARSE_TRANSFERRED,
         On.SPARSE_PREALLOC,
         On.SPARSE_FREE,
@@ -247,7 +247,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_ADMIT,
         least=by("SPARSE-52", later="SPARSE-01 SPARSE-25 SPARSE-27 SPARSE-38 SPARSE-55"),
         most=by("SPARSE-52", later="SPARSE-28"),
-        stays=kept(f"SPARSE-29 {PLACES}"),
+        stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"),
         effects={What.TAKE: because(Cause.WANTED), What.RESTORE: because(Cause.WANTED)},
     ),
     line(
@@ -260,7 +260,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         least=by("SPARSE-23"),
         most=by("SPARSE-24 SPARSE-63"),
         which=by("SPARSE-27 SPARSE-28"),
-        stays=kept(f"SPARSE-27 SPARSE-29 SPARSE-64 {PLACES}"),
+        stays=kept(f"SPARSE-06 SPARSE-17 SPARSE-27 {PLACES}"),
         effects={What.RESTORE: because(Cause.WANTED), What.EVICT: because(Cause.NEED), What.USE: because(Cause.KEY)},
     ),
     look(
@@ -281,7 +281,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-57"),
         least=by("SPARSE-52 SPARSE-55 SPARSE-58"),
         most=by("SPARSE-52 SPARSE-55", free="which device slot"),
-        stays=kept("SPARSE-53 SPARSE-54 SPARSE-56 SPARSE-61 SPARSE-62"),
+        stays=kept("SPARSE-06 SPARSE-17 SPARSE-48 SPARSE-53 SPARSE-54 SPARSE-56"),
         effects={What.TAKE: because(Cause.WANTED)},
     ),
     line(
@@ -294,7 +294,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-09 SPARSE-42 SPARSE-38"),
         least=by("SPARSE-38 SPARSE-44"),
         most=by("SPARSE-38 SPARSE-43 SPARSE-06", free="which sparse page"),
-        stays=kept(f"SPARSE-15 {HOST_ALONE} {PLACES}"),
+        stays=kept(f"{HOST_ALONE} {PLACES}"),
         effects=TAKES,
     ),
     line(
@@ -307,7 +307,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-40", free="how many are admitted"),
         least=by("", later="SPARSE-13 SPARSE-42"),
         most=by("SPARSE-39", later="SPARSE-09"),
-        stays=kept(f"SPARSE-41 {PLACES}"),
+        stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"),
         effects={What.PIN: because(Cause.ASKED)},
     ),
     line(
@@ -318,7 +318,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-22"),
         least=by("SPARSE-22"),
         most=by("SPARSE-22", later="SPARSE-46"),
-        stays=kept(f"SPARSE-21 {PLACES}"),
+        stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"),
         effects={},
     ),
 )

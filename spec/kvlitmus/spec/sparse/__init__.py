@@ -13,7 +13,6 @@
 - :mod:`~kvlitmus.spec.sparse.ratio_facts`: their facts.
 - :mod:`~kvlitmus.spec.sparse.transfer`: rules of transfers from a peer.
 - :mod:`~kvlitmus.spec.sparse.transfer_facts`: their facts.
-- :mod:`~kvlitmus.spec.sparse.transfer_others`: what other calls owe to transfers.
 - :mod:`~kvlitmus.spec.sparse.growth`: rules of the device's slots behind buffers.
 - :mod:`~kvlitmus.spec.sparse.growth_facts`: their facts.
 - :mod:`~kvlitmus.spec.sparse.misuse`: what no call does to a buffer.

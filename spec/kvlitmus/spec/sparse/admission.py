@@ -7,13 +7,13 @@ the newest one, once: its place on the device is used anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.sparse import admission_facts as sparse_admission_facts
-from kvlitmus.spec.sparse.rows import ASKED, alike
-from kvlitmus.spec.words.units import Pages, Slot, Tokens
+from kvlitmus.spec.sparse.rows import ASKED
+from kvlitmus.spec.words.units import Pages, Slot
 
 __all__ = ["sparse_admission_facts"]
 
@@ -65,23 +65,6 @@ def an_empty_pool_admits_what_fits(
     that it waits for will come.
     """
     return sparse_admitted or not sparse_alone or sparse_wants > min(sparse_unpromised, sparse_row_room)
-
-
-@rule(
-    "SPARSE-41",
-    on=(On.SPARSE_RESERVE,),
-    source=_ADMISSION,
-    reference="sparse.reserve",
-    allowed="{sparse_free_before} free slots, and the rows {sparse_rows_due}",
-)
-def admission_allocates_nothing(
-    sparse_free_before: Tokens,
-    sparse_free_after: Tokens,
-    sparse_rows: Mapping[int, Sequence[int]],
-    sparse_rows_due: Mapping[int, Sequence[Slot]],
-) -> bool:
-    """Being admitted or not MUST change neither rows nor what is free."""
-    return sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)
 
 
 @rule(

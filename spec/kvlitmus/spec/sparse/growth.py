@@ -13,8 +13,7 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.sparse import growth_facts as sparse_growth_facts
 from kvlitmus.spec.sparse import row_facts as sparse_facts
-from kvlitmus.spec.sparse.rows import alike
-from kvlitmus.spec.words.units import Slot, Tokens, same
+from kvlitmus.spec.words.units import Tokens, same
 
 __all__ = ["sparse_facts", "sparse_growth_facts"]
 
@@ -172,20 +171,3 @@ def a_buffer_is_given_back_whole(
 def an_idle_device_is_free(sparse_idle: bool, sparse_device_after: Tokens, sparse_device_all: Tokens) -> bool:
     """When no request decodes, is staged or waits for a peer, all slots of the device MUST be free."""
     return not sparse_idle or sparse_device_after == sparse_device_all
-
-
-@rule(
-    "SPARSE-61",
-    on=GROWN,
-    source=_GROWTH,
-    reference="sparse.grow",
-    allowed="{sparse_free_before} free slots on the host, and the rows {sparse_rows_due}",
-)
-def growth_leaves_host_memory(
-    sparse_free_before: Tokens,
-    sparse_free_after: Tokens,
-    sparse_rows: Mapping[int, Sequence[int]],
-    sparse_rows_due: Mapping[int, Sequence[Slot]],
-) -> bool:
-    """Growth on the device MUST change neither rows nor what is free on the host, granted or refused."""
-    return sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)

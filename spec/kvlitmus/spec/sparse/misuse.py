@@ -16,17 +16,14 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.sparse import growth_facts as sparse_growth_facts
 from kvlitmus.spec.sparse import row_facts as sparse_facts
-from kvlitmus.spec.sparse.rows import alike
-from kvlitmus.spec.words.units import Slot, Tokens, same
+from kvlitmus.spec.sparse.rows import CALLS
+from kvlitmus.spec.words.units import same
 
 __all__ = ["sparse_facts", "sparse_growth_facts"]
 
 _HAZARD = "R-SP-12"
 _GROWTH = "R-SP-13"
-OTHERS = (
-    *(On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_READ, On.SPARSE_FREE, On.SPARSE_ADMIT, On.SPARSE_SWAP),
-    *(On.SPARSE_MISUSE, On.SPARSE_CONNECT, On.SPARSE_COPIED, On.SPARSE_READY, On.SPARSE_RESERVE, On.SPARSE_TRANSFERRED),
-)
+OTHERS = tuple([on for on in CALLS if on not in (On.SPARSE_GROW, On.REFUSED_SPARSE_GROW)])
 """All calls but growth; staging, backups and prompts from peers are requests."""
 
 
@@ -42,27 +39,6 @@ def what_cannot_be_wanted_is_treated_as_declared(sparse_accepted: bool, sparse_m
     raise where the profile says *reject*. It MUST NOT raise where it says *ignore*.
     """
     return sparse_accepted == (sparse_misuse == "ignore")
-
-
-@rule(
-    "SPARSE-64",
-    on=(On.SPARSE_MISUSE,),
-    source=_HAZARD,
-    reference="sparse.swap",
-    allowed="{sparse_free_before} free slots, and the rows {sparse_rows_due}",
-)
-def what_cannot_be_wanted_changes_nothing(
-    sparse_misuse: str,
-    sparse_free_before: Tokens,
-    sparse_free_after: Tokens,
-    sparse_rows: Mapping[int, Sequence[int]],
-    sparse_rows_due: Mapping[int, Sequence[Slot]],
-) -> bool:
-    """A step that wants what can't be wanted MUST change neither rows nor what is free on the host, where the profile says
-    *reject* or *ignore*.  That it leaves the buffer as it was, the next step shows.
-    """
-    declared = sparse_misuse in ("reject", "ignore")
-    return declared and sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)
 
 
 @rule(

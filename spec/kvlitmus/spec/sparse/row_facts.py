@@ -12,6 +12,7 @@ from kvlitmus.spec.sparse.calls import (
     SparseCopied,
     SparseDone,
     SparseFree,
+    SparseMisuse,
     SparseRead,
     SparseReady,
     SparseRequest,
@@ -135,10 +136,18 @@ def sparse_row_slots(state: SparseState, call: SparseRead) -> Sequence[Slot]:
 
 
 @fact(0)
-def sparse_row_pages(state: SparseState, call: SparseFree, answer: SparseDone) -> Pages:
-    """How many pages a row that is given back had, less those that a copy or a peer still writes to."""
-    then = advance_sparse(state, call, answer)
-    return Pages(len({*state.of(call.row).pages, *state.left_pages}) - len({*then.left_pages}))
+def sparse_freed(state: SparseState, call: SparseCall, answer: SparseDone) -> int | Unknown:
+    """How many pages more must be free after the call, or fewer, by what is known of rows, copies and peers; unknown where nobody declares what it does."""
+    if isinstance(call, SparseRequest):
+        return 0 if answer.slots is None else -state.missing(call)
+    if isinstance(call, SparseFree | SparseCopied | SparseTransferred):
+        return advance_sparse(state, call, answer).free_pages - state.free_pages
+    return UNKNOWN if undeclared(call) else 0
+
+
+def undeclared(call: SparseCall) -> bool:
+    """Whether a call is misuse of which the profile doesn't say what happens."""
+    return isinstance(call, SparseMisuse) and not call.declared
 
 
 @fact(0)
@@ -251,8 +260,10 @@ def sparse_rows(answer: SparseDone) -> Mapping[int, Sequence[int]] | Unknown:
 
 
 @fact(0)
-def sparse_rows_due(state: SparseState, call: SparseCall, answer: SparseDone) -> Mapping[int, Sequence[Slot]]:
-    """The slots that each row must have after the call, rows without any left out."""
+def sparse_rows_due(state: SparseState, call: SparseCall, answer: SparseDone) -> Mapping[int, Sequence[Slot]] | Unknown:
+    """The slots that each row must have after the call, rows without any left out; unknown where nobody declares what it does."""
+    if undeclared(call):
+        return UNKNOWN
     return {number: row.slots for number, row in advance_sparse(state, call, answer).rows.items() if row.pages}
 
 

@@ -21,6 +21,12 @@ from kvlitmus.spec.words.units import PageNo, Pages, Slot, Tokens, same
 __all__ = ["sparse_facts"]
 
 ASKED = (On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST)
+CALLS = (
+    *(On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_READ, On.SPARSE_FREE, On.SPARSE_ADMIT, On.SPARSE_SWAP),
+    *(On.SPARSE_MISUSE, On.SPARSE_CONNECT, On.SPARSE_COPIED, On.SPARSE_READY, On.SPARSE_RESERVE, On.SPARSE_TRANSFERRED),
+    *(On.SPARSE_GROW, On.REFUSED_SPARSE_GROW),
+)
+"""All calls; staging, backups and prompts from peers are requests."""
 SETTLED = (On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_FREE, On.SPARSE_COPIED, On.SPARSE_TRANSFERRED)
 _HAZARD = "R-SP-05; sglang#23606"
 
@@ -101,16 +107,19 @@ def no_page_is_in_two_rows(sparse_new: Sequence[PageNo], sparse_taken: frozenset
 
 @rule(
     "SPARSE-06",
-    on=(On.SPARSE_REQUEST,),
-    source="R-SP-02, R-SP-03",
-    reference="sparse.request",
-    allowed="{sparse_missing} pages fewer than the {sparse_free_before} slots that were free",
+    on=CALLS,
+    source="R-SP-02, R-SP-03, R-SP-05, R-SP-06; sglang#23606",
+    reference="sparse.available",
+    allowed="the {sparse_free_before} slots that were free, and {sparse_freed} pages more or less",
 )
-def only_missing_pages_are_allocated(
-    sparse_free_before: Tokens, sparse_free_after: Tokens, sparse_missing: Pages, sparse_page: int
+def what_is_free_follows_from_what_is_held(
+    sparse_free_before: Tokens, sparse_free_after: Tokens, sparse_freed: int, sparse_page: int
 ) -> bool:
-    """A granted request MUST take the pages that the row lacks up to the end of the last page asked for, and no others."""
-    return sparse_free_before - sparse_free_after == sparse_missing * sparse_page
+    """A call MUST take those pages alone that a granted request lacks, and free those of a row that is given back, each
+    once. Pages that a copy or a peer still writes to are free when that ends. Any other call leaves as much free as
+    there was, and so does a refusal.
+    """
+    return sparse_free_after - sparse_free_before == sparse_freed * sparse_page
 
 
 @rule(
@@ -125,22 +134,6 @@ def a_row_is_read_back_whole(sparse_granted: Sequence[Slot], sparse_row_slots: S
     and nothing else.
     """
     return same(sparse_granted, sparse_row_slots)
-
-
-@rule(
-    "SPARSE-08",
-    on=(On.SPARSE_FREE,),
-    source="R-SP-06; sglang#23606",
-    reference="sparse.free",
-    allowed="{sparse_row_pages} pages more than the {sparse_free_before} slots that were free",
-)
-def a_row_gives_back_every_page(
-    sparse_free_before: Tokens, sparse_free_after: Tokens, sparse_row_pages: Pages, sparse_page: int
-) -> bool:
-    """Giving a row back MUST free all its pages, each once: also the last one, though it is used in part, and whatever the
-    row's width.  Pages that a copy still writes to MUST NOT be free yet.
-    """
-    return sparse_free_after - sparse_free_before == sparse_row_pages * sparse_page
 
 
 @rule(
@@ -229,60 +222,21 @@ def a_request_for_nothing_takes_nothing(
 
 
 @rule(
-    "SPARSE-15",
-    on=(On.REFUSED_SPARSE_REQUEST,),
-    source=_HAZARD,
-    reference="sparse.request",
-    allowed="{sparse_free_before} free slots as before",
-)
-def a_refusal_takes_nothing(sparse_free_before: Tokens, sparse_free_after: Tokens) -> bool:
-    """A refused request MUST leave as much free as there was: whatever is in the way is looked at before pages are taken."""
-    return sparse_free_before == sparse_free_after
-
-
-@rule(
-    "SPARSE-16",
-    on=(On.REFUSED_SPARSE_REQUEST,),
-    source=_HAZARD,
+    "SPARSE-17",
+    on=CALLS,
+    source="R-SP-02, R-SP-03, R-SP-05, R-SP-06, R-SP-14",
     reference="sparse.request",
     allowed="{sparse_rows_due}",
 )
-def a_refusal_leaves_the_rows(
+def each_row_has_what_it_was_granted(
     sparse_rows: Mapping[int, Sequence[int]], sparse_rows_due: Mapping[int, Sequence[Slot]]
 ) -> bool:
-    """A refused request MUST leave every row as it was."""
-    return alike(sparse_rows, sparse_rows_due)
-
-
-@rule(
-    "SPARSE-17",
-    on=(On.SPARSE_REQUEST, On.SPARSE_FREE),
-    source="R-SP-02, R-SP-06",
-    reference="sparse.request",
-    allowed="{sparse_rows_due}",
-)
-def a_row_has_what_it_was_granted(
-    sparse_row: int, sparse_rows: Mapping[int, Sequence[int]], sparse_rows_due: Mapping[int, Sequence[Slot]]
-) -> bool:
-    """After a request its row MUST have all slots of the pages that it had and of those that were allocated; after it was
-    given back, none.
+    """After every call each row MUST have all slots of the pages that it had, and of those that the call allocated for
+    it. A row that was given back, or whose transfer failed, has none.
     """
-    return same(sparse_rows.get(sparse_row, ()), sparse_rows_due.get(sparse_row, ()))
-
-
-@rule(
-    "SPARSE-18",
-    on=(On.SPARSE_REQUEST, On.SPARSE_FREE),
-    source="R-SP-02, R-SP-06",
-    reference="sparse.request",
-    allowed="{sparse_rows_due}",
-)
-def other_rows_stay_as_they_are(
-    sparse_row: int, sparse_rows: Mapping[int, Sequence[int]], sparse_rows_due: Mapping[int, Sequence[Slot]]
-) -> bool:
-    """A call on one row MUST leave all others as they were."""
-    mine = {row: slots for row, slots in sparse_rows.items() if row != sparse_row}
-    return alike(mine, {row: slots for row, slots in sparse_rows_due.items() if row != sparse_row})
+    return sparse_rows.keys() == sparse_rows_due.keys() and all(
+        same(slots, sparse_rows_due[row]) for row, slots in sparse_rows.items()
+    )
 
 
 @rule(
@@ -317,23 +271,6 @@ def each_page_has_one_home(
 def the_count_of_free_slots_is_true(sparse_listed: Sequence[int], sparse_free_after: Tokens) -> bool:
     """What is said to be free MUST be what is on the free list."""
     return len(sparse_listed) == sparse_free_after
-
-
-@rule(
-    "SPARSE-21",
-    on=(On.SPARSE_READ, On.SPARSE_CONNECT),
-    source="R-SP-03",
-    reference="sparse.read",
-    allowed="{sparse_free_before} free slots, and the rows {sparse_rows_due}",
-)
-def looking_changes_nothing(
-    sparse_free_before: Tokens,
-    sparse_free_after: Tokens,
-    sparse_rows: Mapping[int, Sequence[int]],
-    sparse_rows_due: Mapping[int, Sequence[Slot]],
-) -> bool:
-    """Reading a row back, and accepting or refusing a peer, MUST change neither rows nor what is free."""
-    return sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)
 
 
 @rule(
@@ -441,25 +378,3 @@ def what_is_missing_takes_the_place_used_least_recently(
     its places in their own order, and as long as its sequence fits none of them counts as used.
     """
     return not sparse_swaps_in or same(sparse_places, sparse_places_due)
-
-
-@rule(
-    "SPARSE-29",
-    on=(On.SPARSE_ADMIT, On.SPARSE_SWAP),
-    source="R-SP-11",
-    reference="sparse.swap",
-    allowed="{sparse_free_before} free slots, and the rows {sparse_rows_due}",
-)
-def decoding_leaves_host_memory(
-    sparse_free_before: Tokens,
-    sparse_free_after: Tokens,
-    sparse_rows: Mapping[int, Sequence[int]],
-    sparse_rows_due: Mapping[int, Sequence[Slot]],
-) -> bool:
-    """Filling the buffer MUST change neither rows nor what is free on the host: what is swapped in stays there, too."""
-    return sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)
-
-
-def alike(rows: Mapping[int, Sequence[int]], due: Mapping[int, Sequence[Slot]]) -> bool:
-    """Whether the rows have just these slots."""
-    return rows.keys() == due.keys() and all(same(slots, due[row]) for row, slots in rows.items())

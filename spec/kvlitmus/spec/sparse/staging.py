@@ -8,13 +8,12 @@ is said of the slots themselves is what is said of every request for slots (:mod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.sparse import staging_facts as sparse_staging_facts
-from kvlitmus.spec.sparse.rows import alike
-from kvlitmus.spec.words.units import Pages, Slot, Tokens, same
+from kvlitmus.spec.words.units import same
 
 __all__ = ["sparse_staging_facts"]
 
@@ -65,66 +64,16 @@ def what_was_copied_is_acknowledged(
 
 
 @rule(
-    "SPARSE-33",
-    on=(On.REFUSED_SPARSE_STAGE,),
-    source="R-SP-05",
-    reference="sparse.stage",
-    allowed="no copies but {sparse_copies_before}",
-)
-def a_refused_staging_copies_nothing(sparse_copies_before: Sequence[int], sparse_copies_after: Sequence[int]) -> bool:
-    """Where the slots for a prompt are refused, no copy of it MUST begin."""
-    return all(copy in sparse_copies_before for copy in sparse_copies_after)
-
-
-@rule(
     "SPARSE-34",
-    on=(On.SPARSE_COPIED,),
-    source="R-SP-07",
+    on=(On.REFUSED_SPARSE_STAGE, On.SPARSE_COPIED),
+    source="R-SP-05, R-SP-07",
     reference="sparse.copied",
-    allowed="copy {sparse_copy} among those that have ended",
+    allowed="no copies but {sparse_copies_due}",
 )
-def a_copy_that_was_done_has_ended(sparse_copy: int, sparse_copies_after: Sequence[int]) -> bool:
-    """A copy that the device has done MUST be seen to have ended."""
-    return sparse_copy not in sparse_copies_after
-
-
-@rule(
-    "SPARSE-35",
-    on=(On.SPARSE_COPIED,),
-    source="R-SP-06",
-    reference="sparse.copied",
-    allowed="{sparse_released} pages more than the {sparse_free_before} slots that were free",
-)
-def what_a_copy_held_is_free_when_it_ends(
-    sparse_free_before: Tokens, sparse_free_after: Tokens, sparse_released: Pages, sparse_page: int
+def a_copy_lasts_from_its_grant_to_its_end(
+    sparse_copies_after: Sequence[int], sparse_copies_due: Sequence[int]
 ) -> bool:
-    """When a copy ends, the pages that it wrote to MUST be free, each once, if their row was given back meanwhile, and no
-    others.
+    """The copies that have not ended after a call MUST be some of those before it, without one that the device has done
+    now, and one more where the slots for a prompt were granted.
     """
-    return sparse_free_after - sparse_free_before == sparse_released * sparse_page
-
-
-@rule(
-    "SPARSE-36",
-    on=(On.SPARSE_READY, On.SPARSE_COPIED),
-    source="R-SP-06, R-SP-07",
-    reference="sparse.ready",
-    allowed="{sparse_rows_due}",
-)
-def copies_and_acknowledgements_leave_the_rows(
-    sparse_rows: Mapping[int, Sequence[int]], sparse_rows_due: Mapping[int, Sequence[Slot]]
-) -> bool:
-    """The end of a copy, and an acknowledgement, MUST leave every row as it was."""
-    return alike(sparse_rows, sparse_rows_due)
-
-
-@rule(
-    "SPARSE-37",
-    on=(On.SPARSE_READY,),
-    source="R-SP-06, R-SP-07",
-    reference="sparse.ready",
-    allowed="{sparse_free_before} free slots as before",
-)
-def an_acknowledgement_takes_no_host_memory(sparse_free_before: Tokens, sparse_free_after: Tokens) -> bool:
-    """An acknowledgement MUST leave as much free on the host as there was: a request that begins to decode has its slots."""
-    return sparse_free_before == sparse_free_after
+    return set(sparse_copies_after) <= set(sparse_copies_due)

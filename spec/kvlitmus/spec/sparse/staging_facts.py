@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.sparse.calls import SparseCall, SparseCopied, SparseDone
-from kvlitmus.spec.sparse.state import SparseState, with_copies
+from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Pages
 
 
 @fact(0)
@@ -36,24 +35,13 @@ def sparse_copied_rows(state: SparseState) -> Sequence[int]:
 
 
 @fact(0)
-def sparse_copies_before(state: SparseState) -> Sequence[int]:
-    """The copies that had not ended before the call."""
-    return sorted(state.copies)
-
-
-@fact(0)
 def sparse_copies_after(answer: SparseDone) -> Sequence[int]:
     """The copies that have not ended after the call."""
     return sorted(answer.copying)
 
 
 @fact(0)
-def sparse_copy(call: SparseCopied) -> int:
-    """The copy that the device has done."""
-    return call.copy
-
-
-@fact(0)
-def sparse_released(state: SparseState, call: SparseCall, answer: SparseDone) -> Pages:
-    """How many pages no copy writes to any more whose rows were given back before the call."""
-    return Pages(len(state.left_pages) - len(with_copies(state, call, answer).left_pages))
+def sparse_copies_due(state: SparseState, call: SparseCall, answer: SparseDone) -> Sequence[int]:
+    """The copies that may go on: those before the call, without one that the device has done; and the next, where slots were granted."""
+    done = call.copy if isinstance(call, SparseCopied) else None
+    return [*sorted(number for number in state.copies if number != done), *([state.begun] if answer.slots else [])]

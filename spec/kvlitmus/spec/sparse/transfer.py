@@ -4,17 +4,18 @@ All slots of the prompt are had before the peer begins, as destinations of whole
 pages of another size gets none.  A transfer is a copy from another machine: until it has ended, the pages that it writes to
 are nobody else's, also when the request was aborted.  What is said of slots is what is said of every request for slots
 (:mod:`~kvlitmus.spec.sparse.rows`), and of the first step what is said of backups: the host has all tokens already.
+An abort that stopped every peer would leave rows whose KV never comes, and that nobody knows of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.sparse import transfer_facts as sparse_transfer_facts
-from kvlitmus.spec.sparse.rows import alike
-from kvlitmus.spec.words.units import PageNo, Pages, Slot, Tokens, same
+from kvlitmus.spec.sparse.rows import CALLS
+from kvlitmus.spec.words.units import PageNo, same
 
 __all__ = ["sparse_transfer_facts"]
 
@@ -52,57 +53,17 @@ def a_peer_writes_to_whole_pages_of_the_row(
 
 @rule(
     "SPARSE-48",
-    on=(On.SPARSE_PREALLOC, On.REFUSED_SPARSE_PREALLOC),
-    source="R-SP-05",
-    reference="sparse.prealloc",
-    allowed="{sparse_sending_before} and {sparse_begun_transfers}",
-)
-def a_transfer_begins_where_slots_were_granted(
-    sparse_sending_before: Sequence[int], sparse_sending_after: Sequence[int], sparse_begun_transfers: Sequence[int]
-) -> bool:
-    """A transfer MUST begin where the slots of a prompt were granted, and none where they were refused."""
-    return same(sparse_sending_after, [*sparse_sending_before, *sparse_begun_transfers])
-
-
-@rule(
-    "SPARSE-49",
-    on=(On.SPARSE_TRANSFERRED,),
-    source=_SEED,
+    on=tuple([on for on in CALLS if on != On.SPARSE_MISUSE]),
+    needs=("sparse_transfer",),
+    source="R-SP-05, R-SP-06, R-SP-14",
     reference="sparse.transferred",
-    allowed="{sparse_sending_before} without {sparse_transfer_number}",
+    allowed="{sparse_sending_lasts}, and no others but {sparse_sending_due}",
+    premise="sparse_sending_due",
 )
-def a_transfer_ends_when_its_peer_ends_it(
-    sparse_sending_before: Sequence[int], sparse_sending_after: Sequence[int], sparse_transfer_number: int
+def a_transfer_lasts_from_its_grant_to_its_end(
+    sparse_sending_after: Sequence[int], sparse_sending_due: Sequence[int], sparse_sending_lasts: Sequence[int]
 ) -> bool:
-    """A transfer that its peer has ended MUST be seen to have ended, and no other with it."""
-    return same(sparse_sending_after, [one for one in sparse_sending_before if one != sparse_transfer_number])
-
-
-@rule(
-    "SPARSE-50",
-    on=(On.SPARSE_TRANSFERRED,),
-    source="R-SP-06, R-LIFE-05",
-    reference="sparse.transferred",
-    allowed="{sparse_returned} pages more than the {sparse_free_before} slots that were free",
-)
-def a_transfer_that_ends_frees_what_nobody_has(
-    sparse_free_before: Tokens, sparse_free_after: Tokens, sparse_returned: Pages, sparse_page: int
-) -> bool:
-    """When a transfer fails, all pages of its row MUST be free, each once; when one ends whose row was given back before,
-    the pages that it alone had; and when all KV has arrived for a row, none.
+    """A transfer MUST begin where the slots of a prompt were granted, and nowhere else. It goes on until its peer ends it,
+    or its row is given back.
     """
-    return sparse_free_after - sparse_free_before == sparse_returned * sparse_page
-
-
-@rule(
-    "SPARSE-51",
-    on=(On.SPARSE_TRANSFERRED,),
-    source="R-SP-06, R-SP-14",
-    reference="sparse.transferred",
-    allowed="{sparse_rows_due}",
-)
-def a_row_stays_when_its_tokens_arrive(
-    sparse_rows: Mapping[int, Sequence[int]], sparse_rows_due: Mapping[int, Sequence[Slot]]
-) -> bool:
-    """The end of a transfer MUST leave every row as it was, but for the row of one that failed, which has nothing then."""
-    return alike(sparse_rows, sparse_rows_due)
+    return set(sparse_sending_lasts) <= set(sparse_sending_after) <= set(sparse_sending_due)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseRequest, SparseTransferred
-from kvlitmus.spec.sparse.state import SparseState, advance_sparse
-from kvlitmus.spec.words.units import PageNo, Pages
+from kvlitmus.spec.sparse.state import SparseState
+from kvlitmus.spec.words.units import PageNo
 
 
 @fact(0)
@@ -29,37 +29,21 @@ def sparse_destinations_due(state: SparseState, answer: SparseDone) -> Sequence[
 
 
 @fact(0)
-def sparse_sending_before(state: SparseState) -> Sequence[int]:
-    """The transfers that had not ended before the call."""
-    return sorted(state.transfers)
-
-
-@fact(0)
 def sparse_sending_after(answer: SparseDone) -> Sequence[int]:
     """The transfers that have not ended after the call."""
     return sorted(answer.sending)
 
 
 @fact(0)
-def sparse_sending_elsewhere(state: SparseState, call: SparseCall) -> Sequence[int]:
-    """The transfers that had not ended before the call, but for those to a row that it gives back."""
+def sparse_sending_due(state: SparseState, call: SparseCall, answer: SparseDone) -> Sequence[int]:
+    """The transfers that may go on: those before the call, without one that its peer has ended; and the next, where slots were granted to a peer."""
+    ended = call.transfer if isinstance(call, SparseTransferred) else None
+    begun = [state.sent] if isinstance(call, SparseRequest) and call.peer and answer.slots else []
+    return [*sorted(number for number in state.transfers if number != ended), *begun]
+
+
+@fact(0)
+def sparse_sending_lasts(sparse_sending_due: Sequence[int], state: SparseState, call: SparseCall) -> Sequence[int]:
+    """Those of them that must go on: whose rows the call doesn't give back."""
     given_back = call.row if isinstance(call, SparseFree) else None
-    return sorted(number for number, one in state.transfers.items() if one.row != given_back)
-
-
-@fact(0)
-def sparse_begun_transfers(state: SparseState, answer: SparseDone) -> Sequence[int]:
-    """The transfer that begins with the call: the next number, where slots were granted."""
-    return [state.sent] if answer.slots else []
-
-
-@fact(0)
-def sparse_transfer_number(call: SparseTransferred) -> int:
-    """The transfer that a peer has ended."""
-    return call.transfer
-
-
-@fact(0)
-def sparse_returned(state: SparseState, call: SparseCall, answer: SparseDone) -> Pages:
-    """How many pages more are free after the call than before, by what is known of rows, copies and peers."""
-    return Pages(advance_sparse(state, call, answer).free_pages - state.free_pages)
+    return [one for one in sparse_sending_due if one not in state.transfers or state.transfers[one].row != given_back]

@@ -55,7 +55,7 @@ def a_row_that_was_used_backs_up_from_its_own_prompt(checker: Checker) -> None:
     steps(checker, 0, 2, page + 2)
 
 
-@litmus(rules=("SPARSE-13", "SPARSE-15", "SPARSE-38"), needs=BACKUPS)
+@litmus(rules=("SPARSE-06", "SPARSE-13", "SPARSE-38"), needs=BACKUPS)
 @with_rows(2)
 def a_step_finds_no_page(checker: Checker) -> None:
     """The pool is full when a page's end is reached: the step is refused; with a page free it is not."""
@@ -71,7 +71,7 @@ def a_step_finds_no_page(checker: Checker) -> None:
         sparse.back_up(checker, 0, (page + 1) * ratio + 1)
 
 
-@litmus(rules=("SPARSE-39", "SPARSE-40", "SPARSE-41"), needs=ADMISSION)
+@litmus(rules=("SPARSE-06", "SPARSE-17", "SPARSE-39", "SPARSE-40"), needs=ADMISSION)
 def a_request_is_admitted_if_it_fits(checker: Checker) -> None:
     """The first request is admitted with a whole row; one that no row can take isn't; more, while there is room."""
     page, most, ratio = checker.size, whole_row(checker), sparse.state_of(checker).ratio

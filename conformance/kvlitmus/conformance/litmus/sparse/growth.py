@@ -61,7 +61,7 @@ def fill_device(checker: Checker) -> None:
             start(checker, row, room + 1)
 
 
-@litmus(rules=("SPARSE-52", "SPARSE-54", "SPARSE-55", "SPARSE-58", "SPARSE-61"), needs=GROWTH)
+@litmus(rules=("SPARSE-06", "SPARSE-17", "SPARSE-52", "SPARSE-54", "SPARSE-55", "SPARSE-58"), needs=GROWTH)
 def a_buffer_grows_with_its_sequence(checker: Checker) -> None:
     """From one token over each page's end to the room of the buffer, and two tokens further."""
     room = sparse.state_of(checker).room

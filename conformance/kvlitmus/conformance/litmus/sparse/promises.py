@@ -127,7 +127,7 @@ def a_promise_goes_on_behind_the_prompt(checker: Checker) -> None:
     call_in(checker, 0, kept)
 
 
-@litmus(rules=("SPARSE-13", "SPARSE-15", "SPARSE-42", "SPARSE-48"), needs=SENT)
+@litmus(rules=("SPARSE-06", "SPARSE-13", "SPARSE-42", "SPARSE-48"), needs=SENT)
 @with_rows(2)
 def a_peer_gets_nothing_that_is_promised(checker: Checker) -> None:
     """All that is free was promised to a row: a prompt that a peer has is refused, and the row gets its pages."""
@@ -137,7 +137,7 @@ def a_peer_gets_nothing_that_is_promised(checker: Checker) -> None:
     call_in(checker, 0, whole_row(checker) // checker.size)
 
 
-@litmus(rules=("SPARSE-13", "SPARSE-15", "SPARSE-33", "SPARSE-42"), needs=(*PROMISES, "sparse_staging"))
+@litmus(rules=("SPARSE-06", "SPARSE-13", "SPARSE-34", "SPARSE-42"), needs=(*PROMISES, "sparse_staging"))
 @with_rows(2)
 def a_staged_prompt_gets_nothing_that_is_promised(checker: Checker) -> None:
     """All that is free was promised to a row: a prompt that was computed is refused, and the row gets its pages."""
@@ -147,7 +147,7 @@ def a_staged_prompt_gets_nothing_that_is_promised(checker: Checker) -> None:
     call_in(checker, 0, whole_row(checker) // checker.size)
 
 
-@litmus(rules=("SPARSE-13", "SPARSE-15", "SPARSE-38", "SPARSE-42"), needs=(*BACKUPS, "sparse_admission"))
+@litmus(rules=("SPARSE-06", "SPARSE-13", "SPARSE-38", "SPARSE-42"), needs=(*BACKUPS, "sparse_admission"))
 @with_rows(2)
 def a_step_gets_nothing_that_is_promised(checker: Checker) -> None:
     """All that is free was promised to a row: another one's step over a page's end is refused, and its own is not."""
@@ -158,7 +158,7 @@ def a_step_gets_nothing_that_is_promised(checker: Checker) -> None:
     call_in(checker, 0, whole_row(checker) // page)
 
 
-@litmus(rules=("SPARSE-09", "SPARSE-13", "SPARSE-15", "SPARSE-33", "SPARSE-42"), needs=(*PROMISES, "sparse_staging"))
+@litmus(rules=("SPARSE-06", "SPARSE-09", "SPARSE-13", "SPARSE-34", "SPARSE-42"), needs=(*PROMISES, "sparse_staging"))
 @with_rows(2)
 def a_refused_prompt_keeps_its_promise(checker: Checker) -> None:
     """A prompt that finds too few pages is refused; another row takes the one left, and a shorter one has its own."""
@@ -173,7 +173,7 @@ def a_refused_prompt_keeps_its_promise(checker: Checker) -> None:
         decoding(checker, 0, kept * checker.size * sparse.state_of(checker).ratio)
 
 
-@litmus(rules=("SPARSE-09", "SPARSE-13", "SPARSE-15", "SPARSE-42", "SPARSE-46", "SPARSE-48"), needs=SENT)
+@litmus(rules=("SPARSE-06", "SPARSE-09", "SPARSE-13", "SPARSE-42", "SPARSE-46", "SPARSE-48"), needs=SENT)
 @with_rows(2)
 def a_refused_peer_leaves_its_promise(checker: Checker) -> None:
     """A peer with other pages is refused, and too long a prompt; others take what is left, and a third one fits."""

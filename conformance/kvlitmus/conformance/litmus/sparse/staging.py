@@ -23,7 +23,7 @@ def end(checker: Checker, copy: int) -> None:
         sparse.copied(checker, copy)
 
 
-@litmus(rules=("SPARSE-01", "SPARSE-06", "SPARSE-30", "SPARSE-32", "SPARSE-36", "SPARSE-37"), needs=STAGING)
+@litmus(rules=("SPARSE-01", "SPARSE-06", "SPARSE-17", "SPARSE-30", "SPARSE-32"), needs=STAGING)
 def a_prompt_is_staged(checker: Checker) -> None:
     """Nothing is acknowledged before the copy has ended, the row then, and nothing after that; it ends as any other."""
     sparse.ready(checker)
@@ -51,7 +51,7 @@ def a_later_copy_ends_first(checker: Checker) -> None:
         sparse.free(checker, row)
 
 
-@litmus(rules=("SPARSE-13", "SPARSE-15", "SPARSE-33"), needs=STAGING)
+@litmus(rules=("SPARSE-06", "SPARSE-13", "SPARSE-34"), needs=STAGING)
 def a_prompt_finds_no_room(checker: Checker) -> None:
     """With one page left a prompt of two is refused and nothing is copied; one of one page is staged."""
     row, page = fill(checker, leave=1), checker.size
@@ -63,7 +63,7 @@ def a_prompt_finds_no_room(checker: Checker) -> None:
     sparse.ready(checker)
 
 
-@litmus(rules=("SPARSE-05", "SPARSE-08", "SPARSE-13", "SPARSE-30", "SPARSE-35"), needs=STAGING)
+@litmus(rules=("SPARSE-05", "SPARSE-06", "SPARSE-13", "SPARSE-30"), needs=STAGING)
 @with_rows(2)
 def a_staged_request_is_retracted(checker: Checker) -> None:
     """A row is given back while its copy goes on: nobody gets its pages before that has ended, and all after it."""
@@ -83,7 +83,7 @@ def a_staged_request_is_retracted(checker: Checker) -> None:
     sparse.ready(checker)
 
 
-@litmus(rules=("SPARSE-08", "SPARSE-30", "SPARSE-35"), needs=(*STAGING, "sparse_abort"))
+@litmus(rules=("SPARSE-06", "SPARSE-30"), needs=(*STAGING, "sparse_abort"))
 @with_rows(2)
 def a_staged_request_is_aborted(checker: Checker) -> None:
     """As when it is retracted, first in the queue and last; a row that is staged again waits for its own copy."""

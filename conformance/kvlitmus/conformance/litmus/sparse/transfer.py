@@ -25,7 +25,7 @@ def end(checker: Checker, transfer: int | None, *, arrived: bool = True) -> None
         sparse.transferred(checker, transfer, arrived=arrived)
 
 
-@litmus(rules=("SPARSE-01", "SPARSE-38", "SPARSE-47", "SPARSE-48", "SPARSE-49", "SPARSE-51"), needs=TRANSFERS)
+@litmus(rules=("SPARSE-01", "SPARSE-17", "SPARSE-38", "SPARSE-47", "SPARSE-48"), needs=TRANSFERS)
 def a_prompt_comes_from_a_peer(checker: Checker) -> None:
     """A page and a token arrive, and the request decodes: its first step backs up nothing, the next ones do."""
     slots = checker.size + 1
@@ -37,7 +37,7 @@ def a_prompt_comes_from_a_peer(checker: Checker) -> None:
     sparse.free(checker, 0)
 
 
-@litmus(rules=("SPARSE-47", "SPARSE-50"), needs=TRANSFERS)
+@litmus(rules=("SPARSE-06", "SPARSE-47"), needs=TRANSFERS)
 @with_rows(3)
 def a_last_page_is_sent_whole(checker: Checker) -> None:
     """Prompts of a token, of a page less one, and of two pages and one: all pages that they touch are destinations."""
@@ -46,7 +46,7 @@ def a_last_page_is_sent_whole(checker: Checker) -> None:
         end(checker, begin(checker, row, slots), arrived=row != 1)
 
 
-@litmus(rules=("SPARSE-15", "SPARSE-46", "SPARSE-48"), needs=TRANSFERS)
+@litmus(rules=("SPARSE-06", "SPARSE-46", "SPARSE-48"), needs=TRANSFERS)
 def a_peer_with_other_pages_has_no_destination(checker: Checker) -> None:
     """A peer with pages of another size is refused before anything is allocated; one with equal pages gets the row."""
     size, ratio = checker.size, sparse.state_of(checker).ratio
@@ -56,7 +56,7 @@ def a_peer_with_other_pages_has_no_destination(checker: Checker) -> None:
     end(checker, begin(checker, 0, 1))
 
 
-@litmus(rules=("SPARSE-09", "SPARSE-13", "SPARSE-15", "SPARSE-48"), needs=TRANSFERS)
+@litmus(rules=("SPARSE-06", "SPARSE-09", "SPARSE-13", "SPARSE-48"), needs=TRANSFERS)
 def destinations_are_refused(checker: Checker) -> None:
     """A prompt that no row can take is refused, and so is one for which the pool has too few pages: nothing begins."""
     begin(checker, 0, whole_row(checker) + 1)
@@ -67,7 +67,7 @@ def destinations_are_refused(checker: Checker) -> None:
     end(checker, begin(checker, 0, 1))
 
 
-@litmus(rules=("SPARSE-49", "SPARSE-50", "SPARSE-51"), needs=TRANSFERS)
+@litmus(rules=("SPARSE-06", "SPARSE-17", "SPARSE-48"), needs=TRANSFERS)
 @with_rows(2)
 def a_transfer_fails(checker: Checker) -> None:
     """A row whose transfer fails has nothing any more; another one's goes on, and its request decodes."""
@@ -80,7 +80,7 @@ def a_transfer_fails(checker: Checker) -> None:
     sparse.read(checker, 1)
 
 
-@litmus(rules=("SPARSE-05", "SPARSE-08", "SPARSE-19", "SPARSE-50", "SPARSE-62"), needs=ABORTS)
+@litmus(rules=("SPARSE-05", "SPARSE-06", "SPARSE-19", "SPARSE-48"), needs=ABORTS)
 @with_rows(2)
 def a_request_is_aborted_while_a_peer_writes(checker: Checker) -> None:
     """The row is given back, and nobody gets its pages as long as the peer goes on; when it ends, all are free."""
@@ -97,7 +97,7 @@ def a_request_is_aborted_while_a_peer_writes(checker: Checker) -> None:
         sparse.free(checker, row)
 
 
-@litmus(rules=("SPARSE-05", "SPARSE-08", "SPARSE-13", "SPARSE-19", "SPARSE-50"), needs=ABORTS)
+@litmus(rules=("SPARSE-05", "SPARSE-06", "SPARSE-13", "SPARSE-19"), needs=ABORTS)
 @with_rows(2)
 def prompts_come_while_a_peer_writes_for_an_aborted_one(checker: Checker) -> None:
     """All other rows get prompts; nobody gets the pages that are written to, and who lacks some is refused."""
@@ -111,7 +111,7 @@ def prompts_come_while_a_peer_writes_for_an_aborted_one(checker: Checker) -> Non
         end(checker, transfer, arrived=False)
 
 
-@litmus(rules=("SPARSE-08",), needs=ABORTS)
+@litmus(rules=("SPARSE-06",), needs=ABORTS)
 def an_aborted_transfer_fails(checker: Checker) -> None:
     """A transfer fails whose request was aborted before, and whose row another one has: that row stays as it is."""
     first = begin(checker, 0, 1)
