@@ -54,13 +54,14 @@ def test_the_choice_that_a_cache_makes_is_among_those_that_fit(id: str, field: s
     """Or nothing is broken in so few steps, where the usual choice has nothing against what the cache did."""
     target, configs, profile = LEGAL[id]
     wrong = Declaring(target, ((field, getattr(USUAL, field)),))
-    items = [Item(kind="random", config=config, seed=1, ops=40) for config in configs]
+    by_day = (id, field) in BY_DAY
+    items = [Item(kind="random", config=config, seed=1, ops=40) for config in configs[: 4 if by_day else None]]
     results = play(wrong, items)
     found = {fit.field: fit for fit in fits(lambda asked: play(wrong, [*asked]), wrong.profile, items, results)}
     if any(result.findings for result in results):
         assert field in found, found
         assert type(found[field].value) is type(getattr(profile, field))
-    assert (id, field) not in BY_DAY or found
+    assert found or not by_day
 
 
 def test_a_bug_that_no_choice_allows_has_none() -> None:

@@ -40,8 +40,8 @@ def lockstep_all(config: Config, schedules: Iterable[Sequence[Op]], specimen: Sp
 
 @pytest.mark.parametrize("config", by_turns(CONFIGS, every=2), ids=lambda config: config.label)
 def test_specimen_and_reference_agree_on_seeded_schedules(config: Config) -> None:
-    steps = lockstep_all(config, [draw(seed, 200, KINDS[config]) for seed in range(6)], SpecimenTarget())
-    assert steps > 1_000
+    steps = lockstep_all(config, [draw(seed, 200, KINDS[config]) for seed in range(3)], SpecimenTarget())
+    assert steps > 500
 
 
 @pytest.mark.parametrize("config", by_turns(CONFIGS), ids=lambda config: config.label)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -122,17 +122,23 @@ def test_where_storage_is_declined_hierarchies_are_judged_without() -> None:
     assert [config.label for config in found(choosy)] == [one for one in HOSTED if one.endswith("write_through")]
 
 
-@pytest.mark.parametrize(
-    "port", [one for one in (*TIER_PORTS, *CACHE_PORTS) if one != "steps"]
-)  # its copies are under way
-def test_nothing_is_asked_for_that_there_is_no_port_for(port: str) -> None:
-    """Flat, with storage, and with a host alone; one that can't attach storage is left out where there is some."""
-    for config in (Config(page_size=4), plan.TIER_CONFIGS[0], plan.HOST_CONFIGS[1]):
-        item = Item(kind="random", config=config, seed=2, ops=30)
-        result = run_item(Lacking(target, port), item, Options(reruns=0, shrink_trials=0))
-        assert not result.findings and not result.error, (config.label, result)
-        assert result.left_out == (port == "lifecycle" and config.storage != "none")
-        assert bool(result.steps) != result.left_out
+def lacking_by_turns() -> Iterator[Any]:
+    """Each port, but for steps, whose copies are under way: flat, with storage, with a host alone; by day in one."""
+    kinds = (plan.TIER_CONFIGS[0], Config(page_size=4), plan.HOST_CONFIGS[1])
+    ports = sorted({*TIER_PORTS, *CACHE_PORTS} - {"steps"}, key=lambda port: (port != "lifecycle", port))
+    for at, port in enumerate(ports):
+        for kind, config in enumerate(kinds):
+            yield pytest.param(port, config, marks=[pytest.mark.nightly] * (at % len(kinds) != kind))
+
+
+@pytest.mark.parametrize(("port", "config"), [*lacking_by_turns()])
+def test_nothing_is_asked_for_that_there_is_no_port_for(port: str, config: Config) -> None:
+    """One that can't attach storage is left out where there is some."""
+    item = Item(kind="random", config=config, seed=2, ops=30)
+    result = run_item(Lacking(target, port), item, Options(reruns=0, shrink_trials=0))
+    assert not result.findings and not result.error, result
+    assert result.left_out == (port == "lifecycle" and config.storage != "none")
+    assert bool(result.steps) != result.left_out
 
 
 def test_a_flat_cache_is_not_asked_for_a_host_tier() -> None:

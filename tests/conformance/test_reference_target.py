@@ -23,20 +23,20 @@ CONFIGS = [
 EVERYTHING = pytest.mark.parametrize(("target", "config"), list(itertools.product(TARGETS.values(), CONFIGS)))
 
 
-def steps_without_alarm(target: ReferenceTarget, config: Config, seeds: range) -> int:
+def steps_without_alarm(target: ReferenceTarget, config: Config, seeds: range, ops: int = 200) -> int:
     """Play seeded schedules; a broken rule raises."""
     steps = 0
     for seed in seeds:
         checker = Checker(target.make(config), config, target.profile)
         interpreter = Interpreter(checker)
-        interpreter.play([op for op in draw(seed, 200, table(checker.capabilities)) if op.kind in interpreter.actions])
+        interpreter.play([op for op in draw(seed, ops, table(checker.capabilities)) if op.kind in interpreter.actions])
         steps += checker.steps
     return steps
 
 
 @EVERYTHING
 def test_random_schedules_raise_no_alarm(target: ReferenceTarget, config: Config) -> None:
-    assert steps_without_alarm(target, config, range(2)) > 250
+    assert steps_without_alarm(target, config, range(1), 120) > 70
 
 
 @pytest.mark.nightly

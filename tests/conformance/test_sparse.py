@@ -25,9 +25,15 @@ from tests.support.night import by_turns
 RULES = {id: rule for id, rule in all_rules().items() if rule.pack == "sparse"}
 
 
-def judged(one: Any, depth: int = 3, steps: int = plan.OPS) -> Iterator[ItemResult]:
+SMALL = plan.SPARSE_CONFIGS[:3]
+"""Without the pages of 128 slots, which take longer than all others."""
+
+
+def judged(
+    one: Any, depth: int = 3, steps: int = plan.OPS, configs: Sequence[Config] = plan.SPARSE_CONFIGS
+) -> Iterator[ItemResult]:
     """A short run of a sparse host pool, item by item."""
-    for item in plan.items(plan.SPARSE_CONFIGS, one.profile, steps=steps):
+    for item in plan.items(configs, one.profile, steps=steps):
         yield engine.run_item(one, item, Options(shrink_trials=0, depth=depth))
 
 
@@ -37,26 +43,27 @@ def broken(result: ItemResult) -> set[str]:
     return {rule for finding in result.findings for rule in finding.rules}
 
 
-POOLS = {"specimen": specimen, "reference": target, "rejecting": rejecting, "compressing": compressing}
+POOLS: dict[str, Any] = {"specimen": specimen, "reference": target, "rejecting": rejecting, "compressing": compressing}
+
+
+BY_DAY = (
+    ("specimen", 3, plan.SPARSE_CONFIGS),
+    ("specimen", 0, SMALL),
+    ("reference", 3, SMALL),
+    ("rejecting", 3, SMALL),
+    ("compressing", 0, SMALL),
+)
+AT_NIGHT = tuple([(name, depth, plan.SPARSE_CONFIGS) for name in POOLS for depth in range(4)])
 
 
 @pytest.mark.parametrize(
-    ("one", "depth"),
-    [
-        pytest.param(
-            one,
-            depth,
-            id=f"{name}-{depth}",
-            # By day at both ends of what is seen, or at one of them.
-            marks=[pytest.mark.nightly] * (depth not in {"specimen": {0, 3}, "compressing": {0}}.get(name, {3})),
-        )
-        for name, one in POOLS.items()
-        for depth in range(4)
-    ],
+    ("name", "depth", "configs"),
+    [*BY_DAY, *[pytest.param(*one, marks=pytest.mark.nightly) for one in AT_NIGHT if one not in BY_DAY]],
 )
-def test_a_correct_pool_passes_and_every_rule_is_reached(one: Any, depth: int) -> None:
-    counts: Counter[str] = Counter()
-    for result in judged(one, depth):
+def test_a_correct_pool_passes_and_every_rule_is_reached(name: str, depth: int, configs: Sequence[Config]) -> None:
+    """By day at both ends of what is seen, or at one of them."""
+    one, counts = POOLS[name], Counter[str]()
+    for result in judged(one, depth, configs=configs):
         assert broken(result) == set()
         counts.update(result.evaluated)
     wanted = {id for id, rule in RULES.items() if rule.depth <= depth}
@@ -78,7 +85,7 @@ class WithoutSwaps:
 
 def test_growth_is_judged_where_swaps_are_not() -> None:
     counts: Counter[str] = Counter()
-    for result in judged(WithoutSwaps(specimen)):
+    for result in judged(WithoutSwaps(specimen), configs=SMALL):
         assert broken(result) == set()
         counts.update(result.evaluated)
     swaps = {*(f"SPARSE-{number}" for number in (23, 24, 25, 26, 27, 28)), "SPARSE-63"}

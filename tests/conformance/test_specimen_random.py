@@ -10,15 +10,17 @@ from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.spec.interface.tiers import TIER_PORTS
 from tests.conformance.support.tier_driver import Driver
+from tests.support.night import by_turns
 
 SIZES = ((1, False), (4, False), (2, True))
 WRITES = ("write_through", "write_through_selective", "write_back")
 STORAGE = (("none", "best_effort"), ("attached", "best_effort"), ("attached", "wait_complete"), ("later", "timeout"))
 
 
-@pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize(("storage", "stop"), STORAGE)
-def test_nothing_is_lost_whatever_happens(write: str, storage: str, stop: str) -> None:
+@pytest.mark.parametrize(
+    ("storage", "stop", "write"), by_turns([(*storage, write) for storage in STORAGE for write in WRITES], every=2)
+)
+def test_nothing_is_lost_whatever_happens(storage: str, stop: str, write: str) -> None:
     """Conservation, contents, locks and events hold in any order of calls, copies, answers and faults."""
     seen: Counter[str] = Counter()
     for size, bigram in SIZES:

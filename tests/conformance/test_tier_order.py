@@ -41,7 +41,7 @@ def test_nobody_is_blamed_for_an_order_that_can_not_be_known(policy: str, seed: 
 @pytest.mark.parametrize("policy", by_turns(["lru", "mru", "fifo", "lfu"], every=2))
 def test_a_wrong_order_is_seen_all_the_same(policy: str) -> None:
     wrong = SpecimenTarget(Parts(tiers=NewestFirst))
-    found = [finding.rules for seed in range(18) for finding in played(wrong, policy, seed).findings]
+    found = [finding.rules for seed in range(6) for finding in played(wrong, policy, seed).findings]
     assert found
     # What is worth most goes first on both tiers: each is blamed for its own order, and for nothing else.
     assert {rule for rules in found for rule in rules} == {"EVICT-05"}

@@ -127,9 +127,14 @@ def test_it_is_found_by_answers_alone(kind: type[BlockGroups]) -> None:
     assert any(found(Buggy(kind), depth=0))
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("depth", [3, 0])  # by day: test_zoo.py
+def test_without_a_bug_nothing_is_found(depth: int) -> None:
+    assert not any(found(Buggy(BlockGroups), depth))
+
+
 @pytest.mark.parametrize("depth", by_turns([3, 0], every=2))
 def test_that_blocks_go_alone_must_be_declared(depth: int) -> None:
     """Groups that the profile says go with the KV are told from these by a snapshot alone."""
-    assert not any(found(Buggy(BlockGroups), depth))
     changed = Buggy(BlockGroups, replace(PROFILE, component_cascade="base"))
     assert any("COMP-19" in broken for broken in found(changed, depth)) == (depth == 3)

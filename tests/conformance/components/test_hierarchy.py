@@ -117,10 +117,23 @@ WRONG_LOOKS = [
 ]
 
 
+SEEDS = {
+    "TIER-12": 1,
+    "LOAD-09": 1,
+    "FETCH-13": 1,
+    "LOAD-01": 2,
+    "LOAD-02": 1,
+    "TIER-04": 2,
+    "FETCH-01": 1,
+    "FETCH-04": 1,
+}
+"""Of what the first schedules don't break, the one that does: it is played first."""
+
+
 def broken(make: Callable[[Config], Any], configs: Sequence[Config], rule: str) -> str:
     """How a schedule breaks this rule of such a pool first, where all others are muted."""
     muted = frozenset(all_rules()) - {rule}
-    for seed in range(8):
+    for seed in dict.fromkeys((SEEDS.get(rule, 0), *range(8))):
         for config in configs:
             checker = OnBoth(make(config), config, component_target.profile, muted=muted)
             try:

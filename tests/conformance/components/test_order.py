@@ -286,11 +286,15 @@ def test_every_policy_is_played_and_kept(name: str) -> None:
     assert {config.policy for config in configs} == set(POLICIES)
     for config in configs:
         if config.policy != "lru":
-            result = engine.run_item(
-                target, Item(kind="random", config=config, seed=1, ops=plan.OPS), Options(reruns=0, shrink_trials=0)
-            )
-            assert not result.findings and not result.error, (config, result)
-            assert result.evaluated["COMP-63"], config
+            assert any(order_is_judged(target, config, seed) for seed in range(9)), config
+
+
+def order_is_judged(target: Any, config: Config, seed: int) -> bool:
+    """Whether there was something to choose between in a short schedule, in which nothing is broken."""
+    item = Item(kind="random", config=config, seed=seed, ops=80)
+    result = engine.run_item(target, item, Options(reruns=0, shrink_trials=0))
+    assert not result.findings and not result.error, (config, result)
+    return bool(result.evaluated["COMP-63"])
 
 
 def test_specimen_has_every_policy_by_itself() -> None:

@@ -12,9 +12,9 @@ from kvlitmus.conformance.run.results import Item, Options
 
 
 def broken_in(target: Target, drawn: Sequence[Config], litmus: Sequence[Config], depth: int) -> Iterator[set[str]]:
-    """The rules that litmus tests in some configurations, and schedules in others, find broken first; item by item."""
+    """The rules that schedules in some configurations, and litmus tests in others, find broken first; item by item."""
     todo = [Item(kind="random", config=config, seed=seed, ops=250) for seed in range(3) for config in drawn]
-    for item in itertools.chain(items(litmus, target.profile, steps=0), todo):
+    for item in itertools.chain(todo, items(litmus, target.profile, steps=0)):
         result = run_item(target, item, Options(depth=depth, reruns=0, shrink_trials=0))
         assert not result.error, result.error
         yield {rule for finding in result.findings for rule in finding.rules}
