@@ -102,15 +102,16 @@ class Action:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """The garbage collector off, and what is alive now out of its sight."""
-    was = gc.isenabled()
+    """The garbage collector off, and what is alive now out of sight; it stays there where others hid some."""
+    was, hidden = gc.isenabled(), gc.get_freeze_count()
     gc.collect()
     gc.freeze()
     gc.disable()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not hidden:
+            gc.unfreeze()
         if was:
             gc.enable()
 
