@@ -25,4 +25,4 @@ def _nobody_looks_at_the_judge(request: pytest.FixtureRequest, monkeypatch: pyte
     """
     if not any(one in request.node.nodeid for one in LOOKED_AT):
         for module in (supervisor, job_runner):
-            monkeypatch.setattr(module, "look", lambda worker: None)
+            monkeypatch.setattr(module, "look", lambda *_: None)

@@ -12,7 +12,7 @@ import pytest
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.isolation import integrity
 from kvlitmus.conformance.isolation.current_run import CurrentRun
-from kvlitmus.conformance.isolation.integrity import PLANTED, Fingerprint, JudgeChanged, differing, expected
+from kvlitmus.conformance.isolation.integrity import PLANTED, Fingerprint, JudgeChanged, differing, expected, planted
 from kvlitmus.conformance.isolation.supervisor import run_items
 from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
 from kvlitmus.conformance.ports import Config
@@ -109,6 +109,17 @@ def test_other_commands_fail_too(word: str, capsys: Capture) -> None:
     target = "cheats:target_blind_judge"
     assert main([word, target] if word == "smoke" else [word, str(file), "--target", target]) == 3
     assert "the judge was changed: " in capsys.readouterr().err
+
+
+def test_a_fault_is_planted_for_each_pack_that_was_judged() -> None:
+    rules = all_rules()
+
+    def packs(judged: set[str] | None) -> set[str]:
+        return {rules[id].pack for one in planted(judged) for id in mutant_of(one.module, one.mutant).kills}
+
+    assert {rule.pack for rule in rules.values()} == packs(None)
+    assert all(rule.pack in packs({id}) for id, rule in rules.items())
+    assert packs(set()) == packs({"LOCK-02"}) < packs({"LOCK-02", "RANKS-01"}) < packs(None)
 
 
 def test_a_worker_that_dies_before_it_is_looked_at_is_not_trusted(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 Adapter and judge share a process, and Python protects neither from the other.  So when a worker has judged, two
 things are looked at in that very worker.  First the code: what every function and constant of the judge is, noted
 before the adapter was imported, is noted again.  Then what it comes to: faults that are planted in the built-in
-cache, one for each pack of rules, go through all that the items went through, and what is answered must be what a
-process answers that has never seen the adapter.
+cache, one for each pack of rules that was judged, go through all that the items went through, and what is answered must
+be what a process answers that has never seen the adapter.
 
 This notices a judge that was changed and left so.  It does not notice what an adapter changes during a call and puts
 back, what it does to the objects of one play alone, or code that knows of these looks and deceives them.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -64,6 +64,9 @@ PLANTED = (
     Planted("ranks.decisions", "rank-loads-are-noted-alone", "ranks/what-is-loaded-back-is-on-every-rank"),
 )
 """Together they break rules of all packs."""
+
+ALWAYS = 4
+"""So many of them, the first, are planted whatever was judged: who judges nothing any more is noticed by them."""
 
 OPTIONS = Options(reruns=0, shrink_trials=0, taped=False)
 
@@ -227,8 +230,18 @@ def expected(one: Planted) -> object:
     return said(result)
 
 
-def look(worker: Process) -> None:
-    """Look at the judge in a worker that has judged; raises :class:`JudgeChanged`."""
+def planted(judged: Collection[str] | None) -> Iterator[Planted]:
+    """What is planted where these rules were judged, ``None`` for all: what is about others says nothing of these."""
+    rules = all_rules()
+    packs = {rules[id].pack for id in judged or () if id in rules}
+    for at, one in enumerate(PLANTED):
+        kills = mutant_of(one.module, one.mutant).kills
+        if judged is None or at < ALWAYS or not packs.isdisjoint(rules[id].pack for id in kills):
+            yield one
+
+
+def look(worker: Process, judged: Collection[str] | None = None) -> None:
+    """Look at the judge in a worker that has judged these rules; raises :class:`JudgeChanged`."""
     came = worker.ask(LOOK_SECONDS, do="look")
     if isinstance(came, Death):
         raise JudgeChanged(f"it can't be looked at, since the worker {came.text}")
@@ -236,11 +249,11 @@ def look(worker: Process) -> None:
     if not isinstance(changes, list) or changes:
         names = ", ".join(map(harmless, changes or ["what tells so"]))
         raise JudgeChanged(f"{names} {'are' if len(changes or []) > 1 else 'is'} not what it was")
-    for one in PLANTED:
+    for one in planted(judged):
         item = planted_item(one)
-        planted = [one.module, one.mutant]
+        named = [one.module, one.mutant]
         came = worker.ask(
-            LOOK_SECONDS, do="item", planted=planted, item=to_json(item), options=to_json(OPTIONS), fenced=[]
+            LOOK_SECONDS, do="item", planted=named, item=to_json(item), options=to_json(OPTIONS), fenced=[]
         )
         if isinstance(came, Death):
             raise JudgeChanged(f"over the planted fault {one.mutant} the worker {came.text}")

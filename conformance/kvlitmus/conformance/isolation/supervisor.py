@@ -109,7 +109,7 @@ class Run:
     working: the item of each worker, ``None`` while it loads the target.  began: when the first item was given.
     again: items to be judged once more.  found: findings of items that killed their workers.  fenced: the methods that
     an item must do without.  doubted: items of which a worker hung, and none did when the same was played again.
-    judged: workers that have judged something.  changed: that the judge in one of them isn't what it was.
+    judged: the rules that each worker has judged.  changed: that the judge in one of them isn't what it was.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Run:
         self.fenced: dict[int, frozenset[str]] = {}
         self.deaths = Deaths(pool)
         self.doubted: set[int] = set()
-        self.judged: set[Process] = set()
+        self.judged: dict[Process, set[str]] = {}
         self.changed: JudgeChanged | None = None
 
     def tell(self, kind: str, at: int, *, steps: int = 0, text: str = "") -> None:
@@ -173,8 +173,9 @@ class Run:
         if worker.answer is not None:
             if worker.printed:
                 self.tell("output", at, text=worker.printed_text())
-            self.judged.add(worker)
-            self.finish(at, self.result_of(at, worker.answer))
+            result = self.result_of(at, worker.answer)
+            self.judged.setdefault(worker, set()).update(result.evaluated)
+            self.finish(at, result)
             self.give(worker)
             return
         death = worker.death(self.pool.limits.call_seconds)
@@ -227,7 +228,7 @@ class Run:
         del self.working[worker]
         if worker in self.judged and self.changed is None:
             try:
-                look(worker)
+                look(worker, self.judged[worker])
             except JudgeChanged as error:
                 self.changed = error
             else:
