@@ -9,6 +9,7 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.run.targets import load_target, resolve_target
 from tests.support import both
+from tests.support.night import by_turns
 
 TIERED = next(config for config in both.Both.configs if config.tiered)
 SLRU = Config(page_size=4, policy="slru")
@@ -19,8 +20,10 @@ def played(target: both.Both, config: Config) -> ItemResult:
     return run_item(target, Item(kind="random", config=config, seed=0, ops=250), Options(reruns=0, shrink_seconds=5.0))
 
 
-@pytest.mark.parametrize("config", [SLRU, TIERED], ids=lambda config: config.label)
-@pytest.mark.parametrize("name", ["specimen", "optimized", "optimized_3"])
+EACH = [(name, config) for config in (TIERED, SLRU) for name in ("specimen", "optimized", "optimized_3")]
+
+
+@pytest.mark.parametrize(("name", "config"), by_turns(EACH, [f"{name}-{one.label}" for name, one in EACH], every=2))
 def test_equal_caches_have_nothing_to_report(name: str, config: Config) -> None:
     result = played(getattr(both, name), config)
     assert not result.error and result.findings == []

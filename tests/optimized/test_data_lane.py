@@ -58,7 +58,7 @@ STEPS = st.lists(
 ENGINE: st.SearchStrategy[Engine] = st.sampled_from(["kernel", "dma", "staged"])
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(steps=STEPS, layout=st.sampled_from(LAYOUTS), engines=st.tuples(ENGINE, ENGINE), seed=st.integers(0, 99))
 def test_any_interleaving(
     steps: list[tuple[str, int, int, list[int]]], layout: Layout, engines: tuple[Engine, Engine], seed: int

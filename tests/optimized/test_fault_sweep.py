@@ -161,7 +161,7 @@ def test_whenever_the_core_finds_no_memory_the_cache_goes_on(scenario: Scenario,
 
 
 @pytest.mark.usefixtures("python_core")
-@pytest.mark.parametrize("mutant", by_turns(FAULTS.values(), [one.id for one in FAULTS.values()]))
+@pytest.mark.parametrize("mutant", by_turns(FAULTS.values(), [one.id for one in FAULTS.values()], every=5))
 def test_a_defect_is_found_by_the_sweep(mutant: Mutant) -> None:
     assert_killed(mutant, the_sweep)
 

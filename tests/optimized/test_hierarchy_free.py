@@ -26,6 +26,7 @@ from kvlitmus.optimized.work import FETCH, PUT
 from tests.optimized.support.hierarchy_late import LateMover, LateRunner, move
 from tests.optimized.support.hierarchy_sides import LAYERS, ScriptedStore, fingerprint
 from tests.optimized.support.homes import assert_one_home_each, host_copies
+from tests.support.night import by_turns
 
 WRITES = ("write_through", "write_through_selective", "write_back")
 
@@ -234,7 +235,7 @@ def play(seed: int, write: str, *, steady: bool, steps: int = 300, parts: TierPa
 
 
 @pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", by_turns(range(5), every=2))
 def test_no_interleaving_mixes_pages_up(seed: int, write: str) -> None:
     play(seed, write, steady=False)
 

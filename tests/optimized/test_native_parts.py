@@ -476,6 +476,6 @@ SLIP_IDS = [f"{name}-{at}" for at, (name, _) in enumerate(SLIPS)]
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("name", "slip"), by_turns(SLIPS, SLIP_IDS))
+@pytest.mark.parametrize(("name", "slip"), by_turns(SLIPS, SLIP_IDS, every=6))
 def test_a_slip_in_a_part_of_the_core_is_found(tmp_path: Path, name: str, slip: tuple[str, str]) -> None:
     assert differences(tmp_path, PARTS[name], 2, slip)[1]

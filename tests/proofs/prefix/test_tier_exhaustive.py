@@ -46,7 +46,7 @@ ELSEWHERE = {
 """Rules of hierarchies that the enumeration can't evaluate, and what establishes them instead."""
 
 
-@pytest.mark.parametrize("name", by_turns(EVERY_RUN))
+@pytest.mark.parametrize("name", by_turns(EVERY_RUN, every=6))
 def test_no_step_breaks_a_rule_or_a_law(name: str) -> None:
     report = explore(name)
     print(f"{name}: {report.line()}")
@@ -101,7 +101,7 @@ def search(one: Planted) -> tuple[str, ...]:
     return ()
 
 
-@pytest.mark.parametrize("one", by_turns(PLANTED), ids=lambda one: one.id)
+@pytest.mark.parametrize("one", by_turns(PLANTED, every=5), ids=lambda one: one.id)
 def test_a_mutant_of_the_reference_is_found(one: Planted) -> None:
     assert_killed(one, lambda _: search(one))
 

@@ -20,6 +20,7 @@ from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo, Tick
+from tests.support.night import by_turns
 
 SETTING = Setting(Config(), Profile(), 3, frozenset())
 (FIRST, SECOND) = SETTING.names.of(None, (1, 2))
@@ -137,7 +138,7 @@ def accused(id: str) -> tuple[set[str], set[str]]:
     return first, later - first
 
 
-@pytest.mark.parametrize("id", CONSEQUENCES)
+@pytest.mark.parametrize("id", by_turns(CONSEQUENCES, every=2))
 def test_a_cache_with_one_fault_is_accused_of_what_the_fault_breaks(id: str) -> None:
     first, later = accused(id)
     assert first

@@ -189,7 +189,7 @@ AT_NIGHT = {"Hit.host", "TierNode.hits", "TierNode.locks", "TierNode.pins", "Tie
 @pytest.mark.parametrize(
     "what",
     [
-        pytest.param(what, marks=[pytest.mark.nightly] * (what in AT_NIGHT or place % 2 > 0))
+        pytest.param(what, marks=[pytest.mark.nightly] * (what in AT_NIGHT or place % 4 > 0))
         for place, what in enumerate(OPTIONAL)
     ],
 )
