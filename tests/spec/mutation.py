@@ -74,7 +74,7 @@ LEFT_OUT = {
     "law.plan": "how rules are compiled; each plan is compared with rules judged one by one",
     "law.inline": "the same",
     "words.names": "numbers that stand for prefixes; any are as good",
-    "prefix.works": "what the reference alone knows",
+    "prefix.own_work": "what the reference alone knows",
     "law.on": "which occasions there are",
     "law.actions": "the table itself, and how it is joined: changed as a table",
     "words.transitions": "how a table of states is made: changed as a table",

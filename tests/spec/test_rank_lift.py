@@ -12,7 +12,7 @@ from kvlitmus.spec.law.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.law.plan import value_of
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Insert, Match
-from kvlitmus.spec.prefix.tier_calls import LoadBack, Prefetch
+from kvlitmus.spec.prefix.work_calls import LoadBack, Prefetch
 from kvlitmus.spec.ranks.calls import ABSENT, RankAsk, Together, Trace
 from kvlitmus.spec.ranks.lift import Step, lifted
 from kvlitmus.spec.ranks.one_rank import Lift

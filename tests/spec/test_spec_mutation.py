@@ -37,14 +37,12 @@ def test_changes_to_functions_that_facts_call_are_told_apart_by_rows() -> None:
 
 def test_each_change_has_a_name_of_its_own() -> None:
     changes = [
-        *spec_mutation.helpers(
-            [*spec_mutation.sites(["prefix.memory_needed", "prefix.rules.order", "prefix.tier_state"])]
-        ),
+        *spec_mutation.helpers([*spec_mutation.sites(["prefix.memory_needed", "prefix.rules.order", "prefix.work"])]),
         *spec_mutation.tables(),
     ]
 
     assert len({one.id for one in changes}) == len(changes)
-    assert any(one.name == "prefix.tier_state.Tiers.shelf" for one in changes)
+    assert any(one.name == "prefix.work.Tiers.shelf" for one in changes)
     on, what, cause = On.TICK, What.DEMOTE, Cause.FAILED
     assert any(one.id.endswith(f"{on} {what.value}: {cause.value}  → left out") for one in changes)
     assert cause in {one.cause for one in ACTIONS[on][what]}  # nothing is put in place before it is tried

@@ -15,7 +15,7 @@ from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix.calls import Compute
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Settled
+from kvlitmus.spec.prefix.work_calls import Settled
 from tests.support.oracle import Differs, Oracle
 
 

@@ -28,7 +28,7 @@ from kvlitmus.spec.prefix.components.uses import uses_of, with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State, empty_state
-from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, LoadBack
+from kvlitmus.spec.prefix.work_calls import BackUp, Copied, LoadBack
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.policies import POLICIES
 from kvlitmus.spec.words.setting import Setting

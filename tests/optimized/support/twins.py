@@ -27,7 +27,7 @@ from kvlitmus.reference.prefix.perform import flat, perform
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, path_of
-from kvlitmus.spec.prefix.works import Operation
+from kvlitmus.spec.prefix.own_work import Operation
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names, page_names
 from kvlitmus.spec.words.prefetch_life import ENDED

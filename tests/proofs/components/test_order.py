@@ -15,7 +15,7 @@ from kvlitmus.spec.prefix.components.calls import Counts, JointCall
 from kvlitmus.spec.prefix.components.order_facts import Order, passed_over
 from kvlitmus.spec.prefix.components.uses import worths
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Page, Tier
-from kvlitmus.spec.prefix.tier_calls import EvictHost
+from kvlitmus.spec.prefix.work_calls import EvictHost
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.policies import POLICIES, Worth

@@ -16,7 +16,7 @@ from kvlitmus.spec.prefix.components.calls import Committed, JointCall, Reading,
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import end_name
 from kvlitmus.spec.prefix.components.storage import counterexamples
-from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Fetched, Found, Prefetch
+from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.layouts import LAYOUTS, layout_of
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import fits, step_of

@@ -13,7 +13,7 @@ from kvlitmus.reference.prefix.components import storing as model
 from kvlitmus.reference.prefix.components.tree import Cache
 from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.components.calls import Counts, Writing
-from kvlitmus.spec.prefix.tier_calls import Detach, EvictHost, Prefetch, Write
+from kvlitmus.spec.prefix.work_calls import Detach, EvictHost, Prefetch, Write
 from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.support.night import by_turns

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import z3
 
+from kvlitmus.spec.prefix.own_work import Works
 from kvlitmus.spec.prefix.state import State, Tier
-from kvlitmus.spec.prefix.tier_state import Tiers
-from kvlitmus.spec.prefix.works import Works
+from kvlitmus.spec.prefix.work import Tiers
 from tests.proofs.prefix.any_size import (
     CONTRACTS,
     EFFECTS,
@@ -103,7 +103,7 @@ class Hierarchy(Cache):
     def any_room(self, state: State) -> State:
         """What a hierarchy may be after room was made on the device: of it is known what each turn of that keeps.
 
-        See ``evict`` in :mod:`tests.proofs.prefix.tier_calls`, which makes one turn.
+        See ``evict`` in :mod:`tests.proofs.prefix.work_calls`, which makes one turn.
         """
         run = self.run
         self.rooms += 1

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, moving, works_of
 from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface.tiers import FETCH, QUERY, Job, Outcome
+from kvlitmus.spec.prefix.own_work import Operation
 from kvlitmus.spec.prefix.seen import Asked, Record, TierSeen
 from kvlitmus.spec.prefix.state import State, empty_state
-from kvlitmus.spec.prefix.tier_advance import follow_tiers
-from kvlitmus.spec.prefix.tier_calls import Advance
-from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work
-from kvlitmus.spec.prefix.works import Operation
+from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.prefix.work_advance import follow_tiers
+from kvlitmus.spec.prefix.work_calls import Advance
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.policies import BEST_EFFORT, TIMEOUT, WAIT_COMPLETE, may_stop

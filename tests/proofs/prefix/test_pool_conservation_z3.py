@@ -17,7 +17,7 @@ from kvlitmus.reference.prefix.perform import free_pages, perform
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix import state as states
-from kvlitmus.spec.prefix.tier_calls import PlainCall
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import Setting

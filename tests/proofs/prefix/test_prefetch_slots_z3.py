@@ -19,7 +19,7 @@ from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, Outcome
 from kvlitmus.spec.prefix.calls import Begin, End, path_of
 from kvlitmus.spec.prefix.prefetch_plan import truncated_length
-from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Attach, Poll, Prefetch, Tick
+from kvlitmus.spec.prefix.work_calls import Abandon, Advance, Attach, Poll, Prefetch, Tick
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.policies import time_limit

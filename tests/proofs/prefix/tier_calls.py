@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvlitmus.spec.prefix import calls, tier_calls
+from kvlitmus.spec.prefix import calls, work_calls
 from kvlitmus.spec.words.units import Tokens
 from tests.proofs.prefix.any_hierarchy import Hierarchy
 from tests.proofs.prefix.any_size import RID, Cache, Case, Situation
@@ -21,7 +21,7 @@ def evict(cache: Cache) -> Situation:
 
 def evict_host(cache: Cache) -> Situation:
     """A page goes from the host, whichever may."""
-    return Situation(cache.state, tier_calls.EvictHost(Tokens(1)))
+    return Situation(cache.state, work_calls.EvictHost(Tokens(1)))
 
 
 def case(name: str, make: Callable[[Any], Situation], *more: str) -> Case:

@@ -10,7 +10,7 @@ from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT
 from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.components.calls import JointCall
 from kvlitmus.spec.prefix.parts import Copy
-from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
+from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.setting import Setting
 
 

@@ -35,7 +35,7 @@ from kvlitmus.spec.prefix.components.steps import component_steps
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier, empty_tier
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
-from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.work import Tiers
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Name, Tick, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity

@@ -8,7 +8,7 @@ from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.components.calls import JointCall
-from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Write, Written
+from kvlitmus.spec.prefix.work_calls import Attach, Detach, Write, Written
 from kvlitmus.spec.words.setting import Setting
 
 

@@ -12,10 +12,10 @@ from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.spec.law.step import Step as Made
 from kvlitmus.spec.prefix.calls import Begin, End, path_of
+from kvlitmus.spec.prefix.own_work import Operation
 from kvlitmus.spec.prefix.seen import Record
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Advance, Attach, Poll, Tick
-from kvlitmus.spec.prefix.works import Operation
+from kvlitmus.spec.prefix.work_calls import Advance, Attach, Poll, Tick
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names, page_names
 from kvlitmus.spec.words.profile import Profile

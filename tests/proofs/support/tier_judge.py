@@ -20,8 +20,8 @@ from kvlitmus.spec.prefix.calls import Reset
 from kvlitmus.spec.prefix.replay import replay
 from kvlitmus.spec.prefix.seen import Record, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_advance import follow_tiers
-from kvlitmus.spec.prefix.tier_calls import Advance, Settled
+from kvlitmus.spec.prefix.work_advance import follow_tiers
+from kvlitmus.spec.prefix.work_calls import Advance, Settled
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from tests.proofs.support.tier_shown import Contents, Shower
 

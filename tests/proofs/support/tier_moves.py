@@ -9,10 +9,11 @@ from kvlitmus.reference.prefix.hierarchy import works_of
 from kvlitmus.reference.prefix.load import LAYERS
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, QUERY, SPILL, Outcome
 from kvlitmus.spec.prefix.calls import End, Evict, Match, Reset
+from kvlitmus.spec.prefix.own_work import Operation, Transfer
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.seen import Asked, Got, Record
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import (
+from kvlitmus.spec.prefix.work_calls import (
     Abandon,
     Advance,
     Attach,
@@ -27,7 +28,6 @@ from kvlitmus.spec.prefix.tier_calls import (
     TellLoaded,
     Tick,
 )
-from kvlitmus.spec.prefix.works import Operation, Transfer
 from kvlitmus.spec.words.policies import TIMEOUT, WRITE_BACK
 from kvlitmus.spec.words.units import RequestId, Tokens
 from tests.proofs.support.tier_bench import HOLDER, Bench, Step

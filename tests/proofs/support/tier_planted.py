@@ -11,9 +11,9 @@ from kvlitmus.reference.prefix.hierarchy import alone_of, pin, works_of
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls
+from kvlitmus.spec.prefix.own_work import Operation, Works
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Detach, EvictHost, LoadBack, Poll, Tick
-from kvlitmus.spec.prefix.works import Operation, Works
+from kvlitmus.spec.prefix.work_calls import Abandon, Advance, Detach, EvictHost, LoadBack, Poll, Tick
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.prefetch_life import ENDED, FETCH, QUERY, REVOKED
 from kvlitmus.spec.words.setting import Setting

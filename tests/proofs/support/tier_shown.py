@@ -12,11 +12,11 @@ from kvlitmus.reference.prefix import event
 from kvlitmus.reference.prefix.choose import free_pages, sizes
 from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, Listed, alone_of, jobs_of, moving, occupied, works_of
 from kvlitmus.spec.interface.tiers import LOAD, Event, Job
+from kvlitmus.spec.prefix.own_work import Operation
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.seen import Held, Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State
-from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Stored, Work
-from kvlitmus.spec.prefix.works import Operation
+from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Stored, Work
 from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, page_slots

@@ -19,7 +19,7 @@ from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.calls import Evict, Insert
-from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, FailCopy, LoadBack, Poll, TellLoaded, Tick
+from kvlitmus.spec.prefix.work_calls import Advance, EvictHost, FailCopy, LoadBack, Poll, TellLoaded, Tick
 from kvlitmus.spec.words.units import Key, PageNo, Slot, Tokens
 from tests.reference.support.desk import Desk
 

@@ -14,7 +14,7 @@ from kvlitmus.spec.interface.tiers import DONE
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Reset
 from kvlitmus.spec.prefix.page import empty_tier
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
-from kvlitmus.spec.prefix.tier_calls import Tick
+from kvlitmus.spec.prefix.work_calls import Tick
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 from tests.reference.support.desk import Desk
 

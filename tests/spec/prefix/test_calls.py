@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import get_args, get_origin
 
 from kvlitmus.spec.law.occasions import JOINT
-from kvlitmus.spec.prefix import calls, tier_calls
+from kvlitmus.spec.prefix import calls, work_calls
 from kvlitmus.spec.prefix.components.advance import FOLLOW
-from kvlitmus.spec.prefix.tier_calls import Call
+from kvlitmus.spec.prefix.work_calls import Call
 
-NO_CALLS = {calls.Path, calls.Raised, calls.Within, tier_calls.Reach}
+NO_CALLS = {calls.Path, calls.Raised, calls.Within, work_calls.Reach}
 """What else is defined beside the calls."""
 
 
 def test_the_union_has_every_call() -> None:
     defined = {
         one
-        for module in (calls, tier_calls)
+        for module in (calls, work_calls)
         for one in vars(module).values()
         if isinstance(one, type) and issubclass(one, tuple) and one.__module__ == module.__name__
     }

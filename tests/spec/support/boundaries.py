@@ -28,8 +28,8 @@ from kvlitmus.spec.prefix.rules.order import Choosing
 from kvlitmus.spec.prefix.rules.prefetch_facts import Fallback
 from kvlitmus.spec.prefix.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import Amiss, EventMirror, RequestState, State, empty_state
-from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, LoadBack, OutOfMemory, Prefetch, Settled, TellLoaded
-from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.prefix.work_calls import Advance, EvictHost, LoadBack, OutOfMemory, Prefetch, Settled, TellLoaded
 from kvlitmus.spec.stores.calls import Crashed, Filled, PutDone, Raced, StoreCrash, StoreExists, StoreGet, StorePut
 from kvlitmus.spec.stores.state import EMPTY_STORE, Entry
 from kvlitmus.spec.words.config import Config

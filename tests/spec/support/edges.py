@@ -12,7 +12,7 @@ from typing import Any
 
 from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.facts import UNKNOWN
-from kvlitmus.spec.prefix import tier_calls
+from kvlitmus.spec.prefix import work_calls
 from kvlitmus.spec.prefix.calls import Begin, Evict, Reset
 from kvlitmus.spec.prefix.frame.explain import Effect
 from kvlitmus.spec.prefix.frame.judged_step import Look
@@ -21,7 +21,7 @@ from kvlitmus.spec.prefix.partial import doubting
 from kvlitmus.spec.prefix.rules.order import Choosing
 from kvlitmus.spec.prefix.seen import Asked, Got, Put, Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import RequestState, State
-from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers
+from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Tiers
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick, Tokens
 from tests.spec.support.boundaries import (
     CACHED,
@@ -204,7 +204,7 @@ def whose_turn(says: set[Name], granularity: str) -> tuple[Row, ...]:
 def gone_from_the_host(says: set[Name], write: str, below: Tiers, before: TierSeen) -> Row:
     """What the host forgot to make room, of a cache that is empty afterwards."""
     return row(
-        "prefix.rules.host_room.dropped_for_room",
+        "prefix.rules.room.dropped_for_room",
         says,
         setting=setting(3, host_pages=4, write=write),
         state=EMPTY._replace(tiers=below),
@@ -283,7 +283,7 @@ EVICTED = (
         "spared",
         set(),
         state=TIERED._replace(device=tier_of({B: 0}), host=tier_of({B: 2})),
-        call=tier_calls.EvictHost(4),
+        call=work_calls.EvictHost(4),
         locked_names=frozenset({C}),
         before=TierSeen(hosted={B: PageNo(2)}, cached={B: PageNo(0)}, parent_names={B: Name(1)}),
         setting=setting(3, **RECLAIMS),
@@ -292,7 +292,7 @@ EVICTED = (
         "spared",
         {B},
         state=TIERED._replace(device=tier_of({B: 0}), host=tier_of({B: 2})),
-        call=tier_calls.EvictHost(4),
+        call=work_calls.EvictHost(4),
         locked_names=frozenset({C}),
         before=TierSeen(hosted={B: PageNo(2)}, cached={B: PageNo(0)}, parent_names={B: Name(1)}),
         setting=setting(3, host_pages=4, write="write_back"),
@@ -374,7 +374,7 @@ ROOM = (
         12,
         state=CACHED,
         setting=setting(3, host_pages=4),
-        call=tier_calls.LoadBack(SHORT),
+        call=work_calls.LoadBack(SHORT),
         tiers_seen_before=TierSeen(free=frozenset({PageNo(4), PageNo(5)})),
     ),
     row("claimable", 4, unlocked_count=4, may_evict=True),
@@ -547,7 +547,7 @@ FETCHED = Prefetched(7, (A,), 4, None, 0.0, hit=4, got=4, ended=True)
 def at_tick(says: list[Name], *, ended: bool = True, **profile: Any) -> Row:
     """Whether a page that a tick finds elsewhere on the host was disturbed, where a prefetch of it has ended or not."""
     running = Tiers(prefetches=Prefetches({1: FETCHED._replace(ended=ended)}, {7: 1}))
-    return disturbed(says, {A: 1}, {A: 2}, (), (), call=tier_calls.Tick(), profile=profile, below=running)
+    return disturbed(says, {A: 1}, {A: 2}, (), (), call=work_calls.Tick(), profile=profile, below=running)
 
 
 COPIES = (

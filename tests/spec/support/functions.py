@@ -18,8 +18,8 @@ from kvlitmus.spec.prefix.late_events import Late
 from kvlitmus.spec.prefix.page import Page, Tier
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, Prefetch
-from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Stored, Tiers
+from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Stored, Tiers
+from kvlitmus.spec.prefix.work_calls import EvictHost, LoadBack, Prefetch
 from kvlitmus.spec.stores.state import VAGUE, Entry, StoreState
 from kvlitmus.spec.words.units import Name, PageNo, Tick
 from tests.spec.support.boundaries import (
@@ -138,7 +138,7 @@ BELOW = (
     doubtful({A}, "lru", unsure=True),
     doubtful(set(), "fifo", unsure=True),
     doubtful({A}, "filo", undated=True),
-    row("prefix.tier_unseen.failed", FAILED, state=FAILED, setting=setting(1, host_pages=4)),
+    row("prefix.work_unseen.failed", FAILED, state=FAILED, setting=setting(1, host_pages=4)),
     row(
         "prefix.storage_advance.cut_off",
         Tiers(backed=frozenset({A, C}), stored=Stored(pages=frozenset({A}), refused=frozenset({B}))),
@@ -161,14 +161,14 @@ BELOW = (
     ),
     row("prefix.storage_advance.owing", Tiers(), tiers=Tiers(), path=(A,), after=TierSeen(hosted={A: PageNo(0)})),
     row(
-        "prefix.rules.host_room.used_by",
+        "prefix.rules.room.used_by",
         (ONE,),
         call=Prefetch(1, LONG, None),
         state=HOSTING,
     ),
-    row("prefix.rules.host_room.used_by", (), call=MATCH, state=EMPTY),
+    row("prefix.rules.room.used_by", (), call=MATCH, state=EMPTY),
     row(
-        "prefix.tier_unseen.host_then",
+        "prefix.work_unseen.host_then",
         EMPTY.host,
         state=TIERED,
         then=TIERED,

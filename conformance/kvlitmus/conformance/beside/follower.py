@@ -20,12 +20,12 @@ from kvlitmus.spec.interface.tiers import FETCH, Job, Loaded, Prefetched
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix.advance import follow
 from kvlitmus.spec.prefix.calls import Compute, Insert, Lock
+from kvlitmus.spec.prefix.own_work import Operation
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules.tree import left_to_caller
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State, empty_state
-from kvlitmus.spec.prefix.tier_calls import Advance, Attach
-from kvlitmus.spec.prefix.works import Operation
+from kvlitmus.spec.prefix.work_calls import Advance, Attach
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo

@@ -39,7 +39,7 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.calls import Compute
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Advance, EvictHost, Settled, Tick
+from kvlitmus.spec.prefix.work_calls import Advance, EvictHost, Settled, Tick
 from kvlitmus.spec.words.policies import TICKS_AFTER_POLLS
 from kvlitmus.spec.words.units import PageNo, Slot, pages_in_order
 

@@ -51,10 +51,10 @@ from kvlitmus.spec.prefix.rules.event import remembered
 from kvlitmus.spec.prefix.rules.request import computed_slots
 from kvlitmus.spec.prefix.seen import Held, Seen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State, Tier, empty_state
-from kvlitmus.spec.prefix.tier_advance import follow_tiers
-from kvlitmus.spec.prefix.tier_calls import Advance, PlainCall
-from kvlitmus.spec.prefix.tier_state import Tiers
-from kvlitmus.spec.prefix.tier_unseen import filling, follow_unseen
+from kvlitmus.spec.prefix.work import Tiers
+from kvlitmus.spec.prefix.work_advance import follow_tiers
+from kvlitmus.spec.prefix.work_calls import Advance, PlainCall
+from kvlitmus.spec.prefix.work_unseen import filling, follow_unseen
 from kvlitmus.spec.ranks.calls import RankCall, Together, Views
 from kvlitmus.spec.ranks.one_rank import Lift
 from kvlitmus.spec.ranks.state import NO_RANKS, RanksState, advance_ranks

@@ -22,7 +22,7 @@ from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.frame.explain import Effect
 from kvlitmus.spec.prefix.seen import Held
-from kvlitmus.spec.prefix.tier_state import Misnamed
+from kvlitmus.spec.prefix.work import Misnamed
 from kvlitmus.spec.words.names import NO_NAME, NOBODYS, Names
 
 __all__ = ["allowed_text", "fact_text", "harmless", "name_text", "seen_texts"]

@@ -17,7 +17,7 @@ from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
 from kvlitmus.spec.interface.tiers import JOB_KINDS, Job, TierNode
 from kvlitmus.spec.prefix.seen import Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
-from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.work import Tiers
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.units import Key, Name, PageNo
 

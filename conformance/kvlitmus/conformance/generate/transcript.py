@@ -29,7 +29,7 @@ from kvlitmus.conformance.generate.caller import PAST
 from kvlitmus.conformance.generate.schedule import HIGHEST, NAMESPACES, Op, fitted, make_key
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.prefix.calls import Begin, Compute
-from kvlitmus.spec.prefix.tier_state import COPIES
+from kvlitmus.spec.prefix.work import COPIES
 from kvlitmus.spec.words.units import Key
 
 COMPOSITE = frozenset({"call_back", "deliver", "fail", "flush"})

@@ -27,7 +27,7 @@ from kvlitmus.mutants.prefix.event import BY_NAME, TellsHitsAgain
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.interface.tiers import Event, TierView
-from kvlitmus.spec.prefix.tier_state import COPIES
+from kvlitmus.spec.prefix.work import COPIES
 from kvlitmus.spec.words.limits import PARTS
 from kvlitmus.spec.words.units import Key
 

@@ -24,8 +24,8 @@ from kvlitmus.reference.prefix.choose import Choice, Names
 from kvlitmus.reference.prefix.hierarchy import begins, lock, pin, unlock, works_of
 from kvlitmus.reference.prefix.put import start_puts
 from kvlitmus.spec.interface.tiers import BACKUP
+from kvlitmus.spec.prefix.own_work import Transfer
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.works import Transfer
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name

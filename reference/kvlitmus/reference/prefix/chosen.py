@@ -9,14 +9,14 @@ from kvlitmus.reference.prefix.choose import NO_CHOICE, Choice, Names, ends_at_n
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, PUT, Job, Outcome
 from kvlitmus.spec.law.step import Step
-from kvlitmus.spec.prefix import calls, tier_calls
+from kvlitmus.spec.prefix import calls, work_calls
 from kvlitmus.spec.prefix.advance import computed_pages
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import query_told
-from kvlitmus.spec.prefix.tier_calls import PlainCall
-from kvlitmus.spec.prefix.tier_state import COPIES
+from kvlitmus.spec.prefix.work import COPIES
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
@@ -25,15 +25,15 @@ from kvlitmus.spec.words.units import Name, PageNo, Slot, page_floor, pages_in_o
 MAKES_ROOM = frozenset({calls.Alloc, calls.Extend, calls.Evict, calls.Begin, calls.Grow, calls.Fork, calls.Resume})
 """The calls that may evict; the profile says whether an allocation does."""
 
-LEAVES_DEVICE = MAKES_ROOM | {tier_calls.LoadBack}
+LEAVES_DEVICE = MAKES_ROOM | {work_calls.LoadBack}
 """The same of a hierarchy."""
 
 TAKES_HOST = frozenset(
-    {calls.Insert, calls.Publish, calls.End, tier_calls.EvictHost, tier_calls.Prefetch, tier_calls.Tick}
+    {calls.Insert, calls.Publish, calls.End, work_calls.EvictHost, work_calls.Prefetch, work_calls.Tick}
 )
 """The calls that may evict from the host under every write policy."""
 
-GIVES_BACK = frozenset({tier_calls.Advance, tier_calls.Poll, tier_calls.Abandon, tier_calls.Detach, tier_calls.Tick})
+GIVES_BACK = frozenset({work_calls.Advance, work_calls.Poll, work_calls.Abandon, work_calls.Detach, work_calls.Tick})
 """The calls in which work under way may give back memory of the host."""
 
 
@@ -63,7 +63,7 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     elif answer is not None and isinstance(call, calls.Extend | calls.Grow):
         row = call.row if isinstance(call, calls.Extend) else state.requests[call.rid].row
         granted = answer[-len(row) % size :]
-    elif isinstance(call, tier_calls.LoadBack):
+    elif isinstance(call, work_calls.LoadBack):
         granted = answer.slots
     kept = kept_of(call, answer, state, after, setting) if setting.filters else None
     pages = None if granted is None else pages_in_order(granted, size)
@@ -82,20 +82,20 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     if may_drop(call, setting):
         lost = dropped(before.parent_names, after.parent_names, before.hosted, after.hosted, setting)
     places = {name: page for name, page in after.hosted.items() if before.hosted.get(name) != page}
-    if isinstance(call, tier_calls.Prefetch) and answer.started:
+    if isinstance(call, work_calls.Prefetch) and answer.started:
         taken = map(PageNo, sorted(set(after.moving).difference(before.moving)))
         places |= zip(call.path.pages[answer.matched // size :], taken, strict=False)
     outcome = outcome_of(call, after.record)
     choice = Choice(victims, pages, None, lost, places, outcome=outcome, declined=declined, kept=kept, waiting=waiting)
     if lost and setting.config.write == WRITE_BACK and type(call) in LEAVES_DEVICE:
         choice = choice._replace(given_up=frozenset(victims).intersection(lost).difference(before.hosted))
-    if isinstance(call, tier_calls.LoadBack):
+    if isinstance(call, work_calls.LoadBack):
         choice = choice._replace(declined=granted is None)
     if not setting.steps:
         return choice_of_no_jobs(choice, call, places, setting)
-    if isinstance(call, tier_calls.Tick):
+    if isinstance(call, work_calls.Tick):
         choice = choice._replace(unnoted=unnoted(state, after, setting))
-    elif isinstance(call, tier_calls.Advance):
+    elif isinstance(call, work_calls.Advance):
         choice = choice._replace(at_once=over_at_once(call, state, before, after))
     return choice_of_jobs(choice, call, answer, before, after, setting)
 
@@ -162,11 +162,11 @@ def choice_of_jobs(
         postponed=setting.profile.backup_moment == "tick" and isinstance(call, calls.INSERTS) and BACKUP not in tried,
         landed=any(job.landed for job in fresh if job.kind in COPIES),
     )
-    if isinstance(call, tier_calls.TellLoaded) and setting.profile.fill_matched:
+    if isinstance(call, work_calls.TellLoaded) and setting.profile.fill_matched:
         return choice._replace(told=answer)
     if type(call) in GIVES_BACK:
         choice = choice._replace(released=len(set(before.moving).intersection(after.host_free)))
-    if not isinstance(call, tier_calls.Tick):
+    if not isinstance(call, work_calls.Tick):
         return choice
     begun = {(job.kind, job.key) for job in fresh}
     ended = [
@@ -207,7 +207,7 @@ def unnoted(state: State, after: TierSeen, setting: Setting) -> tuple[int, ...]:
     return tuple(found)
 
 
-def over_at_once(call: tier_calls.Advance, state: State, before: TierSeen, after: TierSeen) -> bool:
+def over_at_once(call: work_calls.Advance, state: State, before: TierSeen, after: TierSeen) -> bool:
     """Whether a prefetch counts against the rate limit no more when its query is answered."""
     fetches = tiers_of(state).prefetches
     number = fetches.of_job.get(call.job)
@@ -218,7 +218,7 @@ def over_at_once(call: tier_calls.Advance, state: State, before: TierSeen, after
 
 def uncounted(call: PlainCall, setting: Setting) -> bool:
     """Whether a backup may depend on insertions before the last one, and these are not what the cache counts."""
-    waits = setting.config.write == SELECTIVE or isinstance(call, tier_calls.Tick)
+    waits = setting.config.write == SELECTIVE or isinstance(call, work_calls.Tick)
     return waits and setting.profile.hit_counts != "insert"
 
 
@@ -229,7 +229,7 @@ def may_drop(call: PlainCall, setting: Setting) -> bool:
 
 def outcome_of(call: PlainCall, record: Record) -> Outcome | None:
     """How a job went on that storage was asked for, as storage saw it; ``None`` where it saw nothing."""
-    if not isinstance(call, tier_calls.Advance) or not (record.asked or record.got or record.puts):
+    if not isinstance(call, work_calls.Advance) or not (record.asked or record.got or record.puts):
         return None
     if record.asked:
         return Outcome("short", query_told(record)[1])

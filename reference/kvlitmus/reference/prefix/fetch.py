@@ -1,6 +1,6 @@
 """Storage to host: reading ahead while a request waits.
 
-A prefetch is an :class:`~kvlitmus.spec.prefix.works.Operation` that goes through the stages of
+A prefetch is an :class:`~kvlitmus.spec.prefix.own_work.Operation` that goes through the stages of
 :mod:`kvlitmus.spec.words.prefetch_life`: ``query``, ``answered``, ``revoked``, ``fetch``, ``ended``.
 
 In every stage a poll may find that the request need not wait any more (:func:`may_stop`), or the request may be
@@ -29,11 +29,11 @@ from kvlitmus.reference.prefix.prefetch import Answer, Call, converse, gate, pla
 from kvlitmus.spec.interface.plans import PrefetchAsk
 from kvlitmus.spec.interface.tiers import Prefetched
 from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.own_work import Operation
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.prefetch_plan import full_length
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Abandon, Poll, Prefetch
-from kvlitmus.spec.prefix.works import Operation
+from kvlitmus.spec.prefix.work_calls import Abandon, Poll, Prefetch
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED

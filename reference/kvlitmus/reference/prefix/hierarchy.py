@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 from kvlitmus.spec.interface.tiers import FETCH, PUT, QUERY
 from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.own_work import Works
 from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.state import State, empty_state
-from kvlitmus.spec.prefix.tier_state import Tiers
-from kvlitmus.spec.prefix.works import Works
+from kvlitmus.spec.prefix.work import Tiers
 from kvlitmus.spec.words.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import FREE, Name, PageNo, Tokens

@@ -12,7 +12,7 @@ from kvlitmus.reference.prefix.hierarchy import empty_hierarchy, works_of
 from kvlitmus.spec.prefix.calls import Reset
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Tick
+from kvlitmus.spec.prefix.work_calls import Attach, Detach, Tick
 from kvlitmus.spec.words.setting import Setting
 
 

@@ -24,7 +24,7 @@ from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.interface.tiers import LOAD, Loaded
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import LoadBack
+from kvlitmus.spec.prefix.work_calls import LoadBack
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 

@@ -43,7 +43,7 @@ from kvlitmus.reference.prefix.pool import slots_of, whole_pages
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.spec.law.step import Step
-from kvlitmus.spec.prefix import calls, effects, tier_calls
+from kvlitmus.spec.prefix import calls, effects, work_calls
 from kvlitmus.spec.prefix.advance import (
     brought_in_vain,
     computed_pages,
@@ -58,7 +58,7 @@ from kvlitmus.spec.prefix.release import waiting_in, without
 from kvlitmus.spec.prefix.rules.order import needless_victims
 from kvlitmus.spec.prefix.spare_pages import spares_taken
 from kvlitmus.spec.prefix.state import RequestState, State, Tier
-from kvlitmus.spec.prefix.tier_calls import PlainCall
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.limits import beyond_vocabulary
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo, Pages, RequestId, Slot, Tokens, pages_needed
@@ -494,18 +494,18 @@ def insert_tiers(
     return (after if chunked and not choice.chunks else backup.used(after, setting, names, choice)), answer
 
 
-def evict_host(state: State, setting: Setting, call: tier_calls.EvictHost[int], choice: Choice) -> tuple[State, int]:
+def evict_host(state: State, setting: Setting, call: work_calls.EvictHost[int], choice: Choice) -> tuple[State, int]:
     """Make room on the host."""
     state, freed = tier.evict_host(state, setting, pages_needed(call.asked, setting.size), choice)
     return state, freed * setting.size
 
 
-def tell_loaded(state: State, setting: Setting, call: tier_calls.TellLoaded, choice: Choice) -> tuple[State, int]:
+def tell_loaded(state: State, setting: Setting, call: work_calls.TellLoaded, choice: Choice) -> tuple[State, int]:
     """What the prefetch of a request has added."""
     return fetch.told(state, RequestId(call.rid), choice)
 
 
-def advance(state: State, setting: Setting, call: tier_calls.Advance, choice: Choice) -> tuple[State, None]:
+def advance(state: State, setting: Setting, call: work_calls.Advance, choice: Choice) -> tuple[State, None]:
     """A job goes on; raises ``ValueError`` where there is none of this number, or where it is over."""
     works, outcome = works_of(state), choice.outcome or call.outcome
     for copy in works.transfers:
@@ -541,17 +541,17 @@ def steps_of(outcome: Outcome, left: int) -> tuple[int, bool]:
     return min(outcome.pages, left), outcome.how != "part"
 
 
-def set_clock(state: State, setting: Setting, call: tier_calls.SetClock, _: Choice) -> tuple[State, None]:
+def set_clock(state: State, setting: Setting, call: work_calls.SetClock, _: Choice) -> tuple[State, None]:
     """Time passes."""
     return state._replace(tiers=tiers_of(state)._replace(clock=call.seconds)), None
 
 
-def fail_host_alloc(state: State, setting: Setting, call: tier_calls.FailHostAlloc, _: Choice) -> tuple[State, None]:
+def fail_host_alloc(state: State, setting: Setting, call: work_calls.FailHostAlloc, _: Choice) -> tuple[State, None]:
     """An allocation of host memory is going to fail."""
     return state._replace(works=works_of(state)._replace(fault=call.after)), None
 
 
-def fail_copy(state: State, setting: Setting, call: tier_calls.FailCopy, _: Choice) -> tuple[State, None]:
+def fail_copy(state: State, setting: Setting, call: work_calls.FailCopy, _: Choice) -> tuple[State, None]:
     """A copy of this kind is going to fail."""
     works = works_of(state)
     return state._replace(works=works._replace(failing={**works.failing, call.kind: call.after})), None
@@ -568,18 +568,18 @@ BELOW: dict[type, Callable[..., tuple[State, Any]]] = {
     calls.Publish: insert_tiers,
     calls.End: insert_tiers,
     calls.Reset: life.reset,
-    tier_calls.EvictHost: evict_host,
-    tier_calls.LoadBack: load.load_back,
-    tier_calls.Prefetch: fetch.submit,
-    tier_calls.Poll: fetch.poll,
-    tier_calls.TellLoaded: tell_loaded,
-    tier_calls.Abandon: fetch.abandon,
-    tier_calls.Advance: advance,
-    tier_calls.Tick: life.tick,
-    tier_calls.Attach: life.attach,
-    tier_calls.Detach: life.detach,
-    tier_calls.SetClock: set_clock,
-    tier_calls.FailHostAlloc: fail_host_alloc,
-    tier_calls.FailCopy: fail_copy,
+    work_calls.EvictHost: evict_host,
+    work_calls.LoadBack: load.load_back,
+    work_calls.Prefetch: fetch.submit,
+    work_calls.Poll: fetch.poll,
+    work_calls.TellLoaded: tell_loaded,
+    work_calls.Abandon: fetch.abandon,
+    work_calls.Advance: advance,
+    work_calls.Tick: life.tick,
+    work_calls.Attach: life.attach,
+    work_calls.Detach: life.detach,
+    work_calls.SetClock: set_clock,
+    work_calls.FailHostAlloc: fail_host_alloc,
+    work_calls.FailCopy: fail_copy,
 }
 """What each call does to a hierarchy, where that is more than what it does on the device."""

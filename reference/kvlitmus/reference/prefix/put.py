@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from kvlitmus.reference.prefix.choose import Choice
 from kvlitmus.reference.prefix.hierarchy import pin, works_of
 from kvlitmus.spec.interface.tiers import BACKUP
+from kvlitmus.spec.prefix.own_work import Put
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.works import Put
 from kvlitmus.spec.words.units import Name, Pages
 
 

@@ -23,9 +23,9 @@ from kvlitmus.reference.prefix.put import start_puts
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.advance import matched, used
+from kvlitmus.spec.prefix.own_work import Transfer
 from kvlitmus.spec.prefix.page import copy_of
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.works import Transfer
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Pages

@@ -2,17 +2,17 @@
 
 - :mod:`~kvlitmus.spec.prefix.page`: cached pages, the tree that they make up on a tier, and what isn't known of it.
 - :mod:`~kvlitmus.spec.prefix.calls`: the calls on the device.
-- :mod:`~kvlitmus.spec.prefix.tier_calls`: those on what is below it.
+- :mod:`~kvlitmus.spec.prefix.work_calls`: those on what is below it.
 - :mod:`~kvlitmus.spec.prefix.hash_calls`: those on a hasher of pages.
 - :mod:`~kvlitmus.spec.prefix.prefetch_plan`: a prefetch plan as a call.
-- :mod:`~kvlitmus.spec.prefix.tier_occasions`: which occasions calls below the device are.
+- :mod:`~kvlitmus.spec.prefix.work_occasions`: which occasions calls below the device are.
 - :mod:`~kvlitmus.spec.prefix.state`: what is known.
-- :mod:`~kvlitmus.spec.prefix.tier_state`: what is under way between the tiers and storage.
+- :mod:`~kvlitmus.spec.prefix.work`: what is under way between the tiers and storage.
 - :mod:`~kvlitmus.spec.prefix.parts`: what is under way of several components.
-- :mod:`~kvlitmus.spec.prefix.works`: what only the cache itself has to remember.
+- :mod:`~kvlitmus.spec.prefix.own_work`: what only the cache itself has to remember.
 - :mod:`~kvlitmus.spec.prefix.effects`: elementary changes of the state.
 - :mod:`~kvlitmus.spec.prefix.advance`: what an answered call amounts to.
-- :mod:`~kvlitmus.spec.prefix.tier_advance`: the same below the device.
+- :mod:`~kvlitmus.spec.prefix.work_advance`: the same below the device.
 - :mod:`~kvlitmus.spec.prefix.prefetch_advance`: of prefetches.
 - :mod:`~kvlitmus.spec.prefix.storage_advance`: of storage.
 - :mod:`~kvlitmus.spec.prefix.tables`: of block tables.
@@ -26,7 +26,7 @@
 - :mod:`~kvlitmus.spec.prefix.batches`: batches in which an engine publishes them.
 - :mod:`~kvlitmus.spec.prefix.partial`: what remains known where evictions aren't seen.
 - :mod:`~kvlitmus.spec.prefix.windows`: what evictions may have taken that nobody saw.
-- :mod:`~kvlitmus.spec.prefix.tier_unseen`: what is known below the device without a snapshot.
+- :mod:`~kvlitmus.spec.prefix.work_unseen`: what is known below the device without a snapshot.
 - :mod:`~kvlitmus.spec.prefix.evictable`: what evictions of a tier can take.
 - :mod:`~kvlitmus.spec.prefix.memory_needed`: how much memory a call needs, and how much may be evicted for it.
 - :mod:`~kvlitmus.spec.prefix.stand_ins`: which rules say with less to see what others say.

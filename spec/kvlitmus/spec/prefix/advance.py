@@ -20,7 +20,7 @@ from kvlitmus.spec.prefix.release import queued, without
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.spare_pages import spares_seen, with_spares
 from kvlitmus.spec.prefix.state import Page, RequestState, Retracted, State, Tier, empty_state
-from kvlitmus.spec.prefix.tier_calls import PlainCall
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import (

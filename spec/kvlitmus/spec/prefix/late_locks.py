@@ -28,7 +28,7 @@ from kvlitmus.spec.prefix.calls import (
 from kvlitmus.spec.prefix.effects import path
 from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import PlainCall
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens
 

@@ -14,7 +14,7 @@ from kvlitmus.spec.prefix.advance import copied_pages, opened_needed_by
 from kvlitmus.spec.prefix.calls import EXTENSIONS, Alloc, Begin, Extend, Fork, Grow, Resume
 from kvlitmus.spec.prefix.partial import run_of
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import LoadBack, PlainCall
+from kvlitmus.spec.prefix.work_calls import LoadBack, PlainCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens, pages_needed
 

@@ -1,4 +1,4 @@
-"""What becomes of prefetches, and what storage was asked and given: the part of :mod:`kvlitmus.spec.prefix.tier_advance` about them."""
+"""What becomes of prefetches, and what storage was asked and given: the part of :mod:`kvlitmus.spec.prefix.work_advance` about them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kvlitmus.spec.interface.tiers import FETCH, QUERY
-from kvlitmus.spec.prefix import effects, tier_calls
+from kvlitmus.spec.prefix import effects, work_calls
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.seen import Record, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import note_name, query_hit_of, query_told
-from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work, path_to
+from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Tiers, Work, path_to
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.prefetch_life import ENDED, REVOKED
@@ -46,7 +46,7 @@ def change(fetches: Prefetches, number: int, **values: Any) -> Prefetches:
 
 
 def begin_prefetch(
-    state: State, setting: Setting, call: tier_calls.Prefetch[int | None], matched: int, asked: int
+    state: State, setting: Setting, call: work_calls.Prefetch[int | None], matched: int, asked: int
 ) -> State:
     """A prefetch has begun."""
     tiers, size, paged = tiers_of(state), setting.size, call.path.pages
@@ -198,7 +198,7 @@ def fetched(tiers: Tiers, setting: Setting, work: Work, record: Record) -> Tiers
     return tiers._replace(prefetches=change(fetches, number, got=got, missed=missed), stored=stored)
 
 
-def fetch_ended(state: State, call: tier_calls.Advance, after: TierSeen) -> State:
+def fetch_ended(state: State, call: work_calls.Advance, after: TierSeen) -> State:
     """After the fetch of a prefetch that is under way went on: whether that was its end."""
     tiers = tiers_of(state)
     fetches = tiers.prefetches
@@ -260,7 +260,7 @@ def polled(
     state: State,
     setting: Setting,
     number: int | None,
-    call: tier_calls.Poll,
+    call: work_calls.Poll,
     answer: bool,
     before: TierSeen,
     after: TierSeen,
@@ -298,7 +298,7 @@ def bind(state: State, after: TierSeen) -> State:
     return put(state, tiers._replace(prefetches=fetches, stored=stored, failing=after.failing))
 
 
-def led_to(then: State, setting: Setting, call: tier_calls.Advance) -> State:
+def led_to(then: State, setting: Setting, call: work_calls.Advance) -> State:
     """The fetch that a query led to belongs to its prefetch, and not to a newer one of the same request."""
     tiers = tiers_of(then)
     fetches = tiers.prefetches

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.calls import TAKING, End, EndGroup, Free, FreeInGroup, Reset, Retract, TakeBack
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import PlainCall
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
 

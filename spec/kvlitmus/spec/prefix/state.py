@@ -18,10 +18,10 @@ from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.late_events import Late
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.own_work import Works
 from kvlitmus.spec.prefix.page import At, Block, Page, Place, Stored, Tier, empty_tier
 from kvlitmus.spec.prefix.parts import Copy, Fetch
-from kvlitmus.spec.prefix.tier_state import Tiers
-from kvlitmus.spec.prefix.works import Works
+from kvlitmus.spec.prefix.work import Tiers
 from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_needed

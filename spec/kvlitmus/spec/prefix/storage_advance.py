@@ -1,6 +1,6 @@
 """What storage was asked and given, what it is known to have, and what is owed to it.
 
-The part of :mod:`kvlitmus.spec.prefix.tier_advance` about storage.
+The part of :mod:`kvlitmus.spec.prefix.work_advance` about storage.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from kvlitmus.spec.interface.tiers import BACKUP, PUT
 from kvlitmus.spec.prefix.seen import Record, TierSeen
-from kvlitmus.spec.prefix.tier_state import Misnamed, Stored, Tiers, Work
+from kvlitmus.spec.prefix.work import Misnamed, Stored, Tiers, Work
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 

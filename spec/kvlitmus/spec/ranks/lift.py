@@ -23,7 +23,7 @@ from kvlitmus.spec.interface.ranks import Ask, Decision, Prefix, RankView
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.law.lifted import Lifted
-from kvlitmus.spec.prefix import tier_calls
+from kvlitmus.spec.prefix import work_calls
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Insert, Match, Path, path_of
 from kvlitmus.spec.prefix.evictable import droppable
 from kvlitmus.spec.prefix.partial import SOMEWHERE
@@ -157,7 +157,7 @@ def _load(told: Told) -> Iterator[Step]:
         return
     came = told.named("grant", "load")
     on_device = (*told.now.on_device, *[page for page in came if page not in told.now.on_device])
-    call = tier_calls.LoadBack(told.path(len(told.ask.key)))
+    call = work_calls.LoadBack(told.path(len(told.ask.key)))
     before = run_of(told.pages, told.was.on_device)
     answer = answers.Loaded(before, (SOMEWHERE,) * len(came) if came else None)
     told = told._replace(now=told.now._replace(on_device=on_device))
@@ -183,7 +183,7 @@ def _prefetch(told: Told) -> Iterator[Step]:
     fresh = [page for page in pages[start:] if page not in was.on_host]
     asked = next((at for at, pair in enumerate(zip(granted, fresh, strict=False)) if pair[0] != pair[1]), len(granted))
     step = told._replace(was=own, now=now).step(
-        tier_calls.Prefetch(told.ask.rid, told.path(len(pages)), None), answers.Prefetched(bool(granted), start, asked)
+        work_calls.Prefetch(told.ask.rid, told.path(len(pages)), None), answers.Prefetched(bool(granted), start, asked)
     )
     if was.host_free + len(spare) < len(pages) - start and (was.on_device or not granted):
         # Whether the host lets go of what the device has, too, is a choice, and so is to begin a prefetch cut short.

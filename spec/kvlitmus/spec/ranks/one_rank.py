@@ -13,7 +13,7 @@ from kvlitmus.spec.prefix.page import Page, Tier
 from kvlitmus.spec.prefix.partial import SOMEWHERE
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State, empty_state
-from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Tiers, Work
 from kvlitmus.spec.ranks.state import Agreed, RanksState, decided
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names

@@ -25,7 +25,7 @@ from kvlitmus.spec.prefix.components.calls import (
     Writing,
 )
 from kvlitmus.spec.prefix.components.state import end_name
-from kvlitmus.spec.prefix.tier_calls import (
+from kvlitmus.spec.prefix.work_calls import (
     Abandon,
     Attach,
     BackUp,

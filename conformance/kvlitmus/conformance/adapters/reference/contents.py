@@ -15,8 +15,8 @@ from typing import TypeVar
 from kvlitmus.reference.prefix.event import Moved
 from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST
 from kvlitmus.spec.interface.tiers import LOAD, Outcome, PageStore
+from kvlitmus.spec.prefix.own_work import Operation, Put, Transfer
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.works import Operation, Put, Transfer
 from kvlitmus.spec.words.units import Name, PageNo
 
 One = TypeVar("One")

@@ -63,7 +63,7 @@ from kvlitmus.spec.prefix.calls import (
     path_of,
 )
 from kvlitmus.spec.prefix.state import State, Tier, empty_state
-from kvlitmus.spec.prefix.tier_calls import PlainCall
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from kvlitmus.spec.words.units import Key, Name, PageNo, Slot, Tokens

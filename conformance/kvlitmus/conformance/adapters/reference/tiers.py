@@ -44,7 +44,7 @@ from kvlitmus.spec.interface.tiers import (
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix.calls import Alloc, EndGroup, Extend, Free, FreeInGroup, Lock, Reset, Unlock
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import (
+from kvlitmus.spec.prefix.work_calls import (
     Abandon,
     Advance,
     Attach,

@@ -24,7 +24,7 @@ from kvlitmus.spec.prefix.components.state import (
 )
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy
-from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
+from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import largest
 

@@ -24,7 +24,7 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.parts import Fetch
-from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Fetched, Found, Prefetch
+from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import fits, summed

@@ -22,7 +22,7 @@ from kvlitmus.spec.prefix.components.state import (
     needed_by,
 )
 from kvlitmus.spec.prefix.parts import Copy
-from kvlitmus.spec.prefix.tier_calls import Abandon, Attach, Detach, Prefetch, Write, Written
+from kvlitmus.spec.prefix.work_calls import Abandon, Attach, Detach, Prefetch, Write, Written
 from kvlitmus.spec.words.setting import Setting
 
 

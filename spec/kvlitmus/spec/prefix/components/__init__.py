@@ -21,7 +21,7 @@
 - :mod:`~kvlitmus.spec.prefix.components.fetch_facts`: their facts.
 - :mod:`~kvlitmus.spec.prefix.components.ends`: what ends gives back, rule and facts.
 - :mod:`~kvlitmus.spec.prefix.components.host`: rules of host memory.
-- :mod:`~kvlitmus.spec.prefix.components.host_facts`: their facts.
+- :mod:`~kvlitmus.spec.prefix.components.copy_facts`: their facts.
 - :mod:`~kvlitmus.spec.prefix.components.policies`: rules of backups that a cache begins by itself.
 - :mod:`~kvlitmus.spec.prefix.components.policy_facts`: their facts.
 - :mod:`~kvlitmus.spec.prefix.components.storing`: rules of storage behind the host.

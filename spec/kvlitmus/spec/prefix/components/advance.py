@@ -55,7 +55,8 @@ from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.parts import Copy, Fetch
 from kvlitmus.spec.prefix.state import RequestState, State
-from kvlitmus.spec.prefix.tier_calls import (
+from kvlitmus.spec.prefix.work import Tiers
+from kvlitmus.spec.prefix.work_calls import (
     Abandon,
     Attach,
     BackUp,
@@ -70,7 +71,6 @@ from kvlitmus.spec.prefix.tier_calls import (
     Write,
     Written,
 )
-from kvlitmus.spec.prefix.tier_state import Tiers
 from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.policies import SELECTIVE
 from kvlitmus.spec.words.setting import Setting

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.page import At
-from kvlitmus.spec.prefix.tier_calls import BackUp, Call
+from kvlitmus.spec.prefix.work_calls import BackUp, Call
 
 Entries = Mapping[str, tuple[int, ...]]
 """For each component some entries."""

@@ -21,7 +21,7 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import BackUp, LoadBack
+from kvlitmus.spec.prefix.work_calls import BackUp, LoadBack
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import admit, largest, step_of, valid

@@ -15,7 +15,7 @@ from kvlitmus.spec.prefix.components.tree_facts import given_back
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Copied, Detach, Fetched, Found
+from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Copied, Detach, Fetched, Found
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 

@@ -20,7 +20,7 @@ from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import Place
 from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Fetched, Found, Prefetch
+from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import step_of, summed

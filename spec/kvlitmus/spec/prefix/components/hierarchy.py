@@ -18,7 +18,7 @@ from kvlitmus.spec.interface import tiers as answers
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, QUERY, Job
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
-from kvlitmus.spec.prefix import calls, tier_calls
+from kvlitmus.spec.prefix import calls, work_calls
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.components.calls import Copying, Reserved
 from kvlitmus.spec.prefix.components.copies import largest_together, possible
@@ -32,7 +32,7 @@ from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State, empty_state
-from kvlitmus.spec.prefix.tier_state import Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Tiers, Work
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
@@ -168,11 +168,11 @@ def steps_of(
     then = known[1]._replace(tiers=tiers)
     if made.begun or made.ended:
         then = known[1]._replace(tiers=tiers._replace(begun=made.begun, ended=made.ended))
-    if isinstance(step.call, tier_calls.Commit):
+    if isinstance(step.call, work_calls.Commit):
         assert state.tiers is not None
         state = state._replace(tiers=committing(state.tiers, step.call.rid, made.commits, one.setting.size))
     hidden = one.hidden | made.hidden if made.hidden else one.hidden
-    call = UNKNOWN if before is UNKNOWN and isinstance(made.call, tier_calls.Prefetch) else made.call
+    call = UNKNOWN if before is UNKNOWN and isinstance(made.call, work_calls.Prefetch) else made.call
     yield Lifted(one.where, one.setting, state, then, then, call, made.answer, before, after, hidden, LAWS)
     if not tiers.work and state.tiers is not None and state.tiers.work and setting.seen:
         yield Lifted(one.where, one.setting, then, then, then, SETTLED, None, after, after, one.hidden, LAWS)
@@ -181,7 +181,7 @@ def steps_of(
 def reached(base: Plain, setting: Setting, step: ComponentStep) -> Iterator[Lifted[State, Seen]]:
     """What the answer of a load back says alone: where it ends; ``base``: the KV on the device."""
     call, answer = step.call, step.answer
-    if not isinstance(call, tier_calls.LoadBack) or not isinstance(answer, Copying) or answer.places is None:
+    if not isinstance(call, work_calls.LoadBack) or not isinstance(answer, Copying) or answer.places is None:
         return
     least = max(largest_together(setting, step.before, call.path), call.start + 1)
     there, end = possible(step.before), answer.boundary
@@ -189,7 +189,7 @@ def reached(base: Plain, setting: Setting, step: ComponentStep) -> Iterator[Lift
     root, cap = setting.profile.window_root, setting.profile.match_cap
     most = largest(setting.layout.components, len(call.path.names), ends.__getitem__, root=root, cap=cap, most=end)
     lacking = () if most == end else tuple(lacking_at(setting.layout, call.path, end, there, root))
-    load = tier_calls.LoadBack(NO_PATH, reach=tier_calls.Reach(Tokens(end), Tokens(least), Tokens(most), lacking))
+    load = work_calls.LoadBack(NO_PATH, reach=work_calls.Reach(Tokens(end), Tokens(least), Tokens(most), lacking))
     both = replace(base.setting, capabilities=ports_of_both(setting))
     where = f"{base.where} on both tiers"
     yield Lifted(where, both, empty_state(), call=load, answer=answers.Loaded(0, ()), laws=LAWS)
@@ -207,7 +207,7 @@ def goes_on(one: Hierarchy, state: State, step: ComponentStep) -> Tiers | None:
     return tiers._replace(begun=(), ended=()) if tiers.begun or tiers.ended else tiers
 
 
-SETTLED = tier_calls.Settled(())
+SETTLED = work_calls.Settled(())
 
 
 def committing(tiers: Tiers, number: int, names: tuple[Name, ...], size: int) -> Tiers:
@@ -338,41 +338,41 @@ def tier_call(one: Hierarchy, setting: Setting, step: ComponentStep) -> TierCall
             return TierCall(calls.Match(NO_PATH), Hit(0))
         case calls.Lock():
             return TierCall(calls.Lock(NO_NAME, call.receipt))
-        case calls.Unlock() | calls.Reset() | tier_calls.Abandon():
+        case calls.Unlock() | calls.Reset() | work_calls.Abandon():
             return TierCall(call)
         case calls.Insert():
             return INSERTED
         case calls.Evict():
             return TierCall(calls.Evict(Tokens(0)), Tokens(0))
-        case tier_calls.EvictHost():
+        case work_calls.EvictHost():
             assert isinstance(answer, Mapping)
             asked, freed = (int(one.host.tokens(one.host.pages(some))) for some in (call.asked, answer))
-            return TierCall(tier_calls.EvictHost(asked), freed, MAKES_ROOM)
-        case tier_calls.Attach() | tier_calls.Detach():
+            return TierCall(work_calls.EvictHost(asked), freed, MAKES_ROOM)
+        case work_calls.Attach() | work_calls.Detach():
             return TierCall(call, answer=True)
-        case tier_calls.Prefetch():
+        case work_calls.Prefetch():
             return asked_for(one, setting.layout, call, answer)
-        case tier_calls.Found() | tier_calls.Fetched():
-            return TierCall(tier_calls.Advance(2 * call.rid, DONE))
-        case tier_calls.Commit():
+        case work_calls.Found() | work_calls.Fetched():
+            return TierCall(work_calls.Advance(2 * call.rid, DONE))
+        case work_calls.Commit():
             brought = commit_brings(setting, step.before.fetches[call.rid], call.came)
-            return TierCall(tier_calls.Poll(call.rid), answer=True, hidden=COMMITS, commits=one.mine(brought))
-        case tier_calls.Write():
-            return TierCall(tier_calls.Tick())
-        case tier_calls.Written():
-            return TierCall(tier_calls.Advance(job_of(call.number), DONE))
-        case tier_calls.BackUp() | tier_calls.LoadBack():
+            return TierCall(work_calls.Poll(call.rid), answer=True, hidden=COMMITS, commits=one.mine(brought))
+        case work_calls.Write():
+            return TierCall(work_calls.Tick())
+        case work_calls.Written():
+            return TierCall(work_calls.Advance(job_of(call.number), DONE))
+        case work_calls.BackUp() | work_calls.LoadBack():
             return begun(one, setting, step, call)
-        case tier_calls.Copied():
+        case work_calls.Copied():
             return ended(one, setting, step, call)
         case (
             (calls.Alloc() | calls.Free() | calls.Begin() | calls.Grow() | calls.End())
             | (calls.Extend() | calls.ExtendBatch() | calls.ExtendOne() | calls.FreeInGroup() | calls.EndGroup())
             | (calls.CloseGroup() | calls.Flush() | calls.TakeBack() | calls.Fork() | calls.Retract() | calls.Resume())
-            | (calls.Discard() | calls.Compute() | calls.Publish() | calls.PlayedAgain() | tier_calls.Advance())
-            | (tier_calls.Tick() | tier_calls.Settled() | tier_calls.Poll() | tier_calls.TellLoaded())
-            | (tier_calls.FailCopy() | tier_calls.FailHostAlloc() | tier_calls.FailMemory())
-            | (tier_calls.OutOfMemory() | tier_calls.SetClock())
+            | (calls.Discard() | calls.Compute() | calls.Publish() | calls.PlayedAgain() | work_calls.Advance())
+            | (work_calls.Tick() | work_calls.Settled() | work_calls.Poll() | work_calls.TellLoaded())
+            | (work_calls.FailCopy() | work_calls.FailHostAlloc() | work_calls.FailMemory())
+            | (work_calls.OutOfMemory() | work_calls.SetClock())
         ):
             return NO_CALL
         case _:
@@ -383,7 +383,7 @@ INSERTED = TierCall(calls.Insert(NO_PATH, ()), Inserted(Tokens(0), ()))
 """Something was inserted; what is backed up then has a copy on the host from then on."""
 
 
-def asked_for(one: Hierarchy, layout: Layout, call: tier_calls.Prefetch[int], answer: object) -> TierCall:
+def asked_for(one: Hierarchy, layout: Layout, call: work_calls.Prefetch[int], answer: object) -> TierCall:
     """A prefetch that reserves so much of this pool, or is refused."""
     assert isinstance(answer, Reserved)
     started = answer.places is not None
@@ -391,18 +391,18 @@ def asked_for(one: Hierarchy, layout: Layout, call: tier_calls.Prefetch[int], an
     found = answers.Prefetched(started, call.start, int(reserved))
     worth = fetch_whole(layout, call) >= least_length(layout, call.threshold)
     start = call.start if worth else len(call.path.names)  # too little is as good as nothing
-    return TierCall(tier_calls.Prefetch(call.rid, call.path, start), found)
+    return TierCall(work_calls.Prefetch(call.rid, call.path, start), found)
 
 
 def begun(
-    one: Hierarchy, setting: Setting, step: ComponentStep, call: tier_calls.BackUp | tier_calls.LoadBack
+    one: Hierarchy, setting: Setting, step: ComponentStep, call: work_calls.BackUp | work_calls.LoadBack
 ) -> TierCall:
     """A copy begins, or is refused: it counts now, or when it has ended."""
     answer = step.answer
     assert isinstance(answer, Copying)
-    load = isinstance(call, tier_calls.LoadBack)
+    load = isinstance(call, work_calls.LoadBack)
     if answer.places is None:
-        return TierCall(tier_calls.LoadBack(NO_PATH), answers.Loaded(0, None)) if load else NO_ROOM
+        return TierCall(work_calls.LoadBack(NO_PATH), answers.Loaded(0, None)) if load else NO_ROOM
     if setting.profile.component_landing != "begun":
         return NO_CALL if load else NO_ROOM
     brought = copied_to(call.path, answer)
@@ -415,7 +415,7 @@ NO_ROOM = INSERTED._replace(hidden=MAKES_ROOM)
 """A backup that may have made room on the host."""
 
 
-def ended(one: Hierarchy, setting: Setting, step: ComponentStep, call: tier_calls.Copied) -> TierCall:
+def ended(one: Hierarchy, setting: Setting, step: ComponentStep, call: work_calls.Copied) -> TierCall:
     """A copy has ended: it failed, or counts now, or did so from its beginning."""
     copy = step.before.under_way[call.number]
     if not call.ok:
@@ -423,9 +423,9 @@ def ended(one: Hierarchy, setting: Setting, step: ComponentStep, call: tier_call
         names = tuple([name for name in one.mine(copy.places) if name not in there])
         sources = copying(one, step.before, call.number, copy).sources
         work = work_of(job_of(call.number), copy.kind, names, sources, failed=True)
-        return TierCall(tier_calls.Tick(), ended=(work,))
+        return TierCall(work_calls.Tick(), ended=(work,))
     if setting.profile.component_landing == "begun":
-        return TierCall(tier_calls.Tick())
+        return TierCall(work_calls.Tick())
     assert isinstance(step.answer, Mapping)
     back = step.answer
     landed = {at: place for at, place in copy.places.items() if place not in back.get(at[0], ())}
@@ -445,4 +445,4 @@ def brings(
     slots = one.device.slots([found[name] for name in pages if name in found and name not in there])
     path = NO_PATH._replace(names=pages, pages=pages)
     loaded = answers.Loaded(int(one.device.tokens(len(resident))), slots)
-    return TierCall(tier_calls.LoadBack(path), loaded, begun=(work_of(-1, LOAD, tuple(found)),))
+    return TierCall(work_calls.LoadBack(path), loaded, begun=(work_of(-1, LOAD, tuple(found)),))

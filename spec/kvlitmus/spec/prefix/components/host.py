@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.prefix.components import host_facts as _facts  # noqa: F401 - what the rules speak of
+from kvlitmus.spec.prefix.components import copy_facts as _facts  # noqa: F401 - what the rules speak of
 
 HOSTED = ("component_host",)
 COUNTED = ("component_host", "component_host_counters")

@@ -20,7 +20,7 @@ from kvlitmus.spec.prefix.components.uses import come_again, is_ordered, on_path
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import EvictHost
+from kvlitmus.spec.prefix.work_calls import EvictHost
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.policies import WRITE_BACK, Worth, later
 from kvlitmus.spec.words.setting import Setting

@@ -52,7 +52,7 @@ from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import BackUp, Commit, Copied, EvictHost, LoadBack, Prefetch
+from kvlitmus.spec.prefix.work_calls import BackUp, Commit, Copied, EvictHost, LoadBack, Prefetch
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Name, Slot, Tokens

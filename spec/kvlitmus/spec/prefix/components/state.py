@@ -19,8 +19,8 @@ from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.parts import Copy, Fetch
 from kvlitmus.spec.prefix.state import RequestState, State
-from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost
-from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.work import Tiers
+from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting

@@ -26,7 +26,7 @@ from kvlitmus.spec.prefix.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
+from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.law.facts import fact
-from kvlitmus.spec.prefix.components import host_facts as _facts  # noqa: F401 - what these are worked out from
+from kvlitmus.spec.prefix.components import copy_facts as _facts  # noqa: F401 - what these are worked out from
 from kvlitmus.spec.prefix.components.calls import Reserved, Writing
 from kvlitmus.spec.prefix.components.state import (
     end_name,
@@ -17,7 +17,7 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.listener import HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Write
+from kvlitmus.spec.prefix.work_calls import Write
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 

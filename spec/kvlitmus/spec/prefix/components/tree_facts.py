@@ -39,7 +39,7 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import (
+from kvlitmus.spec.prefix.work_calls import (
     Abandon,
     BackUp,
     Commit,

@@ -28,7 +28,7 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Abandon, BackUp, Commit, Copied, Detach, Fetched, Found, LoadBack, Written
+from kvlitmus.spec.prefix.work_calls import Abandon, BackUp, Commit, Copied, Detach, Fetched, Found, LoadBack, Written
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.policies import Order, Worth
 from kvlitmus.spec.words.setting import Setting

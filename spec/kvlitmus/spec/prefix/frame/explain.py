@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Job
 from kvlitmus.spec.law.actions import Cause, Group, What
-from kvlitmus.spec.prefix import calls, tier_calls
+from kvlitmus.spec.prefix import calls, work_calls
 from kvlitmus.spec.prefix.advance import computed_pages
 from kvlitmus.spec.prefix.frame.job_scope import (
     droppable_for_room,
@@ -37,7 +37,7 @@ from kvlitmus.spec.prefix.memory_needed import lacking, wanted_pages
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_state import WITH_STORAGE, Work, orphaned
+from kvlitmus.spec.prefix.work import WITH_STORAGE, Work, orphaned
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.units import Name, PageNo, pages_in_order, pages_of
 
@@ -317,7 +317,7 @@ def pages_handed_out(look: Look) -> Collection[PageNo]:
 
 def due_by_policy(look: Look) -> Collection[Name]:
     """The pages that an insertion may back up, or the tick that its backups may wait for."""
-    if isinstance(look.call, tier_calls.Tick):
+    if isinstance(look.call, work_calls.Tick):
         assert look.state.tiers is not None
         return {name for path in look.state.tiers.paths for name in path}
     return () if look.setting.config.write == policies.WRITE_BACK else key_pages(look)
@@ -341,7 +341,7 @@ def committed(look: Look) -> Collection[Name]:
     """The pages that a prefetch has read which the call ends; those on the device alone only where the profile fills them."""
     assert look.state.tiers is not None
     fetches = look.state.tiers.prefetches
-    if isinstance(look.call, tier_calls.Poll):
+    if isinstance(look.call, work_calls.Poll):
         ended = [one for one in (fetches.of(look.call.rid),) if one is not None and look.answer]
     else:
         ended = [one for one in fetches.under_way() if one.ended]
@@ -373,12 +373,12 @@ def host_pages_wanted(look: Look, before: TierSeen) -> int:
     setting, call = look.setting, look.call
     if isinstance(call, calls.INSERTS):
         return sum(name not in before.hosted for name in due_by_policy(look))
-    if isinstance(call, tier_calls.Prefetch):
+    if isinstance(call, work_calls.Prefetch):
         known = 0
         while known < len(call.path.pages) and call.path.pages[known] in before.parent_names:
             known += 1
         return len(call.path.pages) - known
-    if isinstance(call, tier_calls.Tick | tier_calls.OutOfMemory):
+    if isinstance(call, work_calls.Tick | work_calls.OutOfMemory):
         return setting.config.host_pages + 1
     if setting.config.write != policies.WRITE_BACK or not (isinstance(call, calls.Evict) or short(look)):
         return 0
@@ -423,7 +423,7 @@ def puts_begun(look: Look) -> Collection[Job]:
         return ()
     if isinstance(look.call, calls.INSERTS):
         known = set(key_pages(look))
-    elif isinstance(look.call, tier_calls.Tick):
+    elif isinstance(look.call, work_calls.Tick):
         assert look.state.tiers is not None
         known = {name for work in works_ended(look) for name in work.names} | look.state.tiers.used
     else:
@@ -445,7 +445,7 @@ def own_query(look: Look) -> Collection[Job]:
 def fetches_begun(look: Look) -> Collection[Job]:
     """Fetches that began; of a query that was advanced, that of its request."""
     begun = [work.job for work in works_begun(look, FETCH)]
-    if not isinstance(look.call, tier_calls.Advance):
+    if not isinstance(look.call, work_calls.Advance):
         return begun
     rid = work_of(look.state, look.call.job).job.rid
     return [job for job in begun if job.rid == rid]
@@ -478,7 +478,7 @@ def own_job(look: Look) -> Collection[Job]:
 
 def jobs_landed(look: Look) -> Collection[Job]:
     """The jobs that had reached their end, and the one that was advanced to it."""
-    own = own_job(look) if isinstance(look.call, tier_calls.Advance) else ()
+    own = own_job(look) if isinstance(look.call, work_calls.Advance) else ()
     return [*own, *(job for job in jobs_before(look) if job.landed)]
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Job
-from kvlitmus.spec.prefix import tier_calls
+from kvlitmus.spec.prefix import work_calls
 from kvlitmus.spec.prefix.evictable import reclaimable
 from kvlitmus.spec.prefix.frame.judged_step import Look
 from kvlitmus.spec.prefix.seen import Put, Record, TierSeen
 from kvlitmus.spec.prefix.storage_advance import last_of, query_told
-from kvlitmus.spec.prefix.tier_state import WITH_STORAGE, Tiers, Work, path_to
+from kvlitmus.spec.prefix.work import WITH_STORAGE, Tiers, Work, path_to
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.units import Name, pages_needed
 
@@ -34,7 +34,7 @@ def record_of(look: Look) -> Record:
 def at_work(look: Look, *kinds: str) -> list[Work]:
     """The work of these kinds to which the call can let something happen: its own job, or all where it is for none."""
     works = tiers_before(look).work
-    if isinstance(look.call, tier_calls.Advance):
+    if isinstance(look.call, work_calls.Advance):
         works = {look.call.job: works[look.call.job]}
     return [work for work in works.values() if work.job.kind in kinds]
 
@@ -51,7 +51,7 @@ def names_read(look: Look) -> Collection[str]:
 
     Where they are let finish, a query may go on to its fetch.
     """
-    kinds = (FETCH,) if isinstance(look.call, tier_calls.Advance) else (QUERY, FETCH)
+    kinds = (FETCH,) if isinstance(look.call, work_calls.Advance) else (QUERY, FETCH)
     pages = sum(len(work.names) for work in at_work(look, *kinds))
     return list(dict.fromkeys(one.name for one in record_of(look).got))[:pages]
 
@@ -78,9 +78,9 @@ def written(look: Look, puts: Collection[Put], own: Collection[Name]) -> Collect
 def jobs_of_nobody(look: Look) -> Collection[Job]:
     """The queries and fetches that nobody waits for: at a tick those whose prefetch is over or revoked, else the call's."""
     call, fetches, listed = look.call, tiers_before(look).prefetches, listed_for(look)
-    if isinstance(call, tier_calls.Advance):
+    if isinstance(call, work_calls.Advance):
         return [job for job in listed if job.id == call.job]
-    if not isinstance(call, tier_calls.Tick) or call.detached:
+    if not isinstance(call, work_calls.Tick) or call.detached:
         return listed
     waited = {
         job
@@ -100,7 +100,7 @@ def listed_for(look: Look) -> list[Job]:
 
 def jobs_over(look: Look) -> Collection[Job]:
     """The queries and fetches of a request that need not wait; at a tick those of all."""
-    waits = isinstance(look.call, tier_calls.Poll) and not look.answer
+    waits = isinstance(look.call, work_calls.Poll) and not look.answer
     return () if waits else listed_for(look)
 
 

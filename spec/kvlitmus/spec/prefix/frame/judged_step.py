@@ -10,10 +10,10 @@ from typing import Any
 from kvlitmus.spec.law.actions import ACTIONS, Cause, What, joined
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.prefix import tier_occasions as _tier_occasions  # noqa: F401 - what calls on the tiers are
+from kvlitmus.spec.prefix import work_occasions as _tier_occasions  # noqa: F401 - what calls on the tiers are
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.work import Tiers
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import Setting
 

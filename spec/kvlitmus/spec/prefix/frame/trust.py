@@ -21,7 +21,7 @@ from kvlitmus.spec.prefix.late_locks import late_locks
 from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_state import Tiers, counted_tree
+from kvlitmus.spec.prefix.work import Tiers, counted_tree
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name

@@ -26,8 +26,8 @@ from kvlitmus.spec.prefix.evictable import droppable
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Put, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Settled
-from kvlitmus.spec.prefix.tier_state import Misnamed, Tiers, Work
+from kvlitmus.spec.prefix.work import Misnamed, Tiers, Work
+from kvlitmus.spec.prefix.work_calls import Settled
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.policies import hot
 from kvlitmus.spec.words.setting import Setting

@@ -26,7 +26,7 @@ from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules.tree import LOOKUPS
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State
-from kvlitmus.spec.prefix.tier_calls import PlainCall
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens
 

@@ -24,11 +24,11 @@ from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
 from kvlitmus.spec.prefix.page import BY_AGE
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.rules.host_room import dropped_for_room, host_lacking, on_the_host
 from kvlitmus.spec.prefix.rules.order import ByTier, Choosing, ageless, had_a_choice, needless_victims, passed_over_by
+from kvlitmus.spec.prefix.rules.room import dropped_for_room, host_lacking, on_the_host
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory, PlainCall
+from kvlitmus.spec.prefix.work_calls import EvictHost, LoadBack, OutOfMemory, PlainCall
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed, same

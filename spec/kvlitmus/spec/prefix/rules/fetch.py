@@ -26,14 +26,14 @@ from kvlitmus.spec.prefix.evictable import droppable, reclaimable
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.partial import known_part, run_of, surely
 from kvlitmus.spec.prefix.prefetch_advance import committed, ending, gate_of, stop_allowed_now
-from kvlitmus.spec.prefix.rules import host_copies as _host_copies  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules import copies as _copies  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import load as _load  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import query_hit_of
-from kvlitmus.spec.prefix.tier_calls import Abandon, Advance, Poll, Prefetch, TellLoaded, Tick
-from kvlitmus.spec.prefix.tier_state import Prefetched, Tiers
+from kvlitmus.spec.prefix.work import Prefetched, Tiers
+from kvlitmus.spec.prefix.work_calls import Abandon, Advance, Poll, Prefetch, TellLoaded, Tick
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor
 

@@ -14,10 +14,10 @@ from kvlitmus.spec.law.actions import ACTIONS
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.prefix import calls, tier_calls
+from kvlitmus.spec.prefix import calls, work_calls
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
-from kvlitmus.spec.prefix.tier_calls import PlainCall
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.transitions import NONE, Step, Table, Transition
 
 QUEUED, UNDER_WAY, LANDED, FAILED, GONE = "queued", "under way", "landed", "failed", "gone"
@@ -122,11 +122,11 @@ def state_of(job: Job) -> str:
 def cause_of(call: PlainCall, job: int) -> str:
     """What a call is to a job, as the table has it: its own advance, by outcome, or the method that was called."""
     match call:
-        case tier_calls.Advance():
+        case work_calls.Advance():
             return f"advance {call.outcome.how}" if call.job == job else "advance"
         case calls.Publish() | calls.End() if call.upto is not None:
             return f"{type(call).__name__.lower()}_upto"
-        case tier_calls.LoadBack():
+        case work_calls.LoadBack():
             return "load_back" if call.quota is None else "load_back_within"
     return type(call).__name__.lower()
 
@@ -141,7 +141,7 @@ def jobs_listed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> bool:
 def illegal_job_steps(tiers_seen_before: TierSeen, tiers_seen: TierSeen, call: PlainCall) -> Sequence[tuple[int, Step]]:
     """Steps of jobs, by their number, that the table of states hasn't got."""
     was, now = tiers_seen_before.jobs, tiers_seen.jobs
-    if was == now and type(call) is not tier_calls.Advance:
+    if was == now and type(call) is not work_calls.Advance:
         return ()
     found = []
     for number in was.keys() | now.keys():

@@ -18,8 +18,8 @@ from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its
 from kvlitmus.spec.prefix.rules import storage_use as _storage_use  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Settled, TellLoaded
-from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.work import Tiers
+from kvlitmus.spec.prefix.work_calls import Attach, Detach, Settled, TellLoaded
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
 

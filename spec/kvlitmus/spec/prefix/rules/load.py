@@ -26,8 +26,8 @@ from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Advance, LoadBack
-from kvlitmus.spec.prefix.tier_state import Tiers
+from kvlitmus.spec.prefix.work import Tiers
+from kvlitmus.spec.prefix.work_calls import Advance, LoadBack
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens

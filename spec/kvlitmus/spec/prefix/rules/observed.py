@@ -13,8 +13,8 @@ from kvlitmus.spec.prefix.partial import counts, free_least
 from kvlitmus.spec.prefix.release import NONE, at_hand
 from kvlitmus.spec.prefix.seen import Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import PlainCall
-from kvlitmus.spec.prefix.tier_state import counted_tree
+from kvlitmus.spec.prefix.work import counted_tree
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens

@@ -14,8 +14,8 @@ from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.rules import fetch as _fetch  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Advance
-from kvlitmus.spec.prefix.tier_state import WITH_STORAGE, Tiers
+from kvlitmus.spec.prefix.work import WITH_STORAGE, Tiers
+from kvlitmus.spec.prefix.work_calls import Advance
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Tokens
 

@@ -22,12 +22,12 @@ from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.evictable import droppable
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.partial import run_of
-from kvlitmus.spec.prefix.rules import host_pages as _host_pages  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules import below as _below  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Held, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import EvictHost, PlainCall
-from kvlitmus.spec.prefix.tier_state import COPIES, Tiers, more_available
+from kvlitmus.spec.prefix.work import COPIES, Tiers, more_available
+from kvlitmus.spec.prefix.work_calls import EvictHost, PlainCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, pages_needed
 

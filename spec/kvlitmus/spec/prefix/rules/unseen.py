@@ -23,8 +23,8 @@ from kvlitmus.spec.prefix.rules import request as _request  # noqa: F401 - its f
 from kvlitmus.spec.prefix.rules import tree as _tree  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import PlainCall
-from kvlitmus.spec.prefix.tier_state import counted_tree
+from kvlitmus.spec.prefix.work import counted_tree
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor, pages_needed, pages_of

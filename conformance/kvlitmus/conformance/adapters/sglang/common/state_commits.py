@@ -27,7 +27,7 @@ from kvlitmus.reference.prefix.components.prefetch import landed
 from kvlitmus.spec.prefix.components.calls import Entries
 from kvlitmus.spec.prefix.components.fetch import committed
 from kvlitmus.spec.prefix.components.state import end_name
-from kvlitmus.spec.prefix.tier_calls import Commit
+from kvlitmus.spec.prefix.work_calls import Commit
 
 PLAN = replace(COMPONENT_PLAN, real=COMPONENT_PLAN.real | {f"{MEM}.hi_mamba_radix_cache", f"{MEM}.mamba_radix_cache"})
 PROFILE = Profile()

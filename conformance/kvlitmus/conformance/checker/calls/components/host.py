@@ -10,7 +10,7 @@ from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import BackUp, Copied, EvictHost, LoadBack
+from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:

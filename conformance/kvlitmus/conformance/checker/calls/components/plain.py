@@ -58,7 +58,7 @@ from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.partial import doubting
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
-from kvlitmus.spec.prefix.tier_calls import EvictHost
+from kvlitmus.spec.prefix.work_calls import EvictHost
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo
 

@@ -15,7 +15,7 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.prefix.components.calls import Committed, Reading, Reserved
-from kvlitmus.spec.prefix.tier_calls import Abandon, Commit, Fetched, Found, Prefetch
+from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kvlitmus.spec.prefix.components.calls import Begun, JointCall, PoolsSeen, T
 from kvlitmus.spec.prefix.components.state import path_to
 from kvlitmus.spec.prefix.components.steps import component_steps
 from kvlitmus.spec.prefix.page import At
-from kvlitmus.spec.prefix.tier_calls import BackUp
+from kvlitmus.spec.prefix.work_calls import BackUp
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker

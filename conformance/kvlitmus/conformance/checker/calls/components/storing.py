@@ -12,7 +12,7 @@ from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.prefix.components.calls import Writing
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Attach, Detach, Write, Written
+from kvlitmus.spec.prefix.work_calls import Attach, Detach, Write, Written
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:

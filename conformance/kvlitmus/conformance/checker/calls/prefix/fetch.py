@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.interface.tiers import Prefetched
-from kvlitmus.spec.prefix.tier_calls import Abandon, FailHostAlloc, Poll, Prefetch, SetClock, TellLoaded
+from kvlitmus.spec.prefix.work_calls import Abandon, FailHostAlloc, Poll, Prefetch, SetClock, TellLoaded
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:

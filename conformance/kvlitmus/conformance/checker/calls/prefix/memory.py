@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.guard import OutOfMemory
-from kvlitmus.spec.prefix import tier_calls
+from kvlitmus.spec.prefix import work_calls
 from kvlitmus.spec.words.units import Key
 
 if TYPE_CHECKING:
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 def starved(checker: Checker, after: int, key: Key, call: Callable[[], object]) -> bool:
     """Make a call about a key, and let memory run out in it; whether the call ended for that."""
     checker.call(f"fail_memory({after})", "fail_memory", after)
-    checker.step(tier_calls.FailMemory(after), None)
+    checker.step(work_calls.FailMemory(after), None)
     checker.starved = True
     try:
         call()
         ended = False
     except OutOfMemory:
         checker.history[-1] += " → MemoryError"
-        checker.step(tier_calls.OutOfMemory(checker.path(key)), None)
+        checker.step(work_calls.OutOfMemory(checker.path(key)), None)
         ended = True
     finally:
         checker.starved = False
     checker.call("fail_memory(None)", "fail_memory", None)
-    checker.step(tier_calls.FailMemory(None), None)
+    checker.step(work_calls.FailMemory(None), None)
     return ended

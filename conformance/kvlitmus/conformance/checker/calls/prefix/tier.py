@@ -10,7 +10,7 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.spec.interface.tiers import DONE, LOAD, Loaded, Outcome
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.storage_advance import lose
-from kvlitmus.spec.prefix.tier_calls import Advance, Attach, Detach, EvictHost, FailCopy, LoadBack, Settled, Tick
+from kvlitmus.spec.prefix.work_calls import Advance, Attach, Detach, EvictHost, FailCopy, LoadBack, Settled, Tick
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.policies import DELIVERIES, QUIET_TICKS, TICKS_AFTER_POLLS, TICKS_TO_REST
 from kvlitmus.spec.words.units import Key, Tokens

@@ -13,7 +13,7 @@ from kvlitmus.conformance.generate.schedule import evict_size
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.prefix.partial import surely
 from kvlitmus.spec.prefix.prefetch_advance import time_of
-from kvlitmus.spec.prefix.tier_state import COPIES
+from kvlitmus.spec.prefix.work import COPIES
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.policies import time_limit
 from kvlitmus.spec.words.units import Key, Name

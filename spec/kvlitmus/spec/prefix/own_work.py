@@ -1,7 +1,7 @@
 """What a hierarchy itself has to remember, beside what is known of its tiers.
 
 Whoever follows a cache knows what is on which tier, whether storage is attached and how late it is
-(:mod:`kvlitmus.spec.prefix.tier_state`).  To go on, a cache needs more, which is shown in part or not at all: its free host
+(:mod:`kvlitmus.spec.prefix.work`).  To go on, a cache needs more, which is shown in part or not at all: its free host
 pages, and the **work under way**: copies between the tiers (:class:`Transfer`), pages on their way to storage
 (:class:`Put`) and from it (:class:`Operation`).
 """

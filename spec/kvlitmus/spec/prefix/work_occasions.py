@@ -11,8 +11,8 @@ from kvlitmus.spec.prefix.partial import known_part
 from kvlitmus.spec.prefix.prefetch_advance import ending, gate_of
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import Advance, LoadBack, Prefetch, Tick
-from kvlitmus.spec.prefix.tier_state import COPIES
+from kvlitmus.spec.prefix.work import COPIES
+from kvlitmus.spec.prefix.work_calls import Advance, LoadBack, Prefetch, Tick
 from kvlitmus.spec.words.setting import Setting
 
 

@@ -12,8 +12,8 @@ from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.calls import Reset
 from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import TierSeen
-from kvlitmus.spec.prefix.tier_calls import EvictHost
-from kvlitmus.spec.prefix.tier_state import Tiers, more_available
+from kvlitmus.spec.prefix.work import Tiers, more_available
+from kvlitmus.spec.prefix.work_calls import EvictHost
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Tokens
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loaded
-from kvlitmus.spec.prefix import calls, effects, tier_calls
+from kvlitmus.spec.prefix import calls, effects, work_calls
 from kvlitmus.spec.prefix.advance import as_seen, follow, used, used_path
 from kvlitmus.spec.prefix.page import Tier, copy_of
 from kvlitmus.spec.prefix.partial import known_part
@@ -41,8 +41,8 @@ from kvlitmus.spec.prefix.prefetch_advance import (
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import attached, cut_off, detached, note_puts, owing
-from kvlitmus.spec.prefix.tier_calls import PlainCall
-from kvlitmus.spec.prefix.tier_state import COPIES, WITH_STORAGE, Tiers, Work
+from kvlitmus.spec.prefix.work import COPIES, WITH_STORAGE, Tiers, Work
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.names import page_names
 from kvlitmus.spec.words.setting import Setting
@@ -71,7 +71,7 @@ def match(state: State, setting: Setting, call: calls.Match | calls.Begin) -> St
     return used_behind(state, setting, paged, hits=int(setting.profile.hit_counts == "match"))
 
 
-def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer: Loaded) -> State:
+def load_back(state: State, setting: Setting, call: work_calls.LoadBack, answer: Loaded) -> State:
     """The key was used, on both tiers; whether it was, nobody says where the load is declined.
 
     Where contents can't be seen, the slots of a load hold what it is to bring.
@@ -87,7 +87,7 @@ def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer:
     return used_behind(state._replace(device=used(state.device, setting, paged[:there])), setting, paged)
 
 
-def advance(state: State, setting: Setting, call: tier_calls.Advance, after: TierSeen) -> State:
+def advance(state: State, setting: Setting, call: work_calls.Advance, after: TierSeen) -> State:
     """A job went on; what storage saw of it is noted."""
     tiers, outcome = tiers_of(state), call.outcome
     work = tiers.work[call.job]
@@ -125,7 +125,7 @@ def tick(state: State, setting: Setting, after: TierSeen) -> State:
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def attach(state: State, call: tier_calls.Attach, answer: bool) -> State:
+def attach(state: State, call: work_calls.Attach, answer: bool) -> State:
     """Storage is there."""
     return put(state, attached(tiers_of(state), call.storage)) if answer else state
 
@@ -154,7 +154,7 @@ def settled(state: State) -> State:
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch[int | None], answer: Any) -> State:
+def prefetch(state: State, setting: Setting, call: work_calls.Prefetch[int | None], answer: Any) -> State:
     """The part that is cached was used; whether it was, nobody says where the prefetch is refused."""
     paged = call.path.pages
     if not answer.started:
@@ -166,7 +166,7 @@ def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch[int | Non
     return used_behind(state._replace(device=tree), setting, paged)
 
 
-def poll(state: State, call: tier_calls.Poll, answer: bool) -> State:
+def poll(state: State, call: work_calls.Poll, answer: bool) -> State:
     """A request that need not wait any more has its prefetch ended."""
     tiers = tiers_of(state)
     fetches = tiers.prefetches
@@ -179,7 +179,7 @@ def poll(state: State, call: tier_calls.Poll, answer: bool) -> State:
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def tell_loaded(state: State, call: tier_calls.TellLoaded) -> State:
+def tell_loaded(state: State, call: work_calls.TellLoaded) -> State:
     """What a prefetch added is told once."""
     tiers = tiers_of(state)
     fetches = tiers.prefetches
@@ -188,7 +188,7 @@ def tell_loaded(state: State, call: tier_calls.TellLoaded) -> State:
     return put(state, tiers._replace(prefetches=fetches._replace(added=added), stale=stale))
 
 
-def abandon(state: State, call: tier_calls.Abandon) -> State:
+def abandon(state: State, call: work_calls.Abandon) -> State:
     """The request waits no more, and nothing will be told."""
     tiers = tiers_of(state)
     fetches = tiers.prefetches
@@ -200,22 +200,22 @@ def abandon(state: State, call: tier_calls.Abandon) -> State:
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def fail_host_alloc(state: State, call: tier_calls.FailHostAlloc) -> State:
+def fail_host_alloc(state: State, call: work_calls.FailHostAlloc) -> State:
     """An allocation of host memory is going to fail."""
     return put(state, tiers_of(state)._replace(fault=call.after))
 
 
-def fail_memory(state: State, call: tier_calls.FailMemory) -> State:
+def fail_memory(state: State, call: work_calls.FailMemory) -> State:
     """Memory is going to run out, or not any more."""
     return put(state, tiers_of(state)._replace(starved=call.after is not None))
 
 
-def out_of_memory(state: State, call: tier_calls.OutOfMemory) -> State:
+def out_of_memory(state: State, call: work_calls.OutOfMemory) -> State:
     """Whether the call counts as a use of the key is nobody's promise."""
     return perhaps_used(state, call.path.pages)
 
 
-def set_clock(state: State, call: tier_calls.SetClock) -> State:
+def set_clock(state: State, call: work_calls.SetClock) -> State:
     """Time has passed."""
     return put(state, tiers_of(state)._replace(clock=call.seconds))
 
@@ -223,20 +223,20 @@ def set_clock(state: State, call: tier_calls.SetClock) -> State:
 EXPECT: dict[type, Callable[..., State]] = {
     calls.Match: match,
     calls.Begin: match,
-    tier_calls.LoadBack: load_back,
-    tier_calls.Advance: advance,
-    tier_calls.Tick: tick,
-    tier_calls.Attach: attach,
-    tier_calls.Detach: detach,
-    tier_calls.Settled: settled,
-    tier_calls.Prefetch: prefetch,
-    tier_calls.Poll: poll,
-    tier_calls.TellLoaded: tell_loaded,
-    tier_calls.Abandon: abandon,
-    tier_calls.FailHostAlloc: fail_host_alloc,
-    tier_calls.FailMemory: fail_memory,
-    tier_calls.OutOfMemory: out_of_memory,
-    tier_calls.SetClock: set_clock,
+    work_calls.LoadBack: load_back,
+    work_calls.Advance: advance,
+    work_calls.Tick: tick,
+    work_calls.Attach: attach,
+    work_calls.Detach: detach,
+    work_calls.Settled: settled,
+    work_calls.Prefetch: prefetch,
+    work_calls.Poll: poll,
+    work_calls.TellLoaded: tell_loaded,
+    work_calls.Abandon: abandon,
+    work_calls.FailHostAlloc: fail_host_alloc,
+    work_calls.FailMemory: fail_memory,
+    work_calls.OutOfMemory: out_of_memory,
+    work_calls.SetClock: set_clock,
 }
 """What each call on the tiers amounts to; of others it is seen, in the snapshot or in the cache's own words."""
 
@@ -344,7 +344,7 @@ def from_storage(host: Tier, clock: Tick, names: Collection[Name], after: TierSe
 def stirred(state: State, call: PlainCall) -> State:
     """Whatever else is asked for than room on the host ends the rest."""
     tiers = tiers_of(state)
-    return put(state, tiers._replace(rests=False)) if tiers.rests and type(call) is not tier_calls.EvictHost else state
+    return put(state, tiers._replace(rests=False)) if tiers.rests and type(call) is not work_calls.EvictHost else state
 
 
 def follow_tiers(
@@ -383,19 +383,19 @@ def conclude(
         if setting.profile.backup_moment == "tick" and setting.config.write != policies.WRITE_BACK:
             tiers = tiers._replace(paths=(*tiers.paths, path), left=tiers.left.difference(path))
         then = put(then, owing(tiers, path, after))
-    if isinstance(call, tier_calls.Advance):
+    if isinstance(call, work_calls.Advance):
         job = tiers_of(state).work[call.job].job
         if job.kind == QUERY:
             then = led_to(then, setting, call)
         elif job.kind == FETCH:
             then = fetch_ended(then, call, after)
-    elif isinstance(call, tier_calls.Tick):
+    elif isinstance(call, work_calls.Tick):
         then = ticked(then, setting, ending(state, setting), before, after)
         if tiers_of(then).paths:
             then = put(then, tiers_of(then)._replace(paths=(), left=frozenset()))
         if tiers_of(then).used:
             then = put(then, tiers_of(then)._replace(used=frozenset(), owed=frozenset()))
-    elif isinstance(call, tier_calls.Poll):
+    elif isinstance(call, work_calls.Poll):
         number = tiers_of(state).prefetches.running.get(call.rid)
         then = polled(then, setting, number, call, answer, before, after)
     return pruned(then)

@@ -23,8 +23,8 @@ from kvlitmus.spec.prefix.rules.backup import hot_pages, inserted_path
 from kvlitmus.spec.prefix.rules.order import Choosing, ageless
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_calls import EvictHost, LoadBack, OutOfMemory, PlainCall, Prefetch, Tick
-from kvlitmus.spec.prefix.tier_state import Tiers, orphaned
+from kvlitmus.spec.prefix.work import Tiers, orphaned
+from kvlitmus.spec.prefix.work_calls import EvictHost, LoadBack, OutOfMemory, PlainCall, Prefetch, Tick
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens, pages_needed

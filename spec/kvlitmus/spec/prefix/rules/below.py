@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.seen import Got, Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.tier_state import Tiers, Work
+from kvlitmus.spec.prefix.work import Tiers, Work
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo
 

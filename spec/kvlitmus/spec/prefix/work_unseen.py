@@ -1,7 +1,7 @@
 """What is known below the device of a hierarchy that shows no snapshot.
 
 The suite leads every job on, and the storage is its own.  So at any depth it knows what is under way, what it copies or
-reads, and what storage was asked and given.  A step is folded as with a snapshot (:mod:`kvlitmus.spec.prefix.tier_advance`),
+reads, and what storage was asked and given.  A step is folded as with a snapshot (:mod:`kvlitmus.spec.prefix.work_advance`),
 with these differences:
 
 * a copy that begins shows that its path is on the device; what a failed load was to bring may be there or not;
@@ -22,15 +22,15 @@ from typing import Any
 
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT, QUERY, Loaded
-from kvlitmus.spec.prefix import calls, effects, partial, tier_calls, windows
+from kvlitmus.spec.prefix import calls, effects, partial, windows, work_calls
 from kvlitmus.spec.prefix.page import Tier, copy_of, empty_tier
 from kvlitmus.spec.prefix.prefetch_advance import ending, perhaps_used, put, tiers_of
 from kvlitmus.spec.prefix.seen import Put, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import last_of
-from kvlitmus.spec.prefix.tier_advance import EXPECT, INPUTS_OF, conclude, note_begun, note_ended, stirred
-from kvlitmus.spec.prefix.tier_calls import PlainCall
-from kvlitmus.spec.prefix.tier_state import COPIES, Prefetched
+from kvlitmus.spec.prefix.work import COPIES, Prefetched
+from kvlitmus.spec.prefix.work_advance import EXPECT, INPUTS_OF, conclude, note_begun, note_ended, stirred
+from kvlitmus.spec.prefix.work_calls import PlainCall
 from kvlitmus.spec.words.names import NO_NAME, page_names
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
@@ -59,7 +59,7 @@ def follow_unseen(
 # -- the calls -------------------------------------------------------------------------------------
 
 
-def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer: Loaded) -> State:
+def load_back(state: State, setting: Setting, call: work_calls.LoadBack, answer: Loaded) -> State:
     """Room was made, perhaps; what was loaded is on the device from now on, in the slots that were told."""
     size, path = setting.size, call.path
     slots = tuple(map(Slot, answer.slots or ()))
@@ -82,13 +82,13 @@ def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer:
     return state._replace(contents=effects.write(state.contents, slots[: len(units)], units))
 
 
-def out_of_memory(state: State, setting: Setting, call: tier_calls.OutOfMemory, answer: None) -> State:
+def out_of_memory(state: State, setting: Setting, call: work_calls.OutOfMemory, answer: None) -> State:
     """The call may have made room, and nothing else."""
     assert answer is None
     return perhaps_used(partial.tried(state, setting, 0, call.path.pages), call.path.pages)
 
 
-OWN: dict[type, Fold] = {tier_calls.LoadBack: load_back, tier_calls.OutOfMemory: out_of_memory}
+OWN: dict[type, Fold] = {work_calls.LoadBack: load_back, work_calls.OutOfMemory: out_of_memory}
 """The calls that amount to something else without a snapshot, of what may have left the device."""
 
 
@@ -145,7 +145,7 @@ def filling(state: State, setting: Setting, places: Mapping[Name, PageNo]) -> di
 
 # -- the host --------------------------------------------------------------------------------------
 
-LOOKING = (calls.Match, calls.Lock, calls.Unlock, tier_calls.Poll, tier_calls.TellLoaded, tier_calls.Settled)
+LOOKING = (calls.Match, calls.Lock, calls.Unlock, work_calls.Poll, work_calls.TellLoaded, work_calls.Settled)
 """Calls that make room on no tier."""
 
 
@@ -219,15 +219,15 @@ def makes_room(state: State, then: State, setting: Setting, call: PlainCall, bef
         return True
     if isinstance(call, LOOKING):
         return False
-    if setting.config.write == WRITE_BACK or isinstance(call, tier_calls.EvictHost | tier_calls.OutOfMemory):
+    if setting.config.write == WRITE_BACK or isinstance(call, work_calls.EvictHost | work_calls.OutOfMemory):
         return True
-    if isinstance(call, tier_calls.Tick):
+    if isinstance(call, work_calls.Tick):
         return late or bool(ending(state, setting)) or bool(tiers_of(state).paths)
-    if isinstance(call, tier_calls.Advance):
+    if isinstance(call, work_calls.Advance):
         return late and tiers_of(state).work[call.job].job.kind == QUERY
     if isinstance(call, calls.OF_REQUESTS):
         return not has_room(state, setting, before, state.requests[call.rid].path.pages)
-    return isinstance(call, calls.Insert | tier_calls.Prefetch) and not has_room(
+    return isinstance(call, calls.Insert | work_calls.Prefetch) and not has_room(
         state, setting, before, call.path.pages
     )
 
@@ -254,9 +254,9 @@ def protected(state: State, then: State, setting: Setting) -> set[Name]:
 def committed_by(state: State, setting: Setting, call: PlainCall, answer: Any) -> Iterator[Prefetched]:
     """The prefetches that a poll or a tick has committed."""
     fetches = tiers_of(state).prefetches
-    if type(call) is tier_calls.Poll and answer and call.rid in fetches.running:
+    if type(call) is work_calls.Poll and answer and call.rid in fetches.running:
         yield fetches.by_number[fetches.running[call.rid]]
-    elif type(call) is tier_calls.Tick:
+    elif type(call) is work_calls.Tick:
         yield from (fetches.by_number[number] for number in ending(state, setting))
 
 
