@@ -206,7 +206,7 @@ def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
             if not isinstance(node, ast.ClassDef):
                 yield name, (node.end_lineno or node.lineno) - node.lineno + 1
             yield from _functions(node, f"{name}.")
-        else:
+        elif not isinstance(node, ast.expr):  # which has no function in it
             yield from _functions(node, prefix)
 
 

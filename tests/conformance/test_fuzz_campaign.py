@@ -71,11 +71,11 @@ def test_a_broken_cache_is_found_and_the_finding_is_shrunk_saved_and_replayable(
 
 
 def test_a_sound_cache_gives_no_finding_and_the_canary_is_found() -> None:
-    code, data = fuzz("--steps", "1500", "--corpus", "c", "--issue", "issue.md", canary=True)
+    code, data = fuzz("--steps", "700", "--corpus", "c", "--issue", "issue.md", canary=True)
     assert (code, data["findings"]) == (0, [])
     assert data["canary"]["found"] and data["canary"]["rule"] in data["canary"]["rules"]
     assert not Path("issue.md").exists()
-    assert data["session"]["steps"] >= 1500
+    assert data["session"]["steps"] >= 700
 
 
 @pytest.mark.nightly
@@ -173,7 +173,7 @@ def test_mistakes_are_the_users(words: list[str], capsys: Capture) -> None:
 )
 def test_a_worker_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, what: str) -> None:
     monkeypatch.chdir(HERE)
-    monkeypatch.setattr("kvlitmus.conformance.isolation.crash_triage.TRIALS", 12)  # each takes a fifth of a second
+    monkeypatch.setattr("kvlitmus.conformance.isolation.crash_triage.TRIALS", 4)  # each takes a fifth of a second
     words = ["--steps", "400", "--corpus", str(tmp_path / "c"), "--timeout", "1", "--no-canary"]
     code = main(["fuzz", f"hostile:{name}", *words, *QUICK, "--report", str(tmp_path / "night.json")])
     data = json.loads((tmp_path / "night.json").read_text())

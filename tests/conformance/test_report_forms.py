@@ -20,6 +20,7 @@ from kvlitmus.conformance.report.outcomes import of_rule, of_run
 from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.verdicts import main_rule
 from kvlitmus.spec.parts import all_rules
+from tests.conformance.support.command_line import ONE
 from tests.conformance.support.reports import VERDICTS, changed, report, save
 from tests.conformance.support.schemas import fits
 from tests.conformance.test_report import EVIL, KNOWN, evil_error, evil_result, make_run
@@ -301,7 +302,7 @@ def test_the_step_summary_is_appended_to_and_any_other_file_replaced(monkeypatch
 
 
 def test_run_and_report_write_the_same(capsys: Capture) -> None:
-    few = ["--page-size", "1", "--steps", "250", "--jobs", "1", "--pack", "pool"]
+    few = [*ONE, "--steps", "250", "--pack", "pool"]
     target = "kvlitmus.mutants.run:by_name.lookup_pins"
     options = ["--report", "r.json", "--junit", "a.xml", "--markdown", "a.md"]
     code = main(["run", target, *few, "--pack", "lock", *options])

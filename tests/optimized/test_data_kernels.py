@@ -38,7 +38,7 @@ LATENT = KVShape(kind="mla", layers=61, head_dim=656, dtype=torch.uint8, page_si
 
 @INTERPRETER
 @pytest.mark.parametrize(
-    ("page_size", "every"), [(2, 5), *(pytest.param(*case, marks=pytest.mark.nightly) for case in ((1, 5), (2, 1)))]
+    ("page_size", "every"), [(2, 10), *(pytest.param(*case, marks=pytest.mark.nightly) for case in ((1, 5), (2, 1)))]
 )
 def test_every_byte_in_the_interpreter(page_size: int, every: int) -> None:
     """All pairs of layouts, element types and row sizes; half of the copies by layer, with flags."""

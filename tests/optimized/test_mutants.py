@@ -14,7 +14,7 @@ from tests.support.mutants import Patched, aimed, assert_killed, litmus, noticed
 
 QUICK_STEPS = 4_000
 FULL_STEPS = 20_000
-NULL_STEPS = 800
+NULL_STEPS = 500
 FULL_NULL_STEPS = 20_000
 REAL = [one for one in registered().values() if not one.null]
 NULL = [one for one in registered().values() if one.null]

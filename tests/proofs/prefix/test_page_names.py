@@ -9,6 +9,7 @@ import pytest
 from kvlitmus.spec.words.schemes import KVLITMUS_2, SGLANG_1, Domain, Scheme, part
 from kvlitmus.spec.words.units import Unit
 from tests.proofs.prefix import page_names
+from tests.support.night import by_turns
 
 pytestmark = pytest.mark.proof
 
@@ -87,14 +88,14 @@ def test_seeds_that_are_alike_are_found(seed: page_names.Seed) -> None:
     assert page_names.different_domains_have_different_seeds(KVLITMUS_2._replace(seed_message=seed))
 
 
-@pytest.mark.parametrize("tag", [b"", b"kvs"])
+@pytest.mark.parametrize("tag", by_turns([b"", b"kvs"]))
 def test_tags_that_do_not_separate_are_found(tag: bytes) -> None:
     """Without tags, and with one for both, where the default namespace has no seed."""
     slip = Scheme("slip", tag, lambda domain: tag * bool(no_default(domain)) + no_default(domain))
     assert page_names.no_message_of_a_seed_is_one_of_a_page(slip)
 
 
-@pytest.mark.parametrize("slip", [NoDigestBefore, ShortTokens])
+@pytest.mark.parametrize("slip", by_turns([NoDigestBefore, ShortTokens]))
 def test_pages_that_are_alike_are_found(slip: type[Scheme]) -> None:
     scheme = slip(*KVLITMUS_2)
     assert page_names.different_pages_have_different_messages(scheme)
