@@ -115,6 +115,14 @@ def test_depths_are_those_of_a_rule_and_of_what_says_it_from_less() -> None:
     assert not judged_on(RULES["EVICT-01"], row("match"))
 
 
+def test_what_answers_a_question_is_not_listed_beside_it_again() -> None:
+    for line in LEDGER:
+        answers = {id for cell in line.cells.values() for id in (*cell.rules, *cell.later)}
+
+        assert answers.isdisjoint(also(line, RULES)), line.name
+    assert also(row("evict"), RULES)
+
+
 def test_gaps_are_told_by_the_command_and_on_the_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "--ledger"]) == 0
     printed = capsys.readouterr().out
