@@ -54,12 +54,7 @@ from kvlitmus.spec.interface.components import (
     ComponentWrites,
 )
 from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.interface.ports import (
-    PORTS,
-    capabilities_in,
-    capabilities_of,
-    unasked,
-)
+from kvlitmus.spec.interface.ports import PORTS, capabilities_in, capabilities_of, unasked
 from kvlitmus.spec.interface.ranks import (
     ASKS,
     LOCALS,

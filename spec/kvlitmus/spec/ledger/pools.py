@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from kvlitmus.spec.law.actions import Cause, Row, What, because
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.ledger.cells import (
-    Amount,
-    Cell,
-    Family,
-    Line,
-    Refusal,
-    by,
-    done_to,
-    line,
-    look,
-    no,
-)
+from kvlitmus.spec.ledger.cells import Amount, Cell, Family, Line, Refusal, by, done_to, line, look, no
 
 STORES, SPARSE = Family.STORES, Family.SPARSE
 

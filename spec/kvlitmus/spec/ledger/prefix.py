@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.ledger.cells import (
-    Amount,
-    Cell,
-    Family,
-    Line,
-    Refusal,
-    by,
-    done_to,
-    line,
-    look,
-    no,
-)
+from kvlitmus.spec.ledger.cells import Amount, Cell, Family, Line, Refusal, by, done_to, line, look, no
 
 FLAT, TIERS, PURE = Family.FLAT, Family.TIERS, Family.PURE
 

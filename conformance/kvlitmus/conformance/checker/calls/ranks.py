@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.rendezvous import (
-    OddAnswer,
-    number_of,
-    prefix_of,
-    prefixes_of,
-    sequence_of,
-    together,
-)
+from kvlitmus.conformance.checker.rendezvous import OddAnswer, number_of, prefix_of, prefixes_of, sequence_of, together
 from kvlitmus.conformance.support.text import type_name
 from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, StatesView, Turns, World, worlds
 from kvlitmus.spec.ranks.calls import RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views

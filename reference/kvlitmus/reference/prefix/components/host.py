@@ -15,13 +15,7 @@ from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.prefix.calls import Evict, Path
 from kvlitmus.spec.prefix.components.calls import Copying, Counts, Entries, JointCall
 from kvlitmus.spec.prefix.components.copies import by_pool, counted
-from kvlitmus.spec.prefix.components.state import (
-    at_places,
-    end_name,
-    ends_at,
-    needed_by,
-    on_path,
-)
+from kvlitmus.spec.prefix.components.state import at_places, end_name, ends_at, needed_by, on_path
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack

@@ -13,14 +13,7 @@ from kvlitmus.reference.prefix.components.tree import CALLS, Cache, evict, give,
 from kvlitmus.spec.prefix.calls import Evict, Insert
 from kvlitmus.spec.prefix.components.calls import Committed, Entries, JointCall, Reading, Reserved
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, fetched, least_length, reserved_length, restored
-from kvlitmus.spec.prefix.components.state import (
-    anchor_of,
-    commit_brings,
-    commit_end,
-    origin_of,
-    pool_places,
-    written,
-)
+from kvlitmus.spec.prefix.components.state import anchor_of, commit_brings, commit_end, origin_of, pool_places, written
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.parts import Fetch

@@ -12,11 +12,7 @@ from typing import NamedTuple, cast
 from kvlitmus.reference.prefix.components import tree as components
 from kvlitmus.reference.prefix.components.tree import Cache
 from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Grow, Insert, Match, Path, Reset
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentHit,
-    Holding,
-    JointCall,
-)
+from kvlitmus.spec.prefix.components.calls import ComponentHit, Holding, JointCall
 from kvlitmus.spec.prefix.components.state import end_name, needed_at
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.words.setting import Setting

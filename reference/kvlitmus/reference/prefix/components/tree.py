@@ -11,20 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, cast
 
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Reset, Unlock
-from kvlitmus.spec.prefix.components.calls import (
-    Brought,
-    ComponentHit,
-    Counts,
-    Entries,
-    JointCall,
-)
-from kvlitmus.spec.prefix.components.state import (
-    end_name,
-    ends_at,
-    needed_at,
-    path_to,
-    storage_at_first,
-)
+from kvlitmus.spec.prefix.components.calls import Brought, ComponentHit, Counts, Entries, JointCall
+from kvlitmus.spec.prefix.components.state import end_name, ends_at, needed_at, path_to, storage_at_first
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy, Fetch
 from kvlitmus.spec.words.limits import ALL_TOKENS

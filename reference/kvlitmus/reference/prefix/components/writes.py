@@ -16,12 +16,7 @@ from kvlitmus.reference.prefix.components.tree import Cache
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.calls import Insert, Path, Reset
 from kvlitmus.spec.prefix.components.calls import Begun, JointCall
-from kvlitmus.spec.prefix.components.state import (
-    end_name,
-    ends_at,
-    lacking_at,
-    path_to,
-)
+from kvlitmus.spec.prefix.components.state import end_name, ends_at, lacking_at, path_to
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, LoadBack

@@ -12,12 +12,7 @@ from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.components.calls import Copying
-from kvlitmus.spec.prefix.components.state import (
-    ends_at,
-    needed_by,
-    on_path,
-    spared_for,
-)
+from kvlitmus.spec.prefix.components.state import ends_at, needed_by, on_path, spared_for
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State

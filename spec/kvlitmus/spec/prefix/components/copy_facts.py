@@ -18,15 +18,7 @@ from kvlitmus.spec.prefix.components.copies import (
     short_pools,
 )
 from kvlitmus.spec.prefix.components.evictions import freed_most
-from kvlitmus.spec.prefix.components.state import (
-    copied_to,
-    end_name,
-    ends_at,
-    free_least,
-    loose_on,
-    needed_by,
-    tier_of,
-)
+from kvlitmus.spec.prefix.components.state import copied_to, end_name, ends_at, free_least, loose_on, needed_by, tier_of
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from kvlitmus.spec.prefix.components.state import (
-    asked_components,
-)
+from kvlitmus.spec.prefix.components.state import asked_components
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import Layout

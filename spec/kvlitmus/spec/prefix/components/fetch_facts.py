@@ -9,12 +9,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.components.calls import Committed, Entries, Reading, Reserved
 from kvlitmus.spec.prefix.components.evictions import freed_most
 from kvlitmus.spec.prefix.components.fetch import asked, fetched, least_length, reserved_length, restored
-from kvlitmus.spec.prefix.components.state import (
-    commit_end,
-    held_by,
-    origin_of,
-    pool_places,
-)
+from kvlitmus.spec.prefix.components.state import commit_end, held_by, origin_of, pool_places
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole, pools_of
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import Place

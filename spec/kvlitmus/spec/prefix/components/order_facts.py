@@ -11,10 +11,7 @@ from kvlitmus.spec.prefix.calls import Begin, Evict, Grow
 from kvlitmus.spec.prefix.components.advance import known_after
 from kvlitmus.spec.prefix.components.calls import Holding, JointCall, PoolsSeen
 from kvlitmus.spec.prefix.components.evictions import prefixes
-from kvlitmus.spec.prefix.components.state import (
-    spared_on,
-    tier_of,
-)
+from kvlitmus.spec.prefix.components.state import spared_on, tier_of
 from kvlitmus.spec.prefix.components.tree_facts import on_tiers
 from kvlitmus.spec.prefix.components.uses import come_again, is_ordered, on_path_of, worths
 from kvlitmus.spec.prefix.listener import DEVICE

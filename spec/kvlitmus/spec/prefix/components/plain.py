@@ -13,14 +13,9 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from kvlitmus.spec.interface.tiers import Event
-from kvlitmus.spec.prefix.components.calls import (
-    Entries,
-    Telling,
-)
+from kvlitmus.spec.prefix.components.calls import Entries, Telling
 from kvlitmus.spec.prefix.components.entries import above
-from kvlitmus.spec.prefix.components.state import (
-    copying,
-)
+from kvlitmus.spec.prefix.components.state import copying
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Stored, Tier
 from kvlitmus.spec.prefix.seen import Seen

@@ -16,10 +16,7 @@ from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.components.calls import Holding, PoolsSeen
 from kvlitmus.spec.prefix.components.plain import Plain, cached_there, contents, parents_of
 from kvlitmus.spec.prefix.components.plain_calls import NO_CALL, UNFOLLOWED, PoolCall, hit_of, plain_call, within
-from kvlitmus.spec.prefix.components.state import (
-    fresh_places,
-    stored_by,
-)
+from kvlitmus.spec.prefix.components.state import fresh_places, stored_by
 from kvlitmus.spec.prefix.components.steps import ComponentStep
 from kvlitmus.spec.prefix.page import NO_DOUBT, Block, Page, Stored, Tier
 from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen

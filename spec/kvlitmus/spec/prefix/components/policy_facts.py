@@ -19,14 +19,7 @@ from kvlitmus.spec.prefix.components.calls import (
     Reserved,
 )
 from kvlitmus.spec.prefix.components.copies import by_pool, counted, plan_for, refusable
-from kvlitmus.spec.prefix.components.state import (
-    end_name,
-    ends_at,
-    lacking_at,
-    loose_on,
-    needed_by,
-    path_to,
-)
+from kvlitmus.spec.prefix.components.state import end_name, ends_at, lacking_at, loose_on, needed_by, path_to
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State

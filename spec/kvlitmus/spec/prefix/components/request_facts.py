@@ -9,15 +9,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.calls import Begin, Grow
 from kvlitmus.spec.prefix.components.calls import Holding
-from kvlitmus.spec.prefix.components.state import (
-    end_name,
-    grown,
-    longest_hit,
-    places_of,
-    published,
-    started,
-    stored_by,
-)
+from kvlitmus.spec.prefix.components.state import end_name, grown, longest_hit, places_of, published, started, stored_by
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.state import State

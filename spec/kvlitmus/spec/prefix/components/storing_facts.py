@@ -7,13 +7,7 @@ from collections.abc import Collection, Mapping
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.components import copy_facts as _facts  # noqa: F401 - what these are worked out from
 from kvlitmus.spec.prefix.components.calls import Reserved, Writing
-from kvlitmus.spec.prefix.components.state import (
-    end_name,
-    ends_at,
-    landing_on_host,
-    needed_by,
-    written_from,
-)
+from kvlitmus.spec.prefix.components.state import end_name, ends_at, landing_on_host, needed_by, written_from
 from kvlitmus.spec.prefix.listener import HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State

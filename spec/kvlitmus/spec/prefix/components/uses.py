@@ -18,13 +18,7 @@ from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Begin, End, Grow, Insert, Lock, Match, Path, Unlock
 from kvlitmus.spec.prefix.components.calls import ComponentHit, Holding, JointCall
-from kvlitmus.spec.prefix.components.state import (
-    fresh_places,
-    needed_by,
-    path_to,
-    pool_places,
-    stored_by,
-)
+from kvlitmus.spec.prefix.components.state import fresh_places, needed_by, path_to, pool_places, stored_by
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier
 from kvlitmus.spec.prefix.state import State

@@ -48,10 +48,7 @@ from kvlitmus.spec.prefix.components.plain_requests import (
     table_seen,
     written,
 )
-from kvlitmus.spec.prefix.components.state import (
-    at_first,
-    tier_of,
-)
+from kvlitmus.spec.prefix.components.state import at_first, tier_of
 from kvlitmus.spec.prefix.components.steps import ComponentStep
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier

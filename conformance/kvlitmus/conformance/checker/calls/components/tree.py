@@ -9,10 +9,7 @@ from kvlitmus.conformance.checker.calls.components.answers import entries_text, 
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Reset, Unlock
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentHit,
-    Entries,
-)
+from kvlitmus.spec.prefix.components.calls import ComponentHit, Entries
 from kvlitmus.spec.prefix.components.state import end_name
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.units import Key
