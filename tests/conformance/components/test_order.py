@@ -17,13 +17,10 @@ from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Unlock
 from kvlitmus.spec.prefix.components import order_facts as facts
 from kvlitmus.spec.prefix.components.advance import advance_components
-from kvlitmus.spec.prefix.components.calls import ComponentHit, Copying, PoolsSeen
+from kvlitmus.spec.prefix.components.calls import ComponentHit, PoolsSeen, Taken
 from kvlitmus.spec.prefix.components.entries import without
 from kvlitmus.spec.prefix.components.evictions import rightly_gone
-from kvlitmus.spec.prefix.components.state import (
-    at_first,
-    path_of_units,
-)
+from kvlitmus.spec.prefix.components.state import at_first, path_of_units
 from kvlitmus.spec.prefix.components.uses import uses_of, with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
@@ -150,7 +147,7 @@ def test_a_copy_takes_along_what_there_was_when_it_began(landing: str) -> None:
     play.insert("a")
     play.match("a", 1)
     path = play.path("a")
-    play.step(BackUp(path, 1, 0), Copying({"kv": {1: 0}, "swa": {1: 0}}, 1, {}))
+    play.step(BackUp(path, 1, 0), Taken({"kv": {1: 0}, "swa": {1: 0}}, boundary=1))
     play.match("a", 1)
     play.step(Copied(0, ok=True), {})
     assert play.use("kv", "a").least == Use(4, 1, 2)
@@ -159,7 +156,7 @@ def test_a_copy_takes_along_what_there_was_when_it_began(landing: str) -> None:
     assert host.most.touched == 5
     play.step(Evict({"kv": 1}), {"kv": 1})
     play.state = without(play.state, DEVICE, play.state.places(DEVICE))
-    play.step(LoadBack(path, start=0, number=1), Copying({"kv": {1: 3}, "swa": {1: 3}}, 1, {}))
+    play.step(LoadBack(path, start=0, number=1), Taken({"kv": {1: 3}, "swa": {1: 3}}, boundary=1))
     play.step(Copied(1, ok=True), {})
     assert play.use("kv", "a").least == Use(2, 1, 0), "as on the host when the load began"
     assert play.use("kv", "a").most.touched == play.state.device.clock

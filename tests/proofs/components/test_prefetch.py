@@ -12,7 +12,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.prefix.components import prefetch as model
 from kvlitmus.reference.prefix.components.tree import Cache, Entry, empty
 from kvlitmus.spec.prefix.calls import Match, path_of
-from kvlitmus.spec.prefix.components.calls import Committed, JointCall, Reading, Reserved
+from kvlitmus.spec.prefix.components.calls import Committed, JointCall, Reading, Taken
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import end_name
 from kvlitmus.spec.prefix.components.storage import counterexamples
@@ -58,7 +58,7 @@ class Bench:
     def begun(self, anchor: int = 0) -> Mapping[str, tuple[int, ...]]:
         """Begin a prefetch behind so many pages; the places that were reserved."""
         answer = self.do(Prefetch(0, self.path, anchor * PAGE))
-        assert isinstance(answer, Reserved) and answer.places is not None
+        assert isinstance(answer, Taken) and answer.places is not None
         return answer.places
 
     def found(self, kv: int, swa: tuple[int, ...]) -> Reading:

@@ -12,7 +12,7 @@ from kvlitmus.reference.prefix.components import prefetch as component_prefetch
 from kvlitmus.reference.prefix.components import storing as model
 from kvlitmus.reference.prefix.components.tree import Cache
 from kvlitmus.spec.interface.tiers import PUT
-from kvlitmus.spec.prefix.components.calls import Counts, Writing
+from kvlitmus.spec.prefix.components.calls import Counts, Taken
 from kvlitmus.spec.prefix.work_calls import Detach, EvictHost, Prefetch, Write
 from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
@@ -22,10 +22,10 @@ from tests.support.night import by_turns
 def write_the_kv_alone(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, object]:
     """A slip: what goes with the KV isn't written."""
     then, answer = model.write(cache, setting, call)
-    if answer.ends is None:
+    if answer.places is None:
         return then, answer
     base = setting.layout.base.name
-    return then, Writing({base: answer.ends[base]})
+    return then, Taken({base: answer.places[base]})
 
 
 def write_what_is_not_there(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, object]:
@@ -36,7 +36,7 @@ def write_what_is_not_there(cache: Cache, setting: Setting, call: Write) -> tupl
 
 def write_no_rest(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, object]:
     """A slip: where storage has something, nothing is written."""
-    return (cache, Writing(None)) if any(call.stored.values()) else model.write(cache, setting, call)
+    return (cache, Taken(None)) if any(call.stored.values()) else model.write(cache, setting, call)
 
 
 def evict_what_is_written(cache: Cache, setting: Setting, call: EvictHost[Counts]) -> tuple[Cache, object]:

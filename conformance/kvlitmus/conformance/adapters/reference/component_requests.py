@@ -11,12 +11,7 @@ from kvlitmus.reference.prefix.components import events as component_events
 from kvlitmus.reference.prefix.components import requests as model
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
-from kvlitmus.spec.prefix.components.calls import (
-    ComponentHit,
-    Entries,
-    Holding,
-    JointCall,
-)
+from kvlitmus.spec.prefix.components.calls import ComponentHit, Entries, Holding, JointCall
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Tokens
 

@@ -13,17 +13,7 @@ from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.reference.prefix.components import writes as component_writes
 from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
-from kvlitmus.spec.prefix.components.calls import (
-    Begun,
-    Committed,
-    ComponentHit,
-    Copying,
-    Entries,
-    JointCall,
-    Reading,
-    Reserved,
-    Writing,
-)
+from kvlitmus.spec.prefix.components.calls import Begun, Committed, ComponentHit, Entries, JointCall, Reading, Taken
 from kvlitmus.spec.prefix.components.state import end_name
 from kvlitmus.spec.prefix.work_calls import (
     Abandon,
@@ -119,7 +109,7 @@ class ReferenceComponents:
         assert isinstance(handle, tuple)
         number = next(self.fetches)
         answer = self.perform(Prefetch(number, self.path(key), handle[1], threshold))
-        assert isinstance(answer, Reserved)
+        assert isinstance(answer, Taken)
         return None if answer.places is None else number, answer.places or {}, answer.freed
 
     def component_prefetch_found(
@@ -186,7 +176,7 @@ class ReferenceComponentHierarchy(ReferenceComponents):
         path, length = handle
         number = next(self.copies)
         answer = self.perform(BackUp(path, length, number))
-        assert isinstance(answer, Copying)
+        assert isinstance(answer, Taken)
         return None if answer.places is None else number, answer.places or {}, answer.freed
 
     def component_load(
@@ -196,7 +186,7 @@ class ReferenceComponentHierarchy(ReferenceComponents):
         assert isinstance(handle, tuple)
         number = next(self.copies)
         answer = self.perform(LoadBack(self.path(key), start=handle[1], number=number))
-        assert isinstance(answer, Copying)
+        assert isinstance(answer, Taken)
         return None if answer.places is None else number, answer.boundary, answer.places or {}, answer.freed
 
     def component_copied(self, copy: object, ok: bool) -> Entries:
@@ -265,10 +255,10 @@ class ReferenceComponentStorage(ReferenceComponentHierarchy):
         number = next(self.copies)
         has = {name: frozenset(some) for name, some in stored.items()}
         answer = self.perform(Write(path, length, has, number))
-        assert isinstance(answer, Writing)
-        if answer.ends is None:
+        assert isinstance(answer, Taken)
+        if answer.places is None:
             return None, {}
-        return number, {name: sorted(some) for name, some in answer.ends.items()}
+        return number, {name: sorted(some) for name, some in answer.places.items()}
 
     def component_written(self, write: object, ok: bool) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""

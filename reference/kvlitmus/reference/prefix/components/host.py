@@ -13,7 +13,7 @@ from kvlitmus.reference.prefix.components.prefetch import FETCHES, by_component
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache, Entry, evict, give
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.prefix.calls import Evict, Path
-from kvlitmus.spec.prefix.components.calls import Copying, Counts, Entries, JointCall
+from kvlitmus.spec.prefix.components.calls import Copying, Counts, Entries, JointCall, Taken
 from kvlitmus.spec.prefix.components.copies import by_pool, counted
 from kvlitmus.spec.prefix.components.state import at_places, end_name, ends_at, needed_by, on_path
 from kvlitmus.spec.prefix.page import At
@@ -49,13 +49,13 @@ def begun(
     layout, needs = setting.layout, reach_of(cache, setting, path, boundary, load=load)
     taken = needs - (cache.held if load else cache.host_held).keys()
     if not taken:
-        return cache, Copying(None, boundary, {})
+        return cache, Taken(None, boundary=boundary)
     guard = Copy(LOAD if load else BACKUP, {}, needs & cache.held.keys(), needs & cache.host_held.keys())
     guarded = cache._replace(copies={**cache.copies, number: guard})
     tier, freed = make_room(guarded if load else host_to_evict(guarded, setting), setting, counted(taken))
     then = tier if load else with_host(guarded, tier)
     if any(many > len(tier.free[pool]) for pool, many in by_pool(layout, counted(taken)).items()):
-        return then._replace(copies=cache.copies), Copying(None, boundary, freed)
+        return then._replace(copies=cache.copies), Taken(None, freed, boundary)
     free = {pool: sorted(some) for pool, some in tier.free.items()}
     places: dict[At, int] = {}
     ends: dict[str, dict[int, int]] = {one.name: {} for one in layout.components}
@@ -72,7 +72,7 @@ def begun(
             held={**tier.held, **{at: landed(source, setting, at, places[at], cache.ticks) for at in places}}
         )
     then = tier if load else with_host(guarded, tier)
-    return then._replace(copies={**cache.copies, number: copy}), Copying(ends, boundary, freed)
+    return then._replace(copies={**cache.copies, number: copy}), Taken(ends, freed, boundary)
 
 
 def reach_of(cache: Cache, setting: Setting, path: Path, boundary: int, *, load: bool) -> frozenset[At]:
@@ -93,7 +93,7 @@ def load(cache: Cache, setting: Setting, call: LoadBack) -> tuple[Cache, Copying
     """Copy to the device what it lacks for the largest boundary of both tiers together, if that is behind the hit."""
     boundary = together(cache, setting, call.path)
     if boundary <= call.start:
-        return cache, Copying(None, boundary, {})
+        return cache, Taken(None, boundary=boundary)
     return begun(cache, setting, call.path, boundary, call.number, load=True)
 
 

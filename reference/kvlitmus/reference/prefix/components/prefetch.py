@@ -11,7 +11,7 @@ from typing import cast
 
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache, evict, give, insert
 from kvlitmus.spec.prefix.calls import Evict, Insert
-from kvlitmus.spec.prefix.components.calls import Committed, Entries, JointCall, Reading, Reserved
+from kvlitmus.spec.prefix.components.calls import Committed, Entries, JointCall, Reading, Reserved, Taken
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import anchor_of, commit_brings, commit_end, origin_of, pool_places, written
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole
@@ -35,12 +35,12 @@ def prefetch(cache: Cache, setting: Setting, call: Prefetch[int]) -> tuple[Cache
     whole, least = fetch_whole(layout, call), least_length(layout, call.threshold)
     origin = origin_of(setting, call.start)
     if whole < least:
-        return cache, Reserved(None, {})
+        return cache, Taken(None)
     guard = Fetch(call.path, call.start, 0, call.threshold, anchor, frozenset(), frozenset(), call.start)
     roomy, freed = make_room(cache._replace(fetches={**cache.fetches, call.rid: guard}), setting, origin, whole)
     length = reserved_length(layout, origin, whole, least, counts(roomy))
     if not length:
-        return roomy._replace(fetches=cache.fetches), Reserved(None, freed)
+        return roomy._replace(fetches=cache.fetches), Taken(None, freed)
     free = dict(roomy.free)
     places: dict[str, tuple[int, ...]] = {}
     for need in asked(layout, origin, length):
@@ -49,7 +49,7 @@ def prefetch(cache: Cache, setting: Setting, call: Prefetch[int]) -> tuple[Cache
         free[pool] -= frozenset(places[need.component.name])
     taken = frozenset(name for name, some in places.items() if some)
     fetch = guard._replace(length=length, reserved=pool_places(layout, places), taken=taken)
-    return roomy._replace(free=free, fetches={**cache.fetches, call.rid: fetch}), Reserved(places, freed)
+    return roomy._replace(free=free, fetches={**cache.fetches, call.rid: fetch}), Taken(places, freed)
 
 
 def make_room(cache: Cache, setting: Setting, origin: Origin, length: int) -> tuple[Cache, Mapping[str, int]]:

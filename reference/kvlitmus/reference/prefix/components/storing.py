@@ -14,7 +14,7 @@ from kvlitmus.reference.prefix.components.host import COPIES
 from kvlitmus.reference.prefix.components.prefetch import FETCHES
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache
 from kvlitmus.spec.interface.tiers import PUT
-from kvlitmus.spec.prefix.components.calls import Entries, JointCall, Reserved, Writing
+from kvlitmus.spec.prefix.components.calls import Entries, JointCall, Reserved, Taken, Writing
 from kvlitmus.spec.prefix.components.state import end_name, ends_at, landing_on_host, needed_by
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.work_calls import Abandon, Attach, Detach, Prefetch, Write, Written
@@ -39,7 +39,7 @@ def detach(cache: Cache, setting: Setting, call: Detach) -> tuple[Cache, Entries
 def prefetch(cache: Cache, setting: Setting, call: Prefetch[int]) -> tuple[Cache, Reserved]:
     """As without storage that comes and goes, but that nothing is fetched while it is away."""
     if cache.attached is False:
-        return cache, Reserved(None, {})
+        return cache, Taken(None)
     return component_prefetch.prefetch(cache, setting, call)
 
 
@@ -49,10 +49,10 @@ def write(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, Writing]:
     takes = needs - {(name, end_name(call.path, end)) for name, some in call.stored.items() for end in some}
     there = cache.host_held.keys() - landing_on_host(cache.copies.values())
     if cache.attached is False or not needs <= there or not takes:
-        return cache, Writing(None)
+        return cache, Taken(None)
     ends = {one.name: ends_at(call.path, one.name, takes) for one in setting.layout.components}
     one = Copy(PUT, {}, frozenset(), needs, landing=takes)
-    return cache._replace(copies={**cache.copies, call.number: one}), Writing(ends)
+    return cache._replace(copies={**cache.copies, call.number: one}), Taken(ends)
 
 
 def written(cache: Cache, setting: Setting, call: Written) -> tuple[Cache, None]:  # noqa: ARG001

@@ -21,6 +21,7 @@ from kvlitmus.spec.prefix.components.calls import (
     PoolsSeen,
     Reading,
     Reserved,
+    Taken,
     Writing,
 )
 from kvlitmus.spec.prefix.components.entries import perhaps, placed, shown, surely, without
@@ -216,7 +217,7 @@ def made_room(state: State, setting: Setting, call: Prefetch[int] | LoadBack | B
     The anchor of a prefetch and what a copy needs are protected already.  Which boundary a refused load was for is not
     told; what its hit needs was found just now, and may have gone since.
     """
-    assert isinstance(answer, Reserved | Copying)
+    assert isinstance(answer, Taken)
     touched = {name for name, freed in answer.freed.items() if freed}
     if not touched:
         return state
@@ -225,7 +226,7 @@ def made_room(state: State, setting: Setting, call: Prefetch[int] | LoadBack | B
     guarded = state
     if isinstance(call, Prefetch):
         guarded = state._replace(fetches={**state.fetches, call.rid: _begun(setting, call, {})})
-    elif isinstance(answer, Copying) and answer.places is not None:
+    elif not answer.refused:
         guarded = state._replace(under_way={**state.under_way, call.number: _loading(state, setting, call, answer)})
     return _doubted(guarded, DEVICE, touched)._replace(fetches=state.fetches, under_way=state.under_way)
 
@@ -356,7 +357,7 @@ def _detach(state: State, setting: Setting, _: Detach, _answer: Entries) -> Stat
 
 
 def _write(state: State, setting: Setting, call: Write, answer: Writing) -> State:
-    if answer.ends is None:
+    if answer.refused:
         return state
     there = state.places(HOST).keys()
     takes = written_from(call.path, answer) & there

@@ -6,10 +6,13 @@ An entry is a place of its component's pool, a plain integer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.work_calls import BackUp, Call
+
+Held_co = TypeVar("Held_co", covariant=True)
+"""What is said of the entries of one component: their places, where they end, or both."""
 
 Entries = Mapping[str, tuple[int, ...]]
 """For each component some entries."""
@@ -56,16 +59,31 @@ class ComponentHit(NamedTuple):
     entries: Entries
 
 
-class Reserved(NamedTuple):
-    """The places that a prefetch reserved, ``None`` where it is refused; and how many entries were evicted for it."""
+class Taken(NamedTuple, Generic[Held_co]):
+    """What a prefetch, a copy or a write takes that begins, of each component; ``places``: ``None`` where it is refused.
 
-    places: Entries | None
-    freed: Mapping[str, int]
+    ``freed``: how many entries were evicted for it, on the tier that it goes to.  ``boundary``: the one that a copy is for, in
+    units.
+    """
+
+    places: Mapping[str, Held_co] | None
+    freed: Mapping[str, int] = {}
+    boundary: int = 0
 
     @property
     def refused(self) -> bool:
         """Whether it was refused."""
         return self.places is None
+
+
+Reserved = Taken[tuple[int, ...]]
+"""The places that a prefetch reserved."""
+
+Copying = Taken[Mapping[int, int]]
+"""The places that a copy is written to, by where the entries end."""
+
+Writing = Taken[frozenset[int]]
+"""Where the entries end that are written."""
 
 
 class Reading(NamedTuple):
@@ -83,40 +101,12 @@ class Committed(NamedTuple):
     returned: Entries
 
 
-class Copying(NamedTuple):
-    """What a copy takes: of each component the places that it is written to, by where the entries end.
-
-    ``places``: ``None`` where the copy is refused.  ``boundary``: the one that it is for, in units.  ``freed``: how many
-    entries were evicted for it, on the tier that it goes to.
-    """
-
-    places: Mapping[str, Mapping[int, int]] | None
-    boundary: int
-    freed: Mapping[str, int]
-
-    @property
-    def refused(self) -> bool:
-        """Whether it was refused."""
-        return self.places is None
-
-
 class Begun(NamedTuple):
     """A backup that the cache has begun by itself.  ``ended``: it was waited for, so that it has ended too."""
 
     call: BackUp
     answer: Copying
     ended: bool
-
-
-class Writing(NamedTuple):
-    """Of each component where the entries end that are written; ``None`` where the write is refused."""
-
-    ends: Mapping[str, frozenset[int]] | None
-
-    @property
-    def refused(self) -> bool:
-        """Whether it was refused."""
-        return self.ends is None
 
 
 class Holding(NamedTuple):

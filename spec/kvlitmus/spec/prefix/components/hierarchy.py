@@ -20,7 +20,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix import calls, work_calls
 from kvlitmus.spec.prefix.calls import Path
-from kvlitmus.spec.prefix.components.calls import Copying, Reserved
+from kvlitmus.spec.prefix.components.calls import Taken
 from kvlitmus.spec.prefix.components.copies import largest_together, possible
 from kvlitmus.spec.prefix.components.fetch import least_length
 from kvlitmus.spec.prefix.components.plain import BOTH, PORTS, Plain, cached_there
@@ -181,7 +181,7 @@ def steps_of(
 def reached(base: Plain, setting: Setting, step: ComponentStep) -> Iterator[Lifted[State, Seen]]:
     """What the answer of a load back says alone: where it ends; ``base``: the KV on the device."""
     call, answer = step.call, step.answer
-    if not isinstance(call, work_calls.LoadBack) or not isinstance(answer, Copying) or answer.places is None:
+    if not isinstance(call, work_calls.LoadBack) or not isinstance(answer, Taken) or answer.refused:
         return
     least = max(largest_together(setting, step.before, call.path), call.start + 1)
     there, end = possible(step.before), answer.boundary
@@ -385,7 +385,7 @@ INSERTED = TierCall(calls.Insert(NO_PATH, ()), Inserted(Tokens(0), ()))
 
 def asked_for(one: Hierarchy, layout: Layout, call: work_calls.Prefetch[int], answer: object) -> TierCall:
     """A prefetch that reserves so much of this pool, or is refused."""
-    assert isinstance(answer, Reserved)
+    assert isinstance(answer, Taken)
     started = answer.places is not None
     reserved = one.device.tokens(len(one.device.places(answer.places or {})))
     found = answers.Prefetched(started, call.start, int(reserved))
@@ -399,7 +399,7 @@ def begun(
 ) -> TierCall:
     """A copy begins, or is refused: it counts now, or when it has ended."""
     answer = step.answer
-    assert isinstance(answer, Copying)
+    assert isinstance(answer, Taken)
     load = isinstance(call, work_calls.LoadBack)
     if answer.places is None:
         return TierCall(work_calls.LoadBack(NO_PATH), answers.Loaded(0, None)) if load else NO_ROOM

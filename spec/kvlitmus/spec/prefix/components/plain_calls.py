@@ -16,16 +16,7 @@ from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.calls import Path, Within
 from kvlitmus.spec.prefix.components.advance import expect_components, made_room
-from kvlitmus.spec.prefix.components.calls import (
-    Brought,
-    Committed,
-    ComponentHit,
-    Copying,
-    Counts,
-    Entries,
-    JointCall,
-    Reserved,
-)
+from kvlitmus.spec.prefix.components.calls import Brought, Committed, ComponentHit, Counts, Entries, JointCall, Taken
 from kvlitmus.spec.prefix.components.copies import copy_needs
 from kvlitmus.spec.prefix.components.entries import without
 from kvlitmus.spec.prefix.components.plain import Plain, contents, listens
@@ -339,22 +330,20 @@ def _taken(
 ) -> Sequence[PoolCall]:
     """Places are taken for a prefetch or a copy, after an eviction, and cached at once where that counts from its beginning."""
     answer = one.answer
-    assert isinstance(answer, Reserved | Copying)
+    assert isinstance(answer, Taken)
     given, freed = answer.places or {}, plain.pages(answer.freed)
     places = [place for name in plain.components for place in places_in(given.get(name, ()))]
     between = emptied(plain, setting, one, call) if freed or (places and not setting.seen) else one.before
     found = []
     if freed:
         spared = frozenset[At]()
-        if isinstance(answer, Copying):
-            assert not isinstance(call, Prefetch)
+        if not isinstance(call, Prefetch):
             spared = copy_needs(setting, one.before, call, answer) & one.before.certain(plain.tier)
         asked = plain.tokens(freed)
         found = [PoolCall(calls.Evict(asked), asked, OF_AMOUNTS, between, places, spared)]
     if places:
         found.append(_granted(plain, between, places))
-        if isinstance(answer, Copying) and setting.profile.component_landing == "begun":
-            assert not isinstance(call, Prefetch)
+        if not isinstance(call, Prefetch) and setting.profile.component_landing == "begun":
             brought = copied_to(call.path, answer)
             copy = Copy(LOAD if plain.tier == DEVICE else BACKUP, brought, frozenset(), frozenset())
             between = between._replace(under_way={**between.under_way, call.number: copy})

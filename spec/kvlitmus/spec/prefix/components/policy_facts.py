@@ -8,16 +8,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Path
 from kvlitmus.spec.prefix.components import tree_facts as _facts  # noqa: F401 - what these are worked out from
 from kvlitmus.spec.prefix.components.advance import expect_components
-from kvlitmus.spec.prefix.components.calls import (
-    Begun,
-    Brought,
-    Committed,
-    ComponentHit,
-    Copying,
-    JointCall,
-    PoolsSeen,
-    Reserved,
-)
+from kvlitmus.spec.prefix.components.calls import Begun, Brought, Committed, ComponentHit, JointCall, PoolsSeen, Taken
 from kvlitmus.spec.prefix.components.copies import by_pool, counted, plan_for, refusable
 from kvlitmus.spec.prefix.components.state import end_name, ends_at, lacking_at, loose_on, needed_by, path_to
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
@@ -57,7 +48,7 @@ def component_begun_untimely(
 
 def evicts(call: JointCall, answer: object) -> bool:
     """Whether a call has evicted something from the device."""
-    freed = answer.freed if isinstance(answer, Copying | Reserved) else answer
+    freed = answer.freed if isinstance(answer, Taken) else answer
     return isinstance(call, Evict | LoadBack | Prefetch) and any(freed.values())  # type: ignore[attr-defined]
 
 

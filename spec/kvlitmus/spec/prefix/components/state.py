@@ -313,7 +313,7 @@ def copied_to(path: Path, answer: Copying) -> Mapping[At, int]:
 def written_from(path: Path, answer: Writing) -> frozenset[At]:
     """What a write reads on the host, by where it belongs."""
     units = len(path.names)
-    ends = answer.ends or {}
+    ends = answer.places or {}
     return frozenset((name, end_name(path, end)) for name, some in ends.items() for end in some if 0 < end <= units)
 
 

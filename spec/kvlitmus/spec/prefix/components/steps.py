@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.components.advance import expect_components, looked_at
-from kvlitmus.spec.prefix.components.calls import Begun, Copying, JointCall, PoolsSeen
+from kvlitmus.spec.prefix.components.calls import Begun, JointCall, PoolsSeen, Taken
 from kvlitmus.spec.prefix.components.state import copied_to, needed_by, pool_places, spared_for, tier_of
 from kvlitmus.spec.prefix.components.tree_facts import given_back, pools_of
 from kvlitmus.spec.prefix.components.uses import with_uses
@@ -83,7 +83,7 @@ def host_free(setting: Setting, state: State, call: JointCall, answer: object) -
     if before is None or tier_of(state, call) != HOST:
         return before
     free = Counter(before)
-    if isinstance(answer, Copying):
+    if isinstance(answer, Taken):
         free.update(pools_of(layout, answer.freed))
         free.subtract(pools_of(layout, {name: len(some) for name, some in (answer.places or {}).items()}))
     elif isinstance(call, EvictHost):
@@ -107,7 +107,7 @@ def before_eviction(state: State, setting: Setting, begun: Sequence[Begun], *, j
 
 def found_no_room(state: State, setting: Setting, call: JointCall, given: object) -> bool:
     """Whether a backup was refused, or stopped before its boundary."""
-    if not isinstance(call, BackUp) or not isinstance(given, Copying):
+    if not isinstance(call, BackUp) or not isinstance(given, Taken):
         return False
     brought = copied_to(call.path, given).keys()
     stopped = setting.profile.component_extent == "path" and (
@@ -118,7 +118,7 @@ def found_no_room(state: State, setting: Setting, call: JointCall, given: object
 
 def guard_of(state: State, setting: Setting, call: JointCall, answer: object) -> Mapping[int, Copy]:
     """What a load back that was granted needs from the host, as a copy that protects it, and what else it may protect."""
-    if not isinstance(call, LoadBack) or not isinstance(answer, Copying) or answer.places is None:
+    if not isinstance(call, LoadBack) or not isinstance(answer, Taken) or answer.refused:
         return {}
     needs = needed_by(setting, call.path, answer.boundary) | copied_to(call.path, answer).keys()
     spared = spared_for(setting, call.path, answer.boundary)

@@ -26,7 +26,7 @@ def due(setting: Setting, call: Write) -> frozenset[At]:
 @fact(0)
 def component_write_takes(answer: Writing) -> Mapping[str, Collection[int]]:
     """Where the entries end that a write takes, by component."""
-    return {name: some for name, some in (answer.ends or {}).items() if some}
+    return {name: some for name, some in (answer.places or {}).items() if some}
 
 
 @fact(0)

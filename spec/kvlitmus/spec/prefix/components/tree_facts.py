@@ -12,13 +12,13 @@ from kvlitmus.spec.prefix.components.advance import known_after
 from kvlitmus.spec.prefix.components.calls import (
     Brought,
     Committed,
-    Copying,
     Counts,
     Entries,
     Holding,
     JointCall,
     PoolsSeen,
     Reading,
+    Taken,
 )
 from kvlitmus.spec.prefix.components.copies import copy_plans, copy_wants
 from kvlitmus.spec.prefix.components.evictions import freed_most, rightly_gone, taken_for
@@ -270,8 +270,8 @@ def _brought(setting: Setting, state: State, call: JointCall, answer: object) ->
         return commit_brings(setting, state.fetches[call.rid], call.came)
     if isinstance(call, Copied) and call.ok:
         return state.under_way[call.number].places
-    if isinstance(answer, Copying) and setting.profile.component_landing == "begun":
-        assert isinstance(call, LoadBack | BackUp)
+    if isinstance(call, LoadBack | BackUp) and setting.profile.component_landing == "begun":
+        assert isinstance(answer, Taken)
         return copied_to(call.path, answer)
     return {}
 
@@ -316,7 +316,7 @@ def _evicted_for(setting: Setting, state: State, call: JointCall, answer: object
         needs = asked(setting.layout, origin_of(setting, call.start), fetch_whole(setting.layout, call))
         return {need.component.name: need.entries for need in needs}
     if isinstance(call, LoadBack | BackUp):
-        assert isinstance(answer, Copying)
+        assert isinstance(answer, Taken)
         return copy_wants(copy_plans(setting, state, call, answer))
     return {}
 

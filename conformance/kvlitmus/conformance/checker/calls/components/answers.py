@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kvlitmus.conformance.checker.guard import got_text
 from kvlitmus.conformance.support.integers import integer
 from kvlitmus.conformance.support.text import shown
-from kvlitmus.spec.prefix.components.calls import Copying, Entries
+from kvlitmus.spec.prefix.components.calls import Copying, Entries, Taken
 from kvlitmus.spec.words.units import Unit
 
 if TYPE_CHECKING:
@@ -132,4 +132,4 @@ def read_copying(checker: Checker, token: object, places: object, boundary: int,
     evicted_text = f", evicted {entries_text(evicted)}" if any(evicted.values()) else ""
     begun_text = "None" if given is None else f"{entries_text(given)} for {boundary} units"
     checker.history[-1] += f" → {begun_text}{evicted_text}"
-    return Copying(given, boundary, evicted)
+    return Taken(given, evicted, boundary)

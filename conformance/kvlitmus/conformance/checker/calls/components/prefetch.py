@@ -14,7 +14,7 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 )
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.prefix.components.calls import Committed, Reading, Reserved
+from kvlitmus.spec.prefix.components.calls import Committed, Reading, Taken
 from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.units import Key
 
@@ -39,7 +39,7 @@ def prefetch(checker: Checker, key: Key, length: int, handle: object, threshold:
     checker.history[-1] += f" → {'None' if given is None else entries_text(given)}{evicted_text}"
     if given is not None:
         checker.fetching[number] = token
-    judge(checker, Prefetch(number, checker.path(key), length, threshold), Reserved(given, evicted))
+    judge(checker, Prefetch(number, checker.path(key), length, threshold), Taken(given, evicted))
     return given is not None
 
 

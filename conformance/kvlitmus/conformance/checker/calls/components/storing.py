@@ -9,7 +9,7 @@ from kvlitmus.conformance.checker.calls.components.answers import entries_text, 
 from kvlitmus.conformance.checker.calls.components.prefetch import Ends, ends_text, forget, plain, sets
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.prefix.components.calls import Writing
+from kvlitmus.spec.prefix.components.calls import Taken
 from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import Attach, Detach, Write, Written
@@ -54,7 +54,7 @@ def write(checker: Checker, key: Key, length: int, handle: object, stored: Ends,
             raise checker.broken("PORT-03", f"expected each entry once, got {entries_text(given)}")
         checker.writing[number] = token
     checker.history[-1] += f" → {'None' if given is None else entries_text(given)}"
-    answered = Writing(None if given is None else sets(given))
+    answered = Taken(None if given is None else sets(given))
     judge(checker, Write(checker.path(key), length, sets(stored), ~number), answered)
     return given is not None
 
