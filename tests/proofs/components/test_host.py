@@ -11,7 +11,7 @@ from kvlitmus.reference.prefix.components import host as model
 from kvlitmus.reference.prefix.components.tree import Cache
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.components.calls import Counts
-from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip

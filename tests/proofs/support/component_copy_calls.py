@@ -9,7 +9,7 @@ from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT
 from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.components.calls import JointCall
-from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.setting import Setting
 

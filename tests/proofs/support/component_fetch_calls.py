@@ -8,7 +8,7 @@ from itertools import combinations, product
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.components.calls import JointCall
-from kvlitmus.spec.prefix.parts import Fetch
+from kvlitmus.spec.prefix.work import Fetch
 from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.setting import Setting
 

@@ -8,7 +8,7 @@
 - :mod:`~kvlitmus.spec.prefix.work_occasions`: which occasions calls below the device are.
 - :mod:`~kvlitmus.spec.prefix.state`: what is known.
 - :mod:`~kvlitmus.spec.prefix.work`: what is under way between the tiers and storage.
-- :mod:`~kvlitmus.spec.prefix.parts`: what is under way of several components.
+- :mod:`~kvlitmus.spec.prefix.work`: what is under way of several components.
 - :mod:`~kvlitmus.spec.prefix.own_work`: what only the cache itself has to remember.
 - :mod:`~kvlitmus.spec.prefix.effects`: elementary changes of the state.
 - :mod:`~kvlitmus.spec.prefix.advance`: what an answered call amounts to.

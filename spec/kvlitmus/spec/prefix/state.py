@@ -20,8 +20,7 @@ from kvlitmus.spec.prefix.late_events import Late
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.own_work import Works
 from kvlitmus.spec.prefix.page import At, Block, Page, Place, Stored, Tier, empty_tier
-from kvlitmus.spec.prefix.parts import Copy, Fetch
-from kvlitmus.spec.prefix.work import Tiers
+from kvlitmus.spec.prefix.work import Copy, Fetch, Tiers
 from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import Name, PageNo, Slot, pages_needed

@@ -17,7 +17,7 @@ from kvlitmus.spec.prefix.components.calls import Copying, Counts, Entries, Join
 from kvlitmus.spec.prefix.components.copies import by_pool, counted
 from kvlitmus.spec.prefix.components.state import at_places, end_name, ends_at, needed_by, on_path
 from kvlitmus.spec.prefix.page import At
-from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import largest

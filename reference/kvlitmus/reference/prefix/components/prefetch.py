@@ -16,7 +16,7 @@ from kvlitmus.spec.prefix.components.fetch import Origin, asked, fetched, least_
 from kvlitmus.spec.prefix.components.state import anchor_of, commit_brings, commit_end, origin_of, pool_places, written
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole
 from kvlitmus.spec.prefix.page import At, Place
-from kvlitmus.spec.prefix.parts import Fetch
+from kvlitmus.spec.prefix.work import Fetch
 from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting

@@ -16,7 +16,7 @@ from kvlitmus.reference.prefix.components.tree import CALLS, Cache
 from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.components.calls import Entries, JointCall, Reserved, Taken, Writing
 from kvlitmus.spec.prefix.components.state import end_name, ends_at, landing_on_host, needed_by
-from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import Abandon, Attach, Detach, Prefetch, Write, Written
 from kvlitmus.spec.words.setting import Setting
 

@@ -14,7 +14,7 @@ from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, 
 from kvlitmus.spec.prefix.components.calls import Brought, ComponentHit, Counts, Entries, JointCall
 from kvlitmus.spec.prefix.components.state import end_name, ends_at, needed_at, path_to, storage_at_first
 from kvlitmus.spec.prefix.page import At
-from kvlitmus.spec.prefix.parts import Copy, Fetch
+from kvlitmus.spec.prefix.work import Copy, Fetch
 from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.policies import Worth
 from kvlitmus.spec.words.setting import Setting

@@ -18,7 +18,7 @@ from kvlitmus.spec.prefix.calls import Insert, Path, Reset
 from kvlitmus.spec.prefix.components.calls import Begun, JointCall
 from kvlitmus.spec.prefix.components.state import end_name, ends_at, lacking_at, path_to
 from kvlitmus.spec.prefix.page import At
-from kvlitmus.spec.prefix.parts import Copy
+from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, LoadBack
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.setting import Setting

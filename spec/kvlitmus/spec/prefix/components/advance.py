@@ -54,9 +54,8 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
-from kvlitmus.spec.prefix.parts import Copy, Fetch
 from kvlitmus.spec.prefix.state import RequestState, State
-from kvlitmus.spec.prefix.work import Tiers
+from kvlitmus.spec.prefix.work import Copy, Fetch, Tiers
 from kvlitmus.spec.prefix.work_calls import (
     Abandon,
     Attach,

@@ -13,8 +13,8 @@ from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.components.state import at_places, commit_brings, tier_of, written
 from kvlitmus.spec.prefix.components.tree_facts import given_back
 from kvlitmus.spec.prefix.page import At, Place
-from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work import Fetch
 from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Copied, Detach, Fetched, Found
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting

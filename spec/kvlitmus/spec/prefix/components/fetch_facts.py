@@ -13,8 +13,8 @@ from kvlitmus.spec.prefix.components.state import commit_end, held_by, origin_of
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole, pools_of
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import Place
-from kvlitmus.spec.prefix.parts import Fetch
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work import Fetch
 from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting

@@ -29,10 +29,9 @@ from kvlitmus.spec.prefix.components.steps import ComponentStep
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
-from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State, empty_state
-from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.prefix.work import Copy, Prefetched, Prefetches, Tiers, Work
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting

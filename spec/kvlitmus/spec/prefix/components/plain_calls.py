@@ -41,8 +41,8 @@ from kvlitmus.spec.prefix.components.steps import ComponentStep
 from kvlitmus.spec.prefix.components.tree_facts import given_back, pools_of
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At, Place
-from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Commit, Copied, EvictHost, LoadBack, Prefetch
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting

@@ -17,9 +17,8 @@ from kvlitmus.spec.prefix.components.calls import Brought, Copying, Entries, Hol
 from kvlitmus.spec.prefix.components.fetch import Origin, attached, committed
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
-from kvlitmus.spec.prefix.parts import Copy, Fetch
 from kvlitmus.spec.prefix.state import RequestState, State
-from kvlitmus.spec.prefix.work import Tiers
+from kvlitmus.spec.prefix.work import Copy, Fetch, Tiers
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import Layout

@@ -18,8 +18,8 @@ from kvlitmus.spec.prefix.components.state import copied_to, needed_by, pool_pla
 from kvlitmus.spec.prefix.components.tree_facts import given_back, pools_of
 from kvlitmus.spec.prefix.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting

@@ -27,7 +27,7 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Pla
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.spec.prefix.components.fetch import Origin, fetched, least_length
 from kvlitmus.spec.prefix.components.storage import window_pages
-from kvlitmus.spec.prefix.parts import Fetch
+from kvlitmus.spec.prefix.work import Fetch
 from kvlitmus.spec.words.shapes import Window
 
 PROFILE = Profile()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls.components.answers import entries_text, read_copying, read_counts, read_entries
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.units import Key
 

@@ -10,8 +10,8 @@ from kvlitmus.conformance.checker.calls.components.prefetch import Ends, ends_te
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.prefix.components.calls import Taken
-from kvlitmus.spec.prefix.parts import Copy
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import Attach, Detach, Write, Written
 from kvlitmus.spec.words.units import Key
 

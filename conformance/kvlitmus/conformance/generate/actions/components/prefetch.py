@@ -11,7 +11,7 @@ from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action
 from kvlitmus.spec.prefix.components.state import (
     ends_at,
 )
-from kvlitmus.spec.prefix.parts import Fetch
+from kvlitmus.spec.prefix.work import Fetch
 from kvlitmus.spec.words.shapes import Run
 
 if TYPE_CHECKING:
