@@ -114,7 +114,7 @@ def test_words_names_and_folders_change_nothing_but_the_pins_of_sentences(tmp_pa
     for rule in ("POOL-01", "COMP-21"):
         copy.change(f'@rule\\(\\s*"{rule}",(?s:.*?)\\n    """', r"\g<0>Note well: ")
     # Names: of facts, functions, a constant, parameters and local variables.
-    for name in ("window_at_stake", "sparse_places_left", "pages_in_order", "follow_unseen", "MAX_RECEIPTS"):
+    for name in ("parts_at_stake", "sparse_places_left", "pages_in_order", "follow_unseen", "MAX_RECEIPTS"):
         copy.change(rf"\b{name}\b", f"{name}_of_old")
     copy.change(r"\bdata\b", "raw", "schemes.py")
     copy.change(r"\bwanted\b", "chosen", "judge.py")
@@ -141,9 +141,9 @@ DECISIVE: dict[str, tuple[list[tuple[str, str, str]], set[str], set[str]]] = {
         [
             ("sparse/state.py", r"place >= state\.backed", "place > state.backed"),
             ("ranks/facts.py", r"poll_common\[-1:\]", "poll_common[:1]"),
-            ("ranks/rules.py", r'"window_at_stake"', '"not window_at_stake"'),
+            ("ranks/rules.py", r'"parts_at_stake"', '"not parts_at_stake"'),
         ],
-        {SPARSE, "RANKS-16", "RANKS-27", RANKS},
+        {SPARSE, "RANKS-16", RANKS},
         {FLAT, f"items of {FLAT}"},
     ),
     "a litmus test and an action": (

@@ -8,12 +8,10 @@ from kvlitmus.reference.ranks import attaches, common_part, least, terminates
 from kvlitmus.spec.ranks.rules import (
     a_prefetch_ends_by_agreement,
     a_prefetch_that_all_may_end_ends,
-    a_state_is_committed_to_its_own_boundary_or_not_at_all,
-    acks_are_first_in_first_out,
+    a_window_or_a_state_is_committed_whole_or_not_at_all,
     what_every_rank_has_read_is_committed,
     what_has_ended_on_every_rank_is_acknowledged,
     what_is_acknowledged_has_ended_on_every_rank,
-    what_is_committed_was_read_on_every_rank,
 )
 from kvlitmus.spec.ranks.state import finished
 from tests.proofs.prefix.lemmas import LEMMAS, lemma
@@ -56,19 +54,17 @@ def planted_most_instead_of_least(one: Values, other: Values) -> None:
 def _commits(part: Part, hit: int, one: int, other: int) -> bool:
     many, _ = part(hit, min(one, other), False, 0, 1)
     committed, common = PAGES[:many], PAGES[: min(hit, one, other)]
-    return what_is_committed_was_read_on_every_rank(committed, common) and what_every_rank_has_read_is_committed(
-        committed, common
-    )
+    return what_every_rank_has_read_is_committed(committed, common)
 
 
-@lemma("RANKS-14", "RANKS-15", bounds="two ranks; of three pages any number on storage and read by each")
+@lemma("RANKS-14", bounds="two ranks; of three pages any number on storage and read by each")
 def a_commit_of_the_least_keeps_a_prefix(hit: int, one: int, other: int) -> None:
     """What is committed is the prefix that both have read, and all of it."""
     assert 0 <= hit <= 3 and 0 <= one <= 3 and 0 <= other <= 3
     assert _commits(common_part, hit, one, other)
 
 
-@lemma("RANKS-14", "RANKS-15", bounds="all that storage has is committed")
+@lemma("RANKS-14", bounds="all that storage has is committed")
 def planted_commit_of_the_hit(hit: int, one: int, other: int) -> None:
     """What nobody has read yet is committed."""
     assert 0 <= hit <= 3 and 0 <= one <= 3 and 0 <= other <= 3
@@ -106,17 +102,17 @@ def _own_state(attach: Attaches, hit: int, one: int, other: int, read: bool) -> 
     many, _ = common_part(hit, min(one, other), False, 0, 1)
     committed = PAGES[:many][-1:] if attach(hit, many, read) else ()
     common = PAGES[hit - 1 : hit] if read and 0 < hit <= min(one, other) else ()
-    return a_state_is_committed_to_its_own_boundary_or_not_at_all(committed, common)
+    return a_window_or_a_state_is_committed_whole_or_not_at_all([(), committed], [(), common])
 
 
-@lemma("RANKS-27", bounds="two ranks; of three pages any number on storage and read by each; the state read or not")
+@lemma("RANKS-16", bounds="two ranks; of three pages any number on storage and read by each; the state read or not")
 def a_state_is_of_the_last_page_that_storage_has(hit: int, one: int, other: int, read: bool) -> None:
     """A state gets to the boundary that it was stored for, where all have read it and all pages, and nowhere else."""
     assert 0 <= hit <= 3 and 0 <= one <= 3 and 0 <= other <= 3
     assert _own_state(attaches, hit, one, other, read)
 
 
-@lemma("RANKS-27", bounds="whatever was committed")
+@lemma("RANKS-16", bounds="whatever was committed")
 def planted_state_of_a_longer_prefix(hit: int, one: int, other: int, read: bool) -> None:
     """The state of all that storage has is given to what was committed of it."""
     assert 0 <= hit <= 3 and 0 <= one <= 3 and 0 <= other <= 3
@@ -134,21 +130,19 @@ def _acknowledged(count: Callable[[int, int], int], one: Ended, other: Ended) ->
         for ended in (one, other)
     ]
     noted, queues, due = [QUEUE[: count(*ends)], ()], [QUEUE, ()], [min(ends), 0]
-    return (
-        acks_are_first_in_first_out(noted, queues)
-        and what_is_acknowledged_has_ended_on_every_rank(noted, due)
-        and what_has_ended_on_every_rank_is_acknowledged(noted, due)
-    )
+    return what_is_acknowledged_has_ended_on_every_rank(
+        noted, queues, due
+    ) and what_has_ended_on_every_rank_is_acknowledged(noted, due)
 
 
-@lemma("RANKS-09", "RANKS-10", "RANKS-11", bounds="two ranks; of three copies any have ended on each")
+@lemma("RANKS-10", "RANKS-11", bounds="two ranks; of three copies any have ended on each")
 def the_least_finished_run_is_acknowledged(one: Ended, other: Ended) -> None:
     """The least of the finished runs is a run that has ended on both."""
     assert True
     assert _acknowledged(lambda first, second: least([(first,), (second,)])[0], one, other)
 
 
-@lemma("RANKS-09", "RANKS-10", "RANKS-11", bounds="the first rank's own count")
+@lemma("RANKS-10", "RANKS-11", bounds="the first rank's own count")
 def planted_own_count(one: Ended, other: Ended) -> None:
     """One rank's count is taken for both."""
     assert True

@@ -206,14 +206,14 @@ class FreesWhatIsWritten(RankedReference):
             (LeastLength, "states", {"RANKS-19"}, 8),
             (StatesAsTheyAre, "states", {"RANKS-19"}, 8),
             (KeepsTheState, "states", {"RANKS-31"}, 8),
-            (StateOfALongerPrefix, "states", {"RANKS-27"}, 10),
+            (StateOfALongerPrefix, "states", {"RANKS-16"}, 10),
             (OwnStateRoom, "state room", {"RANKS-01"}, 8),
             (NamesAnother, "copies", {"RANKS-29"}, 8),
             (EvictsInSilence, "copies", {"RANKS-30"}, 8),
             (LoadsByMatching, "copies", {"RANKS-31"}, 8),
             (PollCuts, "prefetch", {"RANKS-32"}, 8),
-            (NamesWhatIsNotCached, "copies", {"RANKS-33"}, 8),
-            (FreesWhatIsWritten, "copies", {"RANKS-34"}, 8),
+            (NamesWhatIsNotCached, "copies", {"RANKS-29"}, 8),
+            (FreesWhatIsWritten, "copies", {"RANKS-30"}, 8),
         ]
     ),
 )

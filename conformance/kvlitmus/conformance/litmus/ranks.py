@@ -15,7 +15,7 @@ STATED = (*RANKS, "ranks_view", "rank_states")
 KEY = (1, 2, 3, 4)
 
 
-@litmus(rules=("RANKS-01", "RANKS-06", "RANKS-09", "RANKS-10", "RANKS-11"), needs=RANKS)
+@litmus(rules=("RANKS-01", "RANKS-06", "RANKS-10", "RANKS-11"), needs=RANKS)
 def copies_that_end_apart_are_noted_together(checker: Checker) -> None:
     """The copies of one rank end first, and out of order; both note the ones that have ended on both, in order."""
     for shape in ranks.SHAPES:
@@ -53,7 +53,7 @@ def nothing_under_way_is_agreed_on_too(checker: Checker) -> None:
             ranks.ask(checker, "acks")
 
 
-@litmus(rules=("RANKS-05", "RANKS-12", "RANKS-13", "RANKS-14", "RANKS-15", "RANKS-16"), needs=RANKS)
+@litmus(rules=("RANKS-05", "RANKS-12", "RANKS-13", "RANKS-14", "RANKS-16"), needs=RANKS)
 def reads_that_end_apart_are_committed_alike(checker: Checker) -> None:
     """Ranks have read unequally much when a prefetch ends: what all have read is cached, and the window where all
     have it whole (seed 004).
@@ -197,7 +197,7 @@ def what_is_missing_behind_a_load_may_be_loaded(checker: Checker) -> None:
             ranks.ask(checker, "match", KEY)
 
 
-@litmus(rules=("RANKS-14", "RANKS-15", "RANKS-19"), needs=RANKS)
+@litmus(rules=("RANKS-14", "RANKS-19"), needs=RANKS)
 def a_request_that_is_aborted_is_retried(checker: Checker) -> None:
     """A request's number comes again after an abort, for another key: what storage answered, what was read and what
     failed before says nothing of it.
@@ -245,7 +245,7 @@ def a_backup_fits_the_rank_with_least_room(checker: Checker) -> None:
             ranks.cached(checker, KEY)
 
 
-@litmus(rules=("RANKS-31", "RANKS-33"), needs=(*RANKS, "ranks_view"))
+@litmus(rules=("RANKS-29", "RANKS-31"), needs=(*RANKS, "ranks_view"))
 def what_is_cached_is_named_and_what_is_named_is_cached(checker: Checker) -> None:
     """A key that is longer than the device is inserted, backed up, evicted and loaded back: what comes is named, page
     by page, and no more is named than comes.
@@ -293,7 +293,7 @@ def what_a_prefetch_took_stays_its_own(checker: Checker) -> None:
         ranks.ask(checker, "poll", rid=1)
 
 
-@litmus(rules=("RANKS-31", "RANKS-34"), needs=(*RANKS, "ranks_view"))
+@litmus(rules=("RANKS-30", "RANKS-31"), needs=(*RANKS, "ranks_view"))
 def what_happens_to_one_rank_alone_moves_nothing(checker: Checker) -> None:
     """Copies end, time goes by, others occupy memory and storage goes, on one rank alone: what is cached stays."""
     for shape in ranks.SHAPES:
@@ -336,7 +336,7 @@ def with_states(checker: Checker, slots: int = 2) -> Iterator[tuple[int, ...]]:
             yield checker.ranks_state.world.tree(0)
 
 
-@litmus(rules=("RANKS-05", "RANKS-12", "RANKS-13", "RANKS-26", "RANKS-27", "RANKS-31"), needs=STATED)
+@litmus(rules=("RANKS-05", "RANKS-12", "RANKS-13", "RANKS-16", "RANKS-26", "RANKS-31"), needs=STATED)
 def a_state_is_of_its_own_boundary(checker: Checker) -> None:
     """One rank has read fewer pages than storage has, or has no state yet, when a prefetch ends: no rank hangs the
     state of a longer prefix on a shorter one, and each has it where all have read everything (hazard H-26 of the map).
@@ -411,7 +411,7 @@ def boundaries_are_those_where_all_ranks_have_a_state(checker: Checker) -> None:
             ranks.ask(checker, "abort", rid=rid)
 
 
-@litmus(rules=("POOL-12", "RANKS-27"), needs=STATED)
+@litmus(rules=("POOL-12", "RANKS-16"), needs=STATED)
 def what_a_prefetch_holds_of_a_state_is_given_back(checker: Checker) -> None:
     """A request is aborted before and after storage has answered, and when everything was read; storage has nothing;
     its number comes again, and the state that was read before is not that of the new prefetch.
@@ -433,7 +433,7 @@ def what_a_prefetch_holds_of_a_state_is_given_back(checker: Checker) -> None:
         ranks.ask(checker, "poll", rid=1)
 
 
-@litmus(rules=("POOL-12", "RANKS-26", "RANKS-27"), needs=STATED)
+@litmus(rules=("POOL-12", "RANKS-16", "RANKS-26"), needs=STATED)
 def a_boundary_that_is_read_twice_has_one_state(checker: Checker) -> None:
     """Two prefetches read the same key, and both are committed: one state is cached, the memory of the other free."""
     for members in with_states(checker):
@@ -446,7 +446,7 @@ def a_boundary_that_is_read_twice_has_one_state(checker: Checker) -> None:
         ranks.ask(checker, "prefetch", (5, 6), rid=3)
 
 
-@litmus(rules=("RANKS-27", "RANKS-30"), needs=STATED)
+@litmus(rules=("RANKS-16", "RANKS-30"), needs=STATED)
 def a_state_stays_where_another_one_was_not_read(checker: Checker) -> None:
     """Two prefetches read the same key, and the one that ends last has read no state: that of the first stays."""
     for members in with_states(checker):

@@ -140,7 +140,7 @@ class StatesGoWhileTheyAreRead(RankCache):
 # -- what is named as cached ---------------------------------------------------------------------------
 
 
-@mutant("rank-commit-names-what-found-no-room", kills=("RANKS-33",))
+@mutant("rank-commit-names-what-found-no-room", kills=("RANKS-29",))
 class CommitNamesWhatFoundNoRoom(RankCache):
     """An insert that is cut to what all ranks have room for names all that was missing."""
 
@@ -154,7 +154,7 @@ class CommitNamesWhatFoundNoRoom(RankCache):
         ]
 
 
-@mutant("rank-commit-names-pages-that-go", kills=("RANKS-33",))
+@mutant("rank-commit-names-pages-that-go", kills=("RANKS-29",))
 class CommitNamesPagesThatGo(RankCache):
     """The last page that a prefetch has read goes for its window, and is named as cached all the same."""
 
@@ -172,7 +172,7 @@ class CommitNamesPagesThatGo(RankCache):
 # -- what goes without a call --------------------------------------------------------------------------
 
 
-@mutant("rank-frees-what-it-has-written", kills=("RANKS-34",))
+@mutant("rank-frees-what-it-has-written", kills=("RANKS-30",))
 class FreesWhatItHasWritten(RankCache):
     """A page leaves the device where its copy to the host has ended, on each rank as soon as it has ended there."""
 
@@ -185,7 +185,7 @@ class FreesWhatItHasWritten(RankCache):
         return ended
 
 
-@mutant("rank-detach-clears-the-host", kills=("RANKS-34",))
+@mutant("rank-detach-clears-the-host", kills=("RANKS-30",))
 class DetachClearsTheHost(RankCache):
     """Where storage is detached, what was cached below the device goes on that rank, with its windows and states."""
 

@@ -157,7 +157,7 @@ class CommitsWhatOneHasRead(RankCache):
         return (yield from self.to_all.agree("max", self.PROGRESS, self.has_read(rid)))
 
 
-@mutant("rank-commits-a-page-less", kills=("RANKS-15",))
+@mutant("rank-commits-a-page-less", kills=("RANKS-14",))
 class CommitsAPageLess(RankCache):
     """The last page that all ranks have read is dropped."""
 
@@ -495,7 +495,7 @@ class OrderFollowsItsCopies(RankCache):
         return super().local(event)
 
 
-@mutant("rank-acks-the-last-first", kills=("RANKS-09",))
+@mutant("rank-acks-the-last-first", kills=("RANKS-10",))
 class AcksTheLastFirst(RankCache):
     """As many copies as have ended on all ranks are noted, but those that began last."""
 

@@ -13,7 +13,7 @@ _SGLANG = "https://github.com/sgl-project/sglang/"
 # -- what a commit makes of a state --------------------------------------------------------------------
 
 
-@mutant("rank-state-of-a-longer-prefix", bugs=("H-26",), links=(_SGLANG + "pull/38815",), kills=("RANKS-27",))
+@mutant("rank-state-of-a-longer-prefix", bugs=("H-26",), links=(_SGLANG + "pull/38815",), kills=("RANKS-16",))
 class StateOfALongerPrefix(RankCache):
     """Ranks commit fewer pages than storage has, and hang the state of all of them on the shorter prefix: a request
     that goes on from there has the state of a longer one.
@@ -32,7 +32,7 @@ class StateWhereItWasRead(RankCache):
         return [*agreed, self.has_read(rid)[2]]
 
 
-@mutant("rank-state-that-nobody-has-read", kills=("RANKS-27",))
+@mutant("rank-state-that-nobody-has-read", kills=("RANKS-16",))
 class StateThatNobodyHasRead(RankCache):
     """A commit of all pages gives its boundary a state, whether it was read or not: what lay in its memory before."""
 
@@ -40,7 +40,7 @@ class StateThatNobodyHasRead(RankCache):
         return bool(one.states) and many == one.hit > 0
 
 
-@mutant("rank-state-needs-a-window", kills=("RANKS-27",))
+@mutant("rank-state-needs-a-window", kills=("RANKS-16",))
 class StateNeedsAWindow(RankCache):
     """A state that all ranks have read is given back where the window wasn't read whole."""
 

@@ -11,7 +11,7 @@ RANKS = Family.RANKS
 ALIKE = "RANKS-01 RANKS-02 RANKS-03 RANKS-04 RANKS-05 RANKS-06 RANKS-07 RANKS-08"
 """That all ranks decide alike, and have the same after it."""
 
-KEPT = f"{ALIKE} POOL-12 RANKS-29 RANKS-30 RANKS-31 RANKS-32 RANKS-33 RANKS-34"
+KEPT = f"{ALIKE} POOL-12 RANKS-29 RANKS-30 RANKS-31 RANKS-32"
 """What no call may change, on any rank."""
 
 ORDER = "RANKS-02 RANKS-29 RANKS-30 EVICT-05 EVICT-06"
@@ -73,7 +73,7 @@ ASK_LINES: tuple[Line, ...] = (
         refusal=Refusal.NO_DECISION,
         amount=Amount.ASK,
         refused=by(f"POOL-07 BACKUP-01 {ALIKE}"),
-        least=by("RANKS-33 POOL-01 TREE-08 BACKUP-01"),
+        least=by("RANKS-29 POOL-01 TREE-08 BACKUP-01"),
         most=by("POOL-12 RANKS-31 TREE-08 FRAME-01 BACKUP-02"),
         which=by(ORDER),
         effects=joined(
@@ -96,8 +96,8 @@ ASK_LINES: tuple[Line, ...] = (
         "acks",
         On.RANKS_ACKS,
         least=by("RANKS-11"),
-        most=by("RANKS-09 RANKS-10"),
-        which=by("RANKS-01 RANKS-02 RANKS-09"),
+        most=by("RANKS-10"),
+        which=by("RANKS-01 RANKS-02 RANKS-10"),
         effects={what: because(Cause.LANDED) for what in (What.END_JOB, What.BACK, What.RESTORE, What.UNPIN)},
     ),
     asked(
@@ -133,8 +133,8 @@ ASK_LINES: tuple[Line, ...] = (
         On.RANKS_POLL,
         refusal=Refusal.NO_DECISION,
         refused=by(f"RANKS-13 {ALIKE}"),
-        least=by("RANKS-13 RANKS-15 RANKS-16 RANKS-27"),
-        most=by("RANKS-12 RANKS-14 RANKS-16 RANKS-27"),
+        least=by("RANKS-13 RANKS-14 RANKS-16"),
+        most=by("RANKS-12 RANKS-14 RANKS-16"),
         effects=joined(
             {What.BACK: because(Cause.COMMIT), What.USE: because(Cause.KEY)},
             {what: because(Cause.OVER) for what in (What.END_JOB, What.HOST_RELEASE, What.UNPIN)},
@@ -200,7 +200,7 @@ LINES: tuple[Line, ...] = (
             how=how,
             least=least,
             most=by("RANKS-03 RANKS-31"),
-            stays=by("RANKS-03 POOL-12 RANKS-31 RANKS-32 RANKS-34"),
+            stays=by("RANKS-03 POOL-12 RANKS-30 RANKS-31 RANKS-32"),
             effects={},
         )
         for how, least in (

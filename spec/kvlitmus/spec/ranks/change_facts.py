@@ -6,13 +6,13 @@ that change alike, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.ranks import Decision, Prefix, RankView
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.ranks.calls import RETURNED, RankAsk, RankLocal, RankStart, Together, Trace
-from kvlitmus.spec.ranks.facts import PORT, VICTIMS, cached_states, looks_of, some_unseen
+from kvlitmus.spec.ranks.facts import PORT, VICTIMS, WITH_PAGES, cached_states, looks_of, some_unseen
 from kvlitmus.spec.ranks.state import Fetch, RanksState, decided, fetching, still_restorable
 
 PLACES = ("device", "host", "window", "state")
@@ -20,9 +20,6 @@ PLACES = ("device", "host", "window", "state")
 
 BRINGS = {"device": "load", "host": "write"}
 """By which copies pages come to a tier, as decisions name them."""
-
-WITH_PAGES = ("window", "state")
-"""What may go with its page on the host, without being named."""
 
 ENDED = {"device": "loaded", "host": "wrote"}
 """The same as events name their end."""
@@ -55,32 +52,47 @@ def ranks_changed(state: RanksState, answer: object, ranks_then: RanksState) -> 
     return found
 
 
-# What is named as a victim
+# What is named, and what goes
+
+
+@fact(0)
+def ranks_named(answer: Together) -> bool:
+    """Whether some rank names a victim, or something that is cached now."""
+    return any(one.prefixes for trace in answer.traces for one in trace.decisions if one.kind in ("commit", VICTIMS))
 
 
 @fact(0, ports=PORT)
-def victims_kept(ranks_changed: Sequence[Changed]) -> Sequence[tuple[int, str, Prefix]] | Unknown:
+def named_falsely(ranks_changed: Sequence[Changed]) -> Sequence[tuple[int, str, Prefix]] | Unknown:
     """The ranks, each with a place and a prefix named as a victim there that it had not before the call, or has after it,
-    though nothing was brought by it; unknown where none is found, and one can't be seen.
+    though nothing was brought by it; or named in a commit that is not there after it, and was no victim of it either;
+    unknown where none is found, and one can't be seen.
     """
-    return _where_parted(ranks_changed, _kept)
+    blind, found = False, []
+    for rank, trace, before, after in ranks_changed:
+        if trace is None or trace.ended != RETURNED:
+            continue
+        blind = blind or after is None or (before is None and any(one.kind == VICTIMS for one in trace.decisions))
+        if after is not None:
+            found += [(rank, of, page) for of, page in _commits_kept_from(trace.decisions, after)]
+        if before is not None and after is not None:
+            for place, had, has in zip(PLACES, _places(before), _places(after), strict=True):
+                found += [(rank, place, page) for page in _kept(trace.decisions, place, had, has)]
+    return UNKNOWN if blind and not found else found
 
 
-@fact(0, ports=PORT)
-def victims_unnamed(ranks_changed: Sequence[Changed]) -> Sequence[tuple[int, str, Prefix]] | Unknown:
-    """The ranks, each with a place and a prefix that was there before the call, is not after it, and was no victim; unknown
-    where none is found, and one can't be seen.
-    """
-    return _where_parted(ranks_changed, _unnamed)
-
-
-Parted = Callable[[Sequence[Decision], str, Collection[Prefix], Collection[Prefix]], Iterable[Prefix]]
-"""What the decisions of a rank say falsely of a place, by what was there before the call and is after it."""
+def _commits_kept_from(decisions: Sequence[Decision], after: RankView) -> Iterator[tuple[str, Prefix]]:
+    """What commits name that is not there, each with its kind."""
+    for of, there in _cached(after).items():
+        again = [place for place in PLACES if place == of or of == "kv" or (place == "host" and of in WITH_PAGES)]
+        gone = [page for place in again for page in decided(decisions, VICTIMS, place) or ()]
+        named = decided(decisions, "commit", of) or ()
+        yield from ((of, page) for page in named if page not in there and page not in gone)
 
 
 def _kept(
     decisions: Sequence[Decision], place: str, before: Collection[Prefix], after: Collection[Prefix]
 ) -> list[Prefix]:
+    """What is named as a victim, and was not there or is."""
     named = decided(decisions, VICTIMS, place) or ()
     brought = (
         {page for one in decisions if one.kind in ("grant", "commit", "ack") for page in one.prefixes} if named else ()
@@ -88,29 +100,41 @@ def _kept(
     return [page for page in named if page not in brought and (page in after or page not in before)]
 
 
+@fact(0, ports=PORT)
+def gone_unnamed(
+    state: RanksState,
+    call: RankStart | RankLocal | RankAsk,
+    ranks_then: RanksState,
+    ranks_changed: Sequence[Changed],
+) -> Sequence[tuple[int, str, Prefix]] | Unknown:
+    """The ranks, each with a place and what was there before the call, is not after it, and was no victim; of what happens
+    to one rank alone those of trees of which none is lost; unknown where none is found, and one can't be seen.
+    """
+    blind, found = False, []
+    alone = isinstance(call, RankLocal) and call.event.what not in ("die", "restart")
+    whole = [rank for members in _whole_trees(state, ranks_then) for rank in members if alone]
+    for rank, trace, before, after in ranks_changed:
+        if not (trace.ended == RETURNED if trace is not None else rank in whole):
+            continue
+        if before is None or after is None:
+            blind = True
+            continue
+        decisions = () if trace is None else trace.decisions
+        for place, had, has in zip(PLACES, _places(before), _places(after), strict=True):
+            found += [(rank, place, page) for page in _unnamed(decisions, place, had, has)]
+    return UNKNOWN if blind and not found else found
+
+
 def _unnamed(
     decisions: Sequence[Decision], place: str, before: Collection[Prefix], after: Collection[Prefix]
 ) -> list[Prefix]:
+    """What went, and was no victim, unless all began anew."""
     gone = [page for page in before if page not in after]
     if not gone or decided(decisions, "commit", "reset") is not None:
         return []
     named = set(decided(decisions, VICTIMS, place) or ())
     with_page = () if place in ("device", "host") else (decided(decisions, VICTIMS, "host") or ())
     return [page for page in gone if page not in named and page not in with_page]
-
-
-def _where_parted(changed: Sequence[Changed], parted: Parted) -> Sequence[tuple[int, str, Prefix]] | Unknown:
-    """The ranks whose decisions say falsely what went, each with the place and the prefix."""
-    blind, found = False, []
-    for rank, trace, before, after in changed:
-        if trace is None or trace.ended != RETURNED:
-            continue
-        if before is None or after is None:
-            blind = True
-            continue
-        for place, had, has in zip(PLACES, _places(before), _places(after), strict=True):
-            found += [(rank, place, page) for page in parted(trace.decisions, place, had, has)]
-    return UNKNOWN if blind and not found else found
 
 
 def _places(view: RankView) -> tuple[Collection[Prefix], ...]:
@@ -194,35 +218,6 @@ def _brought(decisions: Sequence[Decision], tier: str) -> Collection[Prefix]:
     }
 
 
-# What is named as cached
-
-
-@fact(0, ports=PORT)
-def ranks_committed(answer: Together) -> bool:
-    """Whether some rank names something that is cached now."""
-    return any(one.prefixes for trace in answer.traces for one in trace.decisions if one.kind == "commit")
-
-
-@fact(0, ports=PORT)
-def committed_and_not_there(ranks_changed: Sequence[Changed]) -> Sequence[tuple[int, str, Prefix]] | Unknown:
-    """The ranks, each with what a commit of this call named, of which kind, and is not there after it, and was no victim of
-    it either; unknown where none is found, and one can't be seen.
-    """
-    blind, found = False, []
-    for rank, one, _, after in ranks_changed:
-        if one is None or one.ended != RETURNED:
-            continue
-        if after is None:
-            blind = True
-            continue
-        for of, there in _cached(after).items():
-            again = [place for place in PLACES if place == of or of == "kv" or (place == "host" and of in WITH_PAGES)]
-            gone = [page for place in again for page in decided(one.decisions, VICTIMS, place) or ()]
-            named = decided(one.decisions, "commit", of) or ()
-            found += [(rank, of, page) for page in named if page not in there and page not in gone]
-    return UNKNOWN if blind and not found else found
-
-
 def _cached(view: RankView) -> Mapping[str, Collection[Prefix]]:
     """What may be named as cached, by what a commit is of; a page whose copy is under way has its memory."""
     device, host = (*view.device, *view.loading), (*view.host, *view.writing)
@@ -233,35 +228,6 @@ def _cached(view: RankView) -> Mapping[str, Collection[Prefix]]:
         "window": view.window,
     }
     return there if view.states is None else {**there, "state": view.states.cached}
-
-
-# What goes without a call
-
-
-@fact(0)
-def happens_to_one(call: RankStart | RankLocal | RankAsk) -> bool:
-    """Whether something happens to one rank alone, which neither goes nor comes back."""
-    return isinstance(call, RankLocal) and call.event.what not in ("die", "restart")
-
-
-@fact(0, ports=PORT)
-def gone_by_itself(
-    state: RanksState, ranks_then: RanksState, ranks_changed: Sequence[Changed], happens_to_one: bool
-) -> Sequence[tuple[int, str, Prefix]] | Unknown:
-    """The ranks of whole trees, each with a place and what was there before something happened to one rank alone, and is
-    not after it; unknown where none is found, and one can't be seen.
-    """
-    if not happens_to_one:
-        return ()
-    blind, found = False, []
-    for members in _whole_trees(state, ranks_then):
-        for rank, _, before, after in [one for one in ranks_changed if one.rank in members]:
-            if before is None or after is None:
-                blind = True
-                continue
-            for place, had, has in zip(PLACES, _places(before), _places(after), strict=True):
-                found += [(rank, place, page) for page in had if page not in has]
-    return UNKNOWN if not found and (blind or some_unseen(ranks_then)) else found
 
 
 def _whole_trees(state: RanksState, then: RanksState) -> Iterator[tuple[int, ...]]:

@@ -15,8 +15,7 @@ from kvlitmus.spec.ranks.state import (
     advance_ranks,
     awaited,
     common_pages,
-    common_state,
-    common_window,
+    common_parts,
     decided,
     finished,
     restorable,
@@ -24,6 +23,8 @@ from kvlitmus.spec.ranks.state import (
 )
 
 VICTIMS = "victims"
+WITH_PAGES = ("window", "state")
+"""What goes with a page: it may go with it on the host, without being named."""
 PORT = ("ranks", "ranks_view")
 
 # What each rank did
@@ -246,49 +247,24 @@ def poll_common(state: RanksState, call: RankAsk) -> Sequence[Prefix] | Unknown:
 
 
 @fact(0)
-def window_committed(common_choices: Sequence[Decision], poll_ended: bool) -> Sequence[Prefix] | Unknown:
-    """The boundaries that the commit gave a window; unknown where the prefetch goes on."""
-    return (decided(common_choices, "commit", "window") or ()) if poll_ended else UNKNOWN
+def parts_committed(common_choices: Sequence[Decision], poll_ended: bool) -> Sequence[Sequence[Prefix]] | Unknown:
+    """The boundaries that the commit gave a window, and those that it gave a state; unknown where the prefetch goes on."""
+    return [decided(common_choices, "commit", of) or () for of in WITH_PAGES] if poll_ended else UNKNOWN
 
 
 @fact(0)
-def window_common(state: RanksState, call: RankAsk, poll_common: Sequence[Prefix]) -> Sequence[Prefix]:
-    """The boundary for which every rank has read the whole window and all pages before it; none where there is none."""
+def parts_common(state: RanksState, call: RankAsk, poll_common: Sequence[Prefix]) -> Sequence[Sequence[Prefix]]:
+    """The boundary for which every rank has read the whole window and all pages before it, and the same of the state; none where there is none."""
     fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
-    if fetch is None or not common_window(state, call.ranks, call.ask.rid, fetch):
-        return ()
-    return poll_common[-1:]
+    read = (False, False) if fetch is None else common_parts(state, call.ranks, call.ask.rid, fetch)
+    return [poll_common[-1:] if one else () for one in read]
 
 
 @fact(0)
-def window_at_stake(state: RanksState, call: RankAsk, window_committed: Sequence[Prefix]) -> bool:
-    """Whether the prefetch that ends has memory for a window, or a window is committed all the same."""
+def parts_at_stake(state: RanksState, call: RankAsk, parts_committed: Sequence[Sequence[Prefix]]) -> bool:
+    """Whether the prefetch that ends has memory for a window or a state, or one is committed all the same."""
     fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
-    return bool(window_committed) or (fetch is not None and fetch.window)
-
-
-@fact(0)
-def fetch_with_state(state: RanksState, call: RankAsk) -> bool | Unknown:
-    """Whether the prefetch has memory for a state; unknown where there is no prefetch."""
-    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
-    return UNKNOWN if fetch is None else fetch.state
-
-
-@fact(0)
-def state_committed(common_choices: Sequence[Decision], poll_ended: bool) -> Sequence[Prefix] | Unknown:
-    """The boundaries that the commit gave a state; unknown where the prefetch goes on."""
-    return (decided(common_choices, "commit", "state") or ()) if poll_ended else UNKNOWN
-
-
-@fact(0)
-def state_common(
-    state: RanksState, call: RankAsk, poll_common: Sequence[Prefix], fetch_with_state: bool
-) -> Sequence[Prefix]:
-    """The boundary whose state every rank has read, with all pages before it; none where there is none."""
-    fetch = state.trees[state.tree_of(call.ranks[0])].fetches.get(call.ask.rid)
-    if fetch is None or not fetch_with_state or not common_state(state, call.ranks, call.ask.rid, fetch):
-        return ()
-    return poll_common[-1:]
+    return any(parts_committed) or (fetch is not None and (fetch.window or fetch.state))
 
 
 @fact(0)

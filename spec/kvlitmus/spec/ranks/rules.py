@@ -126,35 +126,23 @@ def messages_are_received(ranks_unread: Sequence[tuple[int, int]]) -> bool:
 
 
 @rule(
-    "RANKS-09",
-    on=On.RANKS_ACKS,
-    source="R-MR-03; sglang#4082",
-    reference="ranks.acked",
-    allowed="the first of {acks_queued}",
-    premise="acks_given",
-)
-def acks_are_first_in_first_out(
-    acks_noted: Sequence[Sequence[Prefix]], acks_queued: Sequence[Sequence[Prefix]]
-) -> bool:
-    """Copies MUST be acknowledged in the order in which they began."""
-    return all(
-        tuple(noted) == tuple(queued[: len(noted)]) for noted, queued in zip(acks_noted, acks_queued, strict=True)
-    )
-
-
-@rule(
     "RANKS-10",
     on=On.RANKS_ACKS,
-    source="R-MR-03, R-MR-07; sglang#22607",
+    source="R-MR-03, R-MR-07; sglang#4082, sglang#22607",
     reference="ranks.acked",
-    allowed="at most {acks_ended} copies to the host and from it",
+    allowed="the first of {acks_queued}, at most {acks_ended} copies to the host and from it",
     premise="acks_given",
 )
 def what_is_acknowledged_has_ended_on_every_rank(
-    acks_noted: Sequence[Sequence[Prefix]], acks_ended: Sequence[int]
+    acks_noted: Sequence[Sequence[Prefix]], acks_queued: Sequence[Sequence[Prefix]], acks_ended: Sequence[int]
 ) -> bool:
-    """A copy MUST NOT be acknowledged before it has ended on every rank: what it reads or writes is given back then."""
-    return all(len(noted) <= ended for noted, ended in zip(acks_noted, acks_ended, strict=True))
+    """Copies MUST be acknowledged in the order in which they began, and none before it has ended on every rank: what it
+    reads or writes is given back then.
+    """
+    return all(
+        tuple(noted) == tuple(queued[: min(len(noted), ended)])
+        for noted, queued, ended in zip(acks_noted, acks_queued, acks_ended, strict=True)
+    )
 
 
 @rule(
@@ -211,43 +199,31 @@ def a_prefetch_that_all_may_end_ends(poll_ended: bool, poll_ends: bool) -> bool:
     on=On.RANKS_POLL,
     source="R-MR-04; sglang#27264",
     reference="ranks.common_part",
-    allowed="none but {poll_common}",
-    premise="poll_committed",
-)
-def what_is_committed_was_read_on_every_rank(poll_committed: Sequence[Prefix], poll_common: Sequence[Prefix]) -> bool:
-    """A commit MUST add a prefix of the pages that every rank has read: the least of what they have read, and no more."""
-    return tuple(poll_committed) == tuple(poll_common[: len(poll_committed)])
-
-
-@rule(
-    "RANKS-15",
-    on=On.RANKS_POLL,
-    source="R-MR-04; sglang#27264",
-    reference="ranks.common_part",
     allowed="{poll_common}",
     premise="poll_common",
 )
 def what_every_rank_has_read_is_committed(poll_committed: Sequence[Prefix], poll_common: Sequence[Prefix]) -> bool:
-    """A commit MUST add all pages that every rank has read, of those that storage has on all of them."""
-    return len(poll_committed) >= len(poll_common)
+    """A commit MUST add all pages that every rank has read, of those that storage has on all of them, and no others."""
+    return tuple(poll_committed) == tuple(poll_common)
 
 
-# COMP-29 says it of what one cache has read: this, as RANKS-27, is what all ranks have in common.
+# COMP-29 says it of what one cache has read: this is what all ranks have in common.
 @rule(
     "RANKS-16",
     on=On.RANKS_POLL,
-    source="R-MR-04; sglang#27264",
-    reference="ranks.common_part",
-    allowed="{window_common}",
-    premise="window_at_stake",
+    source="R-MR-04, R-MA-06; sglang#27264, sglang#38815",
+    reference="ranks.attaches",
+    allowed="{parts_common}",
+    premise="parts_at_stake",
 )
-def a_window_is_committed_whole_or_not_at_all(
-    window_committed: Sequence[Prefix], window_common: Sequence[Prefix]
+def a_window_or_a_state_is_committed_whole_or_not_at_all(
+    parts_committed: Sequence[Sequence[Prefix]], parts_common: Sequence[Sequence[Prefix]]
 ) -> bool:
-    """A commit MUST give its last boundary a window where every rank has read all of it and all pages before it, and none
-    otherwise: a part of a window is given back, on all ranks alike.
+    """A commit MUST give the last page that storage has its window, and its state, where every rank has read all of it
+    and all pages before it, and none otherwise. What was read in part, or for a longer prefix, is given back, on all
+    ranks alike.
     """
-    return tuple(window_committed) == tuple(window_common)
+    return all(tuple(one) == tuple(other) for one, other in zip(parts_committed, parts_common, strict=True))
 
 
 # A prefetch behind a shut gate is FETCH-01's for each rank that can be seen: this is said of ranks that nobody can look at, too.
@@ -330,57 +306,40 @@ def a_prefetch_has_one_state_at_its_end(state_granted: Sequence[Prefix], state_p
     return tuple(state_granted) == tuple(state_place)
 
 
-@rule(
-    "RANKS-27",
-    on=On.RANKS_POLL,
-    source="R-MR-04, R-MA-06; sglang#38815",
-    reference="ranks.attaches",
-    allowed="{state_common}",
-    premise="fetch_with_state",
-    needs=("rank_states",),
-)
-def a_state_is_committed_to_its_own_boundary_or_not_at_all(
-    state_committed: Sequence[Prefix], state_common: Sequence[Prefix]
-) -> bool:
-    """A commit MUST give the last page that storage has its state where every rank has read it and all pages before it.
-    It MUST NOT give a page a state otherwise: where less was read, the state of a longer prefix is given back, on all
-    ranks alike.
-    """
-    return tuple(state_committed) == tuple(state_common)
-
-
 # What plain caches tell of their victims are events, and EVENT-02 holds when nothing is under way: decisions of ranks
 # are told with every call.
 @rule(
     "RANKS-29",
     on=On.RANKS_ASK,
     source="R-MR-02, R-EV-03",
-    reference="ranks.evicted",
-    allowed="no victims but those that were there and are gone",
-    premise="ranks_evicted",
+    reference="ranks.settle",
+    allowed="victims that were there and are gone, and commits of what is there",
+    premise="ranks_named",
     needs=("ranks_view",),
 )
-def what_is_named_as_a_victim_is_gone(victims_kept: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """A page, a window or a state that a rank names as a victim MUST have been there. It MUST be gone after the call,
-    unless the same call brought it. Victims that are equal by name only leave trees that are not.
+def what_is_named_is_so(named_falsely: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """What a rank names as a victim MUST have been there, and be gone after the call unless the same call brought it. What
+    it names in a commit is there, unless it, or its page on the host, is a victim of the same call.
     """
-    return not victims_kept
+    # What is equal by name only leaves trees that are not.
+    return not named_falsely
 
 
 @rule(
     "RANKS-30",
-    on=On.RANKS_ASK,
+    on=On.RANKS_STEP,
     source="R-MR-02, R-EV-03",
     reference="ranks.evicted",
     allowed="what was there before, but for the victims named",
     needs=("ranks_view",),
     premise="ranks_holding",
 )
-def what_goes_is_named_as_a_victim(victims_unnamed: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """What a rank had before a call, and has no more after it, MUST be named as a victim of that tier or component. A
-    window or a state may go with its page on the host, and everything where all begin anew.
+def what_goes_is_named_as_a_victim(gone_unnamed: Sequence[tuple[int, str, Prefix]]) -> bool:
+    """What a rank had before a call, or before something happened to one rank alone, and has no more after it, MUST be
+    named as a victim of that tier or component. A window or a state may go with its page on the host, and everything
+    where a rank is lost, or all begin anew.
     """
-    return not victims_unnamed
+    return not gone_unnamed
 
 
 # The frame says whether a call may bring a page: this says that the call names it, of windows and states too.
@@ -417,36 +376,3 @@ def a_prefetch_keeps_what_it_took(prefetches_cut: Sequence[tuple[int, int, str]]
     reading has ended early or storage is gone.
     """
     return not prefetches_cut
-
-
-@rule(
-    "RANKS-33",
-    on=On.RANKS_ASK,
-    source="R-MR-02",
-    reference="ranks.settle",
-    allowed="what is there after the call, or was a victim of it",
-    premise="ranks_committed",
-    needs=("ranks_view",),
-)
-def what_is_named_as_cached_is_there(committed_and_not_there: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """A page, a window or a state that a rank names in a commit MUST be there after the call, unless the same call
-    names it, or its page on the host, as a victim. Commits that are equal by name only leave trees that lack what was
-    named.
-    """
-    return not committed_and_not_there
-
-
-@rule(
-    "RANKS-34",
-    on=On.RANKS_STEP,
-    source="R-MR-02, R-EV-03",
-    reference="ranks.happened",
-    allowed="everything that was there before",
-    premise="happens_to_one",
-    needs=("ranks_view",),
-)
-def nothing_goes_by_what_happens_to_one(gone_by_itself: Sequence[tuple[int, str, Prefix]]) -> bool:
-    """What ranks have cached MUST NOT go with what happens to one of them alone, where none is lost: what goes is a victim of a
-    call, which all ranks are asked.
-    """
-    return not gone_by_itself

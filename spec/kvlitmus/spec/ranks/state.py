@@ -133,16 +133,12 @@ def common_pages(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch
     return min([fetch.hit or 0, *[state.own[rank].read.get(rid, (0, 0))[0] for rank in ranks]])
 
 
-def common_window(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> bool:
-    """Whether every rank has read a whole window, and all pages before its boundary."""
-    whole = all(state.own[rank].read.get(rid, (0, 0))[1] >= state.world.window for rank in ranks)
-    return fetch.window and whole and common_pages(state, ranks, rid, fetch) == (fetch.hit or 0) > 0
-
-
-def common_state(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> bool:
-    """Whether every rank has read the state, and all pages before its boundary."""
-    whole = all(rid in state.own[rank].stated for rank in ranks)
-    return fetch.state and whole and common_pages(state, ranks, rid, fetch) == (fetch.hit or 0) > 0
+def common_parts(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> tuple[bool, bool]:
+    """Whether every rank has read a whole window, and whether it has read the state, with all pages before its boundary."""
+    own = [state.own[rank] for rank in ranks]
+    whole = common_pages(state, ranks, rid, fetch) == (fetch.hit or 0) > 0
+    window = all(one.read.get(rid, (0, 0))[1] >= state.world.window for one in own)
+    return whole and fetch.window and window, whole and fetch.state and all(rid in one.stated for one in own)
 
 
 def restorable(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> int | None:
