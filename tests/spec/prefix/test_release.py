@@ -38,3 +38,8 @@ def test_what_was_certainly_given_back_is_free_after_so_many_calls(depth: int) -
 def test_what_may_not_have_been_a_duplicate_lets_the_others_wait(depth: int, waits: set[int], call: Any) -> None:
     assert waiting_in(after(depth, FREED, call, FREED)) == waits
     assert waiting_in(after(depth, call)) == {1}
+
+
+def test_what_may_wait_is_counted_with_what_was_given_back_last() -> None:
+    state = after(2, FREED, FREED, KEPT)
+    assert [set(pages) for pages in state.leaving] == [{1}, {2, 3}]
