@@ -287,7 +287,7 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult, run: Cur
             result.unexercised = [rule for rule in litmus_of(item.name).rules if not counted[rule]]
         if violation is None:
             return
-        watches = item.kind != "random" and not getattr(target, "plays_once", False)
+        watches = options.taped and item.kind != "random" and not getattr(target, "plays_once", False)
         result.findings.append(finding(target, item, now, checker, violation, program, run, watches=watches))
         muted |= set(violation.rules)
         if any(rule.startswith("PORT-") for rule in violation.rules):

@@ -71,7 +71,8 @@ class Options:
 
     ``shrink_seconds`` is a net for targets that hang; what decides is ``shrink_trials``.  ``record``: the folder in
     which the steps are recorded, if any.  ``without``: methods that adapters are treated as not having.
-    ``taped``: whether the last play of a finding is written down, step by step.
+    ``taped``: whether a finding is played once more, to be written down step by step; where not, its rules are wanted
+    alone.
     """
 
     depth: int = 3
