@@ -166,12 +166,14 @@ def showing(cells: Cells, ways: Sequence[Way], *, most: int) -> type[Checker]:
                 self.adapter = copy.deepcopy(undrained or live)
                 if rules := self.judged_anew(call, answer, state, known):
                     raise RuntimeError(f"{rules} are broken where nothing was changed, after {self.history[-1]}")
+            spare = None  # one copy serves those that can't be made here
             for way in ways:
                 cell = Cell(row, way.how)
                 if way.lasting or cells.made.get(cell, 0) >= most:
                     continue
-                self.adapter = copy.deepcopy(undrained or live)
+                self.adapter = spare = spare or copy.deepcopy(undrained or live)
                 if way.do(self.adapter, call, self.gone()):
+                    spare = None
                     cells.note(cell, self.judged_anew(call, answer, state, known), self.history[-8:])
 
         def note_lasting(self, row: On, call: Any, live: Any) -> None:

@@ -234,12 +234,15 @@ def disturbing(findings: Findings, *, most: int = 2) -> type[Checker]:
             then, after = self.state, self.before
             kept = (then, after)
             look = Look(self.setting, state, expected, then, call, answer, before, after)
+            spare = None  # one copy serves those that can't be made here
             for trial, disturb in trials(look, tiered=self.store is not None):
                 if findings.made[trial] >= most:
                     continue
-                self.adapter, self.state, self.before = self.copied(untouched), state, before
+                spare = spare or self.copied(untouched)
+                self.adapter, self.state, self.before = spare, state, before
                 self.tell_again(after)
                 if disturb(self.adapter):
+                    spare = None
                     rules = self.broken_by(*step)
                     shown = Look(self.setting, state, expected, then, call, answer, before, self.before)
                     if trial.what.group in SUMS or subjects(shown, trial.what) - subjects(look, trial.what):
