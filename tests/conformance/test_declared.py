@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.conformance.cli import main
+from tests.support.night import by_turns
 
 Capture = pytest.CaptureFixture[str]
 
@@ -33,21 +34,30 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("declared", "said"),
-    [
-        (
-            "capabilities = ('component_lookup', 'component')",
-            "a target has no port 'component' (capabilities); did you mean 'components'",
-        ),
-        ("capabilities = 'components'", "a target's capabilities must be a tuple of names, got the text 'components'"),
-        (
-            f"{LAYERS}; pools = ('component_hosts',)",
-            "a target has no pool 'component_hosts' (pools); did you mean 'component_host'",
-        ),
-        (f"{LAYERS}; pools = 'component_host'", "a target's pools must be a tuple of names"),
-        ("pools = ('tier',); configs = (Config(page_size=4),)", "a target has no pool 'tier' (pools); did you mean"),
-        ("configs = [{'page_size': 4}]", "a target's configs must be Config objects, got {'page_size': 4}"),
-        ("configs = [Config(page_size=4)] * 101", "a target's configs must be at most 100 Config objects, got 101"),
-    ],
+    by_turns(
+        [
+            (
+                "capabilities = ('component_lookup', 'component')",
+                "a target has no port 'component' (capabilities); did you mean 'components'",
+            ),
+            (
+                "capabilities = 'components'",
+                "a target's capabilities must be a tuple of names, got the text 'components'",
+            ),
+            (
+                f"{LAYERS}; pools = ('component_hosts',)",
+                "a target has no pool 'component_hosts' (pools); did you mean 'component_host'",
+            ),
+            (f"{LAYERS}; pools = 'component_host'", "a target's pools must be a tuple of names"),
+            (
+                "pools = ('tier',); configs = (Config(page_size=4),)",
+                "a target has no pool 'tier' (pools); did you mean",
+            ),
+            ("configs = [{'page_size': 4}]", "a target's configs must be Config objects, got {'page_size': 4}"),
+            ("configs = [Config(page_size=4)] * 101", "a target's configs must be at most 100 Config objects, got 101"),
+        ],
+        every=2,
+    ),
 )
 def test_what_a_target_misspells_is_3_and_says_what_was_meant(declared: str, said: str, capsys: Capture) -> None:
     assert smoked(declared) == 3

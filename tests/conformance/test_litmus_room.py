@@ -36,7 +36,7 @@ def test_there_is_hardly_any_room(config: Config, pages: int, host_pages: int) -
     assert alarms(SpecimenTarget(), replace(config, pages=pages, host_pages=host_pages)) == set()
 
 
-@pytest.mark.parametrize("threshold", [256, 1 << 30])
+@pytest.mark.parametrize("threshold", by_turns([256, 1 << 30], every=2))
 def test_no_prompt_is_worth_a_prefetch_or_a_load(threshold: int) -> None:
     """Prompts have no more pages than there is room for, and one, however many it takes to be worth something."""
     target = SpecimenTarget(profile=replace(PROFILE, load_threshold=threshold))

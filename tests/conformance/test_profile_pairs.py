@@ -28,8 +28,8 @@ from kvlitmus.mutants.registry import all_mutants, mutant_of
 from kvlitmus.spec.words.policies import POLICIES, STOPS, WRITES
 
 OPS = 200
-BY_DAY = 40
-"""Every fortieth case is played by day, others in each module's order; all of them at night."""
+BY_DAY = 80
+"""Every eightieth case is played by day, others in each module's order; all of them at night."""
 
 DECLARING = [one for one in all_mutants().values() if one.null and one.profile != PROFILE]
 

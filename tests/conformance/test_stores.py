@@ -47,11 +47,14 @@ FIRST = Profile(store_put="first")
 OPTIONS = Options(shrink_trials=0)
 
 
-def judged(one: Any, rounds: int = 2, litmus: bool = True) -> list[ItemResult]:
+def items(one: Any, rounds: int = 2, litmus: bool = True) -> list[Item]:
     """A short run of a page store."""
-    steps = rounds * plan.OPS
-    items = plan.items(plan.STORE_CONFIGS, one.profile, steps=steps, litmus=litmus)
-    return [engine.run_item(one, item, OPTIONS) for item in items]
+    return plan.items(plan.STORE_CONFIGS, one.profile, steps=rounds * plan.OPS, litmus=litmus)
+
+
+def judged(one: Any, rounds: int = 2, litmus: bool = True) -> list[ItemResult]:
+    """What came of it."""
+    return [engine.run_item(one, item, OPTIONS) for item in items(one, rounds, litmus)]
 
 
 def broken(results: Sequence[ItemResult]) -> set[str]:
@@ -97,7 +100,8 @@ def test_a_crash_and_a_reader_show_a_store_that_writes_in_place() -> None:
             found = [path is not None and path.exists() for path in map(self.file_of, keys)]
             return (*found, False).index(False)
 
-    assert {"STORE-11"} <= broken(judged(StoreTarget(Careless), rounds=1))
+    careless = StoreTarget(Careless)
+    assert any("STORE-11" in broken([engine.run_item(careless, item, OPTIONS)]) for item in items(careless))
 
 
 class Wrong(ReferenceStore):

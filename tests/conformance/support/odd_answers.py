@@ -11,7 +11,7 @@ import itertools
 import types
 import typing
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, Protocol, get_args, get_origin
@@ -122,12 +122,18 @@ def scenes() -> dict[str, Scene]:
         left = {name for port in has & PORTS.keys() for name in PORTS[port]} - found.keys()
         all_items = items(configs, target.profile, steps=250, vectors=())
         for item in sorted(all_items, key=lambda item: (is_misuse(item), configs.index(item.config))):
-            if left:
+            if left and may_call(item, left):
                 fresh, calls = calls_of(target, item)
                 new = {name for name in left if calls[name] > 2 * fresh[name]}
                 found.update({name: Scene(target, item, fresh[name]) for name in new})
                 left -= new
     return found
+
+
+def may_call(item: Item, names: Collection[str]) -> bool:
+    """Whether it may call one of these methods: a litmus test says of which ports it needs some."""
+    needs = litmus_of(item.name).needs if item.kind == "litmus" else PORTS.keys()
+    return any(name in names for port in needs & PORTS.keys() for name in PORTS[port])
 
 
 def is_misuse(item: Item) -> bool:
