@@ -23,6 +23,7 @@ from kvlitmus.optimized.data.layout import Layout, Nest, nest, strides
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
 from tests.optimized.support import paged
+from tests.support.night import by_turns
 
 ROOT = Path(__file__).resolve().parents[2]
 triton = pytest.importorskip("triton")
@@ -84,17 +85,21 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield
 
 
-@pytest.mark.parametrize("launch", [LINK, DEVICE], ids=["link", "device"])
+WIDE = (
+    (LLAMA, "page_first_direct", "layer_first", True),
+    (LLAMA, "layer_first", "page_first_direct", False),
+    (LLAMA, "layer_first", "page_first", False),
+    (LLAMA, "page_head", "layer_first", True),
+    (LATENT, "page_first", "layer_first", True),
+    (LATENT, "layer_first", "page_first_direct", False),
+)
+
+
 @pytest.mark.parametrize(
-    ("shape", "one", "other", "by_layer"),
-    [
-        (LLAMA, "page_first_direct", "layer_first", True),
-        (LLAMA, "layer_first", "page_first_direct", False),
-        (LLAMA, "layer_first", "page_first", False),
-        (LLAMA, "page_head", "layer_first", True),
-        (LATENT, "page_first", "layer_first", True),
-        (LATENT, "layer_first", "page_first_direct", False),
-    ],
+    ("shape", "one", "other", "by_layer", "launch"),
+    by_turns(
+        [(*case, launch) for at, case in enumerate(WIDE) for launch in (LINK, DEVICE)[:: 1 - 2 * (at % 2)]], every=2
+    ),
 )
 def test_accesses_are_wide_and_all_loads_come_first(
     shape: KVShape, one: Layout, other: Layout, by_layer: bool, launch: Launch

@@ -55,8 +55,14 @@ def name_and_call(name: str, call: Call) -> Any:
 each_call = pytest.mark.parametrize("call", [name_and_call(*item) for item in FLAT.items()])
 
 
-@pytest.mark.parametrize("core", CORES)
-@each_call
+@pytest.mark.parametrize(
+    ("core", "call"),
+    [
+        pytest.param(core, call, id=f"{name}-{core}", marks=marks + [pytest.mark.nightly] * ((at + turn) % 2))
+        for at, (name, call) in enumerate(FLAT.items())
+        for turn, (core, marks) in enumerate((("native", [needs_native]), ("python", [])))
+    ],
+)
 def test_a_call_is_made_or_not_begun_or_the_cache_is_torn(core: str, call: Call, request: Any) -> None:
     step = 1 if core == "native" else 11
     number = zlib.crc32(request.node.name.encode())

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("numpy")
 from kvlitmus.optimized import levels
 from tests.optimized.support.driver import driver, said
+from tests.support.night import by_turns
 
 START, MOST = 3, 6
 """Pages of a branch at the beginning, and at most."""
@@ -183,13 +184,16 @@ def test_the_native_levels_are_the_python_ones_for_longer(tmp_path: Path, priori
 @pytest.mark.proof
 @pytest.mark.parametrize(
     ("slip", "priorities"),
-    [
-        (("while (pieces_->back().end <= end)", "while (pieces_->size() > 1)"), False),
-        (("if (all[1].end <= position) return", "if (all[1].end <= position + 1) return"), False),
-        (("while (low < high && all[low].end > end) ++low;", ""), True),
-        (("before.count = 0;", ""), False),
-        (("int64_t before = at(start - 1);", "int64_t before = at(start);"), False),
-    ],
+    by_turns(
+        [
+            (("while (pieces_->back().end <= end)", "while (pieces_->size() > 1)"), False),
+            (("if (all[1].end <= position) return", "if (all[1].end <= position + 1) return"), False),
+            (("while (low < high && all[low].end > end) ++low;", ""), True),
+            (("before.count = 0;", ""), False),
+            (("int64_t before = at(start - 1);", "int64_t before = at(start);"), False),
+        ],
+        every=2,
+    ),
 )
 def test_a_slip_is_found(tmp_path: Path, slip: tuple[str, str], priorities: bool) -> None:
     assert differences(levels_driver(tmp_path, slip), 3, priorities=priorities)[1]

@@ -15,6 +15,7 @@ from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.words.units import Tokens
 from tests.proofs.sparse import growth as sparse_growth
 from tests.proofs.sparse.growth import SCOPES, broken_in, perform, seen
+from tests.proofs.sparse.page_sizes import every_page_size
 from tests.proofs.support.sparse_search import Perform
 
 z3 = pytest.importorskip("z3")
@@ -24,7 +25,6 @@ from tests.support.night import by_turns  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof
 
-PAGE_SIZES = range(1, 129)
 n, m, room = (z3.Int(name) for name in ("n", "m", "room"))
 """Tokens of a sequence, of a longer one, and the room of a buffer."""
 Formula = Any
@@ -134,9 +134,10 @@ def by_the_page(page: int) -> Formula:
     return z3.Implies(most(n, page) < room, z3.And(most(n, page) % page == 0, most(n, page) - n < page))
 
 
+@every_page_size
 @pytest.mark.parametrize("claim", by_turns([has_the_newest_place, never_shrinks, ends, by_the_page], every=2))
-def test_the_sizes_of_buffers(claim: Callable[[int], Formula]) -> None:
-    assert [page for page in PAGE_SIZES if refuted(claim(page))] == []
+def test_the_sizes_of_buffers(claim: Callable[[int], Formula], sizes: tuple[int, ...]) -> None:
+    assert [page for page in sizes if refuted(claim(page))] == []
 
 
 def ends_at_the_room(page: int) -> Formula:
@@ -149,6 +150,7 @@ def grows_for_ever(page: int) -> Formula:
     return most(n, page) >= n
 
 
+@every_page_size
 @pytest.mark.parametrize("slip", [ends_at_the_room, grows_for_ever])
-def test_a_slip_of_the_sizes_is_refuted(slip: Callable[[int], Formula]) -> None:
-    assert all(refuted(slip(page)) for page in PAGE_SIZES)
+def test_a_slip_of_the_sizes_is_refuted(slip: Callable[[int], Formula], sizes: tuple[int, ...]) -> None:
+    assert all(refuted(slip(page)) for page in sizes)

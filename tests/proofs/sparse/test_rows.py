@@ -13,6 +13,7 @@ from kvlitmus.spec.sparse.state import SparseState, missing_pages
 from kvlitmus.spec.words.units import PageNo, page_ceil
 from tests.proofs.sparse import lemmas as sparse_lemmas
 from tests.proofs.sparse import rows as sparse_rows
+from tests.proofs.sparse.page_sizes import every_page_size
 from tests.proofs.sparse.rows import SCOPES, broken_in, perform
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
 from tests.proofs.support.sparse_search import seen
@@ -24,7 +25,6 @@ from tests.support.night import by_turns  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof
 
-PAGE_SIZES = range(1, 129)
 k, s, n, t, m = (z3.Int(name) for name in "ksntm")
 """Pages that a row has; start and count of a request, and of a second one."""
 Formula = Any
@@ -104,9 +104,10 @@ def composed(page: int) -> Formula:
     return z3.Implies(t <= after, twice == k * page + missing(k * page, 0, end, page) * page)
 
 
+@every_page_size
 @pytest.mark.parametrize("claim", [enough, again, composed])
-def test_the_algebra_of_a_row(claim: Callable[[int], Formula]) -> None:
-    assert [page for page in PAGE_SIZES if refuted(page, claim(page))] == []
+def test_the_algebra_of_a_row(claim: Callable[[int], Formula], sizes: tuple[int, ...]) -> None:
+    assert [page for page in sizes if refuted(page, claim(page))] == []
 
 
 def rounded_down(page: int) -> Formula:
@@ -119,9 +120,10 @@ def never_alone(page: int) -> Formula:
     return z3.Or(grown(page) == k * page, grown(page) == s + n)
 
 
+@every_page_size
 @pytest.mark.parametrize("slip", by_turns([rounded_down, never_alone], every=2))
-def test_a_slip_of_the_algebra_is_refuted(slip: Callable[[int], Formula]) -> None:
-    assert all(refuted(page, slip(page)) for page in PAGE_SIZES if page > 1)
+def test_a_slip_of_the_algebra_is_refuted(slip: Callable[[int], Formula], sizes: tuple[int, ...]) -> None:
+    assert all(refuted(page, slip(page)) for page in sizes if page > 1)
 
 
 @pytest.mark.parametrize("page", [1, 2, 7, 128])

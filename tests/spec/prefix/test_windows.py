@@ -55,7 +55,7 @@ def compared(cache: str, config: Config, depth: int) -> tuple[int, int, list[str
 
 @pytest.mark.parametrize("depth", [0, 1])
 @pytest.mark.parametrize("config", [SMALL, PAGED], ids=["page=1", "page=2"])
-@pytest.mark.parametrize("policy", by_turns(POLICIES, every=2))
+@pytest.mark.parametrize("policy", by_turns(POLICIES))
 @pytest.mark.parametrize("cache", CACHES)
 def test_what_is_certain_is_so_in_every_history(cache: str, policy: str, config: Config, depth: int) -> None:
     said, could, wrong = compared(cache, replace(config, policy=policy), depth)
