@@ -43,9 +43,16 @@ def sweep(scenario: Scenario, write: str) -> int:
         number += 1
 
 
+BY_CORES = [
+    (scenario, core)
+    for at, scenario in enumerate(SCENARIOS)
+    for core in (("python", "native") if at % 2 else ("native", "python"))
+]
+
+
 @pytest.mark.usefixtures("each_core")
 @pytest.mark.parametrize("write", by_turns(WRITES))
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(("scenario", "each_core"), by_turns(BY_CORES, every=2), indirect=["each_core"])
 def test_whatever_fails_the_cache_goes_on(scenario: Scenario, write: str) -> None:
     assert sweep(scenario, write) >= 8, "hardly anything could fail"
 

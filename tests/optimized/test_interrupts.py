@@ -42,6 +42,7 @@ from tests.optimized.support.fault_desk import Desk
 from tests.optimized.support.fault_scenes import KEY, SCENARIOS, WRITES, Scenario, loads_under_a_request
 from tests.optimized.support.interrupts import ALL, FLAT, LAST, SIZE, Call, Name, Stop, World, ended, sweep
 from tests.support.lockstep import kinds_of, lockstep
+from tests.support.night import by_turns
 
 needs_native = pytest.mark.skipif(bool(cores.lacking()), reason=cores.lacking() or "there is a native core")
 CORES = ("python", pytest.param("native", marks=needs_native))
@@ -306,8 +307,9 @@ def sweep_scene(scenario: Scenario, write: str, start: int, step: int) -> Counte
         at += step
 
 
-@pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("scenario", SCENES)
+@pytest.mark.parametrize(
+    ("scenario", "write"), by_turns([(scenario, write) for scenario in SCENES for write in WRITES], every=2)
+)
 def test_a_hierarchy_goes_on_or_is_torn(scenario: Scenario, write: str, request: Any) -> None:
     step = 1001
     assert sweep_scene(scenario, write, zlib.crc32(request.node.name.encode()) % step, step).total() >= 4

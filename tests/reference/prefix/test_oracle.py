@@ -181,7 +181,7 @@ def test_the_specimen_does_what_the_reference_does_on_any_schedule(config: Confi
 
 
 @TURNS
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", night.by_turns(CONFIGS, [config.label for config in CONFIGS], every=2))
 def test_the_optimized_cache_does_what_the_reference_does(config: Config, seeds: range) -> None:
     pytest.importorskip("numba")
     from kvlitmus.conformance.adapters.optimized.target import target
@@ -211,7 +211,7 @@ def test_a_cache_of_the_zoo_does_what_the_reference_does_with_its_choices(name: 
     assert play(target, config, drawn(target, config, range(3)), judges=False) > 200
 
 
-@pytest.mark.parametrize("id", [*NOTICED, *NOTICED_BELOW])
+@pytest.mark.parametrize("id", night.by_turns([*NOTICED, *NOTICED_BELOW], every=2))
 def test_a_planted_slip_is_noticed_without_a_rule(id: str) -> None:
     planted: Mutant = all_mutants()[id]
     with pytest.raises(Differs):

@@ -145,7 +145,7 @@ def test_a_cache_with_one_fault_is_accused_of_what_the_fault_breaks(id: str) -> 
     assert later <= CONSEQUENCES[id]
 
 
-@pytest.mark.parametrize("id", WITHOUT)
+@pytest.mark.parametrize("id", by_turns(WITHOUT, every=2))
 def test_without_distrust_it_would_be_accused_of_more(id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkers, "contradicted", lambda *_: frozenset())
     assert WITHOUT[id] <= accused(id)[1]
