@@ -31,7 +31,7 @@ CONFIGS = (Config(page_size=4, pages=16), Config())
 MOST = 150
 """Lines of the protocol in a kit, JSON left out where the language has no library for it."""
 
-OPTIONS = Options(reruns=0, shrink_trials=150, shrink_seconds=60.0)
+OPTIONS = Options(reruns=0, shrink_trials=60, shrink_seconds=60.0)
 
 OF_GUIDE: Mapping[str, str] = {"cpp": "host-tier", "rust": "block-table", "go": "radix-tree", "ts": "radix-tree"}
 
