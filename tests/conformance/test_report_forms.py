@@ -301,6 +301,26 @@ def test_the_step_summary_is_appended_to_and_any_other_file_replaced(monkeypatch
     assert first.read_text() == "# new\n"
 
 
+def test_a_row_of_a_list_or_of_a_table_is_a_line() -> None:
+    text = document.dump_report(
+        {"rows": [{"a": 1}, {"a": 2}], "cells": {"x": {"a": 1}, "y": {}}, "none": {}, "one": [3]}
+    )
+    assert text.splitlines() == [
+        "{",
+        ' "rows": [',
+        '  {"a":1},',
+        '  {"a":2}',
+        " ],",
+        ' "cells": {',
+        '  "x": {"a":1},',
+        '  "y": {}',
+        " },",
+        ' "none": {},',
+        ' "one": [3]',
+        "}",
+    ]
+
+
 def test_run_and_report_write_the_same(capsys: Capture) -> None:
     few = [*ONE, "--steps", "250", "--pack", "pool"]
     target = "kvlitmus.mutants.run:by_name.lookup_pins"

@@ -271,15 +271,17 @@ def dump(data: Any) -> str:
 
 
 def dump_report(report: Mapping[str, Any]) -> str:
-    """A report as text: a row of a list in each line, so that a change shows as what it is."""
+    """A report as text: a row of a list or of a table in each line, so that a change shows as what it is."""
     fields = [f" {_row(name)}: {_listed(value)}" for name, value in report.items()]
     return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
 def _listed(value: Any) -> str:
-    if not (isinstance(value, list) and value and isinstance(value[0], dict)):
-        return _row(value)
-    return "[\n" + ",\n".join(f"  {_row(one)}" for one in value) + "\n ]"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(f"  {_row(one)}" for one in value) + "\n ]"
+    if isinstance(value, dict) and value and all(isinstance(one, dict) for one in value.values()):
+        return "{\n" + ",\n".join(f"  {_row(name)}: {_row(one)}" for name, one in value.items()) + "\n }"
+    return _row(value)
 
 
 def _row(value: Any) -> str:

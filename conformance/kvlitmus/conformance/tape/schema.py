@@ -136,5 +136,10 @@ def text() -> str:
     """The schema as it is committed: a definition a line."""
     whole = document()
     definitions = cast("Schema", whole.pop("$defs"))
-    rows = [f"  {json.dumps(name)}: {json.dumps(one)}" for name, one in definitions.items()]
-    return json.dumps(whole, indent=1)[:-2] + ',\n "$defs": {\n' + ",\n".join(rows) + "\n }\n}\n"
+    rows = [f"  {_compact(name)}: {_compact(one)}" for name, one in definitions.items()]
+    head = [f" {_compact(name)}: {_compact(value)}" for name, value in whole.items()]
+    return "{\n" + ",\n".join(head) + ',\n "$defs": {\n' + ",\n".join(rows) + "\n }\n}\n"
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
