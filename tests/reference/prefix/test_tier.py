@@ -238,3 +238,15 @@ def test_the_allocation_that_was_asked_to_fails_and_no_other(after: int) -> None
         state, pages = allocate(state, [Name(turn)], Choice())
         granted.append(pages is not None)
     assert granted == [turn != after for turn in range(4)]
+
+
+def test_a_chosen_page_that_is_not_free_is_passed_over_where_it_may_have_been_used_again() -> None:
+    state, first = allocate(Desk().now, [Name(1)], Choice())
+    assert first is not None
+    chosen = Choice(host_pages={Name(2): first[0], Name(3): PageNo(first[0] + 1)})
+
+    _, pages = allocate(state, [Name(2), Name(3)], chosen, reused=True)
+
+    assert pages is not None and first[0] not in pages and pages[1] == first[0] + 1
+    with pytest.raises(ValueError, match="no correct cache chooses so"):
+        allocate(state, [Name(2)], chosen)
