@@ -61,7 +61,7 @@ def planted_faults_part(many: int) -> None:
     """Look at so many, from all over the list."""
     found = 0
     for one in SAMPLE[7 :: len(SAMPLE) // (3 * many)]:
-        if (came := killed(one)) is None:
+        if found >= many or (came := killed(one)) is None:
             continue
         found += 1
         outcome, result = came

@@ -470,7 +470,7 @@ def test_what_can_not_happen_to_states_is_passed_over(make: Any) -> None:
 @pytest.mark.parametrize("config", by_turns(plan.RANK_CONFIGS), ids=lambda config: config.label)
 def test_a_legal_cache_of_another_design_is_not_accused(config: Config) -> None:
     counted = Counter[str]()
-    for seed in range(8):
+    for seed in range(5):
         checker = Checker(GatheringRanks(), config, GATHERING)
         Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
         counted += checker.counted()

@@ -141,7 +141,7 @@ def test_of_a_record_that_breaks_off_what_stands_before_is_judged(
 
 def test_a_run_records_its_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "specimen.jsonl.xz"
-    asked = ["run", "specimen", "--config", "page_size=4,pages=32", "--steps", "250", "--rule", "POOL-12"]
+    asked = ["run", "specimen", "--config", "page_size=4,pages=8", "--steps", "250", "--rule", "POOL-12"]
     assert main([*asked, "--record", str(path), "--failures", str(tmp_path)]) == 0, capsys.readouterr().out
     outcome = again.judge(path)
     assert outcome.items >= 1 and outcome.evaluated["POOL-12"] and not outcome.broken

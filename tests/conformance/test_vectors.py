@@ -91,7 +91,9 @@ def test_a_target_without_the_ports_declines_a_vector() -> None:
 def test_a_vector_that_is_broken_on_a_target_is_shrunk_like_any_schedule() -> None:
     vector = next(one for one in all_vectors().values() if mutant_of(one) == "memo-of-matches")
     long = replace(vector, schedule=(Op("match"), *vector.schedule, Op("match")))
-    (found, *_) = run_item(all_mutants()["memo-of-matches"].target, item_of(long), Options(reruns=0)).findings
+    (found, *_) = run_item(
+        all_mutants()["memo-of-matches"].target, item_of(long), Options(reruns=0, shrink_trials=100)
+    ).findings
     assert len(found.schedule) <= len(vector.schedule)
 
 
