@@ -108,7 +108,7 @@ def found(kind: type[BlockOffload], depth: int = 3) -> Iterator[set[str]]:
             (PublishesWhatFailed, {"COMP-29"}),
             (TakesAnyKey, {"TREE-05"}),
             (LoadsWhatTheHostHas, {"LOAD-11", "COMP-36"}),
-            (TakesOneMore, {"COMP-37", "COMP-13"}),
+            (TakesOneMore, {"COMP-13"}),
             (ForgetsItsBlocks, {"COMP-29", "POOL-10", "POOL-12"}),
         ]
     ),

@@ -216,7 +216,7 @@ def found(kind: type[BlockStore], configs: Sequence[Config], depth: int = 3) -> 
     by_turns(
         [
             (TakesWhatIsFree, {"COMP-23"}),
-            (EvictsWhateverThereIs, {"COMP-24"}),
+            (EvictsWhateverThereIs, {"COMP-13"}),
             (AnchorMayGo, {"COMP-13", "LOCK-01", "TREE-05"}),
             (GoesByTheRun, {"COMP-26"}),
             (CachesWhatDidNotCome, {"COMP-29"}),

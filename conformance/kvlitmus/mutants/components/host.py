@@ -188,7 +188,7 @@ class CopyRefusalKeepsItsPins(ComponentCopier):
         return copy, freed
 
 
-@mutant("component-backup-evicts-everything", kills=("COMP-37",), configs=HOSTS)
+@mutant("component-backup-evicts-everything", kills=("COMP-13",), configs=HOSTS)
 class BackupEvictsEverything(ComponentCopier):
     """Where the host is full all of it is evicted for one backup: whoever comes next finds nothing."""
 

@@ -159,7 +159,7 @@ class CountsEachAlone(ComponentFetcher):
         return {pools.pool_of[name] for name, many in wants.items() if len(pools.free[pools.pool_of[name]]) < many}
 
 
-@mutant("component-prefetch-evicts-again", kills=("COMP-24",), configs=(*STATED, *WINDOWED))
+@mutant("component-prefetch-evicts-again", kills=("COMP-13",), configs=(*STATED, *WINDOWED))
 class EvictsAgain(ComponentFetcher):
     """Having made room it makes room again before it allocates: twice as much is lost as is needed."""
 
@@ -171,7 +171,7 @@ class EvictsAgain(ComponentFetcher):
         return freed
 
 
-@mutant("component-prefetch-evicts-first", kills=("COMP-24",), configs=(*STATED, *WINDOWED))
+@mutant("component-prefetch-evicts-first", kills=("COMP-13",), configs=(*STATED, *WINDOWED))
 class EvictsFirst(ComponentFetcher):
     """It evicts before it looks whether there is room."""
 

@@ -155,7 +155,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         refused=by("COMP-22 COMP-23"),
         least=by("COMP-21 COMP-22 COMP-23"),
         most=by("COMP-20 COMP-21 COMP-22 COMP-62", free="which place"),
-        which=by(f"COMP-24 {ORDER}", free="own order of components"),
+        which=by(f"COMP-13 {ORDER}", free="own order of components"),
         stays=by(f"{ALL} POOL-04 COMP-62", later=BEHIND),
         plain=(
             On.EVICT,
@@ -217,7 +217,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         refused=by("COMP-36"),
         least=by("COMP-32"),
         most=by("COMP-32 POOL-04 EVICT-24", free="which place"),
-        which=by(f"COMP-37 {ORDER}", free="own order of components"),
+        which=by(f"COMP-13 {ORDER}", free="own order of components"),
         stays=by(f"{ALL} TREE-05 COMP-19", later=BEHIND),
         plain=(
             On.EVICT,
@@ -246,7 +246,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         refused=by("COMP-36"),
         least=by("COMP-32 LOAD-11"),
         most=by("COMP-32 LOAD-11 POOL-04 EVICT-24", free="which place"),
-        which=by(f"COMP-37 {ORDER}", free="own order of components"),
+        which=by(f"COMP-13 {ORDER}", free="own order of components"),
         stays=by(f"{ALL} COMP-56", later=BEHIND),
         plain=(
             On.EVICT,

@@ -224,7 +224,7 @@ def two_backups_land_once(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-37", "POOL-10"), needs=NEEDS)
+@litmus(rules=("COMP-13", "POOL-10"), needs=NEEDS)
 def a_full_host_evicts_once(checker: Checker) -> None:
     """Key after key is backed up until the host is full: what nothing protects makes room, and what is read doesn't."""
     for first in "abcdefgh":
@@ -254,7 +254,7 @@ def a_refusal_takes_nothing(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-36", "COMP-37", "POOL-10"), needs=NEEDS)
+@litmus(rules=("COMP-36", "COMP-13", "POOL-10"), needs=NEEDS)
 def a_refused_backup_takes_nothing(checker: Checker) -> None:
     """So many backups are under way that the host is full: the next is refused whole, and goes when they failed."""
     keys = [prompt(checker, f"{first}bcd") for first in "aefg"]
@@ -268,7 +268,7 @@ def a_refused_backup_takes_nothing(checker: Checker) -> None:
     backed(checker, key)
 
 
-@litmus(rules=("COMP-36", "COMP-37", "POOL-10"), needs=NEEDS)
+@litmus(rules=("COMP-36", "COMP-13", "POOL-10"), needs=NEEDS)
 def a_refused_backup_says_what_it_has_evicted(checker: Checker) -> None:
     """Half of the host is evictable, and copies of one key take the rest: the last finds too little to evict."""
     layout = checker.setting.layout
@@ -286,7 +286,7 @@ def a_refused_backup_says_what_it_has_evicted(checker: Checker) -> None:
         evict_all(checker)
 
 
-@litmus(rules=("POOL-10", "COMP-36", "COMP-37"), needs=NEEDS, profile={**ANY_ENTRIES, "component_grants": "each"})
+@litmus(rules=("POOL-10", "COMP-36", "COMP-13"), needs=NEEDS, profile={**ANY_ENTRIES, "component_grants": "each"})
 def a_refused_load_back_says_what_it_has_evicted(checker: Checker) -> None:
     """The last component has no place left that could be evicted, and another one has: the load back is refused."""
     layout = checker.setting.layout

@@ -84,7 +84,7 @@ def what_is_stored_is_fetched_whole(checker: Checker) -> None:
         components.match(checker, prompt(checker, ways))
 
 
-@litmus(rules=("COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-22", "COMP-23", "COMP-13"), needs=NEEDS, profile=EACH)
 def below_the_threshold_nothing_happens(checker: Checker) -> None:
     """Two pages are behind the hit and four are asked for: a refusal, with full pools too, and nothing is evicted."""
     key = prompt(checker, "ab")
@@ -96,7 +96,7 @@ def below_the_threshold_nothing_happens(checker: Checker) -> None:
     begin(checker, key, threshold=4)
 
 
-@litmus(rules=("COMP-20", "COMP-21", "COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH, layouts=APART)
+@litmus(rules=("COMP-20", "COMP-21", "COMP-22", "COMP-23", "COMP-13"), needs=NEEDS, profile=EACH, layouts=APART)
 def the_kv_is_cut_to_what_there_is(checker: Checker) -> None:
     """Three pages are free and five are stored: three are fetched, with the state or the window of the third.
 
@@ -133,7 +133,7 @@ def a_refusal_lets_the_anchor_go(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-21", "COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH, layouts=STATES)
+@litmus(rules=("COMP-21", "COMP-22", "COMP-23", "COMP-13"), needs=NEEDS, profile=EACH, layouts=STATES)
 def a_state_is_there_or_nothing_is(checker: Checker) -> None:
     """No state is free: the prefetch is refused whatever there is of KV; with one state it starts, short of KV too."""
     key = prompt(checker, "abcde")
@@ -147,7 +147,7 @@ def a_state_is_there_or_nothing_is(checker: Checker) -> None:
 
 
 @litmus(
-    rules=("COMP-21", "COMP-22", "COMP-23", "COMP-24", "COMP-26"),
+    rules=("COMP-21", "COMP-22", "COMP-23", "COMP-13", "COMP-26"),
     needs=NEEDS,
     profile=EACH,
     layouts=("kv+swa",),
@@ -209,7 +209,7 @@ def behind_an_anchor_a_window_is_what_is_missing(checker: Checker) -> None:
     components.match(checker, longer)
 
 
-@litmus(rules=("COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-22", "COMP-23", "COMP-13"), needs=NEEDS, profile=EACH)
 def one_eviction_makes_room(checker: Checker) -> None:
     """All pools are full of what was cached: what the prefetch needs goes, once, and nothing is taken less."""
     for ways in ("abcde", "fghij", "klmno", "pqrst"):
@@ -220,7 +220,7 @@ def one_eviction_makes_room(checker: Checker) -> None:
     components.match(checker, prompt(checker, "ABCDE"))
 
 
-@litmus(rules=("COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-22", "COMP-23", "COMP-13"), needs=NEEDS, profile=EACH)
 def what_no_eviction_makes_is_not_missed(checker: Checker) -> None:
     """Two pages are cached and all other KV is somebody's: there is no room for four, evict in vain who will.
 

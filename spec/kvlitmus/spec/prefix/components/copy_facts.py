@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.interface.tiers import BACKUP
-from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.components.calls import Copying
 from kvlitmus.spec.prefix.components.copies import (
     CopyCall,
     CopyPlan,
     copy_plans,
-    copy_wants,
     largest_together,
     plan_for,
     refusable,
-    short_pools,
 )
-from kvlitmus.spec.prefix.components.evictions import freed_most
 from kvlitmus.spec.prefix.components.state import copied_to, end_name, ends_at, free_least, loose_on, needed_by, tier_of
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import BackUp, LoadBack
-from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import step_of, valid
 
@@ -100,12 +96,6 @@ def component_copy_most(
 # Room
 
 
-@fact(0)
-def component_copy_freed(answer: Copying) -> Mapping[str, int]:
-    """How many entries were evicted for a copy, by component."""
-    return answer.freed
-
-
 def may_wait(setting: Setting, state: State, call: BackUp) -> bool:
     """Whether a backup may be refused because another one runs: by nodes, one has a node to itself until it has ended."""
     if setting.profile.component_extent == "boundary" or not call.length:
@@ -129,20 +119,3 @@ def component_copy_refusable(setting: Setting, state: State, call: CopyCall, ans
         loose = loose_on(setting, state, HOST)
     freed = answer.freed
     return any(refusable(setting, plan, loose, available, freed) for plan in copy_plans(setting, state, call, answer))
-
-
-@fact(1, ports=("component_counters", *COUNTED))
-def component_copy_freed_most(
-    setting: Setting, layout: Layout, state: State, call: CopyCall, answer: Copying
-) -> Mapping[str, int] | Unknown:
-    """How many entries of each component one eviction for a copy may take, or by its path one for each boundary of a backup: none of pools that have room."""
-    available = state.free.get(tier_of(state, call))
-    if available is None:
-        return UNKNOWN
-    wants = copy_wants(copy_plans(setting, state, call, answer))
-    short = short_pools(layout, wants, available)
-    mine = {name: many for name, many in wants.items() if layout.named(name).pool in short}
-    times = 1
-    if isinstance(call, BackUp) and setting.profile.component_extent == "path":
-        times = max(1, call.length // step_of(layout.components))
-    return freed_most(setting, layout, state, mine, times)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.components.calls import Committed, Entries, Reading, Reserved
-from kvlitmus.spec.prefix.components.evictions import freed_most
 from kvlitmus.spec.prefix.components.fetch import asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import commit_end, held_by, origin_of, pool_places
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole, pools_of
@@ -66,20 +65,14 @@ def component_fetch_needs(
     return {need.component.name: need.entries for need in needs}
 
 
-@fact(0)
-def component_fetch_freed(answer: Reserved) -> Mapping[str, int]:
-    """How many entries were evicted for the prefetch, by component."""
-    return answer.freed
-
-
 @fact(1, ports=("component_counters",))
 def component_fetch_room(
-    layout: Layout, state: State, component_fetch_freed: Mapping[str, int]
+    layout: Layout, state: State, component_freed: Mapping[str, int]
 ) -> Mapping[str, int] | Unknown:
     """The free places of each pool when the prefetch reserved its own: those before the call, and what was evicted for it."""
     if DEVICE not in state.free:
         return UNKNOWN
-    freed = pools_of(layout, component_fetch_freed)
+    freed = pools_of(layout, component_freed)
     return {pool: many + freed[pool] for pool, many in state.free[DEVICE].items()}
 
 
@@ -139,30 +132,6 @@ def component_fetch_spared(
     pools = {layout.base.pool} if component_fetch_length else set(ample)
     needs = summed(asked(layout, origin, due))
     return [pool for pool in needs if pool in pools and component_fetch_room[pool] < needs[pool]]
-
-
-@fact(1, ports=("component_counters",))
-def component_fetch_freed_most(
-    setting: Setting,
-    layout: Layout,
-    state: State,
-    call: Prefetch[int],
-    component_fetch_full: int,
-    component_fetch_least: int,
-) -> Mapping[str, int] | Unknown:
-    """How many entries of each component one eviction for the prefetch may take.
-
-    None below the threshold, and none of pools that have room.  Else as many as the prefetch needs, the rest of a node
-    where the cache evicts by node, and what goes with these.
-    """
-    if DEVICE not in state.free:
-        return UNKNOWN
-    needs = asked(layout, origin_of(setting, call.start), component_fetch_full)
-    short = {pool for pool, many in summed(needs).items() if many > state.free[DEVICE][pool]}
-    wants = {need.component.name: need.entries for need in needs if need.component.pool in short}
-    if component_fetch_full < component_fetch_least:
-        wants = {}
-    return freed_most(setting, layout, state, wants)
 
 
 # What prefetches have

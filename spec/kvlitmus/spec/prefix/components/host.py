@@ -5,7 +5,7 @@ and takes what that needs of every component and the tier lacks that it goes to 
 has saved nothing, and a load back restores all of a window or isn't begun.  A load back is for the largest boundary that both tiers
 can make valid together (LOAD-11), wherever each entry is: a state alone is worth one, if it makes a longer prefix usable.
 
-Memory is granted for all components at once or for none, after one eviction from that tier at most (COMP-36, COMP-37).
+Memory is granted for all components at once or for none, after one eviction from that tier at most (COMP-36, COMP-13).
 While a copy is under way what its boundary needs stays where it is, on both tiers (LOCK-01), and what it is written to is
 neither cached nor free.  When it has ended, what it brought is cached, unless it failed or somebody else was first (COMP-29).
 By the profile it may be cached from the beginning, and a copy may go by its path: take, and protect, what else there is of that.
@@ -76,22 +76,3 @@ def a_refused_copy_has_nothing_to_take_or_no_room(component_copy_refusable: bool
     another one runs on a path through its boundary.
     """
     return component_copy_refusable
-
-
-# EVICT-06 and EVICT-21 know nothing that goes with an entry of another component.
-@rule(
-    "COMP-37",
-    on=(*BEGUN, *REFUSED),
-    needs=BOTH_COUNTED,
-    source="R-SC-02; design",
-    reference="prefix.components.host.make_room",
-    allowed="at most {component_copy_freed_most}",
-)
-def a_copy_evicts_once_what_it_needs(
-    component_copy_freed: Mapping[str, int], component_copy_freed_most: Mapping[str, int]
-) -> bool:
-    """A copy MUST NOT evict anything from pools that have room for it. From others it MUST NOT evict more than one
-    eviction of what it takes. Where the profile says that copies go by their path, a backup may evict so much for each
-    boundary on it.
-    """
-    return all(many <= component_copy_freed_most.get(name, 0) for name, many in component_copy_freed.items())

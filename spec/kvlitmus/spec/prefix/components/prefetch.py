@@ -1,7 +1,7 @@
 """Prefetches of several components: what a cache owes that fetches KV, and what goes with it, from storage.
 
 A prefetch starts at a boundary that is cached, its **anchor**, and fetches what storage has of the key behind it, in five steps: it
-reserves memory for all components at once or is refused (COMP-20 to COMP-24); it is told what storage has, and says up to
+reserves memory for all components at once or is refused (COMP-20 to COMP-23, and COMP-13 of what is evicted for it); it is told what storage has, and says up to
 which boundary it reads, what into which place (COMP-26, COMP-27); the I/O ends; what came is committed (COMP-28),
 or the prefetch is aborted.  I/O may go on after a commit or an abort; what it may write is given back when it has
 ended, and not before (POOL-04, COMP-29).
@@ -96,22 +96,6 @@ def a_prefetch_is_admitted_as_a_whole(component_fetch_length: int, component_fet
 def a_prefetch_makes_room_before_it_takes_less(component_fetch_spared: Sequence[str]) -> bool:
     """A prefetch MUST NOT be cut short or refused for want of room that one eviction of what it needs can make."""
     return not component_fetch_spared
-
-
-# EVICT-06 and EVICT-21 know nothing that goes with an entry of another component.
-@rule(
-    "COMP-24",
-    on=ASKED,
-    needs=COUNTED,
-    source="R-SWA-02; sglang#26945",
-    reference="prefix.components.prefetch.prefetch",
-    allowed="no more than {component_fetch_freed_most}",
-)
-def a_prefetch_evicts_once(
-    component_fetch_freed: Mapping[str, int], component_fetch_freed_most: Mapping[str, int]
-) -> bool:
-    """A prefetch MUST NOT evict below the threshold nor from pools that have room, and of each component no more than it needs, with what goes with that: there is no second eviction."""
-    return all(many <= component_fetch_freed_most.get(name, 0) for name, many in component_fetch_freed.items())
 
 
 # FETCH-08 knows one run; the intersection of what several components can restore is new.

@@ -113,24 +113,22 @@ def an_eviction_frees_what_is_asked_for(
 # EVICT-06 and EVICT-21 know nothing that goes with an entry of another component.
 @rule(
     "COMP-13",
-    on=(On.COMPONENT_EVICT, On.COMPONENT_EVICT_HOST),
-    source="R-MA-03, R-EV-08",
+    on=(
+        *(On.COMPONENT_EVICT, On.COMPONENT_EVICT_HOST, On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH),
+        *(On.COMPONENT_BACK_UP, On.REFUSED_COMPONENT_BACK_UP, On.COMPONENT_LOAD, On.REFUSED_COMPONENT_LOAD),
+    ),
+    source="R-MA-03, R-EV-08, R-SWA-02, R-SC-02; sglang#26945",
     reference="prefix.components.tree.evict",
-    allowed="no more than {component_freed_most}, and than {component_most} unprotected entries",
+    allowed="no more than {component_freed_most}",
 )
-def an_eviction_frees_no_more(
-    component_freed: Mapping[str, int],
-    component_freed_most: Mapping[str, int],
-    component_most: Mapping[str, int],
+def no_more_is_evicted_than_is_asked_for(
+    component_freed: Mapping[str, int], component_freed_most: Mapping[str, int]
 ) -> bool:
-    """An eviction MUST NOT free more of a component than was asked for, by node than the last node makes it, or than is
-    unprotected. What goes with an entry of another component by the profile comes on top: one entry, or by node those
-    of one node.
+    """A call MUST NOT evict more of a component than it asks for and than is unprotected, or than it needs of a pool without room for that: there is no second eviction.
+    A prefetch below its threshold needs nothing, and a backup by its path may evict for each boundary on it. What goes
+    with an entry of another component by the profile comes on top; by node that is the rest of a node.
     """
-    return all(
-        freed <= min(component_freed_most.get(name, 0), component_most.get(name, 0))
-        for name, freed in component_freed.items()
-    )
+    return all(freed <= component_freed_most.get(name, 0) for name, freed in component_freed.items())
 
 
 # FRAME-01 has no call where a request gives back what its window has left behind.

@@ -20,9 +20,9 @@ from kvlitmus.spec.prefix.components.calls import (
     Reading,
     Taken,
 )
-from kvlitmus.spec.prefix.components.copies import copy_plans, copy_wants
+from kvlitmus.spec.prefix.components.copies import copy_plans, copy_wants, short_pools
 from kvlitmus.spec.prefix.components.evictions import freed_most, rightly_gone, taken_for
-from kvlitmus.spec.prefix.components.fetch import asked
+from kvlitmus.spec.prefix.components.fetch import asked, least_length
 from kvlitmus.spec.prefix.components.state import (
     commit_brings,
     copied_to,
@@ -141,9 +141,9 @@ def component_asked(call: Evict[Counts] | EvictHost[Counts]) -> Mapping[str, int
 
 
 @fact(0)
-def component_freed(answer: Mapping[str, int]) -> Mapping[str, int]:
-    """How many entries of each component were freed."""
-    return answer
+def component_freed(answer: Taken[object] | Mapping[str, int]) -> Mapping[str, int]:
+    """How many entries of each component were evicted."""
+    return answer.freed if isinstance(answer, Taken) else answer
 
 
 @fact(0)
@@ -156,19 +156,28 @@ def component_evictable(
 
 
 @fact(0)
-def component_most(layout: Layout, state: State, call: Evict[Counts] | EvictHost[Counts]) -> Mapping[str, int]:
-    """How many entries of each component may be on the tier, and nothing protects for certain."""
-    tier = tier_of(state, call)
-    counts = Counter(name for name, _ in frozenset(state.places(tier)).difference(*state.holds(tier)))
-    return {one.name: counts[one.name] for one in layout.components}
-
-
-@fact(0)
 def component_freed_most(
-    setting: Setting, layout: Layout, state: State, call: Evict[Counts] | EvictHost[Counts]
-) -> Mapping[str, int]:
-    """How many entries of each component the eviction may take, as the profile says what goes with what."""
-    return freed_most(setting, layout, state, call.asked)
+    setting: Setting, layout: Layout, state: State, call: JointCall, answer: object
+) -> Mapping[str, int] | Unknown:
+    """How many entries of each component the call may evict from its tier, as the profile says what goes with what.
+
+    An eviction as many as it is asked for, as far as nothing protects them for certain.  Others none of pools that have room,
+    else one eviction of what they need: a prefetch below its threshold nothing, a backup by its path so much for each boundary.
+    """
+    tier, wants, times = tier_of(state, call), _evicted_for(setting, state, call, answer), 1
+    if isinstance(call, Evict | EvictHost):
+        loose = Counter(name for name, _ in frozenset(state.places(tier)).difference(*state.holds(tier)))
+        return {name: min(many, loose[name]) for name, many in freed_most(setting, layout, state, wants).items()}
+    available = state.free.get(tier)
+    if available is None:
+        return UNKNOWN
+    short = short_pools(layout, wants, available)
+    wants = {name: many for name, many in wants.items() if layout.named(name).pool in short}
+    if isinstance(call, Prefetch) and fetch_whole(layout, call) < least_length(layout, call.threshold):
+        wants = {}
+    if isinstance(call, BackUp) and setting.profile.component_extent == "path":
+        times = max(1, call.length // step_of(layout.components))
+    return freed_most(setting, layout, state, wants, times)
 
 
 # Snapshots
