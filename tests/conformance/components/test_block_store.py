@@ -238,8 +238,8 @@ def test_a_bug_of_prefetches_into_blocks_is_found(kind: type[BlockStore], rules:
             (FetchesFromNowhere, {"COMP-62"}),
             (StorageComesWithAReset, {"COMP-58", "COMP-62"}),
             (WritesFromTheDevice, {"COMP-58"}),
-            (WritesAllAgain, {"COMP-57"}),
-            (WritesTheRunAlone, {"COMP-57"}),
+            (WritesAllAgain, {"COMP-32"}),
+            (WritesTheRunAlone, {"COMP-32"}),
             (LosesWhatItWrites, {"COMP-13", "LOCK-01"}),
             (PinsForEver, {"COMP-12"}),
         ]

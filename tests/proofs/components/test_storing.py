@@ -63,7 +63,7 @@ def fetch_from_nowhere(cache: Cache, setting: Setting, call: Prefetch[int]) -> t
 
 
 SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
-    (Write, write_the_kv_alone, {"COMP-57"}),
+    (Write, write_the_kv_alone, {"COMP-32"}),
     (Write, write_what_is_not_there, {"COMP-58"}),
     (Write, write_no_rest, {"COMP-59"}),
     (EvictHost, evict_what_is_written, {"COMP-13", "LOCK-01"}),

@@ -19,7 +19,7 @@ LATER = COMPONENT_STORAGE_CONFIGS[1:2]
 # What is written
 
 
-@mutant("component-write-forgets-the-window", kills=("COMP-57",), configs=STORED)
+@mutant("component-write-forgets-the-window", kills=("COMP-32",), configs=STORED)
 class WriteForgetsTheWindow(ComponentWriter):
     """A write takes KV and states and forgets the window: what is fetched later can't be used."""
 
@@ -27,7 +27,7 @@ class WriteForgetsTheWindow(ComponentWriter):
         return [(name, at) for name, at in super().lacking(node, stored) if name != "swa"]
 
 
-@mutant("component-write-of-what-storage-has", kills=("COMP-57",), configs=STORED)
+@mutant("component-write-of-what-storage-has", kills=("COMP-32",), configs=STORED)
 class WriteOfWhatStorageHas(ComponentWriter):
     """A write takes all of a prefix, whatever storage has of it: each turn of a conversation is written again."""
 
@@ -35,7 +35,7 @@ class WriteOfWhatStorageHas(ComponentWriter):
         return list(self.copies.needs(node)) if super().lacking(node, stored) else []
 
 
-@mutant("component-write-goes-by-the-kv", kills=("COMP-57", "COMP-59"), configs=STORED)
+@mutant("component-write-goes-by-the-kv", kills=("COMP-32", "COMP-59"), configs=STORED)
 class WriteGoesByTheKv(ComponentWriter):
     """Where storage has the KV of a page it is thought to have the page: its window and its state are never written."""
 
@@ -141,7 +141,7 @@ class FailedWriteKeepsItsPins(ComponentWriter):
         self.failed = False
 
 
-@mutant("component-failed-write-counts", bugs=("H-60",), kills=("COMP-57", "COMP-59"), configs=STORED)
+@mutant("component-failed-write-counts", bugs=("H-60",), kills=("COMP-32", "COMP-59"), configs=STORED)
 class FailedWriteCounts(ComponentWriter):
     """What a failed write has taken is thought to be in storage, and is never written again: there is a gap in what
     storage has, and no prefetch gets behind it.

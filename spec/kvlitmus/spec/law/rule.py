@@ -195,6 +195,7 @@ RETIRED: dict[str, str] = {
     **dict.fromkeys(("COMP-08", "COMP-09", "COMP-33", "COMP-34"), _OF_POOLS),
     **dict.fromkeys(("COMP-35", "COMP-44", "COMP-45", "COMP-46", "COMP-60"), _OF_POOLS),
     **dict.fromkeys(("COMP-24", "COMP-37"), "how much is evicted is one law, whatever it is for"),
+    "COMP-57": "what is copied is one law, to a tier or to storage",
     **dict.fromkeys(("COMP-30", "COMP-31", "COMP-40", "COMP-61"), "whatever ends gives back what it had"),
     **dict.fromkeys(("COMP-48", "COMP-49", "COMP-51", "COMP-52", "CREQ-04"), _OF_POOLS),
     **dict.fromkeys(("COMP-38", "COMP-39", "COMP-41", "COMP-42", "COMP-43", "COMP-47", "COMP-50", "COMP-64"), _ON_BOTH),
@@ -253,6 +254,7 @@ SUCCESSORS: dict[str, str] = {
     "COMP-50": "COMP-49",
     "COMP-51": "EVENT-08",
     "COMP-52": "EVENT-09",
+    "COMP-57": "COMP-32",
     "COMP-64": "COMP-63",
 }
 """Retired ids, each with the id of the rule that says now what it said."""

@@ -62,7 +62,7 @@ def settle(checker: Checker) -> None:
         fetches.settled(checker, 0)
 
 
-@litmus(rules=("COMP-57", "COMP-58", "COMP-29", "COMP-62"), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-32", "COMP-58", "COMP-29", "COMP-62"), needs=NEEDS, profile=EACH)
 def what_is_written_comes_back(checker: Checker) -> None:
     """A key is written, storage goes and comes, and both tiers are emptied: the key is fetched, and found as it was."""
     key = prompt(checker, "abcd")
@@ -78,7 +78,7 @@ def what_is_written_comes_back(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-57", "COMP-59"), needs=NEEDS)
+@litmus(rules=("COMP-32", "COMP-59"), needs=NEEDS)
 def only_what_storage_lacks_is_written(checker: Checker) -> None:
     """A key is written, and again, then a longer one: nothing is written that is there, and all that is added."""
     attach(checker)
@@ -90,7 +90,7 @@ def only_what_storage_lacks_is_written(checker: Checker) -> None:
     put(checker, prompt(checker, "abcd"), stored)
 
 
-@litmus(rules=("COMP-57",), needs=NEEDS, layouts=HYBRID, profile=ANY_ENTRIES)
+@litmus(rules=("COMP-32",), needs=NEEDS, layouts=HYBRID, profile=ANY_ENTRIES)
 def a_window_and_a_state_are_written_alone(checker: Checker) -> None:
     """Storage has all KV of a key, then half of its window: the rest of the window and the state are written."""
     attach(checker)
@@ -102,7 +102,7 @@ def a_window_and_a_state_are_written_alone(checker: Checker) -> None:
         put(checker, key, stored | more)
 
 
-@litmus(rules=("COMP-57", "COMP-58"), needs=NEEDS, profile=EACH, bigram=True)
+@litmus(rules=("COMP-32", "COMP-58"), needs=NEEDS, profile=EACH, bigram=True)
 def a_bigram_in_storage_knows_its_next_token(checker: Checker) -> None:
     """A key is written; another one with its tokens goes on with another token, and lacks the last page in storage.
 
@@ -198,7 +198,7 @@ def nothing_begins_while_storage_is_away(checker: Checker) -> None:
     put(checker, key)
 
 
-@litmus(rules=("COMP-57", "COMP-58", "COMP-59"), needs=NEEDS)
+@litmus(rules=("COMP-32", "COMP-58", "COMP-59"), needs=NEEDS)
 def nothing_is_written_that_the_host_lacks(checker: Checker) -> None:
     """A key is on the device, then its backup runs, then it is evicted bit by bit: it is written if all is there."""
     attach(checker)
@@ -216,7 +216,7 @@ def nothing_is_written_that_the_host_lacks(checker: Checker) -> None:
     put(checker, key)
 
 
-@litmus(rules=("COMP-57", "LOCK-01"), needs=NEEDS)
+@litmus(rules=("COMP-32", "LOCK-01"), needs=NEEDS)
 def a_write_that_fails_is_made_again(checker: Checker) -> None:
     """A write fails: what it read may go, is backed up again, and is written whole the second time."""
     attach(checker)

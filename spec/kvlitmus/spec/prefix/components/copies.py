@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.components.calls import Copying
-from kvlitmus.spec.prefix.components.state import ends_at, needed_by, on_path, spared_for
+from kvlitmus.spec.prefix.components.state import end_name, ends_at, needed_by, on_path, spared_for
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.work_calls import BackUp, LoadBack
+from kvlitmus.spec.prefix.work_calls import BackUp, LoadBack, Write
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import admit, largest, step_of, valid
@@ -49,6 +49,13 @@ def plan_for(setting: Setting, state: State, path: Path, boundary: int, *, load:
     spared = spared_for(setting, path, boundary)
     least = needs - state.places(to).keys()
     return CopyPlan(boundary, least, most - state.certain(to), needs, spared, by_path and not load)
+
+
+def due_in_storage(setting: Setting, call: Write) -> frozenset[At]:
+    """What the boundary of a write needs and storage lacks."""
+    units = len(call.path.names)
+    stored = {(name, end_name(call.path, end)) for name, some in call.stored.items() for end in some if end <= units}
+    return needed_by(setting, call.path, call.length) - stored
 
 
 def copy_plans(setting: Setting, state: State, call: CopyCall, answer: Copying) -> Sequence[CopyPlan]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.law.facts import fact
-from kvlitmus.spec.prefix.components.calls import Copying
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.components.calls import Copying, Taken
 from kvlitmus.spec.prefix.components.copies import (
     CopyCall,
     CopyPlan,
     copy_plans,
+    due_in_storage,
     largest_together,
     plan_for,
     refusable,
@@ -19,7 +21,7 @@ from kvlitmus.spec.prefix.components.state import copied_to, end_name, ends_at, 
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.work_calls import BackUp, LoadBack
+from kvlitmus.spec.prefix.work_calls import BackUp, LoadBack, Write
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import step_of, valid
 
@@ -35,9 +37,14 @@ def component_copy_boundary(answer: Copying) -> int:
 
 
 @fact(0)
-def component_copy_takes(answer: Copying) -> Mapping[str, Collection[int]]:
+def component_copy_takes(answer: Taken[Collection[int]]) -> Mapping[str, Collection[int]]:
     """Where the entries end that a copy takes, by component."""
     return {name: frozenset(some) for name, some in (answer.places or {}).items() if some}
+
+
+def all_ends(setting: Setting, path: Path, some: Container[At]) -> Mapping[str, Collection[int]]:
+    """Where these entries of a key end, by component."""
+    return {one.name: ends_at(path, one.name, some) for one in setting.layout.components}
 
 
 def copy_plan(setting: Setting, state: State, call: CopyCall, boundary: int) -> CopyPlan:
@@ -73,24 +80,27 @@ def last_brought(setting: Setting, state: State, call: CopyCall, brought: Collec
 
 @fact(0)
 def component_copy_least(
-    setting: Setting, state: State, call: CopyCall, answer: Copying, component_copy_boundary: int
+    setting: Setting, state: State, call: CopyCall | Write, answer: Copying, component_copy_boundary: int
 ) -> Mapping[str, Collection[int]]:
-    """Where the entries end that its boundary needs and the tier that it goes to certainly lacks; if it may stop earlier, and does, of the last boundary of which it brings the KV."""
+    """Where the entries end that its boundary needs and the tier that it goes to certainly lacks, or storage; if it may stop earlier, and does, of the last boundary of which it brings the KV."""
+    if isinstance(call, Write):
+        return all_ends(setting, call.path, due_in_storage(setting, call))
     plan = copy_plan(setting, state, call, component_copy_boundary)
     least, brought = plan.least, copied_to(call.path, answer).keys()
     if not least <= brought and may_stop(setting, state, call, answer, plan):
         boundary = last_brought(setting, state, call, brought)
         least = needed_by(setting, call.path, boundary) - state.places(HOST).keys()
-    return {one.name: ends_at(call.path, one.name, least) for one in setting.layout.components}
+    return all_ends(setting, call.path, least)
 
 
 @fact(0)
 def component_copy_most(
-    setting: Setting, state: State, call: CopyCall, component_copy_boundary: int
+    setting: Setting, state: State, call: CopyCall | Write, component_copy_boundary: int
 ) -> Mapping[str, Collection[int]]:
-    """Where the entries end that a copy may take and the tier that it goes to may lack: what its boundary needs, or all on its path."""
-    most = copy_plan(setting, state, call, component_copy_boundary).most
-    return {one.name: ends_at(call.path, one.name, most) for one in setting.layout.components}
+    """Where the entries end that a copy may take and the tier that it goes to may lack: what its boundary needs, or all on its path; a write what storage lacks."""
+    if isinstance(call, Write):
+        return all_ends(setting, call.path, due_in_storage(setting, call))
+    return all_ends(setting, call.path, copy_plan(setting, state, call, component_copy_boundary).most)
 
 
 # Room

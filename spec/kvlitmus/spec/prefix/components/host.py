@@ -32,24 +32,24 @@ BEGUN = (On.COMPONENT_BACK_UP, On.COMPONENT_LOAD)
 REFUSED = (On.REFUSED_COMPONENT_BACK_UP, On.REFUSED_COMPONENT_LOAD)
 
 
-# LOAD-01 and BACKUP-01 know one run; by its shape each component takes something else.
+# LOAD-01 and BACKUP-01 know one run, and BACKUP-07 puts page by page; by its shape each component takes something else.
 @rule(
     "COMP-32",
-    on=BEGUN,
+    on=(*BEGUN, On.COMPONENT_WRITE),
     needs=HOSTED,
     source="R-SWA-08, R-MA-07; design",
     reference="prefix.components.host.begun",
     allowed="at least {component_copy_least}, at most {component_copy_most}",
 )
-def a_copy_takes_what_its_boundary_needs_and_its_tier_lacks(
+def a_copy_takes_what_its_boundary_needs_and_is_lacking_where_it_goes(
     component_copy_takes: Mapping[str, Collection[int]],
     component_copy_least: Mapping[str, Collection[int]],
     component_copy_most: Mapping[str, Collection[int]],
 ) -> bool:
-    """A copy MUST take, of every component, exactly the entries that its boundary needs and the tier lacks that it goes
-    to: of a window all that is missing, the state of the boundary itself, and nothing that is there. Where the profile
-    says that copies go by their path, it takes also others on it that the other tier has. A backup that might have been
-    refused may stop earlier then, with all that the last boundary needs of which it brings the KV.
+    """A copy or a write MUST take, of every component, exactly the entries that its boundary needs and that are lacking where
+    it goes. Of a window that is all that is missing, and of states the boundary's own. Where the profile says that copies
+    go by their path, a copy takes also others on it that the other tier has. A backup that might have been refused may stop
+    earlier then, with all that the last boundary needs of which it brings the KV.
     """
     if component_copy_takes.keys() - component_copy_least.keys():
         return False

@@ -1,7 +1,7 @@
 """Storage behind the host: what a cache of components owes that writes KV, and what goes with it, to storage that comes and goes.
 
 A **write** goes from the host to storage.  It is for the boundary of a hit, and takes what that needs of every component and
-storage lacks (COMP-57): KV without its window has saved nothing.  All of it is on the host when the write begins (COMP-58); a
+storage lacks (COMP-32): KV without its window has saved nothing.  All of it is on the host when the write begins (COMP-58); a
 write that could begin isn't refused (COMP-59).  What its boundary needs stays on the host until the suite says that the write has
 ended, whatever becomes of storage meanwhile (LOCK-01; COMP-12 and COMP-13 say it of evictions).
 
@@ -11,7 +11,7 @@ when that has ended, and everything else at once (COMP-29).  Until storage is th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
@@ -20,24 +20,6 @@ from kvlitmus.spec.prefix.components.prefetch import ASKED
 from kvlitmus.spec.prefix.page import At
 
 STORES = ("component_storage",)
-
-
-# A put of a plain cache is a job of its own, in prefix order (BACKUP-07, BACKUP-08); a write is asked for here.
-@rule(
-    "COMP-57",
-    on=On.COMPONENT_WRITE,
-    needs=STORES,
-    source="R-SWA-08, R-MA-07; design",
-    reference="prefix.components.storing.write",
-    allowed="{component_write_due}",
-)
-def a_write_takes_what_its_boundary_needs_and_storage_lacks(
-    component_write_takes: Mapping[str, Collection[int]], component_write_due: Mapping[str, Collection[int]]
-) -> bool:
-    """A write MUST take, of every component, exactly the entries that its boundary needs and storage lacks: of a window all that is missing, the state of the boundary itself, and nothing that storage has."""
-    return {name: set(some) for name, some in component_write_takes.items()} == {
-        name: set(some) for name, some in component_write_due.items()
-    }
 
 
 # No put of a plain cache is refused; what it reads stays by TIER-11.
