@@ -12,7 +12,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.prefix.components import prefetch as model
 from kvlitmus.reference.prefix.components.tree import Cache, Entry, empty
 from kvlitmus.spec.prefix.calls import Match, path_of
-from kvlitmus.spec.prefix.components.calls import Committed, JointCall, Reading, Taken
+from kvlitmus.spec.prefix.components.calls import JointCall, Reading, Taken
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import end_name
 from kvlitmus.spec.prefix.components.storage import counterexamples
@@ -65,15 +65,15 @@ class Bench:
         """Storage has so many pages of KV, and these of the window."""
         stored = {"kv": frozenset(ends(range(1, kv + 1))), "swa": frozenset(ends(swa))}
         answer = self.do(Found(0, stored))
-        assert isinstance(answer, Reading)
+        assert isinstance(answer, Taken)
         return answer
 
-    def committed(self, kv: frozenset[int], swa: frozenset[int]) -> Committed:
+    def committed(self, kv: frozenset[int], swa: frozenset[int]) -> Reading:
         """The I/O ends, and these pages came."""
         self.do(Fetched(0))
         came = {"kv": frozenset(ends(kv)), "swa": frozenset(ends(swa))}
         answer = self.do(Commit(0, came))
-        assert isinstance(answer, Committed)
+        assert isinstance(answer, Taken)
         return answer
 
     def pages(self, component: str) -> dict[int, int]:
@@ -92,9 +92,9 @@ def ends(pages: range | tuple[int, ...] | frozenset[int]) -> list[int]:
 def test_a_window_is_attached_to_the_last_pages_of_a_new_key() -> None:
     bench = Bench(4)
     places = bench.begun()["swa"]
-    assert len(places) == 2 and bench.found(4, (1, 2, 3, 4)).reads["swa"].keys() == {12, 16}
+    assert len(places) == 2 and (bench.found(4, (1, 2, 3, 4)).places or {})["swa"].keys() == {12, 16}
     done = bench.committed(frozenset((1, 2, 3, 4)), frozenset((3, 4)))
-    assert done.end == 16 and not done.returned
+    assert done.boundary == 16 and not done.returned
     assert bench.pages("swa") == {3: places[0], 4: places[1]} and bench.pages("kv").keys() == {1, 2, 3, 4}
 
 
@@ -103,7 +103,7 @@ def test_half_a_window_is_given_back_whole() -> None:
     places = bench.begun()["swa"]
     bench.found(4, (1, 2, 3, 4))
     done = bench.committed(frozenset((1, 2, 3, 4)), frozenset((4,)))
-    assert done.end == 16 and done.returned == {"swa": places} and not bench.pages("swa")
+    assert done.boundary == 16 and done.returned == {"swa": places} and not bench.pages("swa")
     assert bench.do(Match(bench.path)).length == 0  # type: ignore[attr-defined]
 
 
@@ -124,7 +124,7 @@ def test_a_window_beyond_the_kv_is_given_back() -> None:
     bench.begun()
     bench.found(4, (1, 2, 3, 4))
     done = bench.committed(frozenset((1,)), frozenset((3, 4)))
-    assert done.end == 4 and len(done.returned["swa"]) == 2 and len(done.returned["kv"]) == 3
+    assert done.boundary == 4 and len(done.returned["swa"]) == 2 and len(done.returned["kv"]) == 3
     assert bench.pages("kv").keys() == {1} and not bench.pages("swa")
 
 
@@ -144,7 +144,7 @@ def test_a_prefetch_of_one_page_takes_no_window() -> None:
     bench = Bench(1)
     assert {name: len(some) for name, some in bench.begun().items()} == {"kv": 1, "swa": 0}
     assert bench.found(1, ()).boundary == PAGE
-    assert bench.committed(frozenset((1,)), frozenset()).end == PAGE
+    assert bench.committed(frozenset((1,)), frozenset()).boundary == PAGE
 
 
 def test_a_prefetch_of_one_page_takes_the_window_that_it_has() -> None:
@@ -154,7 +154,7 @@ def test_a_prefetch_of_one_page_takes_the_window_that_it_has() -> None:
     bench = Bench(1, profile=AS_SGLANG)
     bench.begun()
     assert bench.found(1, (1,)).boundary == PAGE
-    assert bench.committed(frozenset((1,)), frozenset((1,))).end == PAGE and bench.pages("swa").keys() == {1}
+    assert bench.committed(frozenset((1,)), frozenset((1,))).boundary == PAGE and bench.pages("swa").keys() == {1}
 
 
 def test_with_half_a_window_the_kv_is_given_back() -> None:
@@ -162,7 +162,7 @@ def test_with_half_a_window_the_kv_is_given_back() -> None:
     bench.begun()
     bench.found(4, (1, 2, 3, 4))
     done = bench.committed(frozenset((1, 2, 3, 4)), frozenset((4,)))
-    assert done.end == 0 and {name: len(some) for name, some in done.returned.items()} == {"kv": 4, "swa": 2}
+    assert done.boundary == 0 and {name: len(some) for name, some in done.returned.items()} == {"kv": 4, "swa": 2}
     assert not bench.pages("kv") and not bench.pages("swa")
 
 
@@ -183,7 +183,7 @@ def test_every_window_commit_on_every_small_tree() -> None:
                 continue  # storage can't have more than the key, and there is nothing left to read
             places = bench.begun(hit)["swa"]
             reading = bench.found(hit + kv, (1, 2, 3, 4))
-            pages = [end // PAGE for end in reading.reads["swa"]]
+            pages = [end // PAGE for end in (reading.places or {})["swa"]]
             came = frozenset(pages) - lost
             done = bench.committed(frozenset(range(hit + 1, hit + kv + 1)), came)
             missing = {page for page in range(1, max(hit + kv, cached) + 1) if page not in old}
@@ -192,7 +192,7 @@ def test_every_window_commit_on_every_small_tree() -> None:
             assert {page for page in bench.pages("swa") if page not in old} == wanted
             assert len(done.returned.get("swa", ())) == len(places) - len(wanted)
             assert all(bench.pages("swa")[page] == place for page, place in old.items())
-            new = max(0, done.end // PAGE - cached)
+            new = max(0, done.boundary // PAGE - cached)
             free = {pool: len(some) for pool, some in bench.cache.free.items()}
             assert free == {"kv": size["kv"] - new, "swa": size["swa"] - len(wanted)}
             tried[hit] += 1

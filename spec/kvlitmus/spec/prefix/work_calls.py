@@ -144,7 +144,7 @@ class Fetched(NamedTuple):
 
 @jointly(On.COMPONENT_COMMIT)
 class Commit(NamedTuple):
-    """Cache what came: of each component the ends of the entries that were read; answers ``Committed``."""
+    """Cache what came: of each component the ends of the entries that were read; answers ``Reading``."""
 
     rid: int
     came: Mapping[str, frozenset[int]]

@@ -13,7 +13,7 @@ from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.reference.prefix.components import writes as component_writes
 from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
-from kvlitmus.spec.prefix.components.calls import Begun, Committed, ComponentHit, Entries, JointCall, Reading, Taken
+from kvlitmus.spec.prefix.components.calls import Begun, ComponentHit, Entries, JointCall, Taken
 from kvlitmus.spec.prefix.components.state import end_name
 from kvlitmus.spec.prefix.work_calls import (
     Abandon,
@@ -118,8 +118,8 @@ class ReferenceComponents:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
         assert isinstance(fetch, int)
         answer = self.perform(Found(fetch, {name: frozenset(some) for name, some in stored.items()}))
-        assert isinstance(answer, Reading)
-        return answer.boundary, answer.reads, answer.returned
+        assert isinstance(answer, Taken) and answer.places is not None
+        return answer.boundary, answer.places, answer.returned
 
     def component_prefetch_settled(self, fetch: object) -> Entries:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
@@ -132,8 +132,8 @@ class ReferenceComponents:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
         assert isinstance(fetch, int)
         answer = self.perform(Commit(fetch, {name: frozenset(some) for name, some in came.items()}))
-        assert isinstance(answer, Committed)
-        return answer.end, answer.returned
+        assert isinstance(answer, Taken)
+        return answer.boundary, answer.returned
 
     def component_prefetch_abort(self, fetch: object) -> Entries:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""

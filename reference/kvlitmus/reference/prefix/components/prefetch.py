@@ -11,7 +11,7 @@ from typing import cast
 
 from kvlitmus.reference.prefix.components.tree import CALLS, Cache, evict, give, insert
 from kvlitmus.spec.prefix.calls import Evict, Insert
-from kvlitmus.spec.prefix.components.calls import Committed, Entries, JointCall, Reading, Reserved, Taken
+from kvlitmus.spec.prefix.components.calls import Entries, JointCall, Reading, Reserved, Taken
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import anchor_of, commit_brings, commit_end, origin_of, pool_places, written
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole
@@ -74,7 +74,7 @@ def found(cache: Cache, setting: Setting, call: Found) -> tuple[Cache, Reading]:
         ends = fetched(one, origin, boundary) if one.name in fetch.taken else ()
         reads[one.name] = {end: rest[one.pool].pop(0) for end in ends}
     then = fetch._replace(boundary=boundary, reads=reads, answered=True, running=any(reads.values()))
-    return cache._replace(fetches={**cache.fetches, call.rid: then}), Reading(boundary, reads, {})
+    return cache._replace(fetches={**cache.fetches, call.rid: then}), Taken(reads, boundary=boundary)
 
 
 def settled(cache: Cache, setting: Setting, call: Fetched) -> tuple[Cache, Entries]:
@@ -93,16 +93,14 @@ def not_over(cache: Cache, number: int) -> Fetch:
     return fetch
 
 
-def commit(cache: Cache, setting: Setting, call: Commit) -> tuple[Cache, Committed]:
+def commit(cache: Cache, setting: Setting, call: Commit) -> tuple[Cache, Reading]:
     """Fill what is missing with what came, and give the rest back that I/O does not write."""
     fetch = not_over(cache, call.rid)
     end = commit_end(setting, fetch, call.came)
     return landed(cache, setting, call, end, commit_brings(setting, fetch, call.came))
 
 
-def landed(
-    cache: Cache, setting: Setting, call: Commit, end: int, brought: Mapping[At, int]
-) -> tuple[Cache, Committed]:
+def landed(cache: Cache, setting: Setting, call: Commit, end: int, brought: Mapping[At, int]) -> tuple[Cache, Reading]:
     """A commit up to ``end`` has these entries for the cache, by where they belong."""
     fetch, layout = cache.fetches[call.rid], setting.layout
     then, left = insert(cache, setting, Insert(fetch.path, brought))
@@ -110,7 +108,7 @@ def landed(
     busy = written(layout, fetch, call.came)
     over = fetch._replace(reserved=busy, anchor=frozenset(), over=True)
     then, returned = given_up(then, setting, call.rid, fetch.reserved - kept - busy, over)
-    return then, Committed(end, returned)
+    return then, Taken({}, boundary=end, returned=returned)
 
 
 def abort(cache: Cache, setting: Setting, call: Abandon) -> tuple[Cache, Entries]:

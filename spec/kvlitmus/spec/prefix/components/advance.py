@@ -11,7 +11,6 @@ from kvlitmus.spec.prefix.advance import reset
 from kvlitmus.spec.prefix.calls import Alloc, Begin, End, Evict, Free, Grow, Insert, Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.components.calls import (
     Brought,
-    Committed,
     ComponentHit,
     Copying,
     Counts,
@@ -245,9 +244,9 @@ def _begun(setting: Setting, call: Prefetch[int], places: Entries) -> Fetch:
 def _found(state: State, setting: Setting, call: Found, answer: Reading) -> State:
     fetch = state.fetches[call.rid]
     reserved = fetch.reserved - pool_places(setting.layout, answer.returned)
-    running = any(answer.reads.values())
+    running = any((answer.places or {}).values())
     then = fetch._replace(
-        boundary=answer.boundary, reads=answer.reads, answered=True, running=running, reserved=reserved
+        boundary=answer.boundary, reads=answer.places or {}, answered=True, running=running, reserved=reserved
     )
     return state._replace(fetches={**state.fetches, call.rid: then})
 
@@ -257,7 +256,7 @@ def _settled(state: State, _: Setting, call: Fetched, _answer: Entries) -> State
     return _kept(state, call.rid, fetch)
 
 
-def _commit(state: State, setting: Setting, call: Commit, answer: Committed) -> State:
+def _commit(state: State, setting: Setting, call: Commit, answer: Reading) -> State:
     fetch, layout = state.fetches[call.rid], setting.layout
     left = written(layout, fetch, call.came)
     brought = commit_brings(setting, fetch, call.came)

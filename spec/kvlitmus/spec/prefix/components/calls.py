@@ -60,15 +60,16 @@ class ComponentHit(NamedTuple):
 
 
 class Taken(NamedTuple, Generic[Held_co]):
-    """What a prefetch, a copy or a write takes that begins, of each component; ``places``: ``None`` where it is refused.
+    """What a prefetch, a copy or a write takes of each component, when it begins or goes on; ``places``: ``None`` where it is refused.
 
-    ``freed``: how many entries were evicted for it, on the tier that it goes to.  ``boundary``: the one that a copy is for, in
-    units.
+    ``freed``: how many entries were evicted for it, on the tier that it goes to.  ``boundary``: the one that a copy is for, up
+    to which a prefetch reads, or where the KV ends that it has cached, in units.  ``returned``: the places given back.
     """
 
     places: Mapping[str, Held_co] | None
     freed: Mapping[str, int] = {}
     boundary: int = 0
+    returned: Mapping[str, tuple[int, ...]] = {}
 
     @property
     def refused(self) -> bool:
@@ -82,23 +83,11 @@ Reserved = Taken[tuple[int, ...]]
 Copying = Taken[Mapping[int, int]]
 """The places that a copy is written to, by where the entries end."""
 
+Reading = Taken[Mapping[int, int]]
+"""Into which place a prefetch reads each entry, by where it ends; nothing any more when it has cached what came."""
+
 Writing = Taken[frozenset[int]]
 """Where the entries end that are written."""
-
-
-class Reading(NamedTuple):
-    """Up to which ``boundary`` a prefetch reads, which entry into which place, and the places that it gives back already."""
-
-    boundary: int
-    reads: Mapping[str, Mapping[int, int]]
-    returned: Entries
-
-
-class Committed(NamedTuple):
-    """Where the KV ends that a prefetch has cached, in units, and the places that it gave back."""
-
-    end: int
-    returned: Entries
 
 
 class Begun(NamedTuple):

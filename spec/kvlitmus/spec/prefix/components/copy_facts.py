@@ -31,12 +31,6 @@ COUNTED = ("component_host_counters",)
 
 
 @fact(0)
-def component_copy_boundary(answer: Copying) -> int:
-    """The boundary that a copy is for."""
-    return answer.boundary
-
-
-@fact(0)
 def component_copy_takes(answer: Taken[Collection[int]]) -> Mapping[str, Collection[int]]:
     """Where the entries end that a copy takes, by component."""
     return {name: frozenset(some) for name, some in (answer.places or {}).items() if some}
@@ -80,12 +74,12 @@ def last_brought(setting: Setting, state: State, call: CopyCall, brought: Collec
 
 @fact(0)
 def component_copy_least(
-    setting: Setting, state: State, call: CopyCall | Write, answer: Copying, component_copy_boundary: int
+    setting: Setting, state: State, call: CopyCall | Write, answer: Copying, component_boundary: int
 ) -> Mapping[str, Collection[int]]:
     """Where the entries end that its boundary needs and the tier that it goes to certainly lacks, or storage; if it may stop earlier, and does, of the last boundary of which it brings the KV."""
     if isinstance(call, Write):
         return all_ends(setting, call.path, due_in_storage(setting, call))
-    plan = copy_plan(setting, state, call, component_copy_boundary)
+    plan = copy_plan(setting, state, call, component_boundary)
     least, brought = plan.least, copied_to(call.path, answer).keys()
     if not least <= brought and may_stop(setting, state, call, answer, plan):
         boundary = last_brought(setting, state, call, brought)
@@ -95,12 +89,12 @@ def component_copy_least(
 
 @fact(0)
 def component_copy_most(
-    setting: Setting, state: State, call: CopyCall | Write, component_copy_boundary: int
+    setting: Setting, state: State, call: CopyCall | Write, component_boundary: int
 ) -> Mapping[str, Collection[int]]:
     """Where the entries end that a copy may take and the tier that it goes to may lack: what its boundary needs, or all on its path; a write what storage lacks."""
     if isinstance(call, Write):
         return all_ends(setting, call.path, due_in_storage(setting, call))
-    return all_ends(setting, call.path, copy_plan(setting, state, call, component_copy_boundary).most)
+    return all_ends(setting, call.path, copy_plan(setting, state, call, component_boundary).most)
 
 
 # Room

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.prefix.components.calls import Committed, Entries, Reading, Reserved
+from kvlitmus.spec.prefix.components.calls import Entries, Reading, Reserved, Taken
 from kvlitmus.spec.prefix.components.fetch import asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import commit_end, held_by, origin_of, pool_places
 from kvlitmus.spec.prefix.components.tree_facts import fetch_whole, pools_of
@@ -144,18 +144,12 @@ def component_fetch(state: State, call: FetchCall) -> Fetch:
 
 
 @fact(0)
-def component_fetch_returned(answer: Reading | Committed | Entries) -> Entries:
+def component_fetch_returned(answer: Reading | Entries) -> Entries:
     """The places that the prefetch gave back, by component."""
-    return answer.returned if isinstance(answer, Reading | Committed) else answer
+    return answer.returned if isinstance(answer, Taken) else answer
 
 
 # What is read
-
-
-@fact(0)
-def component_fetch_boundary(answer: Reading) -> int:
-    """Up to which boundary the prefetch reads."""
-    return answer.boundary
 
 
 @fact(0)
@@ -169,12 +163,12 @@ def component_fetch_boundary_due(setting: Setting, layout: Layout, component_fet
 @fact(0)
 def component_fetch_reads(answer: Reading) -> Mapping[str, Mapping[int, int]]:
     """What is read: of each component where the entries end, and into which places."""
-    return answer.reads
+    return answer.places or {}
 
 
 @fact(0)
 def component_fetch_reads_due(
-    setting: Setting, layout: Layout, component_fetch: Fetch, component_fetch_boundary: int
+    setting: Setting, layout: Layout, component_fetch: Fetch, component_boundary: int
 ) -> Mapping[str, Sequence[int]]:
     """Where the entries end, by component, that the boundary needs of what the prefetch has memory for.
 
@@ -182,7 +176,7 @@ def component_fetch_reads_due(
     """
     most, origin = len(component_fetch.path.names), origin_of(setting, component_fetch.start)
     return {
-        one.name: tuple(fetched(one, origin, min(component_fetch_boundary, most)))
+        one.name: tuple(fetched(one, origin, min(component_boundary, most)))
         if one.name in component_fetch.taken
         else ()
         for one in layout.components
@@ -203,12 +197,6 @@ def component_fetch_strangers(
 
 
 # What is committed and given back
-
-
-@fact(0)
-def component_fetch_end(answer: Committed) -> int:
-    """Where the KV ends that was committed."""
-    return answer.end
 
 
 @fact(0)

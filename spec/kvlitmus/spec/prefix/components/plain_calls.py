@@ -16,7 +16,7 @@ from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.calls import Path, Within
 from kvlitmus.spec.prefix.components.advance import expect_components, made_room
-from kvlitmus.spec.prefix.components.calls import Brought, Committed, ComponentHit, Counts, Entries, JointCall, Taken
+from kvlitmus.spec.prefix.components.calls import Brought, ComponentHit, Counts, Entries, JointCall, Taken
 from kvlitmus.spec.prefix.components.copies import copy_needs
 from kvlitmus.spec.prefix.components.entries import without
 from kvlitmus.spec.prefix.components.plain import Plain, contents, listens
@@ -103,7 +103,7 @@ def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[
         case calls.Insert():
             return _inserted(plain, setting, one, call)
         case Commit():
-            assert isinstance(answer, Committed)
+            assert isinstance(answer, Taken)
             brought = commit_brings(setting, state.fetches[call.rid], call.came)
             return _landed(plain, setting, one, brought, answer.returned)
         case Copied():

@@ -8,7 +8,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Path
 from kvlitmus.spec.prefix.components import tree_facts as _facts  # noqa: F401 - what these are worked out from
 from kvlitmus.spec.prefix.components.advance import expect_components
-from kvlitmus.spec.prefix.components.calls import Begun, Brought, Committed, ComponentHit, JointCall, PoolsSeen, Taken
+from kvlitmus.spec.prefix.components.calls import Begun, Brought, ComponentHit, JointCall, PoolsSeen, Taken
 from kvlitmus.spec.prefix.components.copies import by_pool, counted, plan_for, refusable
 from kvlitmus.spec.prefix.components.state import end_name, ends_at, lacking_at, loose_on, needed_by, path_to
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
@@ -79,8 +79,8 @@ def used_path(setting: Setting, state: State, call: JointCall, answer: object) -
     if isinstance(call, LoadBack | Prefetch):
         return call.path, call.start
     if isinstance(call, Commit):
-        assert isinstance(answer, Committed)
-        return state.fetches[call.rid].path, answer.end
+        assert isinstance(answer, Taken)
+        return state.fetches[call.rid].path, answer.boundary
     return None
 
 

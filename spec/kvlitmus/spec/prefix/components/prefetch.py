@@ -107,15 +107,13 @@ def a_prefetch_makes_room_before_it_takes_less(component_fetch_spared: Sequence[
     reference="prefix.components.prefetch.found",
     allowed="{component_fetch_boundary_due}",
 )
-def a_prefetch_reads_up_to_what_all_can_restore(
-    component_fetch_boundary: int, component_fetch_boundary_due: int
-) -> bool:
+def a_prefetch_reads_up_to_what_all_can_restore(component_boundary: int, component_fetch_boundary_due: int) -> bool:
     """A prefetch MUST read up to the largest boundary that all components can restore for which it has memory, and nothing where that is below the threshold.
 
     That is the intersection of what they can restore; the least of what each could do alone may be restorable by none.
     A component of which storage says nothing has nothing there.
     """
-    return component_fetch_boundary == component_fetch_boundary_due
+    return component_boundary == component_fetch_boundary_due
 
 
 # FETCH-09 reads from the first page on; a window reads its last entries, a state one.
@@ -149,9 +147,9 @@ def a_prefetch_reads_what_its_boundary_needs(
     reference="prefix.components.prefetch.commit",
     allowed="{component_fetch_end_due}",
 )
-def a_commit_ends_before_what_is_missing(component_fetch_end: int, component_fetch_end_due: int) -> bool:
+def a_commit_ends_before_what_is_missing(component_boundary: int, component_fetch_end_due: int) -> bool:
     """A commit MUST cache the KV up to the first entry that did not come, of it or of what is derived from it, whatever
     became of the other components. Where the profile drops all then, it caches nothing if anything that is read did not
     come. A component of which nothing is said has no entries that came.
     """
-    return component_fetch_end == component_fetch_end_due
+    return component_boundary == component_fetch_end_due

@@ -9,17 +9,7 @@ from typing import cast
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Insert, Lock, Reset
 from kvlitmus.spec.prefix.components.advance import known_after
-from kvlitmus.spec.prefix.components.calls import (
-    Brought,
-    Committed,
-    Counts,
-    Entries,
-    Holding,
-    JointCall,
-    PoolsSeen,
-    Reading,
-    Taken,
-)
+from kvlitmus.spec.prefix.components.calls import Brought, Counts, Entries, Holding, JointCall, PoolsSeen, Taken
 from kvlitmus.spec.prefix.components.copies import copy_plans, copy_wants, short_pools
 from kvlitmus.spec.prefix.components.evictions import freed_most, rightly_gone, taken_for
 from kvlitmus.spec.prefix.components.fetch import asked, least_length
@@ -86,10 +76,19 @@ def pools_of(layout: Layout, counts: Mapping[str, int]) -> Counter[str]:
 
 def given_back(call: JointCall, answer: object) -> Entries:
     """The places that a prefetch or a copy gave back in this call, or several did when storage went away, by component."""
-    if isinstance(answer, Reading | Committed):
+    if isinstance(answer, Taken):
         return answer.returned
     gives = isinstance(call, Abandon | Fetched | Detach | Copied)
     return cast("Entries", answer) if gives else {}
+
+
+# Work
+
+
+@fact(0)
+def component_boundary(answer: Taken[object]) -> int:
+    """The boundary that a copy is for, up to which a prefetch reads, or where the KV ends that it has cached."""
+    return answer.boundary
 
 
 # Locks

@@ -152,7 +152,7 @@ class StateCommits(ReferenceComponents):
         if done.state is not None:
             brought[STATE, end_name(mine.path, start + done.node)] = done.state
         self.cache, answer = landed(self.cache, self.setting, call, end, brought)
-        return answer.end, answer.returned
+        return answer.boundary, answer.returned
 
 
 commits_13 = Peer(

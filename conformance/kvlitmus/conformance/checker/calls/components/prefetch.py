@@ -14,7 +14,7 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 )
 from kvlitmus.conformance.checker.calls.components.snapshot import judge
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.prefix.components.calls import Committed, Reading, Taken
+from kvlitmus.spec.prefix.components.calls import Taken
 from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.units import Key
 
@@ -53,14 +53,11 @@ def found(checker: Checker, number: int, stored: Ends) -> int:
         plain(stored),
     )
     boundary, reads, back = checker.fields(answer, 3, "(boundary, places by component and end, places given back)")
-    reading = Reading(
-        checker.count(boundary, "a boundary"),
-        by_end(checker, reads, layout.components_by_name),
-        read_entries(checker, back),
-    )
-    checker.history[-1] += f" → reads up to {reading.boundary} units: {entries_text(reading.reads)}"
-    judge(checker, Found(number, sets(stored)), reading)
-    return reading.boundary
+    end = checker.count(boundary, "a boundary")
+    into, returned = by_end(checker, reads, layout.components_by_name), read_entries(checker, back)
+    checker.history[-1] += f" → reads up to {end} units: {entries_text(into)}"
+    judge(checker, Found(number, sets(stored)), Taken(into, boundary=end, returned=returned))
+    return end
 
 
 def settled(checker: Checker, number: int) -> None:
@@ -82,11 +79,11 @@ def commit(checker: Checker, number: int, came: Ends) -> int:
         plain(came),
     )
     end, back = checker.fields(answer, 2, "(where the KV ends, places given back)")
-    done = Committed(checker.count(end, "an end"), read_entries(checker, back))
-    checker.history[-1] += f" → {done.end} units, gave back {entries_text(done.returned)}"
-    judge(checker, Commit(number, sets(came)), done)
+    boundary, returned = checker.count(end, "an end"), read_entries(checker, back)
+    checker.history[-1] += f" → {boundary} units, gave back {entries_text(returned)}"
+    judge(checker, Commit(number, sets(came)), Taken({}, boundary=boundary, returned=returned))
     forget(checker, number)
-    return done.end
+    return boundary
 
 
 def abort(checker: Checker, number: int) -> None:
