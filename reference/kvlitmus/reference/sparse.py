@@ -49,7 +49,7 @@ def free_pages(pool: SparseState) -> tuple[PageNo, ...]:
 
 
 def available(pool: SparseState) -> Tokens:
-    """How many slots are free (SPARSE-20)."""
+    """How many slots are free (POOL-13)."""
     return Tokens(pool.free_pages * pool.page_size)
 
 

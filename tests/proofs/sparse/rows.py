@@ -16,12 +16,13 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.sparse import rows as sparse
 from kvlitmus.spec.sparse.calls import SparseCall, SparseConnect, SparseDone, SparseFree, SparseRead, SparseRequest
+from kvlitmus.spec.sparse.lift import LAWS
 from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 from kvlitmus.spec.words.units import PageNo, Slot
-from tests.proofs.support.sparse_search import CAPABILITIES, Found, seen
+from tests.proofs.support.sparse_search import CAPABILITIES, Found, broken_as_pool, seen
 from tests.support.step_judge import StepJudge
 
 SWAPPING = {On.SPARSE_ADMIT, On.SPARSE_SWAP}
@@ -97,7 +98,8 @@ def broken_in(scope: Scope, performed: Perform = perform) -> Found:
         for call in calls(pool):
             for choice in choices(pool, call, scope.below):
                 then, answer = performed(pool, call, choice, scope.below)
-                if wrong := judge.broken(pool._replace(seen=seen(pool)), call, answer):
+                state = pool._replace(seen=seen(pool))
+                if wrong := judge.broken(state, call, answer) or broken_as_pool(judge, state, call, answer):
                     why = f"{', '.join(wrong)}: {call} in {dict(pool.rows)} → {answer.slots}"
                     return judge.evaluated, len(found), [why]
                 if key(then) not in found:
@@ -115,7 +117,7 @@ BOUNDS = f"{len(ROWS)} rows, {PAGES} pages of 1, 2 and 3 slots, every start and 
 ALGEBRA = "any row, start and count; pages of 1 to 128 tokens (z3)"
 
 PROVEN: dict[str, tuple[tuple[str, ...], str]] = {
-    "every_rule_of_sparse_rows_holds": (tuple(rule.id for rule in RULES), BOUNDS),
+    "every_rule_of_sparse_rows_holds": ((*(rule.id for rule in RULES), *sorted(LAWS)), BOUNDS),
     "what_is_missing_is_enough_and_no_page_more": (("SPARSE-01", "SPARSE-06"), ALGEBRA),
     "who_asks_again_lacks_nothing": (("SPARSE-02", "SPARSE-06"), ALGEBRA),
     "two_requests_are_one_up_to_the_later_end": (("SPARSE-06",), ALGEBRA),

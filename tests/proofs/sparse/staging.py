@@ -84,7 +84,7 @@ BOUNDS = (
 
 PROVEN: dict[str, tuple[tuple[str, ...], str]] = {
     "every_rule_of_staging_holds": (
-        (*(rule.id for rule in OF_STAGING), "SPARSE-05", "SPARSE-06", "SPARSE-13", "SPARSE-19"),
+        (*(rule.id for rule in OF_STAGING), "POOL-04", "SPARSE-06", "SPARSE-13", "POOL-12"),
         BOUNDS,
     ),
 }

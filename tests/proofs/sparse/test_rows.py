@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseRequest
+from kvlitmus.spec.sparse.lift import LAWS
 from kvlitmus.spec.sparse.state import SparseState, missing_pages
 from kvlitmus.spec.words.units import PageNo, page_ceil
 from tests.proofs.sparse import lemmas as sparse_lemmas
@@ -37,7 +38,7 @@ def test_every_rule_of_sparse_rows_holds() -> None:
         assert broken == []
         assert states > 20
         counts += evaluated
-    assert counts.keys() == {rule.id for rule in sparse_rows.RULES}
+    assert counts.keys() == {*(rule.id for rule in sparse_rows.RULES), *LAWS}
     assert min(counts.values()) > 10
 
 

@@ -85,10 +85,10 @@ PROVEN: dict[str, tuple[tuple[str, ...], str]] = {
     "every_rule_of_transfers_holds": (
         (
             *(rule.id for rule in OF_TRANSFERS),
-            "SPARSE-05",
+            "POOL-04",
             "SPARSE-06",
             "SPARSE-09",
-            "SPARSE-19",
+            "POOL-12",
             "SPARSE-38",
             "SPARSE-48",
         ),

@@ -10,10 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
+from kvlitmus.conformance.checker.judge import Judge
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseView
+from kvlitmus.spec.law.facts import UNKNOWN
+from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseSeen
+from kvlitmus.spec.sparse.lift import LAWS, lifted
 from kvlitmus.spec.sparse.state import SparseState, advance_sparse
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.profile import Profile
@@ -22,6 +26,13 @@ from tests.support.step_judge import StepJudge
 
 CAPABILITIES = frozenset(SPARSE_PORTS)
 RULES = [rule for rule in all_rules().values() if rule.pack == "sparse"]
+OF_POOLS = Judge(
+    {id: all_rules()[id] for id in sorted(LAWS)},
+    depth=SNAPSHOT,
+    capabilities=frozenset({"pool", "inspect"}),
+    muted=frozenset(),
+)
+"""Who judges the host memory as the pool that it is."""
 
 Perform = Callable[[SparseState, SparseCall], tuple[SparseState, SparseDone]]
 """What a pool does with a call in a state."""
@@ -34,6 +45,17 @@ def seen(pool: SparseState) -> SparseSeen:
     size = pool.page_size
     free = tuple([page * size + at for page in reference.free_pages(pool) for at in range(size)])
     return SparseSeen(reference.available(pool), SparseView(free, {n: row.slots for n, row in pool.rows.items()}))
+
+
+def broken_as_pool(judge: StepJudge, state: SparseState, call: SparseCall, answer: SparseDone) -> tuple[str, ...]:
+    """The laws of pools that a step breaks; they are counted with the rules of rows."""
+    for one in lifted(judge.setting, state, call, answer):
+        on = () if one.call is UNKNOWN else occasions_of(one.call, one.answer, one.state, one.setting, one.before)
+        OF_POOLS.step(on, one.inputs, one.unknown, told=False)
+        judge.evaluated.update([id for id in OF_POOLS.tally.plan.rules if id not in OF_POOLS.not_judged])
+        if OF_POOLS.broken:
+            return OF_POOLS.broken
+    return ()
 
 
 class SparseSearch(NamedTuple):
@@ -58,7 +80,7 @@ class SparseSearch(NamedTuple):
             state = pool._replace(seen=self.seen(pool))
             for call in self.calls(pool):
                 own, answer = performed(pool, call)
-                if wrong := judge.broken(state, call, answer):
+                if wrong := judge.broken(state, call, answer) or broken_as_pool(judge, state, call, answer):
                     return judge.evaluated, len(found), [f"{', '.join(wrong)}: {call} in {self.key(pool)} → {answer}"]
                 then = advance_sparse(pool, call, answer) if self.follows else own
                 if (key := self.key(then)) not in found:

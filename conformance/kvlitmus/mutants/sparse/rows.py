@@ -58,7 +58,7 @@ class FreeStopsAtTheWidth(RowTable):
         return super().held(row)[: self.width // self.page * self.page - self.page]
 
 
-@mutant("sparse-free-forgets-the-last-page", links=(_ROWS,), kills=("SPARSE-06", "SPARSE-19"))
+@mutant("sparse-free-forgets-the-last-page", links=(_ROWS,), kills=("POOL-12", "SPARSE-06"))
 class FreeForgetsTheLastPage(RowTable):
     """Only the tokens that were asked for are given back, rounded down to the page: each row leaks its last page."""
 
@@ -163,7 +163,7 @@ class AnswersThePage(RowTable):
         return self.table[row][start : self.round_up(start + tokens)]
 
 
-@mutant("sparse-numbers-from-one", kills=("SPARSE-04",))
+@mutant("sparse-numbers-from-one", kills=("POOL-06",))
 class NumbersFromOne(RowTable):
     """Pages are counted from one, as in a pool with a reserved page: the last one lies behind the memory."""
 
@@ -172,7 +172,7 @@ class NumbersFromOne(RowTable):
         self.free_slots = [slot + self.page for slot in self.free_slots]
 
 
-@mutant("sparse-free-twice", kills=("SPARSE-05", "SPARSE-17"))
+@mutant("sparse-free-twice", kills=("POOL-04", "SPARSE-17"))
 class FreesTwice(RowTable):
     """A row that was given back keeps its slots in the table: giving it back again frees them once more, and two
     requests get one page.
@@ -182,7 +182,7 @@ class FreesTwice(RowTable):
         self.lengths[row] = 0
 
 
-@mutant("sparse-shared-when-short", links=(_ADMITTED,), bugs=("H-49",), kills=("SPARSE-05", "SPARSE-13"))
+@mutant("sparse-shared-when-short", links=(_ADMITTED,), bugs=("H-49",), kills=("POOL-04", "SPARSE-13"))
 class SharedWhenShort(RowTable):
     """When memory runs out a row gets pages of another one: admission had promised what isn't there."""
 
@@ -290,7 +290,7 @@ class FreeClearsTheNextRow(RowTable):
             super().free(row + 1)
 
 
-@mutant("sparse-keeps-the-row", kills=("SPARSE-17", "SPARSE-19"))
+@mutant("sparse-keeps-the-row", kills=("POOL-12", "SPARSE-17"))
 class KeepsTheRow(RowTable):
     """A row that was given back keeps its slots, which are free as well."""
 
@@ -306,7 +306,7 @@ class KeepsTheRow(RowTable):
         """Leave it as it is."""
 
 
-@mutant("sparse-free-list-repeats", kills=("SPARSE-19",))
+@mutant("sparse-free-list-repeats", kills=("POOL-11",))
 class FreeListRepeats(RowTable):
     """The slots of a page are freed as so many times its first one: the count is right, and the pages are lost."""
 
@@ -314,7 +314,7 @@ class FreeListRepeats(RowTable):
         super().give_back([slot - slot % self.page for slot in slots])
 
 
-@mutant("sparse-count-beside-the-list", kills=("SPARSE-20",))
+@mutant("sparse-count-beside-the-list", kills=("POOL-13",))
 class CountBesideTheList(RowTable):
     """How much is free is counted beside the free list, and lowered before memory is taken: each refusal lowers it for
     good.

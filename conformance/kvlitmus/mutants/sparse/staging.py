@@ -104,7 +104,7 @@ class AbortDropsTheNext(RowTable):
         self.staged = [one for one in self.staged if one not in after]
 
 
-@mutant("sparse-abort-frees-under-the-copy", kills=("SPARSE-05", "SPARSE-06", "SPARSE-19"))
+@mutant("sparse-abort-frees-under-the-copy", kills=("POOL-04", "POOL-12", "SPARSE-06"))
 class AbortFreesUnderTheCopy(RowTable):
     """The pages of a row that is withdrawn are free while its copy goes on: it writes into what another row has."""
 

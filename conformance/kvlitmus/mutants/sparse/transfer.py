@@ -117,7 +117,7 @@ class TransferAbortedKeepsPages(RowTable):
             super().abort(row)
 
 
-@mutant("sparse-transfer-aborted-frees-at-once", kills=("SPARSE-05", "SPARSE-06", "SPARSE-19"))
+@mutant("sparse-transfer-aborted-frees-at-once", kills=("POOL-04", "POOL-12", "SPARSE-06"))
 class TransferAbortedFreesAtOnce(RowTable):
     """The pages of an aborted request are free while its peer goes on: it writes into what another row has."""
 

@@ -80,7 +80,7 @@ STORE_LINES: tuple[Line, ...] = (
     look(STORES, "store_strays", "STORE-15", On.STORE_PUT),
 )
 
-HOST_ALONE = "SPARSE-06 SPARSE-17 SPARSE-19 SPARSE-20"
+HOST_ALONE = "SPARSE-06 SPARSE-17 POOL-11 POOL-12 POOL-13 POOL-15"
 """What stays on the host: other rows, and what is free."""
 
 PLACES = "SPARSE-65 SPARSE-48"
@@ -108,12 +108,13 @@ SPARSE_LINES: tuple[Line, ...] = (
         "sparse_request",
         On.SPARSE_REQUEST,
         On.REFUSED_SPARSE_REQUEST,
+        plain=(On.ALLOC,),
         refusal=Refusal.NONE,
         amount=Amount.COUNT,
         at=2,
         refused=by("SPARSE-09 SPARSE-42"),
         least=by("SPARSE-01 SPARSE-02 SPARSE-17"),
-        most=by("SPARSE-01 SPARSE-04 SPARSE-05 SPARSE-06 SPARSE-14 SPARSE-17", free="which sparse page"),
+        most=by("POOL-03 POOL-04 POOL-06 SPARSE-01 SPARSE-06 SPARSE-14 SPARSE-17", free="which sparse page"),
         stays=kept(f"{HOST_ALONE} {PLACES}"),
         effects=TAKES,
     ),
@@ -131,9 +132,9 @@ SPARSE_LINES: tuple[Line, ...] = (
             SPARSE,
             call,
             On.SPARSE_FREE,
-            least=by("SPARSE-06 SPARSE-17 SPARSE-59 SPARSE-60", later="SPARSE-05 SPARSE-07 SPARSE-09 SPARSE-13"),
-            most=by("SPARSE-06 SPARSE-19"),
-            stays=kept(f"SPARSE-17 SPARSE-19 SPARSE-20 {PLACES}"),
+            least=by("SPARSE-06 SPARSE-17 SPARSE-59 SPARSE-60", later="POOL-04 SPARSE-07 SPARSE-09 SPARSE-13"),
+            most=by("SPARSE-06 POOL-12"),
+            stays=kept(f"SPARSE-17 POOL-12 POOL-13 {PLACES}"),
             effects=GIVES,
         )
         for call in ("sparse_free", "sparse_abort", "sparse_retract")
@@ -141,12 +142,12 @@ SPARSE_LINES: tuple[Line, ...] = (
     look(
         SPARSE,
         "sparse_available",
-        "SPARSE-06 SPARSE-20",
+        "SPARSE-06 POOL-13",
         On.SPARSE_REQUEST,
         On.SPARSE_FREE,
         On.REFUSED_SPARSE_REQUEST,
     ),
-    look(SPARSE, "sparse_view", "SPARSE-17 SPARSE-19 SPARSE-20", On.SPARSE_REQUEST),
+    look(SPARSE, "sparse_view", "SPARSE-17 POOL-12 POOL-13", On.SPARSE_REQUEST),
     look(
         SPARSE,
         "sparse_prefills",
@@ -160,10 +161,11 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_STAGE,
         On.REFUSED_SPARSE_REQUEST,
         On.REFUSED_SPARSE_STAGE,
+        plain=(On.ALLOC,),
         refusal=Refusal.NONE,
         refused=by("SPARSE-09 SPARSE-42"),
         least=by("SPARSE-01 SPARSE-45"),
-        most=by("SPARSE-01 SPARSE-05 SPARSE-06 SPARSE-45", free="which sparse page"),
+        most=by("POOL-04 SPARSE-01 SPARSE-06 SPARSE-45", free="which sparse page"),
         stays=kept(f"SPARSE-34 {HOST_ALONE} SPARSE-48"),
         effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
     ),
@@ -173,7 +175,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_COPIED,
         least=by("SPARSE-06 SPARSE-34"),
         most=by("SPARSE-06"),
-        stays=kept(f"SPARSE-17 SPARSE-19 SPARSE-20 {PLACES}"),
+        stays=kept(f"SPARSE-17 POOL-12 POOL-13 {PLACES}"),
         effects={What.END_JOB: because(Cause.LANDED), What.HOST_RELEASE: because(Cause.NOBODY)},
     ),
     look(SPARSE, "sparse_copying", "SPARSE-34", On.SPARSE_COPIED, On.REFUSED_SPARSE_STAGE),
@@ -200,10 +202,11 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_PREALLOC,
         On.REFUSED_SPARSE_REQUEST,
         On.REFUSED_SPARSE_PREALLOC,
+        plain=(On.ALLOC,),
         refusal=Refusal.NONE,
         refused=by("SPARSE-09 SPARSE-42"),
         least=by("SPARSE-01 SPARSE-45 SPARSE-48"),
-        most=by("SPARSE-01 SPARSE-05 SPARSE-06 SPARSE-46", free="which sparse page"),
+        most=by("POOL-04 SPARSE-01 SPARSE-06 SPARSE-46", free="which sparse page"),
         stays=kept(f"SPARSE-48 {HOST_ALONE}"),
         effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
     ),
@@ -214,7 +217,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_TRANSFERRED,
         least=by("SPARSE-06 SPARSE-48"),
         most=by("SPARSE-06 SPARSE-48"),
-        stays=kept("SPARSE-17 SPARSE-19 SPARSE-20 SPARSE-65"),
+        stays=kept("SPARSE-17 POOL-12 POOL-13 SPARSE-65"),
         effects={
             What.END_JOB: because(Cause.LANDED),
             What.HOST_RELEASE: because(Cause.FAILED),
@@ -279,6 +282,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_REQUEST,
         On.SPARSE_BACKUP,
         On.REFUSED_SPARSE_REQUEST,
+        plain=(On.ALLOC,),
         refusal=Refusal.NONE,
         refused=by("SPARSE-09 SPARSE-42 SPARSE-38"),
         least=by("SPARSE-38 SPARSE-44"),

@@ -3,6 +3,7 @@
 - :mod:`~kvlitmus.spec.sparse.calls`: the calls, as values.
 - :mod:`~kvlitmus.spec.sparse.state`: what is known.
 - :mod:`~kvlitmus.spec.sparse.buffer`: a row's buffer on the device, as a value.
+- :mod:`~kvlitmus.spec.sparse.lift`: the host memory as the pool that it is, judged by POOL.
 - :mod:`~kvlitmus.spec.sparse.rows`: rules of rows and pages.
 - :mod:`~kvlitmus.spec.sparse.row_facts`: their facts.
 - :mod:`~kvlitmus.spec.sparse.staging`: rules of staging.

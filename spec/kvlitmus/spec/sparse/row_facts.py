@@ -33,12 +33,6 @@ def sparse_page(state: SparseState) -> int:
 
 
 @fact(0)
-def sparse_pages(state: SparseState) -> Pages:
-    """How many pages the sparse pool has."""
-    return Pages(state.pages)
-
-
-@fact(0)
 def sparse_start(call: SparseRequest) -> int:
     """The first token that a request is about."""
     return call.start
@@ -124,12 +118,6 @@ def sparse_new(state: SparseState, call: SparseRequest, answer: SparseDone) -> S
 
 
 @fact(0)
-def sparse_taken(state: SparseState) -> frozenset[PageNo]:
-    """The pages that were of some row before the call, or that a copy or a peer still wrote to."""
-    return frozenset([*(page for row in state.rows.values() for page in row.pages), *state.left_pages])
-
-
-@fact(0)
 def sparse_row_slots(state: SparseState, call: SparseRead) -> Sequence[Slot]:
     """All slots of the row that is read: those of all its pages, in order."""
     return state.of(call.row).slots
@@ -148,12 +136,6 @@ def sparse_freed(state: SparseState, call: SparseCall, answer: SparseDone) -> in
 def undeclared(call: SparseCall) -> bool:
     """Whether a call is misuse of which the profile doesn't say what happens."""
     return isinstance(call, SparseMisuse) and not call.declared
-
-
-@fact(0)
-def sparse_left(state: SparseState, call: SparseCall, answer: SparseDone) -> Sequence[PageNo]:
-    """The pages that copies and peers still write to after the call, though their rows were given back."""
-    return advance_sparse(state, call, answer).left_pages
 
 
 @fact(0)
@@ -243,13 +225,6 @@ def sparse_free_before(state: SparseState) -> Tokens | Unknown:
 def sparse_free_after(answer: SparseDone) -> Tokens | Unknown:
     """How many slots are free after the call, as the pool says."""
     return answer.seen.available
-
-
-@fact(3, ports=("sparse_inspect",))
-def sparse_listed(answer: SparseDone) -> Sequence[int] | Unknown:
-    """The free slots, as the snapshot lists them."""
-    view = answer.seen.view
-    return UNKNOWN if view is UNKNOWN else view.free
 
 
 @fact(3, ports=("sparse_inspect",))

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.sparse import row_facts as sparse_facts
-from kvlitmus.spec.words.units import PageNo, Pages, Slot, Tokens, same
+from kvlitmus.spec.words.units import PageNo, Slot, Tokens, same
 
 __all__ = ["sparse_facts"]
 
@@ -27,7 +27,6 @@ CALLS = (
     *(On.SPARSE_GROW, On.REFUSED_SPARSE_GROW),
 )
 """All calls; staging, backups and prompts from peers are requests."""
-SETTLED = (On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_FREE, On.SPARSE_COPIED, On.SPARSE_TRANSFERRED)
 _HAZARD = "R-SP-05; sglang#23606"
 
 
@@ -75,34 +74,6 @@ def a_row_is_made_of_whole_pages(sparse_granted: Sequence[Slot], sparse_start: i
         if slot % sparse_page != place or (at and place and slot != sparse_granted[at - 1] + 1):
             return False
     return True
-
-
-@rule(
-    "SPARSE-04",
-    on=(On.SPARSE_REQUEST,),
-    source="R-SP-01",
-    reference="sparse.request",
-    allowed="slots below {sparse_pages} pages of {sparse_page}",
-    premise="sparse_granted",
-)
-def a_grant_stays_in_the_pool(sparse_granted: Sequence[Slot], sparse_pages: Pages, sparse_page: int) -> bool:
-    """A granted slot MUST be one of the pool."""
-    return all(0 <= slot < sparse_pages * sparse_page for slot in sparse_granted)
-
-
-@rule(
-    "SPARSE-05",
-    on=(On.SPARSE_REQUEST,),
-    source="R-SP-02, R-HOST-07",
-    reference="sparse.request",
-    allowed="distinct pages outside {sparse_taken}",
-    premise="sparse_new",
-)
-def no_page_is_in_two_rows(sparse_new: Sequence[PageNo], sparse_taken: frozenset[PageNo]) -> bool:
-    """A page that is allocated for a row MUST NOT be of any row yet, and is named once. A copy that began for a row
-    that was given back MUST NOT still write to it.
-    """
-    return len(set(sparse_new)) == len(sparse_new) and not any(page in sparse_taken for page in sparse_new)
 
 
 @rule(
@@ -237,40 +208,6 @@ def each_row_has_what_it_was_granted(
     return sparse_rows.keys() == sparse_rows_due.keys() and all(
         same(slots, sparse_rows_due[row]) for row, slots in sparse_rows.items()
     )
-
-
-@rule(
-    "SPARSE-19",
-    on=SETTLED,
-    source="R-HOST-07, R-SP-06",
-    reference="sparse.free",
-    allowed="each of {sparse_pages} pages free or in one row, once, but for {sparse_left}",
-)
-def each_page_has_one_home(
-    sparse_listed: Sequence[int],
-    sparse_rows: Mapping[int, Sequence[int]],
-    sparse_left: Sequence[PageNo],
-    sparse_pages: Pages,
-    sparse_page: int,
-) -> bool:
-    """Every slot of the pool MUST be free or of one row, and be listed once. A slot that a copy still writes to for a
-    row that was given back MUST be neither.
-    """
-    left = [page * sparse_page + at for page in sparse_left for at in range(sparse_page)]
-    listed = [*sparse_listed, *left, *(slot for slots in sparse_rows.values() for slot in slots)]
-    return sorted(listed) == list(range(sparse_pages * sparse_page))
-
-
-@rule(
-    "SPARSE-20",
-    on=SETTLED,
-    source="R-HOST-07",
-    reference="sparse.available",
-    allowed="as many as the snapshot lists as free",
-)
-def the_count_of_free_slots_is_true(sparse_listed: Sequence[int], sparse_free_after: Tokens) -> bool:
-    """What is said to be free MUST be what is on the free list."""
-    return len(sparse_listed) == sparse_free_after
 
 
 @rule(

@@ -29,6 +29,7 @@ from kvlitmus.spec.sparse.calls import (
     SparseSwap,
     SparseTransferred,
 )
+from kvlitmus.spec.sparse.lift import lifted
 from kvlitmus.spec.sparse.state import SparseState, advance_sparse, as_seen, backup
 from kvlitmus.spec.words.setting import SNAPSHOT
 from kvlitmus.spec.words.units import Slot, Tokens
@@ -364,3 +365,5 @@ def follow(
     checker.watch_kept()
     checker.sparse_state = as_seen(advance_sparse(before, call, answer))
     checker.answered(call, answer, before)
+    for one in lifted(checker.setting, before, call, answer):
+        checker.lifted(one)

@@ -44,7 +44,7 @@ def each_token_is_backed_up_once(checker: Checker) -> None:
     sparse.free(checker, 0)
 
 
-@litmus(rules=("SPARSE-05", "SPARSE-38"), needs=BACKUPS)
+@litmus(rules=("POOL-04", "SPARSE-38"), needs=BACKUPS)
 def a_row_that_was_used_backs_up_from_its_own_prompt(checker: Checker) -> None:
     """A row's next request has a shorter prompt: what the host had of the one before says nothing of it."""
     page = checker.size

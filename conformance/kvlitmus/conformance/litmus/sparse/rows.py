@@ -39,7 +39,7 @@ def fill(checker: Checker, leave: int = 0) -> int:
     return row
 
 
-@litmus(rules=("SPARSE-01", "SPARSE-03", "SPARSE-04", "SPARSE-06", "SPARSE-07"), needs=SPARSE)
+@litmus(rules=("POOL-06", "SPARSE-01", "SPARSE-03", "SPARSE-06", "SPARSE-07"), needs=SPARSE)
 @with_rows(3)
 def a_request_is_rounded_up_to_the_page(checker: Checker) -> None:
     """One token takes a page; with a page and one token more, two are taken, and all are read back."""
@@ -59,7 +59,7 @@ def the_same_is_asked_for_twice(checker: Checker) -> None:
         sparse.request(checker, 0, token, 1)
 
 
-@litmus(rules=("SPARSE-02", "SPARSE-03", "SPARSE-05", "SPARSE-06"), needs=SPARSE)
+@litmus(rules=("POOL-04", "SPARSE-02", "SPARSE-03", "SPARSE-06"), needs=SPARSE)
 @with_rows(2)
 def rows_grow_token_by_token_in_turn(checker: Checker) -> None:
     """Two rows are backed up one token at a time: a new page only at a page's end, and never one of the other row."""
@@ -82,7 +82,7 @@ def a_page_used_in_part_is_the_rows(checker: Checker) -> None:
     sparse.request(checker, 0, 0, 1)
 
 
-@litmus(rules=("SPARSE-05", "SPARSE-06", "SPARSE-07"), needs=SPARSE)
+@litmus(rules=("POOL-04", "SPARSE-06", "SPARSE-07"), needs=SPARSE)
 @with_rows(2)
 def a_row_is_used_again(checker: Checker) -> None:
     """A row that was given back is empty; giving it back once more frees nothing; its pages serve another row."""
@@ -161,7 +161,7 @@ def fewer_than_none_are_asked_for(checker: Checker) -> None:
     sparse.read(checker, 0)
 
 
-@litmus(rules=("SPARSE-06", "SPARSE-17", "SPARSE-19", "SPARSE-20"), needs=SEEN)
+@litmus(rules=("POOL-12", "POOL-13", "SPARSE-06", "SPARSE-17"), needs=SEEN)
 @with_rows(3)
 def each_page_is_free_or_in_one_row(checker: Checker) -> None:
     """Rows come, grow, are refused and go in another order; every page is always somewhere, and once."""
@@ -177,7 +177,7 @@ def each_page_is_free_or_in_one_row(checker: Checker) -> None:
         sparse.free(checker, row)
 
 
-@litmus(rules=("SPARSE-05", "SPARSE-06", "SPARSE-07"), needs=("sparse", "sparse_abort"))
+@litmus(rules=("POOL-04", "SPARSE-06", "SPARSE-07"), needs=("sparse", "sparse_abort"))
 @with_rows(2)
 def a_request_is_aborted(checker: Checker) -> None:
     """A row whose request is aborted is given back whole, and is empty for the next one; an empty one stays so."""

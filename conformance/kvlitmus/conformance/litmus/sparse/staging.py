@@ -63,7 +63,7 @@ def a_prompt_finds_no_room(checker: Checker) -> None:
     sparse.ready(checker)
 
 
-@litmus(rules=("SPARSE-05", "SPARSE-06", "SPARSE-13", "SPARSE-30"), needs=STAGING)
+@litmus(rules=("POOL-04", "SPARSE-06", "SPARSE-13", "SPARSE-30"), needs=STAGING)
 @with_rows(2)
 def a_staged_request_is_retracted(checker: Checker) -> None:
     """A row is given back while its copy goes on: nobody gets its pages before that has ended, and all after it."""

@@ -80,7 +80,7 @@ def a_transfer_fails(checker: Checker) -> None:
     sparse.read(checker, 1)
 
 
-@litmus(rules=("SPARSE-05", "SPARSE-06", "SPARSE-19", "SPARSE-48"), needs=ABORTS)
+@litmus(rules=("POOL-04", "POOL-12", "SPARSE-06", "SPARSE-48"), needs=ABORTS)
 @with_rows(2)
 def a_request_is_aborted_while_a_peer_writes(checker: Checker) -> None:
     """The row is given back, and nobody gets its pages as long as the peer goes on; when it ends, all are free."""
@@ -97,7 +97,7 @@ def a_request_is_aborted_while_a_peer_writes(checker: Checker) -> None:
         sparse.free(checker, row)
 
 
-@litmus(rules=("SPARSE-05", "SPARSE-06", "SPARSE-13", "SPARSE-19"), needs=ABORTS)
+@litmus(rules=("POOL-04", "POOL-12", "SPARSE-06", "SPARSE-13"), needs=ABORTS)
 @with_rows(2)
 def prompts_come_while_a_peer_writes_for_an_aborted_one(checker: Checker) -> None:
     """All other rows get prompts; nobody gets the pages that are written to, and who lacks some is refused."""
