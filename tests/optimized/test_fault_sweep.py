@@ -59,7 +59,7 @@ def test_whatever_fails_the_cache_goes_on(scenario: Scenario, write: str) -> Non
 
 @pytest.mark.skipif(bool(lacking()), reason="no core")
 @pytest.mark.parametrize("write", by_turns(WRITES))
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", by_turns(SCENARIOS, every=2))
 def test_whatever_fails_around_the_calls_of_the_core_the_cache_goes_on(
     scenario: Scenario, write: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,7 +125,7 @@ def sweep_arrays(scenario: Scenario, write: str) -> int:
 
 @pytest.mark.usefixtures("python_core")
 @pytest.mark.parametrize("write", by_turns(WRITES))
-@pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one is not starts_anew])
+@pytest.mark.parametrize("scenario", by_turns([one for one in SCENARIOS if one is not starts_anew], every=2))
 def test_whatever_array_finds_no_memory_the_cache_goes_on(scenario: Scenario, write: str) -> None:
     assert sweep_arrays(scenario, write) >= 10, "hardly any memory was taken"
 
@@ -159,7 +159,7 @@ def sweep_core(scenario: Scenario, write: str) -> int:
 
 @pytest.mark.skipif(bool(lacking()), reason="no core")
 @pytest.mark.parametrize("write", by_turns(WRITES))
-@pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one is not starts_anew])
+@pytest.mark.parametrize("scenario", by_turns([one for one in SCENARIOS if one is not starts_anew], every=2))
 def test_whenever_the_core_finds_no_memory_the_cache_goes_on(scenario: Scenario, write: str) -> None:
     assert sweep_core(scenario, write) >= 10, "hardly any memory was taken"
 

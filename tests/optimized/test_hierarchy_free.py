@@ -248,7 +248,7 @@ def test_no_interleaving_does_so_for_long(write: str) -> None:
 
 
 @pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", by_turns(range(2)))
 def test_a_close_loses_nothing(seed: int, write: str) -> None:
     free = play(100 + seed, write, steady=True)
     for branch in free.cache.tree.opened().branches():

@@ -166,7 +166,7 @@ def drawn(target: Any, config: Config, seeds: Sequence[int] = SEEDS, without: Se
 
 
 @TURNS
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@pytest.mark.parametrize("config", night.by_turns(CONFIGS[::-1], [one.label for one in CONFIGS[::-1]], every=2))
 def test_the_specimen_does_what_the_reference_does(config: Config, seeds: range) -> None:
     specimen = SpecimenTarget()
     assert play(specimen, config, drawn(specimen, config, seeds)) > EACH * len(seeds)
