@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.adapters.reference.target import target as reference
+from kvlitmus.conformance.beside.facts import facts_of
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.history.compare.compared import CHOICE, FREEDOM, LAW, Compared, compared
 from kvlitmus.conformance.ports import Config
@@ -35,6 +36,16 @@ SAMPLE = [one for one in all_mutants().values() if not one.null and one.profile 
 def of_specimen(item: Item) -> Record:
     """What the specimen does in an item."""
     return recorded(specimen, item)[0]
+
+
+def test_work_that_has_not_landed_is_compared() -> None:
+    """When what has landed is noted is a cache's to choose."""
+    loads: list[Json] = [{"kind": "load", "key": [1], "start": 4, "landed": landed} for landed in (False, True)]
+    under_way, done = [facts_of({"jobs": jobs}, Config(), table=False) for jobs in (loads, loads[1:])]
+
+    assert done.firm["jobs"] == "none"
+    assert under_way.firm["jobs"] == "load of [1] from unit 4 under way"
+    assert under_way.beside(done) == [("jobs", under_way.firm["jobs"], "none")]
 
 
 NIGHTLY = [pytest.param(one, marks=pytest.mark.nightly) for one in (TIER_CONFIGS[0], COMPONENT_CONFIGS[2])]
