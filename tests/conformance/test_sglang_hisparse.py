@@ -77,7 +77,7 @@ def test_drawn_schedules_break_these_rules_and_no_others() -> None:
         *("SPARSE-01", "SPARSE-12", "PORT-03"),  # a negative start counts from the row's end
         *("SPARSE-06", "SPARSE-17"),  # an abort, a negative start, and the rows that follow
         *("POOL-12", "SPARSE-09"),  # an overflow: what it took is nobody's, and lacks later
-        *("SPARSE-30", "SPARSE-31"),  # a staged request that can't be aborted
+        *("POOL-15", "SPARSE-30", "SPARSE-31"),  # a staged request that can't be aborted
         "PORT-01",  # an acknowledgement that finds no buffer
         *("SPARSE-59", "SPARSE-60"),  # an abort: the buffer is lost
         *("POOL-04", "SPARSE-13"),  # an abort in front of a peer that writes on
