@@ -187,7 +187,12 @@ LIMITED = [name for name, one in all_mutants().items() if one.null and not unlim
 
 
 @pytest.mark.parametrize(
-    ("name", "every"), [(name, every) for name in LIMITED for every in (4, pytest.param(1, marks=pytest.mark.nightly))]
+    ("name", "every"),
+    [
+        pytest.param(name, every, marks=marks)
+        for name in LIMITED
+        for every, marks in ((4, ()), (1, pytest.mark.nightly))
+    ],
 )
 def test_whatever_a_schedule_ends_with_is_within_the_keys_that_a_cache_takes(name: str, every: int) -> None:
     """By day in every fourth configuration, of each cache in others."""

@@ -235,7 +235,7 @@ def rows_of(one: Beside) -> list[list[str]]:
             ["‹2 1 1 1 1 1 1 1› on the device", "page 2", "–"],
             ("before 4, slots [8…19]", False),
         ),
-        ("sglang-0.5.13.post1-hisparse/SPARSE-17-8d423663", ["row 0", "–", "pages 0, 1"], ("none", False)),
+        ("sglang-0.5.13.post1-hisparse/SPARSE-17-7f50c830", ["row 0", "–", "pages 0, 1"], ("none", False)),
         (
             "sglang-0.5.13.post1-swa/COMP-15-e12e3aa9",
             ["kv of ‹1 1 1 1› on the device", "place 1", "place 4"],

@@ -342,3 +342,9 @@ def evict_size(config: Config, a: int) -> int:
 def describe(profile: Profile) -> dict[str, object]:
     """A profile as plain data."""
     return {name: getattr(profile, name) for name in profile.__dataclass_fields__}
+
+
+def choices_of(profile: Profile) -> dict[str, object]:
+    """What of a profile isn't as usual, as plain data."""
+    usual = Profile()
+    return {name: value for name, value in describe(profile).items() if value != getattr(usual, name)}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kvlitmus.conformance.checker.explain import harmless
-from kvlitmus.conformance.generate.schedule import describe
+from kvlitmus.conformance.generate.schedule import choices_of
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.report.form import (
     BaselineRow,
@@ -176,7 +176,7 @@ def document(run: Run) -> Report:
         "exit_code": run.exit_code,
         "exit_meaning": run.meaning,
         "options": run.options,
-        "profile": describe(run.profile),
+        "profile": choices_of(run.profile),
         "capabilities": sorted(run.capabilities),
         "configs": [_config(run, config) for config in run.configs],
         "rules": [_rule(run, one) for one in run.verdicts if one.verdict is not Verdict.NOT_APPLICABLE],

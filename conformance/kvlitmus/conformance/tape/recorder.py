@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from kvlitmus.conformance.generate.schedule import describe
+from kvlitmus.conformance.generate.schedule import choices_of
 from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run.results import Item, config_from_json, item_as_json, to_json
 from kvlitmus.conformance.support.text import raised_text
@@ -425,7 +425,7 @@ def header_of(adapter: object, config: Config, profile: Any) -> Line:
     others = [name for name in has if not any(name in PORTS[port] for port in ports)]
     return {
         "config": to_json(config),
-        "profile": to_json(describe(profile)),
+        "profile": to_json(choices_of(profile)),
         "ports": cast("Json", ports),
         **({"methods": cast("Json", others)} if others else {}),
     }

@@ -17,6 +17,9 @@ from importlib.resources import files
 from itertools import islice
 from typing import IO, NamedTuple
 
+from kvlitmus.conformance.generate.schedule import describe
+from kvlitmus.conformance.ports import Profile
+from kvlitmus.conformance.run.results import to_json
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.forms import Json
@@ -64,7 +67,7 @@ class Summary(NamedTuple):
 
 def family_of(header: Mapping[str, Json]) -> Family:
     """What is drawn of the cache of a tape."""
-    config, profile = fields(header.get("config")), fields(header.get("profile"))
+    config = fields(header.get("config"))
     pool = config.get("pool")
     if config.get("components"):
         return Components(config, frozenset(map(str, items(header.get("ports")))))
@@ -72,7 +75,12 @@ def family_of(header: Mapping[str, Json]) -> Family:
         return Ranks()
     if pool == "sparse":
         return Sparse(config)
-    return Stores() if pool == "store" else Prefix(config, profile)
+    return Stores() if pool == "store" else Prefix(config, profile_of(header))
+
+
+def profile_of(header: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The legal choices of a cache, also those that are as usual, which a tape leaves out."""
+    return {**fields(to_json(describe(Profile()))), **fields(header.get("profile"))}
 
 
 def write(stream: IO[str], plays: Iterable[Play], *, summary: Summary | None = None) -> None:
@@ -109,7 +117,7 @@ def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
         calls += [one["n"] for one in some if one["begins"]]
         broken = broken or next((one["n"] for one in some if one["verdicts"]), 0)
         parted = parted or next((one["n"] for one in some if one["unlike"] or (one["beside"] or NONE)["rows"]), 0)
-    stream.write(finding_of(number, finding, replay, broken, calls, fields(header.get("profile"))))
+    stream.write(finding_of(number, finding, replay, broken, calls, profile_of(header)))
     return {
         "title": html.unescape(title_of(header)),
         "steps": count,

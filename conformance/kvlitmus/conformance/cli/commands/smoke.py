@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kvlitmus.conformance.cli.commands import session
-from kvlitmus.conformance.generate.schedule import describe
+from kvlitmus.conformance.generate.schedule import choices_of
 from kvlitmus.conformance.ports import PORTS, SNAPSHOTS, Config, Profile
 from kvlitmus.conformance.ports.template import APART, all_ports
 from kvlitmus.conformance.report.style import Style, style_of
@@ -95,8 +95,7 @@ def introduced(found: session.Session, style: Style) -> Iterator[str]:
         what = f"of {ABOUT[family]}: {'all' if whole else ', '.join(told)}"
         yield from labelled(label, what, style)
         label = ""
-    usual = describe(Profile())
-    choices = [f"{name}={value}" for name, value in describe(found.profile).items() if value != usual[name]]
+    choices = [f"{name}={value}" for name, value in choices_of(found.profile).items()]
     yield from labelled("profile", ", ".join(choices) + ", else the defaults" if choices else "all defaults", style)
 
 
