@@ -20,6 +20,7 @@ from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.reference.sparse import empty_pool
 from kvlitmus.spec.interface.sparse import SparseShape, SparseView
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.words.units import Tokens
 from tests.support.night import by_turns
 
 RULES = {id: rule for id, rule in all_rules().items() if rule.pack == "sparse"}
@@ -303,3 +304,12 @@ def test_litmus_tests_count_with_any_shape_and_ratio(ratio: int, rows: int, row_
         engine.run_item(Kind(), item, Options(shrink_trials=0)) for item in plan.items(configs, Kind.profile, steps=0)
     ]
     assert set().union(*map(broken, results)) == set()
+
+
+def test_a_buffer_that_takes_all_of_the_device_has_room() -> None:
+    pool = ReferenceSparse(Config(page_size=4, pages=11, pool="sparse"), "")
+    least, most = pool.pool.buffer_bounds(pool.pool.hosted(5))
+    assert least <= most
+    for device, fits in ((most, True), (most - 1, False)):
+        pool.pool = pool.pool._replace(device=Tokens(device))
+        assert pool.has_room(5) is fits, device

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import Op, draw, table
 from kvlitmus.conformance.generate.shrink import Case
-from kvlitmus.conformance.generate.transcript import COMPOSITE, Transcript
+from kvlitmus.conformance.generate.transcript import COMPOSITE, Scribe, Transcript
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
@@ -117,3 +119,13 @@ def test_a_litmus_test_that_finds_a_bug_is_shrunk_as_a_schedule() -> None:
         Options(muted=muted, reruns=0, shrink_trials=0),
     ).findings
     assert again.calls == found.calls
+
+
+@pytest.mark.parametrize(("seconds", "leaps"), [(63.3, [3, 2, 1, 0, 0]), (2.0, [2]), (0.5, [0, 0]), (0.0, [])])
+def test_time_passes_in_as_many_leaps_as_it_takes_and_no_more(seconds: float, leaps: list[int]) -> None:
+    written: list[Op] = []
+    scribe = SimpleNamespace(write=written.append, checker=SimpleNamespace(below=SimpleNamespace(clock=0.0)))
+
+    Scribe.note_set_clock(cast("Scribe", scribe), seconds)
+
+    assert written == [Op("clock", leap) for leap in leaps]

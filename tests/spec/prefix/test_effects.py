@@ -109,6 +109,9 @@ def law_of_moves() -> None:
 
 def law_of_nodes() -> None:
     """Every page is in one node; a node is a path; it ends before a page that begins one, or where paths part."""
+    later = chain(1, 2, 3)._replace(clock=Tick(5))
+    assert effects.split(later, Name(1)).pages[Name(1)].created == Tick(1)
+    assert effects.split(later, Name(1), renews=True).pages[Name(1)].created == Tick(5)
     tree = effects.split(chain(1, 2, 3), Name(1))
     assert effects.nodes(tree) == [((1,), 0), ((2, 3), 1)]
     assert effects.node_of(tree, Name(3)) == (3, 2)
@@ -281,7 +284,7 @@ MUTANTS = (
     mutant("touch", "the clock stands still", "the specimen", still),
     mutant("split", "no node ends", "lock step", nothing),
     mutant("split", "splits never renew", "the specimen that renews", without(renews=False)),
-    mutant("split", "splits always renew", "the specimen", without(renews=True)),
+    mutant("split", "splits always renew", "the law of nodes", without(renews=True)),
     mutant("place", "nothing is cached", "lock step", nothing),
     mutant("place", "new pages are locked", "the specimen", changed(locks=1)),
     mutant("place", "new pages are old", "the specimen", changed(created=Tick(0), touched=Tick(0))),
