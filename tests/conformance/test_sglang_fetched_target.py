@@ -90,7 +90,7 @@ SEEN = {
     "least": ("swa_mamba", {"COMP-26"}),
     "lost": ("mamba", {"COMP-29"}),
     "early": ("mamba", {"COMP-29"}),
-    "loose": ("mamba", {"LOCK-01"}),
+    "loose": ("mamba", {"COMP-13"}),
     "halfway": ("mamba", {"COMP-21"}),
 }
 """By slip where it is planted, and rules that it breaks."""
