@@ -67,17 +67,17 @@ def test_litmus_tests_and_drawn_schedules_break_nothing(name: str) -> None:
 
 SEEN = {
     "stateless": ("mamba_hosted", {"COMP-32"}),
-    "kept": ("swa_hosted", {"POOL-10", "POOL-12"}),
+    "kept": ("swa_hosted", {"EVICT-02", "POOL-12"}),
     "held": ("swa_hosted", {"COMP-12"}),
-    "tall": ("swa_hosted", {"POOL-10", "POOL-12"}),
-    "alone": ("swa_hosted", {"COMP-32", "TREE-05"}),
-    "loose": ("swa_hosted", {"LOCK-01"}),
+    "tall": ("swa_hosted", {"EVICT-02", "POOL-12"}),
+    "alone": ("swa_hosted", {"COMP-19", "COMP-32"}),
+    "loose": ("swa_hosted", {"COMP-13"}),
     "half": ("swa_hosted", {"COMP-32"}),
-    "unlocked": ("swa_hosted", {"LOCK-01"}),
+    "unlocked": ("swa_hosted", {"COMP-13"}),
     "everywhere": ("swa_hosted", {"TREE-02"}),
     "left": ("swa_hosted", {"COMP-12", "COMP-16"}),
     "unmapped": ("swa_hosted", {"POOL-12"}),
-    "shared": ("mamba_hosted", {"COMP-15", "POOL-12"}),
+    "shared": ("mamba_hosted", {"COMP-15"}),
 }
 """By slip where it is planted, and rules that it breaks."""
 

@@ -102,15 +102,15 @@ SEEN = {
     ("kv_alone", "swa"): {"COMP-10"},
     ("kv_alone", "mamba"): {"COMP-10"},
     ("unlocked", "swa"): {"COMP-12"},
-    ("leaked", "swa"): {"POOL-10", "POOL-12"},
-    ("leaked", "mamba"): {"POOL-10", "POOL-12"},
+    ("leaked", "swa"): {"EVICT-02", "POOL-12"},
+    ("leaked", "mamba"): {"EVICT-02", "POOL-12"},
     ("greedy", "swa"): {"COMP-13"},
     ("short", "swa"): {"TREE-09", "TREE-11"},
     ("stateless", "mamba_hosted"): {"COMP-32"},
-    ("kept", "swa_hosted"): {"POOL-10", "POOL-12"},
+    ("kept", "swa_hosted"): {"EVICT-02", "POOL-12"},
     ("held", "swa_hosted"): {"COMP-12"},
-    ("alone", "swa_hosted"): {"COMP-32", "TREE-05"},
-    ("loose", "swa_hosted"): {"LOCK-01"},
+    ("alone", "swa_hosted"): {"COMP-19", "COMP-32"},
+    ("loose", "swa_hosted"): {"COMP-13"},
 }
 """By slip and target rules that it breaks."""
 

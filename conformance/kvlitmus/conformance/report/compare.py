@@ -11,7 +11,7 @@ seconds) are figures: they are shown and decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +19,7 @@ from kvlitmus.conformance.report import outcomes
 from kvlitmus.conformance.report.form import EMPTY, Report, RuleRow, rows
 from kvlitmus.conformance.report.saved import explained
 from kvlitmus.conformance.report.terminal import Stated
+from kvlitmus.conformance.run.results import whole_profile
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.law.rule import in_force
 
@@ -39,7 +40,11 @@ LADDER = {
 """Verdicts from good to bad; *known* is a violation that the baseline excuses."""
 
 STAMPS: tuple[Literal["kvlitmus", "python", "platform"], ...] = ("kvlitmus", "python", "platform")
-CHOSEN: tuple[Literal["profile", "options"], ...] = ("profile", "options")
+CHOSEN: Mapping[Literal["profile", "options"], Callable[[Mapping[str, object]], Mapping[str, object]]] = {
+    "profile": whole_profile,
+    "options": dict,
+}
+"""What was chosen, with what a report leaves out of it."""
 TOTALS: tuple[Literal["items", "steps", "seconds"], ...] = ("items", "steps", "seconds")
 OVERDUE: tuple[Literal["stale", "expired"], ...] = ("stale", "expired")
 
@@ -166,9 +171,9 @@ def setup(a: Report, b: Report) -> Iterator[Difference]:
     yield from _differ("target", *(_target(one) for one in (a, b)))
     for name in STAMPS:
         yield from _differ(name, a["stamps"][name], b["stamps"][name])
-    for what in CHOSEN:
+    for what, whole in CHOSEN.items():
         for key in dict.fromkeys([*a[what], *b[what]]):
-            yield from _differ(f"{what} {key}", _value(a[what], key), _value(b[what], key))
+            yield from _differ(f"{what} {key}", *(_value(whole(one[what]), key) for one in (a, b)))
     yield from _lists("capabilities", set(a["capabilities"]), set(b["capabilities"]))
     yield from _lists("configurations", *({one["label"] for one in report["configs"]} for report in (a, b)))
     yield from _lists(

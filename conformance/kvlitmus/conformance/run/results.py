@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import PurePath
 from typing import Any
 
-from kvlitmus.conformance.generate.schedule import GENERATION, HIGHEST, MAX_OPS, NEEDS, Op
+from kvlitmus.conformance.generate.schedule import GENERATION, HIGHEST, MAX_OPS, NEEDS, Op, describe
 from kvlitmus.conformance.generate.shrink import SAFETY, TRIALS
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.tape.written import Line
@@ -190,6 +190,11 @@ def profile_from_json(data: Mapping[str, Any]) -> Profile:
     """A profile that went through JSON, where tuples become lists."""
     fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
     return Profile(**fields)
+
+
+def whole_profile(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a profile in JSON, also those that it leaves out since they are as usual."""
+    return {**to_json(describe(Profile())), **said}
 
 
 def config_from_json(data: Any) -> Config:

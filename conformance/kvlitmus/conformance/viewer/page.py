@@ -17,9 +17,7 @@ from importlib.resources import files
 from itertools import islice
 from typing import IO, NamedTuple
 
-from kvlitmus.conformance.generate.schedule import describe
-from kvlitmus.conformance.ports import Profile
-from kvlitmus.conformance.run.results import to_json
+from kvlitmus.conformance.run.results import whole_profile
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.forms import Json
@@ -80,7 +78,7 @@ def family_of(header: Mapping[str, Json]) -> Family:
 
 def profile_of(header: Mapping[str, Json]) -> Mapping[str, Json]:
     """The legal choices of a cache, also those that are as usual, which a tape leaves out."""
-    return {**fields(to_json(describe(Profile()))), **fields(header.get("profile"))}
+    return whole_profile(fields(header.get("profile")))
 
 
 def write(stream: IO[str], plays: Iterable[Play], *, summary: Summary | None = None) -> None:
