@@ -236,10 +236,16 @@ class WrongChecker(TellingChecker):
     def answered(self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None) -> None:
         """Judge a call after which nothing else is observed, and then other answers to it, and looks of components."""
         super().answered(call, answer, state, pools)
-        place, said = (type(call).__name__, "answer"), (answer, pools)
-        self.wrong.note(place, said)
+        place, look = (type(call).__name__, "answer"), (type(call).__name__, "pools")
+        self.wrong.note(place, answer)
+        if pools is not None:
+            self.wrong.note(look, pools)
         for _ in self.times():
-            told, looked = self.wrong.other(place, said)
+            told, looked = answer, pools
+            if pools is not None and self.wrong.draw.randrange(2):
+                looked = self.wrong.other(look, pools)
+            else:
+                told = self.wrong.other(place, answer)
             self.once_more(super().answered, call, told, state, looked)
 
     def misused(self, call: MisuseCall, answer: Aftermath | Lookups, state: State, before: Seen, after: Seen) -> None:
