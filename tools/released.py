@@ -136,7 +136,7 @@ def steps_played(name: str, case: Case, target: Any) -> int:
 
 def record(name: str, folder: Path) -> None:
     """Record one tape, in the release's own interpreter."""
-    from kvlitmus.conformance.generate.schedule import describe
+    from kvlitmus.conformance.generate.schedule import choices_of
     from kvlitmus.conformance.ports import PORTS, Config
     from kvlitmus.conformance.run.results import to_json
     from kvlitmus.conformance.support.version import version
@@ -153,7 +153,7 @@ def record(name: str, folder: Path) -> None:
         "target": tape.target,
         "cache": f"{target.version}, by {tape.logger.partition(':')[0]}.py",
         "config": to_json(item.config),
-        "profile": to_json(describe(target.profile)),
+        "profile": to_json(choices_of(target.profile)),
         "ports": ports,
         "item": {"kind": item.kind, "seed": item.seed, "ops": item.ops, "generation": item.generation},
     }

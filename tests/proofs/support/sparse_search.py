@@ -49,7 +49,7 @@ def seen(pool: SparseState) -> SparseSeen:
 
 def broken_as_pool(judge: StepJudge, state: SparseState, call: SparseCall, answer: SparseDone) -> tuple[str, ...]:
     """The laws of pools that a step breaks; they are counted with the rules of rows."""
-    for one in lifted(judge.setting, state, call, answer):
+    for one in lifted(judge.setting, state, call, answer, advance_sparse(state, call, answer)):
         on = () if one.call is UNKNOWN else occasions_of(one.call, one.answer, one.state, one.setting, one.before)
         OF_POOLS.step(on, one.inputs, one.unknown, told=False)
         judge.evaluated.update([id for id in OF_POOLS.tally.plan.rules if id not in OF_POOLS.not_judged])

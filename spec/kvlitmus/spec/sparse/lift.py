@@ -17,10 +17,10 @@ from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseRequest
 from kvlitmus.spec.sparse.row_facts import undeclared
-from kvlitmus.spec.sparse.state import SparseState, advance_sparse, granted_pages
+from kvlitmus.spec.sparse.state import SparseState, granted_pages
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import PageNo, Slot, Tokens
+from kvlitmus.spec.words.units import PageNo, Tokens, page_slots
 
 HOST = "the host's pages"
 """What a finding says that a law of pools was broken of."""
@@ -36,31 +36,28 @@ def pool_of(setting: Setting) -> Setting:
     return Setting(config, setting.profile, setting.depth, frozenset({"pool", "inspect"}))
 
 
-def slots_of(page: int, size: int) -> range:
-    """The slots of a page."""
-    return range(page * size, page * size + size)
-
-
 def owned(state: SparseState) -> State:
     """Whose the slots are, as far as it is known."""
     pages = [*(page for row in state.rows.values() for page in row.pages), *state.left_pages]
     return empty_state()._replace(
-        owners=Counter([PageNo(slot) for page in pages for slot in slots_of(page, state.page_size)])
+        owners=Counter([PageNo(slot) for page in pages for slot in page_slots(page, state.page_size)])
     )
 
 
-def lifted(setting: Setting, state: SparseState, call: SparseCall, answer: SparseDone) -> Iterator[Lifted[State, Seen]]:
-    """A step, as the allocation that it is, and as a look at the pool."""
+def lifted(
+    setting: Setting, state: SparseState, call: SparseCall, answer: SparseDone, then: SparseState
+) -> Iterator[Lifted[State, Seen]]:
+    """A step to what is known then, as the allocation that it is, and as a look at the pool."""
     pool, size = pool_of(setting), state.page_size
     new = granted_pages(state, call, answer.slots or ()) if isinstance(call, SparseRequest) else ()
     if new:
-        slots = tuple([Slot(slot) for page in new for slot in slots_of(page, size)])
+        slots = tuple([slot for page in new for slot in page_slots(page, size)])
         yield Lifted(HOST, pool, owned(state), call=Alloc(Tokens(len(slots))), answer=slots, laws=LAWS)
     view, count = answer.seen.view, answer.seen.available
     if view is UNKNOWN or count is UNKNOWN or undeclared(call):
         return
-    left = [slot for page in advance_sparse(state, call, answer).left_pages for slot in slots_of(page, size)]
+    left = [slot for page in then.left_pages for slot in page_slots(page, size)]
     held = Counter(map(PageNo, [*left, *(slot for slots in view.rows.values() for slot in slots)]))
     free = tuple(map(PageNo, view.free))
-    then, seen = empty_state()._replace(owners=held), Seen(count, None, True, free, frozenset(free))
-    yield Lifted(HOST, pool, expected=then, then=then, after=seen, laws=LAWS)
+    known, seen = empty_state()._replace(owners=held), Seen(count, None, True, free, frozenset(free))
+    yield Lifted(HOST, pool, expected=known, then=known, after=seen, laws=LAWS)

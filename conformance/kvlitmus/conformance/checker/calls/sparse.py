@@ -363,7 +363,8 @@ def follow(
     going, coming = copying(checker, before, call), sending(checker, before, call)
     answer = SparseDone(slots, seen(checker), accepted, places, going, ready, coming, pages)
     checker.watch_kept()
-    checker.sparse_state = as_seen(advance_sparse(before, call, answer))
+    then = advance_sparse(before, call, answer)
+    checker.sparse_state = as_seen(then)
     checker.answered(call, answer, before)
-    for one in lifted(checker.setting, before, call, answer):
+    for one in lifted(checker.setting, before, call, answer, then):
         checker.lifted(one)
