@@ -143,8 +143,13 @@ def differences(usual: Any, own: Any) -> dict[str, Any]:
 
 CASES = [*in_pairs(), *in_configurations()]
 
-FOUND = {"room-for-all-on-both-tiers page=2 filo pages=20 host=6 write_back storage=later wait_complete"}
-"""What nights have found: a copy that fails had made room for itself, and others make it again (EVICT-06)."""
+FOUND = {
+    "room-for-all-on-both-tiers page=2 filo pages=20 host=6 write_back storage=later wait_complete",
+    "what-is-freed-waits requests-leave-two-pages",
+}
+"""What nights have found: a copy that fails had made room for itself, and others make it again (EVICT-06); what a
+filter keeps out of the cache waits to be free too (POOL-12).
+"""
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ from kvlitmus.spec.prefix.frame.trust import blocked, contradicted, parted
 from kvlitmus.spec.prefix.hash_calls import EMPTY_LEDGER, HashLedger
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.partial import counted, told
+from kvlitmus.spec.prefix.release import queued_as_seen
 from kvlitmus.spec.prefix.replay import replay
 from kvlitmus.spec.prefix.rules.event import remembered
 from kvlitmus.spec.prefix.rules.request import computed_slots
@@ -356,6 +357,8 @@ class Checker(Guard):
             then = follow(expected, self.setting, after)
         else:
             then = counted(state, expected, self.setting, before, after)
+        if after.seen and self.setting.filters:
+            then = queued_as_seen(state, then, self.setting, call, after.free)
         if self.has_events:
             after.events = self.look_at_events()
             assert then.told is not None

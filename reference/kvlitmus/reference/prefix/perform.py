@@ -54,7 +54,7 @@ from kvlitmus.spec.prefix.advance import (
 )
 from kvlitmus.spec.prefix.late_locks import still_locked
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
-from kvlitmus.spec.prefix.release import waiting_in, without
+from kvlitmus.spec.prefix.release import queued, waiting_in, without
 from kvlitmus.spec.prefix.rules.order import needless_victims
 from kvlitmus.spec.prefix.spare_pages import spares_taken
 from kvlitmus.spec.prefix.state import RequestState, State, Tier
@@ -109,10 +109,12 @@ def flat(state: State, setting: Setting, call: PlainCall, choice: Choice = NO_CH
         after = spares_taken(after, choice.spare)
     if setting.table:
         return Step(call, answer, state, table.after(state, after, choice))
-    if takes or after.leaving != state.leaving:  # only who gives something back, or reclaims it, looks at the queue
-        after = without(after, waiting_in(after).difference(choice.waiting))
     if victims:
         after = after._replace(device=effects.remove(after.device, frozenset(victims)))
+    if setting.filters and setting.seen:
+        after = queued(state, after, setting, call)
+    if takes or after.leaving != state.leaving:  # only who gives something back, or reclaims it, looks at the queue
+        after = without(after, waiting_in(after).difference(choice.waiting))
     return Step(call, answer, state, after)
 
 

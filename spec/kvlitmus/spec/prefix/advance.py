@@ -41,7 +41,9 @@ def expect(state: State, setting: Setting, call: PlainCall, answer: Any) -> Stat
     """The state after a call that was answered so."""
     if state.device.doubt.odd:
         state = partial.doubting(state, state.device.doubt._replace(odd=()))
-    then = queued(state, EXPECT[type(call)](state, setting, call, answer), setting, call)
+    then = EXPECT[type(call)](state, setting, call, answer)
+    if not (setting.filters and setting.seen):
+        then = queued(state, then, setting, call)
     return given_back(state, then, setting, call) if setting.unlock_delay else then
 
 

@@ -4,6 +4,9 @@ A profile may say that a cache collects what it is given back (``release_delay``
 request, or as duplicates.  Or the next call that takes memory collects it (``release_moment``).  Else each call that gives something back may put some of it on the free list, and at the latest,
 so many such calls after it was given back, a page must be there.  No other call but a reset touches the queue: an
 allocation that finds the free list too short makes room or is refused, as if the queue weren't there.
+
+Where a filter of the cache's own decides what a request leaves (``admission``), what is given back is what isn't cached
+afterwards: it is known when the cache was seen (:func:`queued_as_seen`), and without a snapshot all of it may wait.
 """
 
 from __future__ import annotations
@@ -31,9 +34,7 @@ def queued(state: State, then: State, setting: Setting, call: PlainCall) -> Stat
         return reclaimed(state, then, call)
     if not delay or setting.table or isinstance(call, Reset):
         return then
-    given = state.owners.keys() - then.owners.keys()
-    if given:
-        given -= {page.page for page in then.device.pages.values()}
+    given = given_back_by(state, then)
     leaving = then.leaving
     if given and (setting.seen or gives_back(call) or not leaving):
         leaving = (*leaving, frozenset(given))[-delay:]
@@ -42,11 +43,23 @@ def queued(state: State, then: State, setting: Setting, call: PlainCall) -> Stat
     return without(then._replace(leaving=leaving), then.owners.keys())
 
 
+def queued_as_seen(state: State, then: State, setting: Setting, call: PlainCall, free: AbstractSet[PageNo]) -> State:
+    """The same after the cache was seen; ``free``: what is on its free list."""
+    return without(queued(state, then, setting, call), free)
+
+
+def given_back_by(state: State, then: State) -> frozenset[PageNo]:
+    """The pages that a call has given back: nobody owns them any more, and they aren't known to be cached."""
+    given = frozenset(state.owners.keys() - then.owners.keys())
+    unsure = then.device.doubt.unsure
+    return given and given - {page.page for name, page in then.device.pages.items() if name not in unsure}
+
+
 def reclaimed(state: State, then: State, call: PlainCall) -> State:
     """The same where a call that gets memory has reclaimed all that waits."""
     if isinstance(call, Reset) or (isinstance(call, TAKING) and then.owners.keys() - state.owners.keys()):
         return then._replace(leaving=())
-    given = (state.owners.keys() - then.owners.keys()) - {page.page for page in then.device.pages.values()}
+    given = given_back_by(state, then)
     return then._replace(leaving=(waiting_in(then) | given,)) if given else then
 
 
