@@ -11,6 +11,7 @@ from kvlitmus.conformance.specimen.flat import Receipt, Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.prefix.pool import PagedPool
 from kvlitmus.conformance.specimen.prefix.request import RequestTable, SpecimenRequest
+from kvlitmus.conformance.specimen.prefix.tree import POLICIES as WORTH
 from kvlitmus.conformance.specimen.prefix.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.prefix.event import NamedByContent
 from kvlitmus.mutants.prefix.evict import ShowsItsTable, TabledTree
@@ -92,11 +93,15 @@ class ANodePerPage(RadixTree):
 
 @null_mutant("leaves-grow", profile=replace(PROFILE, hit_counts="none"), configs=tuple(EVERYWHERE[:2]) + BOTH[2:])
 class LeavesGrow(RadixTree):
-    """What follows an idle leaf is appended to it instead of making a node of its own (LRU, no hit counts)."""
+    """What follows an idle leaf is appended to it instead of making a node of its own (no hit counts).
+
+    A node has one age, so where the policy goes by age it makes one.
+    """
 
     def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
         """Append where the parent is a leaf without locks, and worth the same."""
-        if parent not in self.leaves or parent.priority:
+        aged = self.worth in (WORTH["fifo"], WORTH["filo"])
+        if parent not in self.leaves or parent.priority or aged:
             return super().add_leaf(parent, key, pages)
         parent.key += key
         parent.pages = parent.pages + pages
