@@ -518,6 +518,7 @@ def test_a_mutant_is_found_over_a_pipe_by_the_same_rule_in_the_same_call(id: str
 OF_ONE_PROCESS = {
     "ties-by-address": "how ties are broken hangs on how many caches the process has made",
     "inner-node-becomes-a-gap": "the addresses of nodes decide in which order a set of them is gone through",
+    "component-lent-by-handle": "a copy of what was handed out goes over a pipe, and nobody else changes that",
     "lent-by-handle": "a copy of what was handed out goes over a pipe, and nobody else changes that",
     "reset-clears-storage": "it reaches into the suite's storage, which lends a process its methods alone",
 }

@@ -53,14 +53,16 @@ class Handles(Operands):
 
     def marked(self, method: str, answer: object) -> Any:
         """The answer with the number of the handle that it gives."""
-        if method == BEGUN and isinstance(answer, list | tuple):
-            return [row if row[0] is None else (self.number(row[0]), *row[1:]) for row in answer]
-        if method not in GIVES:
-            return answer
         where = GIVES[method]
         if (handle := at(answer, where)) is None:
             return answer
         return placed(answer, where, self.number(handle))
+
+    def begun(self, answer: object) -> object:
+        """The copies that a cache has begun by itself, with the number of each one's handle."""
+        if not isinstance(answer, list | tuple):
+            return answer
+        return [row if row[0] is None else (self.number(row[0]), *row[1:]) for row in answer]
 
     def meant_by(self, number: object) -> object:
         """The handle of a number; what is none is itself."""
@@ -180,6 +182,8 @@ class Server:
             if name == TURNS:
                 self.turns[args[0]] = answer
                 return self.went(args[0], lambda: next(answer))
+            if name == BEGUN:
+                answer = self.operands.begun(answer)
             return {"answer": CALLS[name].answered(answer, self.operands)}
         except Exception as error:  # noqa: BLE001 - it is told
             return {"raised": raised_text(error)}
