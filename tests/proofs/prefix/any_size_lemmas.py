@@ -132,7 +132,7 @@ TIER_LEMMAS: dict[str, Lemma] = {
                 "return remove(device, names), Tier(pages, host.clock, host.doubt)",
                 "return remove(device, names), remove(host, names)",
             ): EVICTS,
-            slip(TIER, "if run[0] not in state.host.pages:", "if True:"): EVICTS,
+            slip(TIER, "if run[0] not in state.host.pages:", "if run[0] in state.host.pages:"): EVICTS,
             slip(TIER, "host=effects.remove(host, names), works=works", "works=works"): (EVICTS_HOST),
         },
     ),
