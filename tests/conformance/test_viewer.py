@@ -24,7 +24,7 @@ from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape.calls import CALLS, LOOKS
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer import page
-from kvlitmus.conformance.viewer.beside import beside, shown
+from kvlitmus.conformance.viewer.beside import ALIKE, DECIDES, beside, shown
 from kvlitmus.conformance.viewer.scenes import ODD, Beside, Scene, scenes
 from tests.conformance.test_compose import BareTarget, Forgets
 from tests.conformance.viewer_plays import (
@@ -244,7 +244,7 @@ def rows_of(one: Beside) -> list[list[str]]:
         (
             "sglang-0.5.13.post1-ranks/RANKS-01-6e3c2ae2",
             ["rank 0: host free", "7", "8"],
-            ("turns [], returned []", False),
+            (DECIDES, False),
         ),
         ("sglang-0.5.13.post1-file/STORE-10-611c7ebd", ["answer", "[a miss, a miss]"], ("[a miss, a miss]", True)),
         ("sglang-0.5.13.post1/MISUSE-01-0dba4c44", ["answer", "none", "[1]"], ("none", True)),
@@ -281,6 +281,10 @@ def test_a_cache_that_is_right_differs_from_the_reference_in_nothing(target: Any
     assert len(found) > 30
     assert [step for step, one in found.items() if one.differs or rows_of(one)] == []
     assert any(one.answer for one in found.values())
+    first = 1 if "call" in steps[0] else 0
+    alike = {step for step, one in found.items() if one.table is not None and one.table["name"] == ALIKE}
+    assert alike == {step for step in found if "looks" in steps[step - first]} & alike, "of nothing that nobody saw"
+    assert alike or config.pool == "store"
 
 
 @pytest.mark.parametrize(
@@ -307,6 +311,48 @@ def test_a_reference_that_chooses_otherwise_is_no_accuser() -> None:
     assert last.table is not None
     assert "chose otherwise" in last.table["name"]
     assert [step for step, one in found.items() if one.differs or rows_of(one)] == []
+
+
+def said_beside(name: str) -> dict[int, str]:
+    """By step what stands above the comparison."""
+    found = published(f"sglang-0.5.13.post1{name}.jsonl").beside or {}
+    return {step: one.table["name"] for step, one in found.items() if one.table is not None}
+
+
+def test_where_nothing_was_looked_at_nothing_is_said_to_be_the_same() -> None:
+    said = said_beside("/MISUSE-03-d2410823")
+    assert said[1] == ALIKE
+    assert {said[step] for step in range(3, 33)} == {
+        "Reference and cache answered the same; nothing was looked at after this step; they have differed since step 2"
+    }
+
+
+def test_what_the_caller_does_by_itself_parts_the_two_where_it_does() -> None:
+    play = published("sglang-0.5.13.post1-host-pool/MISUSE-05-51b852cd.jsonl")
+    found = {step: rows_of(one) for step, one in (play.beside or {}).items()}
+    assert min(step for step, rows in found.items() if rows) == 3, "the question before it changes nothing"
+    assert found[3] == [["free pages of the host", "2…31", "-1 (-1 more than once)"]]
+
+
+def test_how_ranks_reduce_is_not_said_to_be_as_in_the_reference() -> None:
+    play = published("sglang-0.5.13.post1-ranks/RANKS-07-1e3beb14.jsonl")
+    answers = [one.answer for step, one in (play.beside or {}).items() if step >= 3]
+    assert answers == [DECIDES] * 4
+
+
+def test_a_reference_that_chose_otherwise_says_what_and_is_gone_from_then_on() -> None:
+    play = published("sglang-0.5.13.post1-file/STORE-11-5bac0eae.jsonl")
+    found = play.beside or {}
+    assert (found[2].answer, found[2].differs) == ("0: to answer otherwise breaks no rule by itself", False)
+    assert "at step 2 it chose otherwise" in said_beside("-file/STORE-11-5bac0eae")[3]
+    steps = [{key: one for key, one in step.items() if key != "expected"} for step in play.steps]
+    assert ["expected" in step for step in filled(dict(play.header), steps)] == [False] * 3, "not on the tape"
+
+
+def test_a_page_that_is_nowhere_is_told_beside() -> None:
+    play = published("sglang-0.5.13.post1-hicache/POOL-12-40675ec6.jsonl")
+    found = {step: rows_of(one) for step, one in (play.beside or {}).items() if rows_of(one)}
+    assert found.keys() == {29} and ["pages of the host with no home", "none", "5, 6, 7"] in found[29]
 
 
 def test_what_the_reference_answered_is_on_the_tape_of_a_finding() -> None:

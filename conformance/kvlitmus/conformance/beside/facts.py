@@ -55,7 +55,8 @@ def facts_of(looks: Mapping[str, Json], config: Config, *, table: bool) -> Facts
     elif config.pool == "sparse":
         sparse(found, looks, config.page_size)
     else:
-        tree(found, fields(looks.get("tiers", looks.get("view"))), config.page_size, table=table)
+        view = fields(looks.get("tiers", looks.get("view")))
+        tree(found, view, config, table=table)
         if "jobs" in looks:
             going = [one for one in map(fields, items(looks["jobs"])) if one.get("landed") is not True]
             found.firm["jobs"] = ", ".join(sorted(map(job, going))) or "none"
@@ -80,10 +81,11 @@ COUNTERS = {
 """Looks that are facts as they stand."""
 
 
-def tree(found: Facts, view: Mapping[str, Json], size: int, *, table: bool) -> None:
+def tree(found: Facts, view: Mapping[str, Json], config: Config, *, table: bool) -> None:
     """What is cached where, page by page, with the locks of each node; and what is free."""
     if not view:
         return
+    size, pool = config.page_size, config.pool  # the pool of the device, or of the host where it is judged alone
     ends: list[tuple[Json, list[Json]]] = []
     where: dict[str, list[str]] = {}
     for one in map(fields, items(view.get("nodes"))):
@@ -91,20 +93,25 @@ def tree(found: Facts, view: Mapping[str, Json], size: int, *, table: bool) -> N
         namespace, before = ends[parent] if 0 <= parent < len(ends) else (one.get("namespace"), [])
         own = items(one.get("units"))
         ends.append((namespace, [*before, *own]))
-        for tier, field in (("device", "slots"), ("host", "host")):
+        for tier, field in ((pool, "slots"), ("host", "host")):
             for at, page in enumerate(pages(numbers(one.get(field)), size), 1):
                 key = f"{prefix_text(namespace, [*before, *own[: at * size]])} on the {tier}"
                 where.setdefault(key, []).append("cached" if table else f"page {page}")
                 if "locks" in one and not table:
                     found.soft[f"locks on {prefix_text(namespace, [*before, *own[: at * size]])}"] = told(one["locks"])
     found.firm.update({key: " and ".join(dict.fromkeys(sorted(some))) for key, some in where.items()})
-    for field, name in (("free", "free pages of the device"), ("host_free", "free pages of the host")):
+    for field, name in (("free", f"free pages of the {pool}"), ("host_free", "free pages of the host")):
         if field in view:
             listed = numbers(view[field])
             twice = [page for page, times in Counter(listed).items() if times > 1]
             more = f" ({span(sorted(twice))} more than once)" if twice else ""
             found.firm[name] = (span(sorted(set(listed))) or "none") + more
-    found.firm["host pages of work under way"] = str(len(pages(numbers(view.get("moving")), size)))
+    moving = pages(numbers(view.get("moving")), size)
+    found.firm["host pages of work under way"] = str(len(moving))
+    if "host_free" in view:
+        lies = [page for one in map(fields, items(view.get("nodes"))) for page in pages(numbers(one.get("host")), size)]
+        lost = set(range(config.host_pages)).difference(numbers(view["host_free"]), lies, moving)
+        found.firm["pages of the host with no home"] = span(sorted(lost)) or "none"
 
 
 def job(about: Mapping[str, Json]) -> str:

@@ -46,6 +46,9 @@ from kvlitmus.spec.words.units import PageNo, Slot, pages_in_order
 UNMADE = frozenset({"poke", "write"})
 """Calls of a step that the caller makes by itself."""
 
+HARMLESS = UNMADE | {"scribble", "shares_free_list"}
+"""Calls that change nothing in a correct cache: what the caller writes is its own, and a question is a question."""
+
 
 LOCAL = "ranks_local"
 """The call by which something happens to one rank alone."""
@@ -58,12 +61,12 @@ class Moment(NamedTuple):
     """What is known after a step.
 
     ``answers``: what the reference answered, by the step that asked; no answer of a call that several steps made.
-    ``parts``: what the two differ in: what it is about, what the reference has, and what the cache has.  ``left``: the
-    reference has chosen otherwise, and is elsewhere from here on.
+    ``parts``: what the two differ in: what it is about, what the reference has, and what the cache has; nothing where
+    nobody looked at the cache.  ``left``: the reference has chosen otherwise, and is elsewhere from here on.
     """
 
     answers: dict[int, Json]
-    parts: list[tuple[str, str, str]]
+    parts: list[tuple[str, str, str]] | None
     left: bool = False
 
 
@@ -81,7 +84,8 @@ def moments_of(header: Mapping[str, Json], steps: Sequence[Mapping[str, Json]]) 
 
 def filled(header: Line, steps: Sequence[Line]) -> list[Line]:
     """The steps with the answers of the reference that differ from the cache's, and with the one to the last call."""
-    found = {step: answer for one in moments_of(header, steps).values() for step, answer in one.answers.items()}
+    told = [one.answers for one in moments_of(header, steps).values() if not one.left]
+    found = {step: answer for answers in told for step, answer in answers.items()}
     first = 1 if steps and "call" in steps[0] else 0
     made: list[Line] = []
     for number, step in enumerate(steps, first):
@@ -130,17 +134,17 @@ def of_driven(
             differs = not alike(step, one.answer)
             answers = {number: with_handle(step, one.answer) if differs else step.answer}
         if (parts or differs) and not broken_before and "verdicts" not in step.data:
-            yield number, Moment({}, [], left=True)
+            yield number, Moment(answers if differs else {}, parts, left=True)
             return
         yield number, Moment(answers, parts)
 
 
 def parts_of(
     header: Header, step: Step, mine: Mapping[str, Json], theirs: Mapping[str, Json]
-) -> list[tuple[str, str, str]]:
+) -> list[tuple[str, str, str]] | None:
     """In what two differ, if anybody looked at the cache after this step."""
     if not step.looks:
-        return []
+        return None
     table = header.profile.duplicates == "kept"
     own, other = (facts_of(looks, header.config, table=table) for looks in (mine, theirs))
     return own.beside(other)
@@ -327,6 +331,9 @@ class Followed:
         driver = Choosing(adapter)
         for number in range(self.last + 1, max(self.steps, default=0) + 1):
             step = self.steps[number]
+            if step.call in HARMLESS:
+                self.found[number] = Shown({}, looks_of(adapter))
+                continue
             if not callable(getattr(adapter, step.call, None)) or step.call in LENT:
                 continue
             try:

@@ -1,24 +1,35 @@
 """The reference beside a cache, as a page shows it: after each step in what the two differ.
 
 What is a cache's to choose is no difference (:mod:`kvlitmus.conformance.beside`).  Where they first differ they have
-parted.
+parted.  Where nothing is compared the page says so, and since when the two have differed.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvlitmus.conformance.beside.moments import moments_of
-from kvlitmus.conformance.viewer.page import NONE, Play
+from kvlitmus.conformance.tape.calls import TURNS
+from kvlitmus.conformance.viewer.page import Play
 from kvlitmus.conformance.viewer.plain import answered, short
 from kvlitmus.conformance.viewer.scenes import Beside, Drawn, Row, table
 
 ALIKE = "Reference and cache: the same is cached, and the same is free"
 APART = "Reference and cache: where they differ after this step"
+SAME_ANSWER = "Reference and cache answered the same; nothing was looked at after this step"
+UNSEEN = "Reference and cache: not compared, since nothing was looked at after this step"
+LATER = "Reference and cache: not compared here, but after step {}"
 LOST = "The reference is not shown here: it was followed up to step {}"
-LEFT = "Here the reference chose otherwise, as a cache may: from here on it is not shown"
+LEFT = "Here the reference chose otherwise, which breaks no rule by itself: it is not followed from here on"
+GONE = "The reference is not shown here: at step {} it chose otherwise, which breaks no rule by itself"
+SINCE = "; they have differed since step {}"
 """What stands above the table, or in its place."""
+
+DECIDES = "decides the same; how it reduces is not compared"
+CHOSEN = "{}: to answer otherwise breaks no rule by itself"
+"""What the reference answered, where that is not compared."""
 
 
 def shown(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], replay: str) -> Play:
@@ -27,30 +38,55 @@ def shown(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], replay:
 
 
 def beside(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[int, Beside]:
-    """By step what the reference answered, and in what it differs; nothing of steps of which that isn't known."""
-    first = 1 if steps and "call" in steps[0] else 0
+    """By step what the reference answered, and in what it differs; nothing of plays of which that isn't known."""
+    moments = moments_of(header, steps)
+    answers = {step: answer for one in moments.values() for step, answer in one.answers.items()}
+    left = next((number for number, one in moments.items() if one.left), 0)
+    compared = sorted(moments)
     found: dict[int, Beside] = {}
-    for number, moment in moments_of(header, steps).items():
-        for step, answer in moment.answers.items():
-            one = steps[step - first]
-            differs = answer != one.get("answer") or ("raised" in one and answer != {"raised": one["raised"]})
-            mine, theirs = (
-                answered(str(one.get("call")), two) for two in (answer, one.get("raised", one.get("answer")))
-            )
-            row = ["answer", mine or "nothing", theirs or "nothing"]
-            found[step] = Beside(row[1], differs, drawn([tuple(row)] if differs else []))
-        was = found.get(number, Beside())
-        rows = [*(tuple(row.cells) for row in (was.table or NONE)["rows"]), *moment.parts]
-        found[number] = was._replace(table=table(LEFT, [], []) if moment.left else drawn(rows))
-    last = first + len(steps) - 1
-    if found and last not in found and not any(one.table and one.table["name"] == LEFT for one in found.values()):
-        found[last] = Beside(table=table(LOST.format(max(found)), [], []))
+    since = 0
+    for number, step in enumerate(steps, 1 if steps and "call" in steps[0] else 0):
+        if not compared or not (number or number in moments):
+            continue
+        known, moment = number in answers, moments.get(number)
+        chose = known and moment is not None and moment.left
+        answer = answer_of(step, answers[number], chose=chose) if known else ""
+        differs = known and not chose and unlike(step, answers[number])
+        told = answered(str(step.get("call")), step.get("raised", step.get("answer")))
+        rows = [("answer", answer or "nothing", told or "nothing")] if differs else []
+        rows += (moment.parts or ()) if moment is not None and not moment.left else ()
+        if rows:
+            since = since or number
+            found[number] = Beside(answer, differs, differences(rows))
+            continue
+        if moment is not None and moment.parts == []:
+            since = 0
+        if moment is None:
+            later = bisect_right(compared, number)
+            last = GONE.format(left) if left else LOST.format(compared[-1])
+            said = LATER.format(compared[later]) if later < len(compared) else last
+        else:
+            said = LEFT if moment.left else ALIKE if moment.parts is not None else SAME_ANSWER if answer else UNSEEN
+        found[number] = Beside(answer, differs, table(said + (SINCE.format(since) if since else ""), [], []))
     return found
 
 
-def drawn(parts: Sequence[tuple[str, ...]]) -> Drawn:
-    """In what the two differ; a table without rows where they don't."""
+def answer_of(step: Mapping[str, Any], answer: Any, *, chose: bool) -> str:
+    """What the reference answered to a step; ``chose``: it is elsewhere from there on."""
+    call = str(step.get("call"))
+    if chose:
+        return CHOSEN.format(answered(call, answer))
+    return DECIDES if call == TURNS and not unlike(step, answer) else answered(call, answer)
+
+
+def unlike(step: Mapping[str, Any], answer: Any) -> bool:
+    """Whether the reference answered otherwise than the cache did."""
+    return bool(answer != step.get("answer") or ("raised" in step and answer != {"raised": step["raised"]}))
+
+
+def differences(parts: Sequence[tuple[str, str, str]]) -> Drawn:
+    """In what the two differ."""
     rows = [
         Row(about, [short(about, 160), short(mine, 200), short(theirs, 200)], odd=True) for about, mine, theirs in parts
     ]
-    return table(APART if rows else ALIKE, ["", "reference", "cache"], rows)
+    return table(APART, ["", "reference", "cache"], rows)

@@ -131,7 +131,7 @@ function terms(rows) {
 function step(now) {
   const shown = [element("h3", {}, now.n ? `Step ${now.n}` : "Before the first call"), element("p", { class: "call mono" }, now.text)];
   const rows = [[now.raised ? "cache raised" : "cache answered", now.answer]];
-  if (now.expected) rows.push(["reference answered", now.unlike ? now.expected : "the same"]);
+  if (now.expected) rows.push(["reference answered", now.expected === now.answer ? "the same" : now.expected]);
   now.did.forEach((one) => rows.push(["meanwhile", one]));
   if (now.op !== null) rows.push(["operation", String(now.op)]);
   const list = terms(rows);
