@@ -42,6 +42,7 @@ MODULES: tuple[str, ...] = (
     "sparse.growth",
     "sparse.promises",
     "components.tree",
+    "components.sizes",
     "components.prefetch",
     "components.prefetch_choices",
     "components.host",

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.words.layouts import Layout, layout_of
 from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Window
@@ -186,6 +187,11 @@ class BlockGroups:
         """The length of the list."""
         return {self.groups[0].pool: len(self.free)}
 
+    def component_sizes(self) -> dict[str, Sizes]:
+        """Blocks with a key that wait in the line, and those that somebody holds."""
+        keyed = [(at[0], block in self.line) for block, at in self.keys.items()]
+        return {one.name: Sizes(keyed.count((one.name, True)), keyed.count((one.name, False))) for one in self.groups}
+
     def component_free_places(self) -> dict[str, list[int]]:
         """The list."""
         return {self.groups[0].pool: self.free[:]}
@@ -204,6 +210,7 @@ class BlockGroupsTarget:
         "component_lookup",
         "components",
         "component_counters",
+        "component_sizes",
         "component_events",
         "component_view",
     )

@@ -72,6 +72,7 @@ COUNTERS = {
     "host_available": "free host slots, as it says",
     "occupied": "units that prefetches occupy",
     "component_available": "free places, as it says",
+    "component_sizes": "entries that could go and that are protected, as it says",
     "component_available_host": "free host places, as it says",
     "sparse_available": "free slots, as it says",
     "sparse_device_available": "free device slots",

@@ -94,6 +94,7 @@ class ComponentTarget(SpecimenTarget):
         "components",
         "component_prefetch",
         "component_counters",
+        "component_sizes",
         "component_events",
         "component_view",
     )

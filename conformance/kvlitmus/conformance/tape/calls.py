@@ -35,7 +35,14 @@ TOLD_ONCE = frozenset({"events", "component_events", "component_begun"})
 LOOKS = (
     frozenset({"available", "sizes", "view", "tiers", "jobs", "peek", "layers", "layers_ready", "occupied"})
     | {"host_available", "failing", "component_available", "component_available_host", "component_free_places"}
-    | {"component_entries", "component_free_host", "component_host_entries", "ranks_view", "ranks_states"}
+    | {
+        "component_sizes",
+        "component_entries",
+        "component_free_host",
+        "component_host_entries",
+        "ranks_view",
+        "ranks_states",
+    }
     | {"sparse_shape", "sparse_available", "sparse_view", "sparse_copying", "sparse_transferring", "sparse_buffer"}
     | {"sparse_prefills", "sparse_receives", "sparse_destinations", "sparse_device_available"}
     | {"sparse_device_buffer", "store_yard", "store_strays"}

@@ -226,6 +226,25 @@ class HostIgnoresMisuse(Ignoring, ComponentStorehouse):
     """The same with host memory, and storage behind it."""
 
 
+@mutant(
+    "component-spent-receipt-takes-protection",
+    bugs=("L06",),
+    links=("https://github.com/LMCache/LMCache/pull/3004", "https://github.com/LMCache/LMCache/issues/4133"),
+    kills=("MISUSE-06",),
+    profile=IGNORING,
+)
+class SpentReceiptTakesProtection(IgnoresMisuse):
+    """A window that a running request reads can go: a receipt that is given back twice takes another's protection away.
+
+    It raises nothing, as declared, and no entry changes: what is counted as protected shows it.
+    """
+
+    def component_unlock(self, receipt: object) -> Any:
+        """Without a look at its past."""
+        if isinstance(receipt, dict):
+            self.tree.unlock(receipt)
+
+
 @null_mutant("null-component-misuse-is-undefined", profile=replace(PROFILE, misuse="undefined"))
 class MisuseIsUndefined(BelievingClaims):
     """What is freed or brought is believed: who breaks the contract breaks the cache, and nothing else was promised."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from kvlitmus.spec.interface.cache import Sizes
 from kvlitmus.spec.words.units import Key
 
 
@@ -269,6 +270,16 @@ class ComponentCounters(Protocol):
         """How many places of each pool are free, by the name of the pool."""
 
 
+class ComponentSizes(Protocol):
+    """The cache's own counters of its entries on the device (depth 1)."""
+
+    def component_sizes(self) -> Mapping[str, Sizes]:
+        """Of each component how many entries could be evicted, and how many receipts protect.
+
+        Whether a copy or a prefetch protects an entry in this sense, is the cache's own affair.
+        """
+
+
 class ComponentView(Protocol):
     """A snapshot."""
 
@@ -307,6 +318,7 @@ COMPONENT_PORTS: dict[str, tuple[str, ...]] = {
     "component_events": ("component_events",),
     "component_requests": ("component_start", "component_grow", "component_finish"),
     "component_counters": ("component_available",),
+    "component_sizes": ("component_sizes",),
     "component_view": ("component_free_places", "component_entries"),
 }
 """Those of a cache of components: capability → the methods that make it up."""

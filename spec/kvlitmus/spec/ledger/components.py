@@ -337,6 +337,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
     ),
     look(COMPONENTS, "component_begun", "COMP-53 COMP-54 COMP-55", On.COMPONENT_INSERT),
     look(COMPONENTS, "component_available", "POOL-10 POOL-13", On.COMPONENT_ALLOC),
+    look(COMPONENTS, "component_sizes", "LOCK-02 LOCK-06 POOL-14 TREE-24", On.COMPONENT_LOCK),
     look(COMPONENTS, "component_available_host", "POOL-10 POOL-13", On.COMPONENT_BACK_UP),
     look(COMPONENTS, "component_events", "EVENT-01 EVENT-04 EVENT-02", On.COMPONENT_INSERT),
     look(COMPONENTS, "component_free_places", "POOL-12", On.COMPONENT_ALLOC),

@@ -11,6 +11,7 @@ from kvlitmus.conformance.ports.component_configs import refuse_others
 from kvlitmus.reference.prefix.components import events as component_events
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.reference.prefix.components import writes as component_writes
+from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
 from kvlitmus.spec.prefix.components.calls import Begun, ComponentHit, Entries, JointCall, Taken
@@ -155,6 +156,10 @@ class ReferenceComponents:
         """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""
         return {pool: len(free) for pool, free in self.cache.free.items()}
 
+    def component_sizes(self) -> Mapping[str, Sizes]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentSizes`."""
+        return model.sizes(self.cache, self.setting)
+
     def component_free_places(self) -> Mapping[str, Sequence[int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
         return {pool: sorted(free) for pool, free in self.cache.free.items()}
@@ -274,6 +279,7 @@ class ReferenceComponentTarget:
         "components",
         "component_prefetch",
         "component_counters",
+        "component_sizes",
         "component_events",
         "component_view",
     )

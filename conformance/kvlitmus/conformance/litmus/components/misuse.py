@@ -140,7 +140,7 @@ def a_copy_ends_twice(checker: Checker) -> None:
     go_on(checker, partial(end_lawfully, checker))
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=NEEDS, misuse=True)
+@litmus(rules=("MISUSE-06", "MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=NEEDS, misuse=True)
 def a_receipt_given_back_twice(checker: Checker) -> None:
     """A receipt is worth one unlock: a second one is refused, and what another receipt covers stays protected."""
     if checker.profile.misuse == "undefined":
@@ -151,7 +151,7 @@ def a_receipt_given_back_twice(checker: Checker) -> None:
     locked(checker, key, 2)
     token = checker.tokens[1]
     components.unlock(checker, 1)
-    refuses(checker, "unlock(receipt 1)", "given back already", lambda: checker.adapter.component_unlock(token))
+    misuse.stale_unlock(checker, token, 1)
 
     def goes_on() -> None:
         for one in checker.setting.layout.components:
@@ -173,7 +173,7 @@ def the_last_receipt_given_back_twice(checker: Checker) -> None:
     locked(checker, key, 1)
     token = checker.tokens[1]
     components.unlock(checker, 1)
-    refuses(checker, "unlock(receipt 1)", "given back already", lambda: checker.adapter.component_unlock(token))
+    misuse.stale_unlock(checker, token, 1)
     go_on(checker, partial(end_lawfully, checker))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import Layout, layout_of
@@ -411,6 +412,11 @@ class ComponentTree(ComponentEvictor):
             for one in nodes:
                 one.locks[name] -= 1
 
+    def sizes(self, name: str) -> Sizes:
+        """How many entries of a component could be evicted, and how many are protected."""
+        locked = [bool(node.locks.get(name)) for node in self.nodes() if name in node.places]
+        return Sizes(locked.count(False), locked.count(True))
+
     def entries(self, *, host: bool = False) -> list[tuple[str, str | None, tuple[object, ...], int]]:
         """Every entry of one tier: its component, the namespace and the units of its prefix, and its place."""
         found = []
@@ -546,3 +552,7 @@ class ComponentSpecimen(ComponentPorts):
     def component_available(self) -> dict[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""
         return {pool: len(free) for pool, free in self.pools.free.items()}
+
+    def component_sizes(self) -> dict[str, Sizes]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentSizes`."""
+        return {one.name: self.tree.sizes(one.name) for one in self.layout.components}

@@ -7,9 +7,11 @@ insert what it fills.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, cast
 
+from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.components.calls import Brought, ComponentHit, Counts, Entries, JointCall
 from kvlitmus.spec.prefix.components.state import end_name, ends_at, needed_at, path_to, storage_at_first
@@ -202,6 +204,15 @@ def unlock(cache: Cache, setting: Setting, call: Unlock) -> tuple[Cache, None]: 
     if call.receipt not in cache.receipts:
         raise ValueError(f"receipt {call.receipt} is not out")
     return cache._replace(receipts={one: at for one, at in cache.receipts.items() if one != call.receipt}), None
+
+
+def sizes(cache: Cache, setting: Setting) -> Mapping[str, Sizes]:
+    """How many entries of each component could be evicted, and how many receipts protect (LOCK-02)."""
+    held = Counter(name for name, _ in cache.held)
+    protected = Counter(name for name, _ in frozenset[At]().union(*cache.receipts.values()))
+    return {
+        one.name: Sizes(held[one.name] - protected[one.name], protected[one.name]) for one in setting.layout.components
+    }
 
 
 def evictable(cache: Cache, setting: Setting, name: str) -> list[At]:

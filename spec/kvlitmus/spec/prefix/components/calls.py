@@ -38,7 +38,8 @@ class PoolsSeen(NamedTuple):
 
     ``copies``: further places of what is cached more than once, where the profile says that this may be.  ``host_…``: the same
     of the host's pools.  ``events``: what was told since the call before; ``None`` where nobody has listened yet.  ``begun``:
-    the backups that the cache has begun by itself.
+    the backups that the cache has begun by itself.  ``sizes``: of each component how many entries of the device could be
+    evicted, and how many are protected, as the cache counts them.
     """
 
     available: Mapping[str, int] | None = None
@@ -50,6 +51,7 @@ class PoolsSeen(NamedTuple):
     host_held: Mapping[At, int] | None = None
     events: tuple[Telling, ...] | None = ()
     begun: tuple[Begun, ...] = ()
+    sizes: Mapping[str, tuple[int, int]] | None = None
 
 
 class ComponentHit(NamedTuple):

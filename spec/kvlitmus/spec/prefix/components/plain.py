@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
-from kvlitmus.spec.interface.tiers import Event
-from kvlitmus.spec.prefix.components.calls import Entries, Telling
+from kvlitmus.spec.interface.tiers import PUT, Event
+from kvlitmus.spec.prefix.components.calls import Entries, PoolsSeen, Telling
 from kvlitmus.spec.prefix.components.entries import above
 from kvlitmus.spec.prefix.components.state import copying
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
@@ -61,6 +61,9 @@ OF_POOLS = frozenset(
 )
 """Facts of the pool: of a component that shares one they are told of that."""
 
+BESIDES = frozenset({"late_count", "quiet"})
+"""Facts of how much a cache counts as protected, where something protects that is no receipt."""
+
 BOTH = "both"
 """Both tiers together."""
 
@@ -70,6 +73,7 @@ PORTS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "components": frozenset({"tree", "locks", "evict"}),
         "component_requests": frozenset({"requests"}),
         "component_counters": frozenset({"pool"}),
+        "component_sizes": frozenset({"counters"}),
         "component_view": frozenset({"inspect"}),
         "component_events": frozenset({"events"}),
     },
@@ -129,6 +133,13 @@ class Plain(NamedTuple):
         """The slots of these places."""
         size = self.setting.size
         return tuple([slot for place in places for slot in page_slots(PageNo(place), size)])
+
+    def sizes(self, look: PoolsSeen) -> tuple[int, int] | None:
+        """How many slots of its entries could be evicted, and how many are protected, as the cache counts them."""
+        if self.tier == HOST or look.sizes is None:
+            return None
+        evictable, protected = (sum([look.sizes[name][at] for name in self.components]) for at in (0, 1))
+        return self.tokens(evictable), self.tokens(protected)
 
     def tokens(self, pages: int) -> Tokens:
         """So many places, in slots."""
@@ -239,6 +250,12 @@ def covers(state: State, tier: str) -> Mapping[At, int]:
         for at in entries:
             found[at] = found.get(at, 0) + 1
     return found
+
+
+def besides(state: State) -> bool:
+    """Whether a copy or a prefetch protects entries of the device, too: whether that is counted is the cache's own affair."""
+    copies = (one.device or one.needs for one in state.under_way.values() if one.kind != PUT)
+    return any(copies) or any(one.anchor or one.needs for one in state.fetches.values())
 
 
 def listens(setting: Setting) -> bool:

@@ -143,7 +143,7 @@ def with_backups_after(
     device = tuple([one for one in events if one.tier != "host"])
     host = tuple([one for one in events if one.tier == "host"])
     count = host_free(setting, state, call, answer)
-    above = look._replace(host_available=count, host_free={}, host_held=None, events=device)
+    above = look._replace(host_available=count, host_free={}, host_held=None, events=device, sizes=None)
     one = step(state, setting, call, answer, above)
     yield one
     *others, (backup, given) = calls_of(look.begun)

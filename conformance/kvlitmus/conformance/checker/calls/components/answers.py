@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from kvlitmus.conformance.checker.guard import got_text
-from kvlitmus.conformance.support.integers import integer
+from kvlitmus.conformance.support.integers import integer, is_integer
 from kvlitmus.conformance.support.text import shown
 from kvlitmus.spec.prefix.components.calls import Copying, Entries, Taken
 from kvlitmus.spec.words.units import Unit
@@ -90,12 +90,31 @@ def read_counts(checker: Checker, answer: object, names: Mapping[str, object]) -
 def read_every_count(checker: Checker, answer: object, names: Mapping[str, object]) -> Mapping[str, int]:
     """The same where each name has its count; one that is left out breaks PORT-03."""
     counts = read_counts(checker, answer, names)
+    every(checker, counts, names, answer)
+    return counts
+
+
+def every(checker: Checker, counts: Mapping[str, object], names: Mapping[str, object], answer: object) -> None:
+    """Each name has its count; one that is left out breaks PORT-03."""
     if missing := [name for name in names if name not in counts]:
         lacks = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
         raise checker.broken(
             "PORT-03", f"expected a count for each of {', '.join(names)}, got {shown(answer)}: {lacks}"
         )
-    return counts
+
+
+def read_sizes(checker: Checker, answer: object) -> Mapping[str, tuple[int, int]]:
+    """What a cache counts of each component: any integers; one that is left out breaks PORT-03."""
+    names = checker.setting.layout.components_by_name
+    rows = mapping(checker, answer, names)
+    every(checker, rows, names, answer)
+    found = {}
+    for name, row in rows.items():
+        pair = checker.fields(row, PAIR, "(evictable, protected)")
+        if not all(map(is_integer, pair)):
+            raise checker.broken("PORT-03", f"expected (evictable, protected), integers, got {shown(row)}")
+        found[name] = integer(pair[0]), integer(pair[1])
+    return found
 
 
 def entries_text(entries: Mapping[str, object]) -> str:

@@ -29,6 +29,7 @@ from kvlitmus.spec.misuse.calls import (
     MisuseCall,
     RepeatedFree,
     Scribble,
+    StaleUnlock,
     page_granted,
 )
 from kvlitmus.spec.misuse.rules import taken_after
@@ -56,6 +57,18 @@ def forbidden(checker: Checker, method: str, text: str, wrong: str, make: Callab
     before = looked(checker)
     answer = Aftermath(refused(checker, f"{text}  # {wrong}", method, make), True, (), True)
     judge(checker, before, looked(checker), lambda *_: (Forbidden(method, wrong), answer))
+
+
+def stale_unlock(checker: Checker, token: object, receipt: int) -> None:
+    """Give a receipt back that was given back already; what is counted as protected is looked at, too."""
+    method, wrong = "component_unlock", "given back already"
+    before = looked(checker)
+    raised = refused(
+        checker, f"unlock(receipt {receipt})  # {wrong}", method, lambda: checker.adapter.component_unlock(token)
+    )
+    after, answer = looked(checker), Aftermath(raised, True, (), True)
+    judge(checker, before, after, lambda *_: (Forbidden(method, wrong), answer))
+    judge(checker, before, after, lambda *_: (StaleUnlock(receipt), answer))
 
 
 def double_free(checker: Checker, given: Given) -> None:
@@ -162,12 +175,13 @@ def sight(plain: Plain, setting: Setting, look: PoolsSeen) -> Seen:
     host = plain.tier == HOST
     counts = look.host_available if host else look.available
     count = None if counts is None else plain.tokens(counts[plain.pool])
+    sizes = plain.sizes(look)
     if not setting.seen or look.held is None:
-        return Seen(count)
+        return Seen(count, sizes)
     free: tuple[PageNo, ...] = tuple(map(PageNo, (look.host_free if host else look.free)[plain.pool]))
     held = look.host_held or {} if host else look.held
     cached = cached_in(plain, held, frozenset() if host else look.copies)
-    return Seen(count, None, True, free, frozenset(free), cached.cached, cached.cached_listed, cached.parents)
+    return Seen(count, sizes, True, free, frozenset(free), cached.cached, cached.cached_listed, cached.parents)
 
 
 def anywhere(plain: Plain, known: State, before: Seen, answer: Aftermath | Lookups) -> Setting:

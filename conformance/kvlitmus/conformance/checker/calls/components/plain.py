@@ -26,8 +26,10 @@ from kvlitmus.spec.prefix.components.hierarchy import (
     together,
 )
 from kvlitmus.spec.prefix.components.plain import (
+    BESIDES,
     UNTOLD,
     Plain,
+    besides,
     cached_in,
     cached_there,
     covers,
@@ -154,6 +156,8 @@ class Pool:
             call = call._replace(hidden=both(call.hidden, UNTOLD))
             yield self.step(state, then._replace(device=state.device), then, call, self.between(one.after, call))
             state = then
+        if besides(one.then):
+            last = last._replace(hidden=both(last.hidden, BESIDES))
         expected, then = self.ends(one, before, locks)
         if last.contents is not None:
             state = state._replace(contents=last.contents)
@@ -195,17 +199,17 @@ class Pool:
 
     def sight(self, one: ComponentStep) -> Seen:
         """What was seen of it; what is as in the last look is the same object."""
-        count, tier = self.count(one.after), self.plain.tier
+        count, tier, sizes = self.count(one.after), self.plain.tier, self.plain.sizes(one.after)
         events = heard(self.plain, one.after.events) if one.after.events else ()
         if not self.setting.seen:
-            return Seen(count, events=events)
+            return Seen(count, sizes, events=events)
         free, last = self.free(one.after), self.seen
         looked = [one.then.tier(tier, name).pages for name in self.plain.components]
         if last is None or one.then.copies or not alike(looked, self.looked):
             last = cached_in(self.plain, one.then.places(tier), one.then.copies if tier == DEVICE else ())
         self.looked = looked
         return Seen(
-            count, None, True, free, frozenset(free), last.cached, last.cached_listed, last.parents, events=events
+            count, sizes, True, free, frozenset(free), last.cached, last.cached_listed, last.parents, events=events
         )
 
     def step(

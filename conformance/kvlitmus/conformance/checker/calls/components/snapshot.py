@@ -12,6 +12,7 @@ from kvlitmus.conformance.checker.calls.components.answers import (
     read_copying,
     read_entries,
     read_every_count,
+    read_sizes,
 )
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.support.text import shown
@@ -86,6 +87,14 @@ def available(checker: Checker) -> Mapping[str, int] | None:
         return read_every_count(checker, counts, checker.setting.layout.places)
 
 
+def sizes(checker: Checker) -> Mapping[str, tuple[int, int]] | None:
+    """How many entries of each component could be evicted, and how many are protected, where somebody may look."""
+    if checker.depth < 1 or "component_sizes" not in checker.capabilities:
+        return None
+    with checker.looked("component_sizes") as counts:
+        return read_sizes(checker, counts)
+
+
 def available_host(checker: Checker) -> Mapping[str, int] | None:
     """The free places of each pool of the host, where somebody may look."""
     if checker.depth < 1 or "component_host_counters" not in checker.capabilities:
@@ -116,7 +125,7 @@ def telling(checker: Checker, row: object) -> Telling:
 
 def glimpse(checker: Checker) -> PoolsSeen:
     """What is seen of the pools now, where somebody may look; nobody listens."""
-    look = PoolsSeen(available(checker), events=None)
+    look = PoolsSeen(available(checker), events=None, sizes=sizes(checker))
     if checker.depth >= SNAPSHOT and "component_view" in checker.capabilities:
         with checker.looked("component_free_places") as places:
             free = read_entries(checker, places, checker.setting.layout.places)

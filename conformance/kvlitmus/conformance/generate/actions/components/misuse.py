@@ -32,7 +32,7 @@ Ends = dict[str, dict[int, int]]
 # Receipts, handles, and what is under way
 
 
-def stale_unlock(caller: Caller, a: int, key: Key) -> Wrong | None:
+def stale_unlock(caller: Caller, a: int, key: Key) -> Played:
     """The receipt that was given back last, once more."""
     checker = caller.checker
     receipt = caller.pick("component receipt", checker.state.covers, a)
@@ -42,8 +42,7 @@ def stale_unlock(caller: Caller, a: int, key: Key) -> Wrong | None:
         components.lock(checker, key, length, handle, receipt)
     token = checker.tokens[receipt]
     components.unlock(checker, receipt)
-    make = lambda: checker.adapter.component_unlock(token)  # noqa: E731
-    return Wrong("component_unlock", f"unlock(receipt {receipt})", "given back already", make)
+    return Played(lambda: misuse.stale_unlock(checker, token, receipt))
 
 
 def foreign(method: str, text: str) -> Kind:
