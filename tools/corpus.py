@@ -9,7 +9,7 @@
 The code of the base plays its own caches, mutants and legal variations, records their steps and says the verdict of
 every rule on each: true, false or not judged.  This tree judges the same record by its own reader, and each
 difference is told with its item, step, call and rule, then → now.  So do the committed records of other projects'
-caches.  A rule that has another id here is compared by ``SUCCESSORS`` of the spec.  What may differ is listed in
+caches.  A rule that has another id here is compared by ``RETIRED`` of the spec.  What may differ is listed in
 ``tests/corpus/differences.toml``; a listed difference that does not occur is wrong as well.
 
 What a base plays is kept in ``~/.cache/kvlitmus`` (``XDG_CACHE_HOME``) with its files and, where it needs other

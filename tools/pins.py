@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,7 +41,7 @@ def text(rules: Mapping[str, Rule]) -> str:
     return json.dumps(pins(rules), indent=1) + "\n"
 
 
-def differences(rules: Mapping[str, Rule], pinned: Mapping[str, str], retired: Mapping[str, str]) -> list[str]:
+def differences(rules: Mapping[str, Rule], pinned: Mapping[str, str], retired: Collection[str]) -> list[str]:
     """What is new, changed or gone since the pins were written."""
     now = pins(rules)
     found = [f"{id} is new" for id in now if id not in pinned]
@@ -51,7 +51,7 @@ def differences(rules: Mapping[str, Rule], pinned: Mapping[str, str], retired: M
     return found + [f"{LOGIC} is another one"] * (pinned.get(LOGIC, now[LOGIC]) != now[LOGIC])
 
 
-def lost(now: Mapping[str, str], pinned: Mapping[str, str], retired: Mapping[str, str]) -> list[str]:
+def lost(now: Mapping[str, str], pinned: Mapping[str, str], retired: Collection[str]) -> list[str]:
     """Rules that were pinned and are neither there nor retired."""
     return [id for id in pinned if id not in now and id not in retired]
 

@@ -160,7 +160,7 @@ def rules_index(packs: Mapping[str, list[Rule]]) -> str:
             for one in mine
         ]
     if RETIRED:
-        lines += ["", "## Retired", "", *(f"- {id}: {why}{led_on(id)}" for id, why in RETIRED.items())]
+        lines += ["", "## Retired", "", *(f"- {id}: {one.why}{led_on(id)}" for id, one in RETIRED.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -121,7 +121,7 @@ def test_rules_are_compared_by_the_ids_that_they_have_now(
     (tmp_path / name).write_text((played / name).read_text(encoding="utf-8").replace("LOCK-01", "OLD-01"))
     lost = {one.rule for one in corpus.check([tmp_path / name], jobs=1).differences}
     assert lost == {"LOCK-01", "OLD-01"}
-    monkeypatch.setitem(rule.SUCCESSORS, "OLD-01", "LOCK-01")
+    monkeypatch.setitem(rule.RETIRED, "OLD-01", rule.Retired("it was said twice", "LOCK-01"))
     assert not corpus.check([tmp_path / name], jobs=1).differences
 
 

@@ -15,7 +15,7 @@ from kvlitmus.conformance.run import baseline, failures
 from kvlitmus.conformance.run.cause import cause_of
 from kvlitmus.conformance.run.results import Verdict
 from kvlitmus.conformance.run.verdicts import Group
-from kvlitmus.spec.law.rule import RETIRED, SUCCESSORS, in_force, said_before
+from kvlitmus.spec.law.rule import RETIRED, Retired, in_force, said_before
 from kvlitmus.spec.parts import all_rules
 from tests.conformance.support.reports import report
 from tests.conformance.test_baseline import said
@@ -27,10 +27,8 @@ from tools import results, site
 @pytest.fixture(autouse=True)
 def _old_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two rules were retired, one after the other, for LOCK-06; what a third one said nobody says."""
-    for id in ("OLD-01", "OLDER-01", "GONE-01"):
-        monkeypatch.setitem(RETIRED, id, "it was said twice")
-    monkeypatch.setitem(SUCCESSORS, "OLDER-01", "OLD-01")
-    monkeypatch.setitem(SUCCESSORS, "OLD-01", "LOCK-06")
+    for id, by in (("OLDER-01", "OLD-01"), ("OLD-01", "LOCK-06"), ("GONE-01", "")):
+        monkeypatch.setitem(RETIRED, id, Retired("it was said twice", by))
 
 
 def test_an_id_leads_to_the_rule_in_force() -> None:
@@ -83,7 +81,7 @@ def test_reports_are_compared_by_the_rules_in_force() -> None:
 
 def test_results_and_pages_lead_on(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = results.classification()[0]
-    monkeypatch.setitem(SUCCESSORS, entry.rules[0], "TREE-01")
+    monkeypatch.setitem(RETIRED, entry.rules[0], Retired("it was said twice", "TREE-01"))
     assert results.classification()[0].rules[0] == "TREE-01"
     assert "- OLDER-01: it was said twice; see [LOCK-06](lock.md#lock-06)" in site.rules_index({})
     assert "- GONE-01: it was said twice\n" in site.rules_index({})

@@ -20,7 +20,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kvlitmus.spec.law.actions import What, occasions_of_rule
 from kvlitmus.spec.law.facts import FACTS, digests_of, worked_out_from
@@ -145,136 +145,94 @@ NOT = "not "
 RULES: dict[str, Rule] = {}
 """The rules that have been registered, by id; all of them are :func:`kvlitmus.spec.parts.all_rules`."""
 
+
+class Retired(NamedTuple):
+    """Why an id is no longer in force, and the rule that says now what it said; empty where none does."""
+
+    why: str
+    by: str = ""
+
+
 _ON_BOTH = "one rule says it of device and host"
 _OF_CALLS = "one rule says it of all calls"
 _OF_POOLS = "each pool of each tier is judged as the plain cache that it is"
 
-RETIRED: dict[str, str] = {
-    "RANKS-17": "each rank is a plain cache, and what one may read is said of that",
-    "RANKS-20": "each rank is a plain cache, and what a load back brings is said of that",
-    "RANKS-21": "each rank is a plain cache, and what a match finds is said of that",
-    "RANKS-22": "each rank is a plain cache, and no page that others occupy has another home",
-    "RANKS-23": "each rank is a plain cache, and the home of each page is said of that",
-    "RANKS-28": "states come as windows and pages do",
-    "RANKS-09": "which copies are acknowledged, and in which order, is one sentence",
-    "RANKS-15": "what a commit adds is one sentence",
-    "RANKS-27": "a state is committed as a window is",
-    "RANKS-33": "what is named is so, victim or commit",
-    "RANKS-34": "what goes is named, whoever was asked",
-    **dict.fromkeys(("SPARSE-04", "SPARSE-05", "SPARSE-19", "SPARSE-20"), _OF_POOLS),
-    **dict.fromkeys(("SPARSE-08", "SPARSE-15", "SPARSE-35", "SPARSE-37", "SPARSE-50"), _OF_CALLS),
-    **dict.fromkeys(("SPARSE-16", "SPARSE-18", "SPARSE-21", "SPARSE-29", "SPARSE-36", "SPARSE-41"), _OF_CALLS),
-    **dict.fromkeys(("SPARSE-33", "SPARSE-49", "SPARSE-51", "SPARSE-61", "SPARSE-62", "SPARSE-64"), _OF_CALLS),
-    "TIER-01": "the home of each page is one law on every tier",
-    "TIER-02": "the home of each page is one law on every tier",
-    "TIER-03": "pages are whole on every tier",
-    "TIER-05": "what can be reached is one law on every tier",
-    "TIER-06": "what can be reached is one law on every tier",
-    "TIER-07": "what pages hold is one law on every tier",
-    "TIER-14": "what an eviction has to keep is one law on every tier",
-    "TIER-16": "what an eviction frees is one law on every tier",
-    "TIER-25": "hits are counted alike on every tier",
-    "TIER-26": "priorities are kept alike on every tier",
-    "TIER-30": "what goes first is one law on every tier",
-    "TIER-31": "how much may go is one law on every tier",
-    **dict.fromkeys(
+RETIRED: dict[str, Retired] = {
+    id: Retired(why, by)
+    for why, by, ids in (
+        (_OF_POOLS, "POOL-06", "SPARSE-04"),
+        (_OF_POOLS, "POOL-04", "SPARSE-05 COMP-06 COMP-25 COMP-35 CREQ-04"),
+        (_OF_POOLS, "POOL-12", "SPARSE-19 COMP-17 COMP-45"),
+        (_OF_POOLS, "POOL-13", "SPARSE-20"),
+        (_OF_CALLS, "SPARSE-06", "SPARSE-08 SPARSE-15 SPARSE-35 SPARSE-37 SPARSE-50"),
         (
-            "COMP-01",
-            "COMP-02",
-            "COMP-03",
-            "COMP-04",
-            "COMP-05",
-            "COMP-06",
-            "COMP-07",
-            "COMP-14",
-            "COMP-17",
-            "COMP-18",
-            "COMP-25",
+            _OF_CALLS,
+            "SPARSE-17",
+            "SPARSE-16 SPARSE-18 SPARSE-21 SPARSE-29 SPARSE-36 SPARSE-41 SPARSE-51 SPARSE-61 SPARSE-64",
         ),
-        _OF_POOLS,
-    ),
-    **dict.fromkeys(("COMP-08", "COMP-09", "COMP-33", "COMP-34"), _OF_POOLS),
-    **dict.fromkeys(("COMP-35", "COMP-44", "COMP-45", "COMP-46", "COMP-60"), _OF_POOLS),
-    **dict.fromkeys(("COMP-24", "COMP-37"), "how much is evicted is one law, whatever it is for"),
-    "COMP-57": "what is copied is one law, to a tier or to storage",
-    **dict.fromkeys(("COMP-30", "COMP-31", "COMP-40", "COMP-61"), "whatever ends gives back what it had"),
-    **dict.fromkeys(("COMP-48", "COMP-49", "COMP-51", "COMP-52", "CREQ-04"), _OF_POOLS),
-    **dict.fromkeys(("COMP-38", "COMP-39", "COMP-41", "COMP-42", "COMP-43", "COMP-47", "COMP-50", "COMP-64"), _ON_BOTH),
+        (_OF_CALLS, "SPARSE-34", "SPARSE-33"),
+        (_OF_CALLS, "SPARSE-48", "SPARSE-49 SPARSE-62"),
+        (_OF_POOLS, "TREE-02", "COMP-01 COMP-02 COMP-03"),
+        (_OF_POOLS, "TREE-03", "COMP-04"),
+        (_OF_POOLS, "POOL-01", "COMP-05"),
+        (_OF_POOLS, "POOL-07", "COMP-07"),
+        (_OF_POOLS, "LOCK-01", "COMP-14 COMP-44 COMP-60"),
+        (_OF_POOLS, "TREE-05", "COMP-18 COMP-46"),
+        (_OF_POOLS, "POOL-10", "COMP-08"),
+        (_OF_POOLS, "TREE-11", "COMP-09"),
+        (_OF_POOLS, "LOAD-11", "COMP-33 COMP-34"),
+        (_OF_POOLS, "EVENT-01", "COMP-48"),
+        (_OF_POOLS, "EVENT-02", "COMP-49"),
+        (_OF_POOLS, "EVENT-08", "COMP-51"),
+        (_OF_POOLS, "EVENT-09", "COMP-52"),
+        (_ON_BOTH, "COMP-12", "COMP-38"),
+        (_ON_BOTH, "COMP-13", "COMP-39"),
+        (_ON_BOTH, "POOL-10", "COMP-41"),
+        (_ON_BOTH, "COMP-15", "COMP-42"),
+        (_ON_BOTH, "COMP-16", "COMP-43"),
+        (_ON_BOTH, "COMP-19", "COMP-47"),
+        (_ON_BOTH, "COMP-49", "COMP-50"),
+        (_ON_BOTH, "COMP-63", "COMP-64"),
+        ("each rank is a plain cache, and what one may read is said of that", "FETCH-06", "RANKS-17"),
+        ("each rank is a plain cache, and what a load back brings is said of that", "LOAD-01", "RANKS-20"),
+        ("each rank is a plain cache, and what a match finds is said of that", "TREE-02", "RANKS-21"),
+        ("each rank is a plain cache, and no page that others occupy has another home", "POOL-12", "RANKS-22"),
+        ("each rank is a plain cache, and the home of each page is said of that", "POOL-12", "RANKS-23"),
+        ("states come as windows and pages do", "RANKS-31", "RANKS-28"),
+        ("which copies are acknowledged, and in which order, is one sentence", "RANKS-10", "RANKS-09"),
+        ("what a commit adds is one sentence", "RANKS-14", "RANKS-15"),
+        ("a state is committed as a window is", "RANKS-16", "RANKS-27"),
+        ("what is named is so, victim or commit", "RANKS-29", "RANKS-33"),
+        ("what goes is named, whoever was asked", "RANKS-30", "RANKS-34"),
+        ("the home of each page is one law on every tier", "POOL-12", "TIER-01 TIER-02"),
+        ("pages are whole on every tier", "TREE-06", "TIER-03"),
+        ("what can be reached is one law on every tier", "TREE-05", "TIER-05 TIER-06"),
+        ("what pages hold is one law on every tier", "TIER-08", "TIER-07"),
+        ("what an eviction has to keep is one law on every tier", "EVICT-03", "TIER-14"),
+        ("what an eviction frees is one law on every tier", "EVICT-04", "TIER-16"),
+        ("hits are counted alike on every tier", "TREE-13", "TIER-25"),
+        ("priorities are kept alike on every tier", "TREE-14", "TIER-26"),
+        ("what goes first is one law on every tier", "EVICT-05", "TIER-30"),
+        ("how much may go is one law on every tier", "EVICT-06", "TIER-31"),
+        ("how much is evicted is one law, whatever it is for", "COMP-13", "COMP-24 COMP-37"),
+        ("what is copied is one law, to a tier or to storage", "COMP-32", "COMP-57"),
+        ("whatever ends gives back what it had", "COMP-29", "COMP-30 COMP-31 COMP-40 COMP-61"),
+    )
+    for id in ids.split()
 }
-"""Ids that are no longer in force, each with the reason; never used again."""
-
-SUCCESSORS: dict[str, str] = {
-    "RANKS-17": "FETCH-06",
-    "RANKS-20": "LOAD-01",
-    "RANKS-21": "TREE-02",
-    "RANKS-22": "POOL-12",
-    "RANKS-23": "POOL-12",
-    "RANKS-28": "RANKS-31",
-    "RANKS-09": "RANKS-10",
-    "RANKS-15": "RANKS-14",
-    "RANKS-27": "RANKS-16",
-    "RANKS-33": "RANKS-29",
-    "RANKS-34": "RANKS-30",
-    "SPARSE-04": "POOL-06",
-    "SPARSE-05": "POOL-04",
-    "SPARSE-19": "POOL-12",
-    "SPARSE-20": "POOL-13",
-    **dict.fromkeys(("SPARSE-08", "SPARSE-15", "SPARSE-35", "SPARSE-37", "SPARSE-50"), "SPARSE-06"),
-    **dict.fromkeys(("SPARSE-16", "SPARSE-18", "SPARSE-21", "SPARSE-29", "SPARSE-36"), "SPARSE-17"),
-    **dict.fromkeys(("SPARSE-41", "SPARSE-51", "SPARSE-61", "SPARSE-64"), "SPARSE-17"),
-    "SPARSE-33": "SPARSE-34",
-    **dict.fromkeys(("SPARSE-49", "SPARSE-62"), "SPARSE-48"),
-    "TIER-01": "POOL-12",
-    "TIER-02": "POOL-12",
-    "TIER-03": "TREE-06",
-    "TIER-05": "TREE-05",
-    "TIER-06": "TREE-05",
-    "TIER-07": "TIER-08",
-    "TIER-14": "EVICT-03",
-    "TIER-16": "EVICT-04",
-    "TIER-25": "TREE-13",
-    "TIER-26": "TREE-14",
-    "TIER-30": "EVICT-05",
-    "TIER-31": "EVICT-06",
-    **dict.fromkeys(("COMP-06", "COMP-25", "COMP-35", "CREQ-04"), "POOL-04"),
-    **dict.fromkeys(("COMP-01", "COMP-02", "COMP-03"), "TREE-02"),
-    "COMP-04": "TREE-03",
-    "COMP-05": "POOL-01",
-    "COMP-07": "POOL-07",
-    "COMP-08": "POOL-10",
-    "COMP-09": "TREE-11",
-    **dict.fromkeys(("COMP-14", "COMP-44", "COMP-60"), "LOCK-01"),
-    **dict.fromkeys(("COMP-17", "COMP-45"), "POOL-12"),
-    **dict.fromkeys(("COMP-18", "COMP-46"), "TREE-05"),
-    **dict.fromkeys(("COMP-30", "COMP-31", "COMP-40", "COMP-61"), "COMP-29"),
-    **dict.fromkeys(("COMP-33", "COMP-34"), "LOAD-11"),
-    "COMP-38": "COMP-12",
-    **dict.fromkeys(("COMP-24", "COMP-37", "COMP-39"), "COMP-13"),
-    "COMP-41": "POOL-10",
-    "COMP-42": "COMP-15",
-    "COMP-43": "COMP-16",
-    "COMP-47": "COMP-19",
-    "COMP-48": "EVENT-01",
-    "COMP-49": "EVENT-02",
-    "COMP-50": "COMP-49",
-    "COMP-51": "EVENT-08",
-    "COMP-52": "EVENT-09",
-    "COMP-57": "COMP-32",
-    "COMP-64": "COMP-63",
-}
-"""Retired ids, each with the id of the rule that says now what it said."""
+"""Ids that are never used again."""
 
 
 def in_force(id: str) -> str:
     """The rule that says now what the rule of this id said; the id itself where that is in force, or nothing says it."""
-    while id in SUCCESSORS:
-        id = SUCCESSORS[id]
+    while id in RETIRED and RETIRED[id].by:
+        id = RETIRED[id].by
     return id
 
 
 def said_before(id: str) -> tuple[str, ...]:
     """The retired ids of what a rule says now."""
-    return tuple(old for old in SUCCESSORS if in_force(old) == id)
+    return tuple(old for old in RETIRED if in_force(old) == id)
 
 
 def rule(

@@ -39,7 +39,7 @@ def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = 
     for word in split(ids):
         id = word.upper()
         if id in RETIRED:
-            why = f"rule {id} is retired: {RETIRED[id]}"
+            why = f"rule {id} is retired: {RETIRED[id].why}"
             if in_force(id) not in rules:
                 raise UsageError(why)
             id = in_force(id)
