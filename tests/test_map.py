@@ -41,7 +41,7 @@ PACKS = {
 OF_ITS_OWN = (
     *("PORT-01", "PORT-02", "PORT-03", "PORT-04", "STORE-15", "STORE-17", "STORE-18"),
     *("REQ-16", "REQ-17", "REQ-18", "REQ-19", "EVICT-25", "EVICT-26"),
-    *("BACKUP-10", "LOAD-08", "LOAD-09", "LOAD-10"),
+    *("LOAD-08", "LOAD-09", "LOAD-10"),
     *(f"FRAME-{number:02}" for number in range(1, 8)),
     *("MISUSE-11", "MISUSE-12", "MISUSE-13"),
     "SPARSE-22",

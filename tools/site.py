@@ -313,7 +313,7 @@ def linked(source: str) -> str:
 
 
 GOVERNED: dict[What, tuple[str, ...]] = {
-    What.PLACE: ("TREE-08", "REQ-08", "FRAME-01"),
+    What.PLACE: ("TREE-08", "FRAME-01"),
     What.RESTORE: ("LOAD-01", "LOAD-02", "FRAME-01"),
     What.EVICT: ("EVICT-01", "EVICT-05", "EVICT-06", "LOCK-01", "FRAME-01"),
     What.DEMOTE: ("EVICT-05", "EVICT-06", "TIER-13", "LOAD-08", "FRAME-01"),

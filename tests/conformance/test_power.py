@@ -29,7 +29,6 @@ SHOWN_BY = {
     ("TREE-19", "FRAME-02"): ("freeing-sets-aside", 1),
     ("TREE-19", "TREE-08"): ("salt-cut-short", 1),
     ("TREE-19", "REQ-07"): ("abort-releases-nothing", 1),
-    ("TREE-19", "REQ-08"): ("ended-early-keeps-all", 1),
     ("TREE-19", "REQ-09"): ("aborted-yet-cached", 1),
     ("TREE-19", "REQ-11"): ("chunk-matched-again", 1),
     ("TREE-20", "LOCK-01"): ("two-ideas-of-evictable", 0),

@@ -130,9 +130,9 @@ def test_what_a_snapshot_leaves_out_is_not_applicable_though_an_empty_tree_has_n
 
 
 def test_a_block_table_has_nothing_left_to_cache_at_the_end() -> None:
-    seen = [result(idle=Counter({"REQ-08": 3}))]
-    assert verdict_on("REQ-08", seen).verdict is Verdict.NOT_EXERCISED
-    assert verdict_on("REQ-08", seen, Scope(publish="at_alloc", capabilities=ALL)).verdict is Verdict.NOT_APPLICABLE
+    seen = [result(idle=Counter({"TREE-08": 3}))]
+    assert verdict_on("TREE-08", seen).verdict is Verdict.NOT_EXERCISED
+    assert verdict_on("TREE-08", seen, Scope(publish="at_alloc", capabilities=ALL)).verdict is Verdict.NOT_APPLICABLE
 
 
 def test_what_a_host_tier_without_background_work_has_no_occasion_for_is_not_applicable() -> None:
@@ -239,7 +239,7 @@ def test_why_a_rule_is_not_judged_of_components(rule: str, depth: int, has: froz
 
 
 def test_a_rule_says_that_it_is_judged_of_pools_of_components(capsys: pytest.CaptureFixture[str]) -> None:
-    for rule, besides in (("TREE-03", True), ("POOL-17", False), ("COMP-12", False), ("STORE-01", False)):
+    for rule, besides in (("TREE-03", True), ("POOL-18", False), ("COMP-12", False), ("STORE-01", False)):
         assert main(["rules", rule, "--color", "never"]) == 0
         assert ("of each pool of a cache of components" in " ".join(capsys.readouterr().out.split())) is besides, rule
 

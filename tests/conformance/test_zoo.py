@@ -273,7 +273,7 @@ def test_components_tell_as_their_listeners_read() -> None:
             (EntersTheTail, {"TREE-02", "POOL-12"}),
             (OnePlaceOnly, {"LOCK-01"}),
             (CountsHeldBlocks, {"POOL-13"}),
-            (FlushesOnEnd, {"REQ-08", "REQ-09"}),
+            (FlushesOnEnd, {"TREE-08", "REQ-09"}),
         ]
     ),
 )
@@ -354,7 +354,7 @@ class LendsTheSource(PartialReuse):
             (CopiesNothing, {"TREE-03", "REQ-02"}),
             (TakesTheTailToo, {"TREE-01", "TREE-03"}),
             (MeetsEverybodysPages, {"TREE-01", "TREE-03"}),
-            (LendsTheSource, {"POOL-12", "REQ-05", "REQ-06", "REQ-02"}),
+            (LendsTheSource, {"POOL-12", "POOL-17", "POOL-05", "REQ-02"}),
         ]
     ),
 )

@@ -13,7 +13,6 @@ from kvlitmus.spec.sparse.state import (
     SparseCopy,
     SparseRow,
     SparseState,
-    SparseTransfer,
     Staged,
     backup,
     first_buffer,
@@ -54,7 +53,7 @@ def available(pool: SparseState) -> Tokens:
 
 
 def refusal(pool: SparseState, row: int, start: int, tokens: int, *, count: str = "empty") -> str:
-    """Why a request must be refused, in words; empty where it must be granted (SPARSE-09 … SPARSE-13).
+    """Why a request must be refused, in words; empty where it must be granted (SPARSE-09, SPARSE-12).
 
     ``count``: what a request for no tokens or fewer is, as the profile's ``sparse_count`` says.
     """
@@ -153,7 +152,7 @@ def stage(
     then, slots = request(pool, row, 0, pool.hosted(tokens), count=count, choice=choice)
     if not slots:
         return then, slots
-    copies = {**then.copies, then.begun: SparseCopy(row, then.of(row).pages)}
+    copies = {**then.copies, then.begun: SparseCopy(row, then.of(row).pages, tokens)}
     waiting = (*then.waiting, Staged(then.begun, row, tokens))
     return widened(then._replace(copies=copies, waiting=waiting, begun=then.begun + 1), row, tokens), slots
 
@@ -190,13 +189,13 @@ def prealloc(
     count: str = "empty",
     choice: Sequence[PageNo] | None = None,
 ) -> tuple[SparseState, tuple[Slot, ...] | None]:
-    """The pool with slots for a prompt that a peer writes there, and its transfer; unchanged if refused (SPARSE-46)."""
+    """The pool with slots for a prompt that a peer writes there, and its transfer; unchanged if refused (SPARSE-12)."""
     if not connects(pool, page_size):
         return pool, None
     then, slots = request(pool, row, 0, pool.hosted(tokens), count=count, choice=choice)
     if not slots:
         return then, slots
-    transfers = {**then.transfers, then.sent: SparseTransfer(row, then.of(row).pages, tokens)}
+    transfers = {**then.transfers, then.sent: SparseCopy(row, then.of(row).pages, tokens)}
     return widened(then._replace(transfers=transfers, sent=then.sent + 1), row, tokens), slots
 
 

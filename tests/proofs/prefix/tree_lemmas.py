@@ -311,13 +311,13 @@ def planted_ties_by_order(policy: int, t: int, u: int, c: int, d: int, h: int, i
 RID = 1
 ALWAYS = ("POOL-12", "POOL-15")
 BEGUN = claim(
-    *("TREE-01", "TREE-02", "TREE-03", "TREE-10", "REQ-01", "REQ-02", "REQ-03", "REQ-06"), *ALWAYS, on=("begin",)
+    *("TREE-01", "TREE-02", "TREE-03", "TREE-10", "REQ-01", "REQ-02", "REQ-03", "POOL-05"), *ALWAYS, on=("begin",)
 )
 NOT_BEGUN = claim("REQ-10", "LOCK-04", *ALWAYS, on=("refused_begin",))
-GROWN = claim("REQ-01", "REQ-02", "REQ-05", "REQ-06", *ALWAYS, on=("grow",))
+GROWN = claim("REQ-01", "REQ-02", "POOL-17", "POOL-05", *ALWAYS, on=("grow",))
 NOT_GROWN = claim("REQ-10", *ALWAYS, on=("refused_grow",))
 PUBLISHED = claim("REQ-01", "REQ-02", "REQ-03", "REQ-04", "REQ-11", *ALWAYS, on=("publish", "publish_all"))
-FINISHED = claim("REQ-07", "REQ-08", "LOCK-04", "LOCK-06", *ALWAYS, on=("end", "finish"))
+FINISHED = claim("REQ-07", "TREE-08", "LOCK-04", "LOCK-06", *ALWAYS, on=("end", "finish"))
 ABORTED = claim("REQ-07", "REQ-09", "LOCK-04", "LOCK-06", *ALWAYS, on=("end", "abort"))
 LIFE = (BEGUN, NOT_BEGUN, GROWN, NOT_GROWN, PUBLISHED, FINISHED, ABORTED)
 PAGES_OF_TWO = {pages: setting_of(2, pages=pages) for pages in (1, 2, 3)}

@@ -64,7 +64,7 @@ def grants_a_hole(
 
 
 @pytest.mark.parametrize(
-    ("slip", "rule"), by_turns([(leaks_a_page, "SPARSE-06"), (grants_a_hole, "SPARSE-10")], every=2)
+    ("slip", "rule"), by_turns([(leaks_a_page, "SPARSE-06"), (grants_a_hole, "SPARSE-12")], every=2)
 )
 def test_a_planted_slip_is_found(slip: Callable[..., tuple[SparseState, SparseDone]], rule: str) -> None:
     found = [broken for scope in SCOPES for broken in broken_in(scope, slip)[2]]

@@ -86,7 +86,7 @@ def forgets_the_end(pool: SparseState, call: SparseCall) -> tuple[SparseState, S
         [
             (frees_under_the_peer, "SPARSE-06"),
             (keeps_the_last_page, "SPARSE-47"),
-            (serves_any_peer, "SPARSE-46"),
+            (serves_any_peer, "SPARSE-12"),
             (takes_failed_for_arrived, "SPARSE-06"),
             (takes_failed_for_arrived, "SPARSE-17"),
             (backs_up_again, "SPARSE-38"),

@@ -266,7 +266,7 @@ PLANTED: tuple[Planted, ...] = (
     planted(InsertDoesNotSplit, "TREE-13", scope=Scope(receipts=1, requests=0)),
     planted(InsertSwapsThePage, "TREE-08"),
     planted(GroupsFreeAtOnce, "POOL-19"),
-    planted(GrowthIgnoresTheLastPage, "REQ-05", scope=Scope(page_size=2, units=3)),
+    planted(GrowthIgnoresTheLastPage, "POOL-17", scope=Scope(page_size=2, units=3)),
     planted(RefusalKeepsTheLock, "LOCK-04"),
     planted(TwoPagesForOne, "POOL-12"),
     planted(FreeTwice, "MISUSE-01", "MISUSE-02"),

@@ -458,7 +458,7 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {scope.depth}"
     if why := untried(rule, scope):
         return why
-    if set(rule.on) == {On.FINISH} and rule.premise_fact == "missing_before" and scope.publish == "at_alloc":
+    if On.FINISH in rule.on and rule.premise_fact == "missing_before" and scope.publish == "at_alloc":
         return "the profile says that pages are cached when they are allocated, so nothing is missing at the end"
     if set(rule.on) == {On.ABORT} and scope.aborted == "kept":
         return "the profile says that an aborted request is kept, as one that finishes"

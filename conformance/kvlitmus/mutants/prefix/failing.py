@@ -158,7 +158,7 @@ class FailedLoadTakesWhatARequestHolds(Loader):
     "failed-backup-counts-as-landed",
     bugs=("vllm#19329",),
     links=(LOST,),
-    kills=("BACKUP-10", "TIER-08"),
+    kills=("LOAD-08", "TIER-08"),
 )
 class FailedBackupCountsAsLanded(BackupQueue):
     """The host holds garbage under a prefix: the copy failed, and is acknowledged like any other."""

@@ -109,7 +109,7 @@ class SplitAfterNothing(RadixTree):
     "weak-hash-without-comparison",
     bugs=("V04",),
     links=("https://github.com/vllm-project/vllm/pull/12621",),
-    kills=("TREE-03", "TREE-02", "REQ-03", "REQ-08", "TREE-08"),
+    kills=("TREE-03", "TREE-02", "REQ-03", "TREE-08"),
 )
 class WeakHashWithoutComparison(RadixTree):
     """A user is served the KV of another user's prompt.
@@ -129,7 +129,7 @@ class WeakHashWithoutComparison(RadixTree):
     "salt-cut-short",
     bugs=("L07",),
     links=("https://github.com/LMCache/LMCache/issues/3301", "https://github.com/LMCache/LMCache/pull/4783"),
-    kills=("TREE-02", "TREE-03", "TREE-08", "REQ-03", "REQ-08"),
+    kills=("TREE-02", "TREE-03", "TREE-08", "REQ-03"),
 )
 class SaltCutShort(RadixTree):
     """Two tenants (upstream: two images) meet in one cache entry.
@@ -146,7 +146,7 @@ class SaltCutShort(RadixTree):
     "keys-from-tokens-only",
     bugs=("V25",),
     links=("https://github.com/vllm-project/vllm/pull/54342", "https://github.com/vllm-project/vllm/issues/53194"),
-    kills=("TREE-02", "TREE-03", "TREE-08", "REQ-03", "REQ-08"),
+    kills=("TREE-02", "TREE-03", "TREE-08", "REQ-03"),
 )
 class KeysFromTokensOnly(RadixTree):
     """Every tenant reads every other tenant's KV.
@@ -162,7 +162,7 @@ class KeysFromTokensOnly(RadixTree):
     "base-model-is-a-salt",
     bugs=("V10",),
     links=("https://github.com/vllm-project/vllm/issues/44701", "https://github.com/vllm-project/vllm/pull/44706"),
-    kills=("TREE-02", "TREE-03", "TREE-08", "REQ-03", "REQ-08"),
+    kills=("TREE-02", "TREE-03", "TREE-08", "REQ-03"),
 )
 class BaseModelIsASalt(RadixTree):
     """A request to the base model is served an adapter's KV.
@@ -180,7 +180,7 @@ class BaseModelIsASalt(RadixTree):
     "growing-drops-the-namespace",
     bugs=("F04",),
     links=("https://github.com/kvcache-ai/ktransformers/issues/2184", "https://github.com/kvcache-ai/sglang/pull/89"),
-    kills=("REQ-03", "REQ-08", "LOCK-04", "POOL-12"),
+    kills=("REQ-03", "TREE-08", "LOCK-04", "POOL-12"),
 )
 class GrowingDropsTheNamespace(RequestTable):
     """A tenant's answer is cached for everybody.
@@ -199,7 +199,7 @@ class GrowingDropsTheNamespace(RequestTable):
     "single-tokens-in-speculative-mode",
     bugs=("S18",),
     links=("https://github.com/sgl-project/sglang/pull/10846", "https://github.com/sgl-project/sglang/pull/11231"),
-    kills=("TREE-02", "TREE-03", "TREE-08", "REQ-08", "REQ-03"),
+    kills=("TREE-02", "TREE-03", "TREE-08", "REQ-03"),
     configs=BIGRAM,
 )
 class SingleTokensInSpeculativeMode(RadixTree):

@@ -31,7 +31,7 @@ class BelievingPool(PagedPool):
     "extend-past-committed",
     bugs=("S109",),
     links=("https://github.com/sgl-project/sglang/pull/27731", "https://github.com/sgl-project/sglang/issues/28754"),
-    kills=("POOL-12", "POOL-15", "POOL-18", "REQ-01", "REQ-02", "REQ-06"),
+    kills=("POOL-12", "POOL-15", "POOL-18", "REQ-01", "REQ-02", "POOL-05"),
 )
 class ExtendPastCommitted(PagedPool):
     """Two requests own one page while every sum stays balanced.
@@ -287,7 +287,7 @@ class AnswerIsTheFreeList(PagedPool):
     "grows-from-the-aligned-length",
     bugs=("S80",),
     links=("https://github.com/sgl-project/sglang/pull/31616", "https://github.com/sgl-project/sglang/issues/13741"),
-    kills=("POOL-17", "POOL-18", "REQ-05"),
+    kills=("POOL-17", "POOL-18"),
     configs=(PAGED,),
 )
 class GrowsFromTheAlignedLength(PagedPool):
@@ -308,7 +308,7 @@ class GrowsFromTheAlignedLength(PagedPool):
     "batch-skips-the-check",
     bugs=("K01",),
     links=("https://github.com/kvcache-ai/Mooncake/issues/4239",),
-    kills=("POOL-04", "POOL-05", "POOL-15", "REQ-06"),
+    kills=("POOL-04", "POOL-05", "POOL-15"),
 )
 class BatchSkipsTheCheck(PagedPool):
     """Memory is handed out while somebody reads it.

@@ -286,7 +286,7 @@ CHUNKED_IN_ADVANCE = (
     "computed-part-ignored",
     bugs=("V06",),
     links=CHUNKED_IN_ADVANCE,
-    kills=("REQ-12", "REQ-13"),
+    kills=("REQ-04", "REQ-13"),
 )
 class ComputedPartIgnored(RequestTable):
     """A second request reads KV that the first one hasn't computed yet.
@@ -302,7 +302,7 @@ class ComputedPartIgnored(RequestTable):
     "part-page-rounded-up",
     bugs=("V06",),
     links=CHUNKED_IN_ADVANCE,
-    kills=("REQ-12", "REQ-13"),
+    kills=("REQ-04", "REQ-13"),
     configs=(PAGED,),
 )
 class PartPageRoundedUp(RequestTable):
@@ -321,7 +321,7 @@ class PartPageRoundedUp(RequestTable):
     "ended-early-keeps-all",
     bugs=("V06",),
     links=CHUNKED_IN_ADVANCE,
-    kills=("REQ-13", "REQ-08"),
+    kills=("REQ-13", "TREE-08"),
 )
 class EndedEarlyKeepsAll(RequestTable):
     """A prompt that was cancelled in the middle is served to the next request as if it had been computed.
@@ -410,7 +410,7 @@ class LastPageTakenBackToo(RequestTable):
         return len(behind)
 
 
-@mutant("row-as-long-as-before", links=CROP, kills=("REQ-05", "REQ-01", "POOL-12"))
+@mutant("row-as-long-as-before", links=CROP, kills=("POOL-17", "REQ-01", "POOL-12"))
 class RowAsLongAsBefore(RequestTable):
     """Tokens are taken back, and the row keeps their slots: what comes next is written behind them."""
 
@@ -421,7 +421,7 @@ class RowAsLongAsBefore(RequestTable):
         return freed
 
 
-@mutant("rejected-drafts-in-the-key", links=CROP, kills=("REQ-04", "REQ-08", "REQ-12", "TREE-03", "REQ-03"))
+@mutant("rejected-drafts-in-the-key", links=CROP, kills=("REQ-04", "TREE-08", "TREE-03", "REQ-03"))
 class RejectedDraftsInTheKey(RequestTable):
     """Pages are cached under tokens that were rejected: the slots are taken back, and the key keeps them."""
 

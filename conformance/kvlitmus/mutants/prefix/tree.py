@@ -103,7 +103,7 @@ class MemoOfMatches(Specimen):
     "page-under-parent-and-child",
     bugs=("S86",),
     links=("https://github.com/sgl-project/sglang/issues/35270",),
-    kills=("TREE-07", "TREE-08", "REQ-08", "POOL-12"),
+    kills=("TREE-07", "TREE-08", "POOL-12"),
 )
 class PageUnderParentAndChild(RadixTree):
     """More is available and evictable than there is.
@@ -274,7 +274,7 @@ class ParentLeavesTheCounter(RadixTree):
     "branch-vetoed",
     bugs=("S73",),
     links=("https://github.com/sgl-project/sglang/pull/29351",),
-    kills=("TREE-08", "REQ-08", "REQ-03", "REQ-04"),
+    kills=("TREE-08", "REQ-03", "REQ-04"),
 )
 class BranchVetoed(RadixTree):
     """Valid KV isn't cached.

@@ -16,7 +16,7 @@ _ADMITTED = _GITHUB + "issues/23704"
 REJECTING = replace(PROFILE, sparse_count="reject")
 
 
-@mutant("sparse-start-is-asserted", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-10",))
+@mutant("sparse-start-is-asserted", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-12",))
 class StartIsAsserted(RowTable):
     """That a request starts within what is allocated is only asserted, and Python runs with ``-O``: the row is made
     longer than anybody asked for.
@@ -37,7 +37,7 @@ class OverflowFoundLate(RowTable):
         super().check(row, start, tokens)
 
 
-@mutant("sparse-overflow-is-cut-off", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-11",))
+@mutant("sparse-overflow-is-cut-off", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-12",))
 class OverflowIsCutOff(RowTable):
     """What doesn't fit into the row is left out silently: there are fewer slots than tokens."""
 

@@ -11,7 +11,7 @@ from kvlitmus.mutants.registry import mutant, null_mutant
 _PAGES = "https://github.com/sgl-project/sglang/pull/23606"
 
 
-@mutant("sparse-transfer-to-any-peer", links=(_PAGES,), kills=("SPARSE-46",))
+@mutant("sparse-transfer-to-any-peer", links=(_PAGES,), kills=("SPARSE-12",))
 class TransferToAnyPeer(RowTable):
     """Whoever asks gets destinations: a peer with larger pages writes beyond the ones that it was given."""
 

@@ -153,7 +153,7 @@ def extend(state: State, setting: Setting, call: calls.Extend, choice: Choice) -
 
 
 def lengthened(row: Sequence[Slot], further: int, pages: Sequence[PageNo], size: int) -> Slots:
-    """The slots of further tokens behind a row: the rest of its last page, then the pages that were opened (REQ-05)."""
+    """The slots of further tokens behind a row: the rest of its last page, then the pages opened (POOL-17)."""
     room = min(further, -len(row) % size)
     rest = tuple([Slot(row[-1] + 1 + at) for at in range(room)])
     return rest + slots_of(pages, size)[: further - room]
@@ -305,7 +305,7 @@ def begin(state: State, setting: Setting, call: calls.Begin, choice: Choice) -> 
 
 
 def grow(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> Decision:
-    """Slots for further tokens, the last page filled first (REQ-05); without memory nothing (REQ-10)."""
+    """Slots for further tokens, the last page filled first (POOL-17); without memory nothing (REQ-10)."""
     row, unused, wanted = state.requests[call.rid].row, free_pages(state, setting), opened_by(state, setting, call)
     victims = room_for(wanted, state.device, unused, setting, choice)
     unused |= freed_by(state.device, victims) | state.requests[call.rid].spare
@@ -338,7 +338,7 @@ def publish(state: State, setting: Setting, call: calls.Publish, choice: Choice)
 
 
 def end(state: State, setting: Setting, call: calls.End, choice: Choice) -> Decision:
-    """Nothing to say: what becomes of its pages is no choice (REQ-07, REQ-08, REQ-09), but for a filter's."""
+    """Nothing to say: what becomes of its pages is no choice (REQ-07, TREE-08, REQ-09), but for a filter's."""
     paged = computed(state.requests[call.rid], setting, call.upto)
     return Decision(None, paged[admitted(state.device, paged, setting, choice) :] if call.keep else ())
 
@@ -355,7 +355,7 @@ def admitted(tree: Tier, paged: Names, setting: Setting, choice: Choice) -> int:
 def computed(running: RequestState, setting: Setting, upto: int | None) -> Names:
     """The whole pages of a request that are computed.
 
-    Raises ``ValueError`` when ``upto`` is less than what is cached, or more than the request has (REQ-12, REQ-13).
+    Raises ``ValueError`` when ``upto`` is less than what is cached, or more than the request has (REQ-04, REQ-13).
     """
     if upto is not None and not running.cached <= upto <= len(running.row):
         raise ValueError(f"computed are between {running.cached} and {len(running.row)} units (got {upto})", upto)

@@ -217,6 +217,12 @@ RETIRED: dict[str, Retired] = {
         ("how much is evicted is one law, whatever it is for", "COMP-13", "COMP-24 COMP-37"),
         ("what is copied is one law, to a tier or to storage", "COMP-32", "COMP-57"),
         ("whatever ends gives back what it had", "COMP-29", "COMP-30 COMP-31 COMP-40 COMP-61"),
+        ("whatever is wrong with a request, it is refused", "SPARSE-12", "SPARSE-10 SPARSE-11 SPARSE-46"),
+        ("whoever takes pages takes free ones", "POOL-05", "REQ-06"),
+        ("whatever grows fills its last page first", "POOL-17", "REQ-05"),
+        ("a request that finishes is inserted", "TREE-08", "REQ-08"),
+        ("what is published in part is published", "REQ-04", "REQ-12"),
+        ("a copy that failed brings nothing, to whichever tier", "LOAD-08", "BACKUP-10"),
     )
     for id in ids.split()
 }

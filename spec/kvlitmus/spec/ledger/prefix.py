@@ -160,9 +160,11 @@ FLAT_LINES: tuple[Line, ...] = (
         refusal=Refusal.NONE,
         refused=by("REQ-14 REQ-15", free="room at begin, watermark, spare pages"),
         least=by("REQ-01 TREE-02 TREE-20"),
-        most=by("REQ-01 REQ-06 TREE-01 TREE-02 TREE-10 POOL-12 POOL-14", free="which page, spare pages, inside a page"),
+        most=by(
+            "REQ-01 POOL-05 TREE-01 TREE-02 TREE-10 POOL-12 POOL-14", free="which page, spare pages, inside a page"
+        ),
         which=by(f"{ORDER} EVICT-23", free="ahead"),
-        stays=by(f"REQ-06 REQ-10 TREE-23 {KEPT}"),
+        stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
     ),
     line(
         FLAT,
@@ -170,8 +172,8 @@ FLAT_LINES: tuple[Line, ...] = (
         On.TAKE_BACK,
         amount=Amount.COUNT,
         at=1,
-        least=by("REQ-16 REQ-17 POOL-12", later="REQ-05 REQ-04 REQ-08"),
-        most=by("REQ-17 POOL-11 POOL-12", later="REQ-05"),
+        least=by("REQ-16 REQ-17 POOL-12", later="POOL-17 REQ-04 TREE-08"),
+        most=by("REQ-17 POOL-11 POOL-12", later="POOL-17"),
         stays=by(KEPT),
     ),
     line(
@@ -182,9 +184,9 @@ FLAT_LINES: tuple[Line, ...] = (
         refusal=Refusal.NONE,
         refused=by("REQ-14"),
         least=by("REQ-01 REQ-02 REQ-18"),
-        most=by("REQ-01 REQ-06 REQ-18 POOL-12 POOL-14 POOL-15", free="which page"),
+        most=by("REQ-01 POOL-05 REQ-18 POOL-12 POOL-14 POOL-15", free="which page"),
         which=by(f"{ORDER} EVICT-23", free="ahead"),
-        stays=by(f"REQ-06 REQ-10 TREE-23 {KEPT}"),
+        stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
     ),
     line(
         FLAT,
@@ -205,9 +207,9 @@ FLAT_LINES: tuple[Line, ...] = (
         refusal=Refusal.NONE,
         refused=by("REQ-14"),
         least=by("REQ-01 REQ-02", later="REQ-19"),
-        most=by("REQ-01 REQ-03 REQ-06 POOL-12 POOL-14 POOL-15", free="which page, shares what is cached"),
+        most=by("REQ-01 REQ-03 POOL-05 POOL-12 POOL-14 POOL-15", free="which page, shares what is cached"),
         which=by(f"{ORDER} EVICT-23", free="ahead"),
-        stays=by(f"REQ-06 REQ-10 TREE-23 {KEPT}"),
+        stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
     ),
     line(FLAT, "discard", On.DISCARD, least=by("", later="REQ-19"), most=by(POOLED), stays=by(KEPT)),
     line(
@@ -217,10 +219,10 @@ FLAT_LINES: tuple[Line, ...] = (
         On.REFUSED_GROW,
         refusal=Refusal.NONE,
         refused=by("REQ-14", free="room at begin, spare pages"),
-        least=by("REQ-01 REQ-05"),
-        most=by("REQ-01 REQ-06 POOL-12 POOL-14", free="which page, spare pages"),
+        least=by("REQ-01 POOL-17"),
+        most=by("REQ-01 POOL-05 POOL-12 POOL-14", free="which page, spare pages"),
         which=by(f"{ORDER} EVICT-23", free="ahead"),
-        stays=by(f"REQ-06 REQ-10 TREE-23 {KEPT}"),
+        stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
     ),
     *(
         line(
@@ -234,7 +236,7 @@ FLAT_LINES: tuple[Line, ...] = (
         )
         for call, own, least, most in (
             ("publish", On.PUBLISH_ALL, "REQ-04 REQ-11", "REQ-04"),
-            ("publish_upto", On.PUBLISH_UPTO, "REQ-12 REQ-11", "REQ-12 REQ-13"),
+            ("publish_upto", On.PUBLISH_UPTO, "REQ-04 REQ-11", "REQ-04 REQ-13"),
         )
     ),
     *(
@@ -249,9 +251,9 @@ FLAT_LINES: tuple[Line, ...] = (
             stays=by(f"{most} {KEPT}"),
         )
         for call, how, own, least, most, less, more in (
-            ("end", "kept", (On.FINISH,), "REQ-08", "REQ-08 POOL-12", "admission", ""),
+            ("end", "kept", (On.FINISH,), "TREE-08", "TREE-08 POOL-12", "admission", ""),
             ("end", "aborted", (On.ABORT,), "REQ-09", "REQ-09 POOL-12", "", "aborted"),
-            ("end_upto", "", (On.FINISH, On.END_UPTO), "REQ-08", "REQ-08 REQ-13", "admission", ""),
+            ("end_upto", "", (On.FINISH, On.END_UPTO), "TREE-08", "TREE-08 REQ-13", "admission", ""),
         )
     ),
     look(FLAT, "available", "POOL-13 POOL-14 TREE-19"),

@@ -39,7 +39,7 @@ SAID: tuple[Said, ...] = (
     Said("TREE-19", ("POOL-11", "POOL-12", "FRAME-02"), "in numbers: what is neither free nor owned is cached"),
     Said(
         "TREE-19",
-        ("TREE-08", "REQ-07", "REQ-08", "REQ-09", "REQ-11"),
+        ("TREE-08", "REQ-07", "REQ-09", "REQ-11"),
         "in numbers: after an insert, a publication or an end as many pages are cached as it adds, and none is lost",
     ),
     Said("TREE-20", ("LOCK-01", "EVICT-03"), "what is locked is found"),

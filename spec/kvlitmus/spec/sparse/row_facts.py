@@ -56,37 +56,22 @@ def sparse_nothing(setting: Setting, call: SparseRequest) -> bool:
     return call.tokens <= 0 and setting.profile.sparse_count == "empty"
 
 
-# Why a request must be refused
-
-
 @fact(0)
-def sparse_odd(call: SparseRequest, sparse_nothing: bool) -> bool:
-    """Whether a request has a negative start, or a negative count that the profile doesn't take for none."""
-    return (call.start < 0 or call.tokens < 0) and not sparse_nothing
-
-
-@fact(0)
-def sparse_gap(state: SparseState, call: SparseRequest, sparse_nothing: bool) -> bool:
-    """Whether a request starts beyond what is allocated to the row, so that a hole would be left."""
-    return call.start > state.of(call.row).allocated and not sparse_nothing
-
-
-@fact(0)
-def sparse_overflow(state: SparseState, call: SparseRequest) -> bool:
-    """Whether the last page that is asked for ends beyond the width of the row."""
-    return call.tokens > 0 and page_ceil(call.end, state.page_size) > state.width
+def sparse_refusal(state: SparseState, call: SparseRequest, sparse_nothing: bool) -> str:
+    """Why a request must be refused whatever is free, in words; empty where nothing is wrong with it."""
+    if (call.start < 0 or call.tokens < 0) and not sparse_nothing:
+        return "its start or its count is negative"
+    if call.start > state.of(call.row).allocated and not sparse_nothing:
+        return f"the row has no slots before token {call.start}"
+    if call.tokens > 0 and page_ceil(call.end, state.page_size) > state.width:
+        return "the row is not wide enough"
+    return "" if call.peer in (0, state.page_size) else f"the pool has pages of {state.page_size}"
 
 
 @fact(0)
 def sparse_short(state: SparseState, call: SparseRequest) -> bool:
     """Whether fewer pages are free, and promised to no other row, than the row lacks."""
     return state.missing(call) > state.free_for(call.row)
-
-
-@fact(0)
-def sparse_strange(state: SparseState, call: SparseRequest) -> bool:
-    """Whether slots are asked for as destinations of a peer whose pages have another size than the pool's own."""
-    return call.peer not in (0, state.page_size)
 
 
 # What was answered

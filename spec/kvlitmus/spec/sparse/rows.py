@@ -27,7 +27,6 @@ CALLS = (
     *(On.SPARSE_GROW, On.REFUSED_SPARSE_GROW),
 )
 """All calls; staging, backups and prompts from peers are requests."""
-_HAZARD = "R-SP-05; sglang#23606"
 
 
 @rule(
@@ -114,52 +113,26 @@ def a_row_is_read_back_whole(sparse_granted: Sequence[Slot], sparse_row_slots: S
     reference="sparse.refusal",
     allowed="{sparse_tokens} slots: nothing stands in the way",
 )
-def what_can_be_granted_is_granted(
-    sparse_odd: bool, sparse_gap: bool, sparse_overflow: bool, sparse_short: bool, sparse_strange: bool
-) -> bool:
+def what_can_be_granted_is_granted(sparse_refusal: str, sparse_short: bool) -> bool:
     """A request MUST NOT be refused that starts within what is allocated, ends within the row, and finds pages enough;
     unless it is for a peer that is refused.
     """
-    return sparse_odd or sparse_gap or sparse_overflow or sparse_short or sparse_strange
-
-
-@rule(
-    "SPARSE-10",
-    on=ASKED,
-    source="R-SP-04; sglang#23606",
-    reference="sparse.refusal",
-    allowed="a refusal: the row has no slots before token {sparse_start}",
-    premise="sparse_gap",
-)
-def a_row_has_no_hole(sparse_gap: bool, sparse_refused: bool) -> bool:
-    """A request that starts beyond what is allocated to the row MUST be refused, also where Python runs without asserts."""
-    return sparse_refused or not sparse_gap
-
-
-@rule(
-    "SPARSE-11",
-    on=ASKED,
-    source=_HAZARD,
-    reference="sparse.refusal",
-    allowed="a refusal: the row is not wide enough",
-    premise="sparse_overflow",
-)
-def a_row_does_not_overflow(sparse_overflow: bool, sparse_refused: bool) -> bool:
-    """A request whose last page ends beyond the row MUST be refused."""
-    return sparse_refused or not sparse_overflow
+    return bool(sparse_refusal) or sparse_short
 
 
 @rule(
     "SPARSE-12",
     on=ASKED,
-    source="R-SP-01, R-SP-04",
+    source="R-SP-01, R-SP-04, R-SP-05, R-SP-14; sglang#23606",
     reference="sparse.refusal",
-    allowed="a refusal (the profile's sparse_count says what a negative count is)",
-    premise="sparse_odd",
+    allowed="a refusal: {sparse_refusal}",
+    premise="sparse_refusal",
 )
-def a_negative_start_or_count_is_refused(sparse_odd: bool, sparse_refused: bool) -> bool:
-    """A request with a negative start MUST be refused, and one with a negative count unless the profile takes it for none."""
-    return sparse_refused or not sparse_odd
+def what_is_asked_wrongly_is_refused(sparse_refusal: str, sparse_refused: bool) -> bool:
+    """A request MUST be refused, also where Python runs without asserts, that leaves a hole, ends beyond its row, has a
+    negative start or count, or is for a peer with pages of another size. A negative count may be none by the profile.
+    """
+    return sparse_refused or not sparse_refusal
 
 
 @rule(

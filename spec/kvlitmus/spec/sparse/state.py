@@ -6,7 +6,7 @@ is free.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -65,13 +65,14 @@ def missing_pages(allocated: int, start: int, tokens: int, page_size: int) -> Pa
 
 @lean
 class SparseCopy(NamedTuple):
-    """A copy from the device to the pages of a row that has not ended.
+    """A copy of so many tokens of the model to the pages of a row, from the device or by a peer, that has not ended.
 
     ``left``: whether the row was given back meanwhile; nothing but the copy has the pages then, and they are not free.
     """
 
     row: int
     pages: tuple[PageNo, ...]
+    length: int
     left: bool = False
 
 
@@ -81,19 +82,6 @@ class Staged(NamedTuple):
     copy: int
     row: int
     length: int
-
-
-@lean
-class SparseTransfer(NamedTuple):
-    """A transfer by a peer to the pages of a row that has not ended; ``length``: the prompt, in tokens of the model.
-
-    ``left``: whether the row was given back meanwhile; nothing but the transfer has the pages then, and they are not free.
-    """
-
-    row: int
-    pages: tuple[PageNo, ...]
-    length: int
-    left: bool = False
 
 
 @lean
@@ -132,7 +120,7 @@ class SparseState(NamedTuple):
     """How many tokens of the model rows have that decode."""
     sent: int = 0
     """How many transfers have begun."""
-    transfers: Mapping[int, SparseTransfer] = MappingProxyType({})
+    transfers: Mapping[int, SparseCopy] = MappingProxyType({})
     """The transfers that have not ended, by number."""
     device: Tokens | Unknown = Tokens(0)
     """How many slots the device has for buffers."""
@@ -156,9 +144,8 @@ class SparseState(NamedTuple):
     @property
     def left_pages(self) -> tuple[PageNo, ...]:
         """The pages that copies and peers still write to, though their rows were given back."""
-        copied = [page for copy in self.copies.values() if copy.left for page in copy.pages]
-        sent = [page for one in self.transfers.values() if one.left for page in one.pages]
-        return (*copied, *sent)
+        works = (*self.copies.values(), *self.transfers.values())
+        return tuple([page for one in works if one.left for page in one.pages])
 
     @property
     def receiving(self) -> Mapping[int, int]:
@@ -190,7 +177,7 @@ def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> 
     """What is known after a call that was answered so, as far as the call and its answer say."""
     failed = given_back(state, call)
     arrived = arriving(state, call)
-    state = with_transfers(with_promises(with_copies(state, call, answer), call, answer), call, answer)
+    state = with_copies(with_promises(state, call, answer), call, answer)
     rows, buffers = dict(state.rows), dict(state.buffers)
     if failed is not None:
         rows.pop(failed, None)
@@ -221,7 +208,7 @@ def given_back(state: SparseState, call: SparseCall) -> int | None:
     return one.row if one and not one.left else None
 
 
-def arriving(state: SparseState, call: SparseCall) -> SparseTransfer | None:
+def arriving(state: SparseState, call: SparseCall) -> SparseCopy | None:
     """The transfer that a call ends with all KV, if its row still waits for it."""
     one = state.transfers.get(call.transfer) if isinstance(call, SparseTransferred) and call.arrived else None
     return one if one and not one.left else None
@@ -284,47 +271,41 @@ def with_places(state: SparseState, call: SparseCall, answer: SparseDone) -> Spa
 
 
 def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
-    """The copies and waiting rows after a call, and the buffers of the rows that begin to decode with it.
+    """The copies, transfers and waiting rows after a call, and the buffers of the rows that begin to decode with it.
 
-    Whether a copy has ended is what the answer says; a row that is given back waits no more, and leaves its pages to its
-    copy if that goes on.
+    Whether a copy has ended is what the answer says, and of a transfer its peer says it.  A row that is given back waits
+    no more, and leaves its pages to what goes on.
     """
-    copies = {number: copy for number, copy in state.copies.items() if number in answer.copying}
-    waiting, buffers, begun = state.waiting, state.buffers, state.begun
+    copies, transfers = going_on(state.copies, call, answer.copying), going_on(state.transfers, call, answer.sending)
+    waiting, begun, sent = state.waiting, state.begun, state.sent
     if isinstance(call, SparseFree):
         waiting = tuple([one for one in waiting if one.row != call.row])
-        copies = {n: copy._replace(left=copy.left or copy.row == call.row) for n, copy in copies.items()}
-    elif isinstance(call, SparseRequest) and call.staged and answer.slots:
-        if begun in answer.copying:
-            copies[begun] = SparseCopy(call.row, granted_pages(state, call, answer.slots))
-        waiting = (*waiting, Staged(begun, call.row, call.prompt or call.tokens))
-        begun += 1
+    elif isinstance(call, SparseTransferred):
+        transfers.pop(call.transfer, None)
+    elif isinstance(call, SparseRequest) and answer.slots and (call.staged or call.peer):
+        one = SparseCopy(call.row, granted_pages(state, call, answer.slots), call.prompt or call.tokens)
+        if call.peer:
+            transfers |= {sent: one} if sent in answer.sending else {}
+            sent += 1
+        else:
+            copies |= {begun: one} if begun in answer.copying else {}
+            waiting, begun = (*waiting, Staged(begun, call.row, one.length)), begun + 1
     elif isinstance(call, SparseReady):
         started = [one for one in waiting if one.row in answer.ready]
         waiting = tuple([one for one in waiting if one.row not in answer.ready])
-        buffers = {**buffers, **{one.row: first_buffer(state, one) for one in started}}
         state = state._replace(
+            buffers={**state.buffers, **{one.row: first_buffer(state, one) for one in started}},
             places={**state.places, **{one.row: state.hosted(one.length) for one in started}},
             backed={**state.backed, **{one.row: state.hosted(one.length) for one in started}},
             lengths={**state.lengths, **{one.row: one.length for one in started}},
         )
-    return state._replace(copies=copies, waiting=waiting, buffers=buffers, begun=begun)
+    return state._replace(copies=copies, transfers=transfers, waiting=waiting, begun=begun, sent=sent)
 
 
-def with_transfers(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
-    """The transfers after a call; a row that is given back leaves its pages to its peer if that goes on."""
-    transfers = {number: one for number, one in state.transfers.items() if number in answer.sending}
-    sent = state.sent
-    if isinstance(call, SparseFree):
-        transfers = {n: one._replace(left=one.left or one.row == call.row) for n, one in transfers.items()}
-    elif isinstance(call, SparseTransferred):
-        transfers.pop(call.transfer, None)
-    elif isinstance(call, SparseRequest) and call.peer and answer.slots:
-        if sent in answer.sending:
-            pages = granted_pages(state, call, answer.slots)
-            transfers[sent] = SparseTransfer(call.row, pages, call.prompt)
-        sent += 1
-    return state._replace(transfers=transfers, sent=sent)
+def going_on(works: Mapping[int, SparseCopy], call: SparseCall, numbers: Container[int]) -> dict[int, SparseCopy]:
+    """Those of the copies that have not ended, with the pages of a row that is given back."""
+    left = call.row if isinstance(call, SparseFree) else None
+    return {n: one._replace(left=one.left or one.row == left) for n, one in works.items() if n in numbers}
 
 
 def first_buffer(state: SparseState, one: Staged) -> SparseBuffer:

@@ -23,18 +23,6 @@ _SEED = "R-SP-14; sglang#23606"
 
 
 @rule(
-    "SPARSE-46",
-    on=(On.SPARSE_PREALLOC,),
-    source="R-SP-14; sglang#23606",
-    reference="sparse.prealloc",
-    allowed="a refusal: the pool has pages of {sparse_page}",
-)
-def a_refused_peer_gets_no_destination(sparse_peer_page: int, sparse_page: int) -> bool:
-    """A peer whose pages have another size than the pool's own MUST NOT be given slots to write to."""
-    return sparse_peer_page == sparse_page
-
-
-@rule(
     "SPARSE-47",
     on=(On.SPARSE_PREALLOC,),
     source=_SEED,

@@ -11,12 +11,6 @@ from kvlitmus.spec.words.units import PageNo
 
 
 @fact(0)
-def sparse_peer_page(call: SparseRequest) -> int:
-    """Slots in a page of the peer that slots are asked for as destinations of."""
-    return call.peer
-
-
-@fact(0)
 def sparse_destinations(answer: SparseDone) -> Sequence[int]:
     """The pages that a peer was told to write to, in order."""
     return answer.pages

@@ -194,7 +194,7 @@ def a_full_host_makes_room_for_what_is_due(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("BACKUP-01", "BACKUP-10", "LIFE-06", "LIFE-08", "LOCK-04"), needs=FAILING, writes=ASYNC)
+@litmus(rules=("BACKUP-01", "LOAD-08", "LIFE-06", "LIFE-08", "LOCK-04"), needs=FAILING, writes=ASYNC)
 def a_backup_that_failed_is_due_again(checker: Checker) -> None:
     """The copy of a backup fails under way: nothing of it is left, and the next use backs the page up."""
     key = prompt(checker, "ab")
@@ -208,7 +208,7 @@ def a_backup_that_failed_is_due_again(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TREE-05", "TIER-08", "BACKUP-10"), needs=FAILING, writes=ASYNC)
+@litmus(rules=("TREE-05", "TIER-08", "LOAD-08"), needs=FAILING, writes=ASYNC)
 def a_backup_fails_above_another(checker: Checker) -> None:
     """A trunk and what hangs below it are on their way to the host: the trunk's copy fails, the other one lands."""
     computed(checker, prompt(checker, "ab"), uses=2)

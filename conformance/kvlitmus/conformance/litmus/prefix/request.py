@@ -37,7 +37,7 @@ def end(checker: Checker, rid: int, *, keep: bool) -> None:
         request.end(checker, rid, keep=keep)
 
 
-@litmus(rules=("REQ-01", "REQ-02", "REQ-07", "REQ-08"), needs=SEEN)
+@litmus(rules=("REQ-01", "REQ-02", "REQ-07", "TREE-08"), needs=SEEN)
 def a_finished_request_is_found_by_the_next(checker: Checker) -> None:
     """What a finished request computed is shared by the next one with the same beginning."""
     begin(checker, 1, prompt(checker, "ab", tail=1))
@@ -96,7 +96,7 @@ def publishing_within_a_free_group(checker: Checker) -> None:
     end(checker, 2, keep=True)
 
 
-@litmus(rules=("REQ-07", "REQ-08"), needs=SEEN)
+@litmus(rules=("REQ-07", "TREE-08"), needs=SEEN)
 def two_equal_requests_finish_one_after_the_other(checker: Checker) -> None:
     """The second to finish frees what the first has cached already, and caches the rest."""
     begin(checker, 1, prompt(checker, "ab"))
@@ -105,7 +105,7 @@ def two_equal_requests_finish_one_after_the_other(checker: Checker) -> None:
     end(checker, 2, keep=True)
 
 
-@litmus(rules=("REQ-01", "REQ-05"), needs=REQUESTS)
+@litmus(rules=("REQ-01", "POOL-17"), needs=REQUESTS)
 def growth_token_by_token(checker: Checker) -> None:
     """Token by token a request fills its pages one after the other."""
     begin(checker, 1, prompt(checker, "a", tail=1))
@@ -114,7 +114,7 @@ def growth_token_by_token(checker: Checker) -> None:
     end(checker, 1, keep=True)
 
 
-@litmus(rules=("REQ-06", "REQ-10", "REQ-14"), needs=SEEN)
+@litmus(rules=("POOL-05", "REQ-10", "REQ-14"), needs=SEEN)
 def a_request_without_room_is_refused_and_leaves_nothing(checker: Checker) -> None:
     """When memory is short a beginning is refused whole, a growth too, and later ones succeed."""
     pages = checker.config.pages
@@ -127,7 +127,7 @@ def a_request_without_room_is_refused_and_leaves_nothing(checker: Checker) -> No
     end(checker, 3, keep=True)
 
 
-@litmus(rules=("REQ-06", "REQ-08"), needs=SEEN)
+@litmus(rules=("POOL-05", "TREE-08"), needs=SEEN)
 def room_is_made_by_eviction(checker: Checker) -> None:
     """A request that needs room gets it from what is cached and unlocked, never from what it shares."""
     pages = checker.config.pages
@@ -176,7 +176,7 @@ def a_retracted_request_begins_again(checker: Checker) -> None:
     end(checker, 1, keep=True)
 
 
-@litmus(rules=("REQ-02", "REQ-12", "REQ-13"), needs=(*SEEN, "partial"))
+@litmus(rules=("REQ-02", "REQ-04", "REQ-13"), needs=(*SEEN, "partial"))
 def what_is_not_computed_is_not_published(checker: Checker) -> None:
     """Slots of a whole prompt are taken at once and computed in chunks: only whole computed pages are published.
 
@@ -195,7 +195,7 @@ def what_is_not_computed_is_not_published(checker: Checker) -> None:
     end(checker, 1, keep=True)
 
 
-@litmus(rules=("REQ-07", "REQ-08", "REQ-13"), needs=(*SEEN, "partial"))
+@litmus(rules=("REQ-07", "TREE-08", "REQ-13"), needs=(*SEEN, "partial"))
 def a_request_that_ends_early_keeps_what_it_computed(checker: Checker) -> None:
     """A request that ends before its prompt is computed leaves the whole computed pages cached, and all others free."""
     for rid, units in enumerate((0, 1, checker.size, checker.size + 1, 2 * checker.size)):
@@ -241,7 +241,7 @@ def take_back(checker: Checker, rid: int, n: int) -> None:
         request.take_back(checker, rid, min(n, most))
 
 
-@litmus(rules=("REQ-05", "REQ-08", "REQ-16", "REQ-17"), needs=(*SEEN, "take_back"))
+@litmus(rules=("POOL-17", "TREE-08", "REQ-16", "REQ-17"), needs=(*SEEN, "take_back"))
 def what_is_taken_back_comes_free(checker: Checker) -> None:
     """Drafts are rejected, of a token, a page, several pages, all that is the request's own; others follow."""
     size = checker.size
@@ -281,7 +281,7 @@ def fork(checker: Checker, rid: int, of: int) -> None:
         request.fork(checker, rid, of)
 
 
-@litmus(rules=("REQ-01", "REQ-02", "REQ-03", "REQ-06", "REQ-18", "POOL-15"), needs=(*SEEN, "fork"))
+@litmus(rules=("REQ-01", "REQ-02", "REQ-03", "POOL-05", "REQ-18", "POOL-15"), needs=(*SEEN, "fork"))
 def beams_share_their_prompt(checker: Checker) -> None:
     """Beams share the whole pages of a prompt, and each goes on in a copy of its last one; one after the other ends."""
     size = checker.size
@@ -343,7 +343,7 @@ def resume(checker: Checker, rid: int) -> None:
         request.resume(checker, rid)
 
 
-@litmus(rules=("REQ-01", "REQ-02", "REQ-06", "REQ-07", "REQ-09"), needs=(*SEEN, "retract"))
+@litmus(rules=("REQ-01", "REQ-02", "POOL-05", "REQ-07", "REQ-09"), needs=(*SEEN, "retract"))
 def a_retracted_request_resumes_with_its_kv(checker: Checker) -> None:
     """A request is retracted, others fill its pages, and it resumes with what it had, grows and finishes."""
     size = checker.size

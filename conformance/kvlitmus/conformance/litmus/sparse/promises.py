@@ -173,7 +173,7 @@ def a_refused_prompt_keeps_its_promise(checker: Checker) -> None:
         decoding(checker, 0, kept * checker.size * sparse.state_of(checker).ratio)
 
 
-@litmus(rules=("SPARSE-06", "SPARSE-09", "SPARSE-13", "SPARSE-42", "SPARSE-46", "SPARSE-48"), needs=SENT)
+@litmus(rules=("SPARSE-06", "SPARSE-09", "SPARSE-13", "SPARSE-42", "SPARSE-12", "SPARSE-48"), needs=SENT)
 @with_rows(2)
 def a_refused_peer_leaves_its_promise(checker: Checker) -> None:
     """A peer with other pages is refused, and too long a prompt; others take what is left, and a third one fits."""

@@ -108,7 +108,7 @@ def the_pool_is_exhausted(checker: Checker) -> None:
     sparse.request(checker, row, 0, 1)
 
 
-@litmus(rules=("SPARSE-06", "SPARSE-09", "SPARSE-11"), needs=SPARSE)
+@litmus(rules=("SPARSE-06", "SPARSE-09", "SPARSE-12"), needs=SPARSE)
 def a_row_is_full(checker: Checker) -> None:
     """What ends beyond the row is refused before anything is allocated; the row's last whole page is granted."""
     page = checker.size
@@ -122,7 +122,7 @@ def a_row_is_full(checker: Checker) -> None:
     sparse.free(checker, 0)
 
 
-@litmus(rules=("SPARSE-06", "SPARSE-10"), needs=SPARSE)
+@litmus(rules=("SPARSE-06", "SPARSE-12"), needs=SPARSE)
 def a_request_starts_beyond_the_end(checker: Checker) -> None:
     """A start behind what is allocated would leave a hole: it is refused, in an empty row and behind a page."""
     page = checker.size

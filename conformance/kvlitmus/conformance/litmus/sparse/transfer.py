@@ -46,7 +46,7 @@ def a_last_page_is_sent_whole(checker: Checker) -> None:
         end(checker, begin(checker, row, slots), arrived=row != 1)
 
 
-@litmus(rules=("SPARSE-06", "SPARSE-46", "SPARSE-48"), needs=TRANSFERS)
+@litmus(rules=("SPARSE-06", "SPARSE-12", "SPARSE-48"), needs=TRANSFERS)
 def a_peer_with_other_pages_has_no_destination(checker: Checker) -> None:
     """A peer with pages of another size is refused before anything is allocated; one with equal pages gets the row."""
     size, ratio = checker.size, sparse.state_of(checker).ratio

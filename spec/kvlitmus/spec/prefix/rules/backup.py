@@ -31,7 +31,7 @@ from kvlitmus.spec.prefix.work_calls import Settled
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.policies import hot
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo
+from kvlitmus.spec.words.units import Name
 
 
 @fact(0)
@@ -270,15 +270,6 @@ def put_missing(below: Tiers) -> Sequence[Name]:
     return below.stored.put_missing
 
 
-@fact(3)
-def failed_hosted(below: Tiers, hosted: Mapping[Name, PageNo], failed_backups: frozenset[Name]) -> Sequence[Name]:
-    """Pages of backups that failed and ended, with a host copy that no other backup is making."""
-    if not failed_backups:
-        return []
-    again = {name for work in below.work.values() if work.job.kind == BACKUP for name in work.names}
-    return [name for name in failed_backups if name in hosted and name not in again]
-
-
 @fact(0)
 def unstored(below: Tiers, call: Settled) -> Sequence[Name]:
     """Pages whose backup was acknowledged with this storage attached, and that it has neither got nor refused."""
@@ -426,19 +417,6 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> b
 def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
     """When everything has settled, each page whose backup was acknowledged with storage attached SHOULD be in that storage, unless it, or a page before it, was refused there."""
     return not unstored
-
-
-@rule(
-    "BACKUP-10",
-    kind=Kind.STATE,
-    needs=("tiers", "steps", "copy_faults"),
-    source="sglang#38427",
-    reference="prefix.backup.acknowledge_backups",
-    premise="failed_backups",
-)
-def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
-    """When a backup that failed has ended, its pages MUST NOT have a host copy, unless another backup is under way for them."""
-    return not failed_hosted
 
 
 @rule(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from kvlitmus.spec.interface.tiers import LOAD, Loaded
+from kvlitmus.spec.interface.tiers import BACKUP, LOAD, Loaded
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
@@ -30,7 +30,7 @@ from kvlitmus.spec.prefix.work import Tiers
 from kvlitmus.spec.prefix.work_calls import Advance, LoadBack
 from kvlitmus.spec.words.policies import WRITE_BACK
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, page_slots
 
 NO_LIMIT = Tokens(1 << 40)
 """What a load back without a quota may load."""
@@ -211,12 +211,27 @@ def jobs_begun(below: Tiers) -> Sequence[str]:
 
 
 @fact(3)
-def failed_resident(below: Tiers, cached_after: Mapping[Name, PageNo], failed_loads: frozenset[Name]) -> Sequence[Name]:
-    """Pages of loads that failed and ended, on the device though no other load brings them."""
-    if not failed_loads:
-        return []
-    again = {name for work in below.work.values() if work.job.kind == LOAD for name in work.names}
-    return [name for name in failed_loads if name in cached_after and name not in again]
+def copies_failed(failed_backups: frozenset[Name], failed_loads: frozenset[Name]) -> bool:
+    """Whether a backup or a load that failed ended with the call."""
+    return bool(failed_backups or failed_loads)
+
+
+@fact(3)
+def failed_there(
+    below: Tiers,
+    hosted: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    failed_backups: frozenset[Name],
+    failed_loads: frozenset[Name],
+) -> Sequence[Name]:
+    """Pages of backups and loads that failed and ended, where these were to bring them though no other copy does."""
+    ended = ((BACKUP, failed_backups, hosted), (LOAD, failed_loads, cached_after))
+    return [name for kind, failed, there in ended for name in failed if name in there and not coming(below, kind, name)]
+
+
+def coming(below: Tiers, kind: str, name: Name) -> bool:
+    """Whether a copy of this kind that is under way brings a page."""
+    return any(work.job.kind == kind and name in work.names for work in below.work.values())
 
 
 @fact(3)
@@ -256,7 +271,7 @@ def what_is_loaded_is_where_it_was_said(
     load_slots: Sequence[Slot], load_names: Sequence[Name], cached_after: Mapping[Name, PageNo], page_size: int
 ) -> bool:
     """The slots that a load back returns MUST be, in order, those where the tree then has the pages."""
-    slots = [slot for name in load_names if name in cached_after for slot in _slots(cached_after[name], page_size)]
+    slots = [slot for name in load_names if name in cached_after for slot in page_slots(cached_after[name], page_size)]
     return slots == list(load_slots)
 
 
@@ -339,13 +354,13 @@ def a_load_back_stays_within_its_quota(load_slots: Sequence[Slot], load_limit: T
     "LOAD-08",
     kind=Kind.STATE,
     needs=("tiers", "steps", "copy_faults"),
-    source="vllm#19329, vllm#49250",
+    source="vllm#19329, vllm#49250, sglang#38427",
     reference="prefix.load.acknowledge_loads",
-    premise="failed_loads",
+    premise="copies_failed",
 )
-def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[Name]) -> bool:
-    """When a load that failed has ended, its pages MUST NOT be on the device, unless another load is under way for them."""
-    return not failed_resident
+def what_was_not_copied_is_not_there(failed_there: Sequence[Name]) -> bool:
+    """When a backup or a load that failed has ended, its pages MUST NOT be where it was to bring them, unless another copy is under way that does."""
+    return not failed_there
 
 
 @rule(
@@ -386,7 +401,3 @@ def a_copy_that_failed_is_told_as_failed(told_failed: bool) -> bool:
 def a_load_back_goes_as_far_as_both_tiers_can(load_end: Tokens, load_ends: tuple[Tokens, Tokens]) -> bool:
     """A load back MUST end at the largest boundary behind the hit at which device and host together have what every component needs: no less, no more."""
     return load_ends[0] <= load_end <= load_ends[1]
-
-
-def _slots(page: PageNo, page_size: int) -> range:
-    return range(page * page_size, (page + 1) * page_size)

@@ -45,6 +45,8 @@ from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, continues_pages, page_floor, pages_of
 
 ALLOCATIONS = (On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH)
+TAKING = (On.ALLOC, On.BEGIN, On.GROW, On.FORK, On.RESUME)
+"""What takes pages, to hand them out or for a request."""
 
 
 @fact(0)
@@ -107,12 +109,6 @@ def granted_pages(
         return extended_by(call, answer, setting)
     running = state.requests[call.rid]
     return opened_by(running.row, answer, setting) - running.spare
-
-
-@fact(0)
-def opened_pages(granted_pages: frozenset[PageNo]) -> frozenset[PageNo]:
-    """The pages that an extending allocation opened."""
-    return granted_pages
 
 
 @fact(0)
@@ -259,19 +255,19 @@ def an_allocation_takes_nothing_that_somebody_holds(
 
 @rule(
     "POOL-05",
-    on=(On.ALLOC,),
-    source="R-DEV-01",
+    on=TAKING,
+    source="R-DEV-01, R-DEV-05; sglang#27731",
     reference="prefix.perform.alloc",
     allowed="pages of the free list: {free_before}",
     premise="granted_pages",
 )
-def an_allocation_comes_from_the_free_list(
+def what_is_taken_comes_from_the_free_list(
     granted_pages: frozenset[PageNo],
     free_before: frozenset[PageNo],
     cached_before: Mapping[Name, PageNo],
     vanished: frozenset[Name],
 ) -> bool:
-    """An allocation MUST take pages that were free, or that it evicted itself where the profile lets it."""
+    """The pages that an allocation hands out, or that a request opens, MUST have been free, or been evicted to make room for it."""
     return granted_pages <= free_before | {cached_before[name] for name in vanished}
 
 
@@ -437,15 +433,15 @@ def a_reset_restores_the_initial_state(
 
 @rule(
     "POOL-17",
-    on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_ONE),
-    source="R-DEV-05, R-DEV-06",
+    on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_ONE, On.GROW),
+    source="R-DEV-05, R-DEV-06; sglang#31616, sglang#27731",
     reference="prefix.perform.extend",
     allowed="the rest of the last page after slot {last_slot}, then whole new pages in order",
 )
 def an_extension_fills_the_last_page_first(
     last_slot: Slot, new_slots: Sequence[Slot], row_before: Sequence[Slot], page_size: int
 ) -> bool:
-    """An extending allocation MUST continue the last page slot by slot, and then use new pages from their first slot on."""
+    """An extending allocation, or a request that grows, MUST continue the last page slot by slot, and then use new pages from their first slot on."""
     return continues_pages(len(row_before), last_slot, new_slots, page_size)
 
 
@@ -459,12 +455,12 @@ def an_extension_fills_the_last_page_first(
 def an_extension_opens_no_more_pages_than_it_needs(
     asked: Tokens,
     new_slots: Sequence[Slot],
-    opened_pages: frozenset[PageNo],
+    granted_pages: frozenset[PageNo],
     opened_needed: int,
     held_before: frozenset[PageNo],
 ) -> bool:
     """An extending allocation MUST hand out exactly the slots asked for, opening as many new pages as they need and none that somebody holds."""
-    return len(new_slots) == asked and len(opened_pages) == opened_needed and opened_pages.isdisjoint(held_before)
+    return len(new_slots) == asked and len(granted_pages) == opened_needed and granted_pages.isdisjoint(held_before)
 
 
 @rule(

@@ -31,12 +31,12 @@ from kvlitmus.spec.prefix.memory_needed import growth_needs
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import pool as _pool  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.rules.tree import adds_exactly, contents_of
+from kvlitmus.spec.prefix.rules.tree import contents_of
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.spare_pages import unseen_in
 from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, continues_pages, pages_needed, pages_of, same
+from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens, pages_needed, pages_of, same
 
 ROWS = (On.BEGIN, On.GROW, On.FORK, On.RESUME, On.PUBLISH)
 REFUSED = (On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK, On.REFUSED_RESUME)
@@ -273,58 +273,24 @@ def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name])
 
 @rule(
     "REQ-04",
-    on=(On.PUBLISH_ALL,),
-    source="R-TR-07, R-TR-10",
+    on=(On.PUBLISH,),
+    source="R-TR-07, R-TR-10; vllm#29387, vllm#38715",
     reference="prefix.perform.publish",
-    allowed="all whole pages cached: {certain_length} of {key_length} units, by the profile's admission",
+    allowed="the whole pages of {computed_length} units cached, by the profile's admission, and the rest in the slots it had",
 )
 def publishing_caches_every_whole_page(
     row_cached: Tokens,
     certain_length: Tokens,
-    key_length: Tokens,
+    computed_length: Tokens,
     page_size: int,
     row: Sequence[Slot],
     row_before: Sequence[Slot],
 ) -> bool:
-    """Publishing MUST cache all whole pages of the request, or those that the profile's admission lets through. The
-    tail that isn't cached MUST stay the request's own, in the same slots.
+    """Publishing MUST cache all whole pages of the request up to where it is computed, or those that the profile's
+    admission lets through, and no other. The rest MUST stay the request's own, in the same slots.
     """
-    whole = row_cached % page_size == 0 and certain_length <= row_cached <= key_length
+    whole = row_cached % page_size == 0 and certain_length <= row_cached <= computed_length
     return whole and same(row[row_cached:], row_before[row_cached:])
-
-
-@rule(
-    "REQ-05",
-    on=(On.GROW,),
-    source="R-DEV-05, R-DEV-06; sglang#31616, sglang#27731",
-    reference="prefix.perform.grow",
-    allowed="the rest of the last page after slot {last_slot}, then whole new pages",
-)
-def growth_fills_the_last_page_first(
-    last_slot: Slot, new_slots: Sequence[Slot], page_size: int, row_before: Sequence[Slot]
-) -> bool:
-    """A growing request MUST fill its last page before it opens another. Consecutive tokens of one page MUST lie in
-    consecutive slots.
-    """
-    return continues_pages(len(row_before), last_slot, new_slots, page_size)
-
-
-@rule(
-    "REQ-06",
-    on=(On.BEGIN, On.GROW, On.FORK, On.RESUME),
-    source="R-DEV-01, R-DEV-05; sglang#27731",
-    reference="prefix.perform.grow",
-    allowed="new pages from the free list {free_before}, beside the request's own last page",
-    premise="granted_pages",
-)
-def a_request_gets_free_pages(
-    granted_pages: frozenset[PageNo],
-    free_before: frozenset[PageNo],
-    cached_before: Mapping[Name, PageNo],
-    vanished: frozenset[Name],
-) -> bool:
-    """The pages that a request opens MUST have been free, or been evicted to make room for it."""
-    return granted_pages <= free_before | {cached_before[name] for name in vanished}
 
 
 @rule(
@@ -345,24 +311,6 @@ def an_ended_request_owns_nothing(
     cached = request_pages.intersection(cached_listed)
     free = request_pages & (free_after | waiting_after)
     return cached.isdisjoint(free) and cached | free == request_pages
-
-
-@rule(
-    "REQ-08",
-    on=(On.FINISH,),
-    source="R-TR-07, R-TR-10; sglang#38191",
-    reference="prefix.perform.end",
-    allowed="{missing_before} cached in the request's own pages {offered}, and nothing else changed",
-    premise="missing_before",
-)
-def finishing_caches_every_whole_page(
-    cached_before: Mapping[Name, PageNo],
-    cached_after: Mapping[Name, PageNo],
-    missing_taken: Sequence[Name],
-    offered: Mapping[Name, PageNo],
-) -> bool:
-    """Finishing a request MUST cache its missing whole pages in its own slots and leave everything else that is cached alone."""
-    return adds_exactly(cached_before, cached_after, missing_taken, offered)
 
 
 @rule(
@@ -415,28 +363,6 @@ def publishing_loses_no_page(
 ) -> bool:
     """Every page that a request owned before publishing MUST be cached, free or still its own afterwards, or wait to be free."""
     return request_pages <= owned_after.union(free_after, cached_listed, waiting_after)
-
-
-@rule(
-    "REQ-12",
-    on=(On.PUBLISH_UPTO,),
-    source="R-TR-10; vllm#29387, vllm#38715",
-    reference="prefix.perform.publish",
-    allowed="the whole pages of {computed_length} units cached, the rest in the slots it had",
-)
-def publishing_a_part_caches_its_whole_pages(
-    row_cached: Tokens,
-    certain_length: Tokens,
-    computed_length: Tokens,
-    page_size: int,
-    row: Sequence[Slot],
-    row_before: Sequence[Slot],
-) -> bool:
-    """Publishing up to a unit MUST cache all whole pages up to there, or those that the profile's admission lets
-    through, and no other. The rest MUST stay the request's own, in the same slots.
-    """
-    whole = row_cached % page_size == 0 and certain_length <= row_cached <= computed_length
-    return whole and same(row[row_cached:], row_before[row_cached:])
 
 
 @rule(

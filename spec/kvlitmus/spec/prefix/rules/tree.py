@@ -221,10 +221,10 @@ def missing_before(state: State, setting: Setting, call: Insert[Slots] | End, an
 
 @fact(3)
 def missing_taken(
-    setting: Setting, missing_before: Sequence[Name], cached_after: Mapping[Name, PageNo]
+    setting: Setting, call: Insert[Slots] | End, missing_before: Sequence[Name], cached_after: Mapping[Name, PageNo]
 ) -> Sequence[Name]:
-    """Those of them that the call had to cache: all, or the first ones, as far as a filter of the cache's own let them through."""
-    if not setting.filters:
+    """Those of them that the call had to cache: all, or of a request the first ones, as far as a filter of the cache's own let them through."""
+    if isinstance(call, Insert) or not setting.filters:
         return missing_before
     return [*takewhile(cached_after.__contains__, missing_before)]
 
@@ -358,8 +358,8 @@ def one_page_is_cached_under_one_name(
 
 @rule(
     "TREE-08",
-    on=(On.INSERT,),
-    source="R-TR-07, R-TR-08",
+    on=(On.INSERT, On.FINISH),
+    source="R-TR-07, R-TR-08, R-TR-10; sglang#38191",
     reference="prefix.perform.insert",
     allowed="what was cached, and the missing pages {missing_before} in the pages offered: {offered}",
     premise="missing_before",
@@ -367,11 +367,11 @@ def one_page_is_cached_under_one_name(
 def an_insert_adds_exactly_the_missing_pages(
     cached_before: Mapping[Name, PageNo],
     cached_after: Mapping[Name, PageNo],
-    missing_before: Sequence[Name],
+    missing_taken: Sequence[Name],
     offered: Mapping[Name, PageNo],
 ) -> bool:
-    """An insert MUST cache the key's missing pages in the slots it was given, and leave every page that was cached where it is."""
-    return adds_exactly(cached_before, cached_after, missing_before, offered)
+    """An insert, or a request that finishes, MUST cache the missing whole pages in the slots that it brings, and leave every page that was cached where it is."""
+    return adds_exactly(cached_before, cached_after, missing_taken, offered)
 
 
 @rule(
