@@ -81,7 +81,7 @@ def test_no_proposal_is_left_out_or_told_twice() -> None:
     assert told == [f"{pack}-{number:02}" for pack, many in PACKS.items() for number in range(1, many + 1)]
 
 
-UNSEEN = "The ports of ranks don't show who writes to storage; that all acknowledge is RANKS-10 and RANKS-11."
+UNSEEN = "The ports of ranks don't show who writes to storage; that all acknowledge is RANKS-10."
 """The reason of a row."""
 
 

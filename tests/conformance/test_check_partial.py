@@ -216,7 +216,7 @@ def test_of_a_part_of_a_legal_tape_of_components_much_is_judged(tmp_path: Path) 
 OF_RANKS = {
     "rank-window-is-its-own": "RANKS-01",
     "rank-evicts-in-an-order-of-its-own": "RANKS-02",
-    "rank-packs-in-its-own-order": "RANKS-05",
+    "rank-packs-in-its-own-order": "RANKS-04",
     "rank-skips-a-poll-it-need-not-make": "RANKS-04",
     "rank-sends-twice": "RANKS-08",
     "rank-keeps-the-window": "POOL-12",

@@ -15,7 +15,7 @@ STATED = (*RANKS, "ranks_view", "rank_states")
 KEY = (1, 2, 3, 4)
 
 
-@litmus(rules=("RANKS-01", "RANKS-06", "RANKS-10", "RANKS-11"), needs=RANKS)
+@litmus(rules=("RANKS-01", "RANKS-06", "RANKS-10"), needs=RANKS)
 def copies_that_end_apart_are_noted_together(checker: Checker) -> None:
     """The copies of one rank end first, and out of order; both note the ones that have ended on both, in order."""
     for shape in ranks.SHAPES:
@@ -35,7 +35,7 @@ def copies_that_end_apart_are_noted_together(checker: Checker) -> None:
             ranks.finish_copies(checker, tree)
 
 
-@litmus(rules=("RANKS-04", "RANKS-07", "RANKS-08", "RANKS-11"), needs=RANKS)
+@litmus(rules=("RANKS-04", "RANKS-07", "RANKS-08", "RANKS-10"), needs=RANKS)
 def nothing_under_way_is_agreed_on_too(checker: Checker) -> None:
     """Acknowledgements are asked for while nothing, or a copy that has ended on one rank alone, is under way: all
     ranks enter the same (sglang#38273).
@@ -53,7 +53,7 @@ def nothing_under_way_is_agreed_on_too(checker: Checker) -> None:
             ranks.ask(checker, "acks")
 
 
-@litmus(rules=("RANKS-05", "RANKS-12", "RANKS-13", "RANKS-14", "RANKS-16"), needs=RANKS)
+@litmus(rules=("RANKS-04", "RANKS-12", "RANKS-14", "RANKS-16"), needs=RANKS)
 def reads_that_end_apart_are_committed_alike(checker: Checker) -> None:
     """Ranks have read unequally much when a prefetch ends: what all have read is cached, and the window where all
     have it whole (seed 004).
@@ -84,7 +84,7 @@ def reads_that_end_apart_are_committed_alike(checker: Checker) -> None:
             ranks.ask(checker, "match", start)
 
 
-@litmus(rules=("RANKS-12", "RANKS-13"), needs=RANKS, stops=("timeout",))
+@litmus(rules=("RANKS-12",), needs=RANKS, stops=("timeout",))
 def a_clock_that_runs_ahead_ends_nothing(checker: Checker) -> None:
     """One rank's clock is far ahead: the prefetch goes on until the time is up on all ranks, which it is when more than
     the limit has gone by, not when as much has.
@@ -336,7 +336,7 @@ def with_states(checker: Checker, slots: int = 2) -> Iterator[tuple[int, ...]]:
             yield checker.ranks_state.world.tree(0)
 
 
-@litmus(rules=("RANKS-05", "RANKS-12", "RANKS-13", "RANKS-16", "RANKS-26", "RANKS-31"), needs=STATED)
+@litmus(rules=("RANKS-04", "RANKS-12", "RANKS-16", "RANKS-26", "RANKS-31"), needs=STATED)
 def a_state_is_of_its_own_boundary(checker: Checker) -> None:
     """One rank has read fewer pages than storage has, or has no state yet, when a prefetch ends: no rank hangs the
     state of a longer prefix on a shorter one, and each has it where all have read everything (hazard H-26 of the map).

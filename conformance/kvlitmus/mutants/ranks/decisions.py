@@ -128,7 +128,7 @@ class KnowsTheRequestBefore(RankCache):
         return
 
 
-@mutant("rank-that-failed-is-waited-for", kills=("RANKS-13",))
+@mutant("rank-that-failed-is-waited-for", kills=("RANKS-12",))
 class RankThatFailedIsWaitedFor(RankCache):
     """A prefetch goes on although reading has ended early on one rank: it will never have read all, and all wait for
     it.
@@ -199,7 +199,7 @@ class WindowBehindTheCommit(RankCache):
 # -- what is agreed on, and how it is laid out -------------------------------------------------------
 
 
-@mutant("rank-packs-what-it-has", bugs=("H-21",), kills=("RANKS-05", "RANKS-04", "RANKS-06"))
+@mutant("rank-packs-what-it-has", bugs=("H-21",), kills=("RANKS-04", "RANKS-06"))
 class PacksWhatItHas(RankCache):
     """The window's place in the packed vector is there only on ranks that have read of the window."""
 
@@ -210,7 +210,7 @@ class PacksWhatItHas(RankCache):
         return [dict(zip(names, agreed, strict=True)).get(name, 0) for name in self.PROGRESS]
 
 
-@mutant("rank-packs-in-its-own-order", bugs=("H-21",), kills=("RANKS-05",))
+@mutant("rank-packs-in-its-own-order", bugs=("H-21",), kills=("RANKS-04",))
 class PacksInItsOwnOrder(RankCache):
     """The order of the packed vector is that in which this rank began to read its components."""
 
@@ -513,7 +513,7 @@ class AcksWhatOneHasEnded(RankCache):
         return (yield from self.to_all.agree("max", ("writes", "loads"), mine))
 
 
-@mutant("rank-acks-one-at-a-time", kills=("RANKS-11",))
+@mutant("rank-acks-one-at-a-time", kills=("RANKS-10",))
 class AcksOneAtATime(RankCache):
     """One copy is noted when acknowledgements are asked for, however many have ended."""
 

@@ -136,7 +136,7 @@ class HitWithoutStates(RankCache):
         return (yield from super().count_hit(rid, one))
 
 
-@mutant("rank-packs-states-that-it-has", bugs=("H-21",), kills=("RANKS-04", "RANKS-05", "RANKS-06"))
+@mutant("rank-packs-states-that-it-has", bugs=("H-21",), kills=("RANKS-04", "RANKS-06"))
 class PacksStatesThatItHas(RankCache):
     """The state's place in the packed vector is there only on ranks that have read it."""
 

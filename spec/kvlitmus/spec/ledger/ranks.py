@@ -8,7 +8,7 @@ from kvlitmus.spec.ledger.cells import GRANTED, NO_VICTIMS, Amount, Cell, Family
 
 RANKS = Family.RANKS
 
-ALIKE = "RANKS-01 RANKS-02 RANKS-03 RANKS-04 RANKS-05 RANKS-06 RANKS-07 RANKS-08"
+ALIKE = "RANKS-01 RANKS-02 RANKS-03 RANKS-04 RANKS-06 RANKS-07 RANKS-08"
 """That all ranks decide alike, and have the same after it."""
 
 KEPT = f"{ALIKE} POOL-12 RANKS-29 RANKS-30 RANKS-31 RANKS-32"
@@ -95,7 +95,7 @@ ASK_LINES: tuple[Line, ...] = (
     asked(
         "acks",
         On.RANKS_ACKS,
-        least=by("RANKS-11"),
+        least=by("RANKS-10"),
         most=by("RANKS-10"),
         which=by("RANKS-01 RANKS-02 RANKS-10"),
         effects={what: because(Cause.LANDED) for what in (What.END_JOB, What.BACK, What.RESTORE, What.UNPIN)},
@@ -132,8 +132,8 @@ ASK_LINES: tuple[Line, ...] = (
         "poll",
         On.RANKS_POLL,
         refusal=Refusal.NO_DECISION,
-        refused=by(f"RANKS-13 {ALIKE}"),
-        least=by("RANKS-13 RANKS-14 RANKS-16"),
+        refused=by(f"RANKS-12 {ALIKE}"),
+        least=by("RANKS-12 RANKS-14 RANKS-16"),
         most=by("RANKS-12 RANKS-14 RANKS-16"),
         effects=joined(
             {What.BACK: because(Cause.COMMIT), What.USE: because(Cause.KEY)},
@@ -198,23 +198,12 @@ LINES: tuple[Line, ...] = (
             "ranks_local",
             On.RANKS_STEP,
             how=how,
-            least=least,
+            least=NOTED,
             most=by("RANKS-03 RANKS-31"),
             stays=by("RANKS-03 POOL-12 RANKS-30 RANKS-31 RANKS-32"),
             effects={},
         )
-        for how, least in (
-            ("wrote", NOTED),
-            ("loaded", NOTED),
-            ("found", NOTED),
-            ("read", NOTED),
-            ("failed", NOTED),
-            ("clock", NOTED),
-            ("pinch", NOTED),
-            ("attach", NOTED),
-            ("die", NOTED),
-            ("restart", NOTED),
-        )
+        for how in ("wrote", "loaded", "found", "read", "failed", "clock", "pinch", "attach", "die", "restart")
     ),
     look(RANKS, "ranks_view", "RANKS-03 POOL-12", On.RANKS_STEP),
     look(RANKS, "ranks_states", "RANKS-03 RANKS-31", On.RANKS_STEP),

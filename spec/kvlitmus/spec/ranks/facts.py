@@ -96,17 +96,15 @@ def entered(traces: Iterable[Trace]) -> Mapping[Group, Mapping[int, list[Collect
     return found
 
 
-@fact(0)
-def group_operations(answer: Together) -> Sequence[Sequence[Sequence[str]]]:
-    """For each group of which a collective was entered: the operations that each member entered, in order."""
-    return [[[one.op for one in mine] for mine in members.values()] for members in entered(answer.traces).values()]
+Entered = tuple[str, tuple[str, ...], int]
+"""A collective that a member entered: the operation, what the values were about that it brought, and how many."""
 
 
 @fact(0)
-def group_layouts(answer: Together) -> Sequence[Sequence[Sequence[tuple[tuple[str, ...], int]]]]:
-    """For each group of which a collective was entered: what the values were about that each member brought, and how many."""
+def group_entered(answer: Together) -> Sequence[Sequence[Sequence[Entered]]]:
+    """For each group of which a collective was entered: the collectives that each member entered, in order."""
     return [
-        [[(one.layout, len(one.values)) for one in mine] for mine in members.values()]
+        [[(one.op, one.layout, len(one.values)) for one in mine] for mine in members.values()]
         for members in entered(answer.traces).values()
     ]
 
@@ -186,12 +184,6 @@ def acks_noted(common_choices: Sequence[Decision]) -> Sequence[Sequence[Prefix]]
 
 
 @fact(0)
-def acks_given(acks_noted: Sequence[Sequence[Prefix]]) -> bool:
-    """Whether any copy counts as ended now."""
-    return any(acks_noted)
-
-
-@fact(0)
 def acks_queued(state: RanksState, call: RankAsk) -> Sequence[Sequence[Prefix]]:
     """The copies to the host, and from it, that have begun and are not noted, in the order in which they began."""
     agreed = state.trees[state.tree_of(call.ranks[0])]
@@ -212,9 +204,9 @@ def acks_ended(
 
 
 @fact(0)
-def acks_due(acks_ended: Sequence[int]) -> bool:
-    """Whether any copy, with all that began before it, has ended on every rank."""
-    return any(acks_ended)
+def acks_at_stake(acks_noted: Sequence[Sequence[Prefix]], acks_ended: Sequence[int]) -> bool:
+    """Whether any copy counts as ended now, or has ended on every rank with all that began before it."""
+    return any(acks_noted) or any(acks_ended)
 
 
 @fact(0)

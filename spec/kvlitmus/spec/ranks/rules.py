@@ -19,7 +19,7 @@ from kvlitmus.spec.interface.ranks import Decision, Prefix, RankView
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.ranks import change_facts as _facts  # noqa: F401 - what the last rules speak of
-from kvlitmus.spec.ranks.facts import equal
+from kvlitmus.spec.ranks.facts import Entered, equal
 
 
 @rule(
@@ -67,35 +67,16 @@ def trees_stay_equal(rank_looks: Sequence[Sequence[RankView]]) -> bool:
 @rule(
     "RANKS-04",
     on=On.RANKS_ASK,
-    source="R-MR-01; sglang#30760, sglang#36425",
+    source="R-MR-01, R-MR-05; sglang#30760, sglang#36425, sglang#27264",
     reference="ranks.rounds",
-    allowed="the same collectives for all members of a group",
-    premise="group_operations",
+    allowed="the same collectives for all members of a group, each with values of the same meaning in the same places",
+    premise="group_entered",
 )
-def members_enter_equal_collectives(group_operations: Sequence[Sequence[Sequence[str]]]) -> bool:
-    """All members of a group MUST enter the same sequence of collectives, whatever each of them has by itself."""
-    return all(equal(members) for members in group_operations)
-
-
-@rule(
-    "RANKS-05",
-    on=On.RANKS_ASK,
-    source="R-MR-05; sglang#27264",
-    reference="ranks.layout",
-    allowed="values of the same meaning in the same places, on every member of a group",
-    premise="group_operations",
-)
-def layouts_are_equal(group_layouts: Sequence[Sequence[Sequence[tuple[tuple[str, ...], int]]]]) -> bool:
-    """What members of a group bring to a collective MUST have one layout: as many values, each about the same thing; what
-    a rank has not is a zero in its place.
+def members_enter_equal_collectives(group_entered: Sequence[Sequence[Sequence[Entered]]]) -> bool:
+    """All members of a group MUST enter the same sequence of collectives, whatever each of them has by itself, and bring
+    to each as many values in one layout. What a rank has not is a zero in its place.
     """
-    # Of collectives that one member has not entered RANKS-04 speaks.
-    return all(
-        one == other
-        for members in group_layouts
-        for mine in members
-        for one, other in zip(members[0], mine, strict=False)
-    )
+    return all(equal(members) for members in group_entered)
 
 
 @rule("RANKS-06", on=On.RANKS_ASK, source="R-MR-01; sglang#30760", reference="ranks.rounds", allowed="no rank waits")
@@ -130,36 +111,19 @@ def messages_are_received(ranks_unread: Sequence[tuple[int, int]]) -> bool:
     on=On.RANKS_ACKS,
     source="R-MR-03, R-MR-07; sglang#4082, sglang#22607",
     reference="ranks.acked",
-    allowed="the first of {acks_queued}, at most {acks_ended} copies to the host and from it",
-    premise="acks_given",
-)
-def what_is_acknowledged_has_ended_on_every_rank(
-    acks_noted: Sequence[Sequence[Prefix]], acks_queued: Sequence[Sequence[Prefix]], acks_ended: Sequence[int]
-) -> bool:
-    """Copies MUST be acknowledged in the order in which they began, and none before it has ended on every rank: what it
-    reads or writes is given back then.
-    """
-    return all(
-        tuple(noted) == tuple(queued[: min(len(noted), ended)])
-        for noted, queued, ended in zip(acks_noted, acks_queued, acks_ended, strict=True)
-    )
-
-
-@rule(
-    "RANKS-11",
-    on=On.RANKS_ACKS,
-    source="R-MR-03",
-    reference="ranks.acked",
-    allowed="{acks_ended} copies to the host and from it",
-    premise="acks_due",
+    allowed="the first of {acks_queued}: {acks_ended} copies to the host and from it",
+    premise="acks_at_stake",
 )
 def what_has_ended_on_every_rank_is_acknowledged(
-    acks_noted: Sequence[Sequence[Prefix]], acks_ended: Sequence[int]
+    acks_noted: Sequence[Sequence[Prefix]], acks_queued: Sequence[Sequence[Prefix]], acks_ended: Sequence[int]
 ) -> bool:
-    """Copies that have ended on every rank, with all that began before them, MUST be acknowledged when acknowledgements are
-    asked for.
+    """When acknowledgements are asked for, all copies MUST be acknowledged that have ended on every rank with all that
+    began before them, in that order, and no others: what a copy reads or writes is given back then.
     """
-    return all(len(noted) >= ended for noted, ended in zip(acks_noted, acks_ended, strict=True))
+    return all(
+        tuple(noted) == tuple(queued[:ended])
+        for noted, queued, ended in zip(acks_noted, acks_queued, acks_ended, strict=True)
+    )
 
 
 @rule(
@@ -167,29 +131,13 @@ def what_has_ended_on_every_rank_is_acknowledged(
     on=On.RANKS_POLL,
     source="R-MR-08",
     reference="ranks.ended",
-    allowed="no end before every rank may stop, or reading has ended early on one",
-    premise="not poll_ends",
+    allowed="an end where every rank may stop, or reading has ended early on one, and none before",
 )
 def a_prefetch_ends_by_agreement(poll_ended: bool, poll_ends: bool) -> bool:
-    """A prefetch MUST NOT end before the stop policy lets every rank end it, or reading has ended early on one of them: a
-    clock that runs ahead on one rank ends nothing.
+    """A prefetch that is polled MUST end where the stop policy lets every rank end it, or reading has ended early on one of
+    them, and otherwise go on: a clock that runs ahead on one rank ends nothing.
     """
-    return poll_ends or not poll_ended
-
-
-@rule(
-    "RANKS-13",
-    on=On.RANKS_POLL,
-    source="R-MR-08",
-    reference="ranks.ended",
-    allowed="an end where every rank may stop, and where reading has ended early on one",
-    premise="poll_ends",
-)
-def a_prefetch_that_all_may_end_ends(poll_ended: bool, poll_ends: bool) -> bool:
-    """A prefetch that the stop policy lets every rank end, or whose reading has ended early on one of them, MUST end on all of
-    them when it is polled.
-    """
-    return poll_ended or not poll_ends
+    return poll_ended == poll_ends
 
 
 # FETCH-12 says it of what one has read, where it can be seen: this is the least of all ranks, also of those that
