@@ -154,20 +154,6 @@ FLAT_LINES: tuple[Line, ...] = (
     ),
     line(
         FLAT,
-        "begin",
-        On.BEGIN,
-        On.REFUSED_BEGIN,
-        refusal=Refusal.NONE,
-        refused=by("REQ-14 REQ-15", free="room at begin, watermark, spare pages"),
-        least=by("REQ-01 TREE-02 TREE-20"),
-        most=by(
-            "REQ-01 POOL-05 TREE-01 TREE-02 TREE-10 POOL-12 POOL-14", free="which page, spare pages, inside a page"
-        ),
-        which=by(f"{ORDER} EVICT-23", free="ahead"),
-        stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
-    ),
-    line(
-        FLAT,
         "take_back",
         On.TAKE_BACK,
         amount=Amount.COUNT,
@@ -175,18 +161,6 @@ FLAT_LINES: tuple[Line, ...] = (
         least=by("REQ-16 REQ-17 POOL-12", later="POOL-17 REQ-04 TREE-08"),
         most=by("REQ-17 POOL-11 POOL-12", later="POOL-17"),
         stays=by(KEPT),
-    ),
-    line(
-        FLAT,
-        "fork",
-        On.FORK,
-        On.REFUSED_FORK,
-        refusal=Refusal.NONE,
-        refused=by("REQ-14"),
-        least=by("REQ-01 REQ-02 REQ-18"),
-        most=by("REQ-01 POOL-05 REQ-18 POOL-12 POOL-14 POOL-15", free="which page"),
-        which=by(f"{ORDER} EVICT-23", free="ahead"),
-        stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
     ),
     line(
         FLAT,
@@ -199,30 +173,35 @@ FLAT_LINES: tuple[Line, ...] = (
         most=by("REQ-09 POOL-12"),
         stays=by(f"REQ-09 {KEPT}"),
     ),
-    line(
-        FLAT,
-        "resume",
-        On.RESUME,
-        On.REFUSED_RESUME,
-        refusal=Refusal.NONE,
-        refused=by("REQ-14"),
-        least=by("REQ-01 REQ-02", later="REQ-19"),
-        most=by("REQ-01 REQ-03 POOL-05 POOL-12 POOL-14 POOL-15", free="which page, shares what is cached"),
-        which=by(f"{ORDER} EVICT-23", free="ahead"),
-        stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
-    ),
     line(FLAT, "discard", On.DISCARD, least=by("", later="REQ-19"), most=by(POOLED), stays=by(KEPT)),
-    line(
-        FLAT,
-        "grow",
-        On.GROW,
-        On.REFUSED_GROW,
-        refusal=Refusal.NONE,
-        refused=by("REQ-14", free="room at begin, spare pages"),
-        least=by("REQ-01 POOL-17"),
-        most=by("REQ-01 POOL-05 POOL-12 POOL-14", free="which page, spare pages"),
-        which=by(f"{ORDER} EVICT-23", free="ahead"),
-        stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
+    *(
+        line(
+            FLAT,
+            call,
+            *own,
+            refusal=Refusal.NONE,
+            refused=refused,
+            least=by(f"REQ-01 {least}", later=later),
+            most=by(f"REQ-01 {most} POOL-05 POOL-12 POOL-14", free=f"which page{free}"),
+            which=by(f"{ORDER} EVICT-23", free="ahead"),
+            stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
+        )
+        for call, own, refused, least, later, most, free in (
+            (
+                *("begin", (On.BEGIN, On.REFUSED_BEGIN)),
+                by("REQ-14 REQ-15", free="room at begin, watermark, spare pages"),
+                *("TREE-02 TREE-20", "", "TREE-01 TREE-02 TREE-10", ", spare pages, inside a page"),
+            ),
+            ("fork", (On.FORK, On.REFUSED_FORK), by("REQ-14"), "REQ-02 REQ-18", "", "REQ-18 POOL-15", ""),
+            (
+                *("resume", (On.RESUME, On.REFUSED_RESUME), by("REQ-14")),
+                *("REQ-02", "REQ-19", "REQ-03 POOL-15", ", shares what is cached"),
+            ),
+            (
+                *("grow", (On.GROW, On.REFUSED_GROW), by("REQ-14", free="room at begin, spare pages")),
+                *("POOL-17", "", "", ", spare pages"),
+            ),
+        )
     ),
     *(
         line(
