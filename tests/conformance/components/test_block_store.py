@@ -235,8 +235,8 @@ def test_a_bug_of_prefetches_into_blocks_is_found(kind: type[BlockStore], rules:
         [
             (CommitsToEverybody, {"COMP-15"}),
             (LosesPrefetches, {"COMP-29"}),
-            (FetchesFromNowhere, {"COMP-62"}),
-            (StorageComesWithAReset, {"COMP-58", "COMP-62"}),
+            (FetchesFromNowhere, {"COMP-20"}),
+            (StorageComesWithAReset, {"COMP-58", "COMP-20"}),
             (WritesFromTheDevice, {"COMP-58"}),
             (WritesAllAgain, {"COMP-32"}),
             (WritesTheRunAlone, {"COMP-32"}),

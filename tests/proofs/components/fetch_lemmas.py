@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 
 from kvlitmus.spec.prefix.components import fetch as component_fetch
-from kvlitmus.spec.prefix.components.fetch import Origin
-from kvlitmus.spec.prefix.components.storage import agreed, least_of_the_largest, window_pages, without_holes
+from kvlitmus.spec.prefix.components.fetch import Origin, agreed, window_pages
 from kvlitmus.spec.words import shapes as component_shapes
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.shapes import Component, Derived, Need, Point, Run, Window
+from tests.proofs.components.boundaries import least_of_the_largest, without_holes
 from tests.proofs.components.lemmas import SIZES, sized
 
 PAGES = 3

@@ -6,7 +6,7 @@ has a slip, of which a counterexample must be found.
 
 from __future__ import annotations
 
-from kvlitmus.spec.prefix.components.storage import window_ask, window_pages
+from kvlitmus.spec.prefix.components.fetch import window_ask, window_pages
 from kvlitmus.spec.words.shapes import Component, Point, Window, needed, start_of
 
 SIZES = (1, 4)

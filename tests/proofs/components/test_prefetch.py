@@ -15,12 +15,12 @@ from kvlitmus.spec.prefix.calls import Match, path_of
 from kvlitmus.spec.prefix.components.calls import JointCall, Reading, Taken
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import end_name
-from kvlitmus.spec.prefix.components.storage import counterexamples
 from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.layouts import LAYOUTS, layout_of
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import fits, step_of
 from kvlitmus.spec.words.units import Key
+from tests.proofs.components.boundaries import counterexamples
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.proofs.support.component_fetch_calls import subsets
 from tests.support.night import by_turns

@@ -69,7 +69,7 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = 
     (EvictHost, evict_what_is_written, {"COMP-13", "LOCK-01"}),
     (Detach, lose_prefetches, {"COMP-29"}),
     (Detach, free_what_is_written, {"COMP-29"}),
-    (Prefetch, fetch_from_nowhere, {"COMP-62"}),
+    (Prefetch, fetch_from_nowhere, {"COMP-20"}),
 )
 
 

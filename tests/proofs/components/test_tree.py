@@ -11,14 +11,7 @@ import pytest
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.components.calls import ComponentHit, JointCall
-from kvlitmus.spec.prefix.components.storage import (
-    agreed,
-    all_or_nothing,
-    counterexamples,
-    least_of_the_largest,
-    restorable,
-    without_holes,
-)
+from kvlitmus.spec.prefix.components.fetch import agreed
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import (
@@ -35,6 +28,13 @@ from kvlitmus.spec.words.shapes import (
     valid,
 )
 from tests.proofs.components import lemmas as component_lemmas
+from tests.proofs.components.boundaries import (
+    all_or_nothing,
+    counterexamples,
+    least_of_the_largest,
+    restorable,
+    without_holes,
+)
 from tests.proofs.support.component_explore import NIGHTLY, QUICK, RULES, Explorer, Scope, quick
 from tests.proofs.support.reader import Ask, confirmed, found_and_real
 from tests.support.night import by_turns

@@ -28,7 +28,7 @@ class EvictionGoesOn(NodeTree):
         return other is not None and other.above is not None
 
 
-@mutant("component-lock-beyond-its-node", kills=("COMP-11",), profile=BY_NODE, configs=PAIRS)
+@mutant("component-lock-beyond-its-node", kills=("COMP-10",), profile=BY_NODE, configs=PAIRS)
 class LockBeyondItsNode(NodeTree):
     """A window is protected to the root, not to the start of the node in which it starts: long prompts pin its pool."""
 

@@ -110,7 +110,7 @@ class MakesRoomThatThereIs(ComponentRequestTable):
         return granted
 
 
-@mutant("request-keeps-its-window", kills=("CREQ-02",), profile=CAPPED, configs=WINDOWED)
+@mutant("request-keeps-its-window", kills=("CREQ-01",), profile=CAPPED, configs=WINDOWED)
 class KeepsItsWindow(ComponentRequestTable):
     """What a window has left behind is held until the request ends: long requests need as much of it as of the KV."""
 

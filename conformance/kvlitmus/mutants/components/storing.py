@@ -200,7 +200,7 @@ class DetachWaitsForRunningPrefetches(ComponentWriter):
         return {}
 
 
-@mutant("component-prefetch-while-storage-is-away", kills=("COMP-62",))
+@mutant("component-prefetch-while-storage-is-away", kills=("COMP-20",))
 class PrefetchWhileStorageIsAway(ComponentWriter):
     """A prefetch begins while storage is away: it has memory that nothing is ever read into."""
 
@@ -213,7 +213,7 @@ class PrefetchWhileStorageIsAway(ComponentWriter):
         return begun
 
 
-@mutant("component-prefetch-evicts-before-it-asks", kills=("COMP-62",))
+@mutant("component-prefetch-evicts-before-it-asks", kills=("COMP-13",))
 class PrefetchEvictsBeforeItAsks(ComponentWriter):
     """A prefetch makes room before it asks whether storage is there: each attempt costs what others could have used."""
 
@@ -228,7 +228,7 @@ class PrefetchEvictsBeforeItAsks(ComponentWriter):
         return None, freed
 
 
-@mutant("component-storage-comes-with-a-reset", kills=("COMP-58", "COMP-62"), configs=LATER)
+@mutant("component-storage-comes-with-a-reset", kills=("COMP-58", "COMP-20"), configs=LATER)
 class StorageComesWithAReset(ComponentWriter):
     """Whoever is made anew takes storage to be there: after a reset it is used while it is away."""
 

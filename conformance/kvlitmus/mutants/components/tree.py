@@ -350,7 +350,7 @@ class LockOfTheKvAlone(ComponentTree):
     "component-lock-is-too-wide",
     bugs=("S71",),
     links=(f"{_SGLANG}pull/28161", f"{_SGLANG}pull/23882"),
-    kills=("COMP-11",),
+    kills=("COMP-10",),
     configs=WINDOWED,
 )
 class LockIsTooWide(ComponentTree):

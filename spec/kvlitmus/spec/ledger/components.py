@@ -15,7 +15,7 @@ BESIDE = "COMP-53 COMP-54 LOCK-01"
 """What stays beside them: backups that nobody asked for, and what is protected."""
 
 ALL = f"{KEPT} {BESIDE}"
-BEHIND = "COMP-12 LOCK-01 COMP-55 COMP-58 COMP-59 COMP-62 COMP-63"
+BEHIND = "COMP-12 LOCK-01 COMP-55 COMP-58 COMP-59 COMP-20 COMP-63"
 """By which rules shows later what can't be seen: protection, uses, whether storage is there."""
 
 ORDER = "LOCK-01 COMP-63"
@@ -119,7 +119,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         "component_lock",
         On.COMPONENT_LOCK,
         least=by("COMP-10"),
-        most=by("COMP-11"),
+        most=by("COMP-10"),
         stays=by(ALL, later=BEHIND),
         effects=joined(BACKS, {What.LOCK: because(Cause.ASKED), What.USE: because(Cause.KEY)}),
     ),
@@ -154,9 +154,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
         at=1,
         refused=by("COMP-22 COMP-23"),
         least=by("COMP-21 COMP-22 COMP-23"),
-        most=by("COMP-20 COMP-21 COMP-22 COMP-62", free="which place"),
+        most=by("COMP-20 COMP-21 COMP-22", free="which place"),
         which=by(f"COMP-13 {ORDER}", free="own order of components"),
-        stays=by(f"{ALL} POOL-04 COMP-62", later=BEHIND),
+        stays=by(f"{ALL} POOL-04 COMP-20", later=BEHIND),
         plain=(
             On.EVICT,
             On.ALLOC,
@@ -301,7 +301,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         "component_attach",
         On.COMPONENT_ATTACH,
         least=by("", later="COMP-59 COMP-22"),
-        most=by("", later="COMP-62"),
+        most=by("", later="COMP-20"),
         stays=by(ALL, later=BEHIND),
         effects={},
     ),
@@ -309,7 +309,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         COMPONENTS,
         "component_detach",
         On.COMPONENT_DETACH,
-        least=by("COMP-29", later="COMP-58 COMP-62"),
+        least=by("COMP-29", later="COMP-58 COMP-20"),
         most=by("COMP-29 LOCK-01"),
         stays=by(ALL, later=BEHIND),
         effects=RETURNS,
@@ -393,7 +393,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         refused=by("CREQ-03"),
         plain=(On.MATCH, On.ALLOC, On.BEGIN),
         least=by("CREQ-01 TREE-02 CREQ-06"),
-        most=by("CREQ-02 POOL-04 TREE-02 TREE-03 POOL-12", free="which place"),
+        most=by("CREQ-01 POOL-04 TREE-02 TREE-03 POOL-12", free="which place"),
         which=by(ORDER, free="own order of components"),
         stays=by(f"{SERVED} LOCK-01 TREE-05 COMP-19", later="LOCK-01 COMP-63 CREQ-03"),
         effects=SERVES,
@@ -409,7 +409,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         refused=by("CREQ-03"),
         plain=(On.ALLOC, On.GROW),
         least=by("CREQ-01 CREQ-06"),
-        most=by("CREQ-02 POOL-04 POOL-12", free="which place"),
+        most=by("CREQ-01 POOL-04 POOL-12", free="which place"),
         which=by(ORDER, free="own order of components"),
         stays=by(f"{SERVED} CREQ-05 LOCK-01 TREE-05 COMP-19", later="LOCK-01 COMP-63 CREQ-03"),
         effects=joined(SERVES, {What.RELEASE: because(Cause.NOBODY)}),

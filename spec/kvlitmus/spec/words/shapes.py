@@ -8,7 +8,7 @@ at which a prefix may end: a common multiple of what all components are aligned 
 The **shape** of a component says once which entries a boundary needs (:func:`needed`).  A prefix can be used up to a
 boundary only if every component has what the boundary needs (:func:`valid`), so what a match returns is the *largest
 admitted boundary that is valid for all* (:func:`largest`).  This need not be the least of what each component could do
-alone, see :mod:`kvlitmus.spec.prefix.components.storage`.
+alone, see :mod:`kvlitmus.spec.prefix.components.fetch`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def pages(checker: Checker, ways: str) -> Key:
     return prompt(checker, ways, tail=1 if checker.size > 1 else 0)
 
 
-@litmus(rules=("TREE-02", "CREQ-01", "CREQ-02", "POOL-04", "CREQ-06"), needs=NEEDS)
+@litmus(rules=("TREE-02", "CREQ-01", "POOL-04", "CREQ-06"), needs=NEEDS)
 def what_a_request_computed_is_found(checker: Checker) -> None:
     """A request runs to its end; a second one for the same key, and one that parts from it, go on from there."""
     serve(checker, pages(checker, "abcdef"), WHOLE)
@@ -40,7 +40,7 @@ def what_a_request_computed_is_found(checker: Checker) -> None:
     components.match(checker, pages(checker, "abcdef"))
 
 
-@litmus(rules=("CREQ-01", "CREQ-02", "CREQ-05", "CREQ-06"), needs=NEEDS)
+@litmus(rules=("CREQ-01", "CREQ-05", "CREQ-06"), needs=NEEDS)
 def a_request_leaves_its_window_behind(checker: Checker) -> None:
     """A long key in small chunks: what a window, a chunk or a state has left behind is given back."""
     key = pages(checker, "abcdefgh")

@@ -62,7 +62,7 @@ def settle(checker: Checker) -> None:
         fetches.settled(checker, 0)
 
 
-@litmus(rules=("COMP-32", "COMP-58", "COMP-29", "COMP-62"), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-32", "COMP-58", "COMP-29", "COMP-20"), needs=NEEDS, profile=EACH)
 def what_is_written_comes_back(checker: Checker) -> None:
     """A key is written, storage goes and comes, and both tiers are emptied: the key is fetched, and found as it was."""
     key = prompt(checker, "abcd")
@@ -181,7 +181,7 @@ def a_backup_spares_what_is_written(checker: Checker) -> None:
     evict_host(checker)
 
 
-@litmus(rules=("COMP-58", "COMP-59", "COMP-62"), needs=NEEDS, profile=EACH)
+@litmus(rules=("COMP-58", "COMP-59", "COMP-20"), needs=NEEDS, profile=EACH)
 def nothing_begins_while_storage_is_away(checker: Checker) -> None:
     """While storage is away no write begins, and no prefetch on a full device: nothing is evicted for it."""
     key = prompt(checker, "abc")

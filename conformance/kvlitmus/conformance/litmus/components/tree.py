@@ -217,7 +217,7 @@ def a_chunk_needs_nothing_before_it(checker: Checker) -> None:
         components.unlock(checker, many)
 
 
-@litmus(rules=("COMP-10", "COMP-11", "COMP-12", "COMP-13", "LOCK-01"), needs=NEEDS)
+@litmus(rules=("COMP-10", "COMP-12", "COMP-13", "LOCK-01"), needs=NEEDS)
 def a_lock_holds_what_its_boundary_needs(checker: Checker) -> None:
     """While a path is locked, all that can go is what it doesn't need; afterwards everything can."""
     key = prompt(checker, "abcd")

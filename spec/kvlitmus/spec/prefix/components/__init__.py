@@ -12,7 +12,6 @@
 - :mod:`~kvlitmus.spec.prefix.components.evictions`: what may go.
 - :mod:`~kvlitmus.spec.prefix.components.copies`: what a copy between the tiers may take.
 - :mod:`~kvlitmus.spec.prefix.components.fetch`: how a prefetch is reserved, read and committed.
-- :mod:`~kvlitmus.spec.prefix.components.storage`: what storage can restore.
 - :mod:`~kvlitmus.spec.prefix.components.replay`: what events tell.
 - :mod:`~kvlitmus.spec.prefix.components.uses`: how long ago, and how often, an entry was used.
 - :mod:`~kvlitmus.spec.prefix.components.tree`: rules of pools, hits, inserts, locks and evictions.

@@ -7,7 +7,8 @@ A prefetch starts at a boundary that is cached, its **anchor**, and reads what s
   only as far as its own pool makes it necessary (:func:`reserved_length`); all else is granted as it is needed at that length, or
   the prefetch is refused as a whole.
 * It **reads** up to the largest boundary that all components for which it has memory can restore: the intersection
-  (:func:`restored`).  What it reads of each is what this boundary needs (:func:`fetched`).
+  (:func:`restored`).  What one can restore is a *set*, and it has holes: a window that lacks one page is restorable before
+  it and some pages behind it.  The least of the maxima may be a boundary that none of them can restore.  What it reads of each is what this boundary needs (:func:`fetched`).
 * It **commits** the KV that came, up to the first entry that is missing of it or of what is derived from it
   (:func:`committed`).  Of the others it attaches what its boundary needs, all of it or nothing (:func:`attached`): a state or a
   window was stored for the boundary that was planned, and is of no use at another.
@@ -15,10 +16,9 @@ A prefetch starts at a boundary that is cached, its **anchor**, and reads what s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from kvlitmus.spec.prefix.components.storage import agreed, window_ask, window_pages
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.shapes import (
     Chunk,
@@ -33,6 +33,22 @@ from kvlitmus.spec.words.shapes import (
     step_of,
     summed,
 )
+
+
+def agreed(sets: Iterable[Collection[int]]) -> int:
+    """The largest boundary that all can restore."""
+    return max(frozenset.intersection(*map(frozenset, sets)), default=0)
+
+
+def window_pages(reach: int, page_size: int) -> int:
+    """How many pages hold a window of so many tokens: as many as it takes, the last boundary being that of a page."""
+    return -(-reach // page_size)
+
+
+def window_ask(tokens: int, reach: int, page_size: int) -> int:
+    """How many pages of the window a prefetch of so many tokens takes: all of them, or none where it is shorter."""
+    pages = window_pages(reach, page_size)
+    return pages if tokens // page_size >= pages else 0
 
 
 class Origin(NamedTuple):

@@ -9,7 +9,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.components.calls import Entries, Reading, Reserved, Taken
 from kvlitmus.spec.prefix.components.fetch import asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import commit_end, held_by, origin_of, pool_places
-from kvlitmus.spec.prefix.components.tree_facts import fetch_whole, pools_of
+from kvlitmus.spec.prefix.components.tree_facts import fetchable_whole, pools_of
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import Place
 from kvlitmus.spec.prefix.state import State
@@ -27,9 +27,9 @@ FetchCall = Found | Commit | Abandon | Fetched
 
 
 @fact(0)
-def component_fetch_full(layout: Layout, call: Prefetch[int]) -> int:
-    """How many units in whole steps the key has behind the anchor."""
-    return fetch_whole(layout, call)
+def component_fetch_full(layout: Layout, state: State, call: Prefetch[int]) -> int:
+    """How many units in whole steps the key has behind the anchor; none that could be fetched while storage is away."""
+    return fetchable_whole(layout, state, call)
 
 
 @fact(0)
@@ -80,15 +80,12 @@ def component_fetch_room(
 def component_fetch_length_due(
     setting: Setting,
     layout: Layout,
-    state: State,
     call: Prefetch[int],
     component_fetch_full: int,
     component_fetch_least: int,
     component_fetch_room: Mapping[str, int],
 ) -> int:
     """For how many units there is memory, of all components; 0: the prefetch is to be refused, as while storage is away."""
-    if state.attached is False:
-        return 0
     origin = origin_of(setting, call.start)
     return reserved_length(layout, origin, component_fetch_full, component_fetch_least, component_fetch_room)
 
@@ -109,7 +106,7 @@ def component_fetch_spared(
     Who sees beforehand that it would not be enough needn't evict in vain: room that makes the prefetch no longer is not
     missed, nor is any that leaves it refused, as where a longer one needs a window for which there is no room.
     """
-    if component_fetch_length == component_fetch_full or state.attached is False:
+    if component_fetch_length == component_fetch_full:
         return []
     origin = origin_of(setting, call.start)
     full = asked(layout, origin, component_fetch_full)

@@ -39,7 +39,7 @@ ASKED = (On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH)
 def a_prefetch_takes_whole_steps_behind_its_anchor(
     component_fetch_length: int, component_fetch_step: int, component_fetch_least: int, component_fetch_full: int
 ) -> bool:
-    """A prefetch MUST reserve KV for whole steps between boundaries, for no more than the key has behind the anchor, and for no less than the threshold."""
+    """A prefetch MUST reserve KV for whole steps between boundaries, for no more than the key has behind the anchor, and for no less than the threshold. While storage is away it MUST NOT begin."""
     return (
         component_fetch_length % component_fetch_step == 0
         and component_fetch_least <= component_fetch_length <= component_fetch_full

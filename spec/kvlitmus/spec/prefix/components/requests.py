@@ -17,34 +17,23 @@ from kvlitmus.spec.prefix.components.request_facts import GRANTED, REFUSED
 from kvlitmus.spec.prefix.page import At
 
 
-# New of components: what a chunk reads goes by the shape; of the KV it is the row (REQ-01).
+# New of components: what a chunk reads goes by the shape, and a window leaves something behind while its request
+# runs; of the KV it is the row (REQ-01).
 @rule(
     "CREQ-01",
     on=GRANTED,
-    source="R-SC-02, R-SWA-01, R-MA-01; design",
+    source="R-SC-02, R-SWA-01, R-SWA-07, R-MA-01; design",
     reference="prefix.components.requests.start",
-    allowed="at least {request_working}",
+    allowed="{request_working}",
 )
 def a_request_holds_what_it_computes_with(
     request_held: Mapping[str, Mapping[int, int]], request_working: Mapping[str, Collection[int]]
 ) -> bool:
-    """A request that is granted a chunk MUST hold, of every component, what the chunk reads and what it is written to."""
-    return all(set(ends) <= request_held.get(name, {}).keys() for name, ends in request_working.items())
-
-
-# New of components: a window leaves something behind while its request runs.
-@rule(
-    "CREQ-02",
-    on=GRANTED,
-    source="R-SWA-01, R-SWA-07; design",
-    reference="prefix.components.requests.grow",
-    allowed="no more than {request_working}",
-)
-def a_request_holds_no_more(
-    request_held: Mapping[str, Mapping[int, int]], request_working: Mapping[str, Collection[int]]
-) -> bool:
-    """A request MUST NOT hold what neither its chunk nor a later one reads: what its window has left behind, or a state that was gone on from."""
-    return all(set(held) <= set(request_working.get(name, ())) for name, held in request_held.items())
+    """A request that is granted a chunk MUST hold, of every component, exactly what this chunk or a later one reads, and
+    what the chunk is written to. It holds neither what its window has left behind, nor a state that was gone on from.
+    """
+    names = request_working.keys() | request_held.keys()
+    return all(request_held.get(name, {}).keys() == set(request_working.get(name, ())) for name in names)
 
 
 # REQ-14 and REQ-15 know one pool; here any of them may be the one that is short.

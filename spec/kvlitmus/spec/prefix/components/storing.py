@@ -6,7 +6,8 @@ write that could begin isn't refused (COMP-59).  What its boundary needs stays o
 ended, whatever becomes of storage meanwhile (LOCK-01; COMP-12 and COMP-13 say it of evictions).
 
 When storage goes away, every prefetch that isn't over is given up, as by an abort: what I/O may still write is given back
-when that has ended, and everything else at once (COMP-29).  Until storage is there again no prefetch begins (COMP-62).
+when that has ended, and everything else at once (COMP-29).  Until storage is there again no prefetch
+begins, and nothing is evicted for one (COMP-20, COMP-13).
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from collections.abc import Collection
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.components import storing_facts as _facts  # noqa: F401 - what the rules speak of
-from kvlitmus.spec.prefix.components.prefetch import ASKED
 from kvlitmus.spec.prefix.page import At
 
 STORES = ("component_storage",)
@@ -52,18 +52,3 @@ def a_refused_write_has_nothing_to_take_or_to_read(component_write_refusable: bo
     that its boundary needs, or a running backup still brings it. How much there is to take is no reason.
     """
     return component_write_refusable
-
-
-# FETCH-01 and FETCH-02 reserve on the host, and a prefetch of components on the device.
-@rule(
-    "COMP-62",
-    on=ASKED,
-    needs=STORES,
-    source="R-LIFE-04; design",
-    reference="prefix.components.storing.prefetch",
-    allowed="a refusal for which nothing is evicted",
-    premise="component_detached",
-)
-def nothing_is_fetched_while_storage_is_away(component_detached: bool, component_fetch_began: bool) -> bool:
-    """While storage is away a prefetch MUST be refused. It MUST NOT evict anything then."""
-    return not (component_detached and component_fetch_began)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.components import copy_facts as _facts  # noqa: F401 - what these are worked out from
-from kvlitmus.spec.prefix.components.calls import Reserved, Writing
+from kvlitmus.spec.prefix.components.calls import Writing
 from kvlitmus.spec.prefix.components.copies import due_in_storage
 from kvlitmus.spec.prefix.components.state import landing_on_host, needed_by, written_from
 from kvlitmus.spec.prefix.listener import HOST
@@ -35,9 +35,3 @@ def component_write_refusable(setting: Setting, state: State, call: Write) -> bo
         state.under_way.values()
     )
     return state.attached is False or not whole or not due_in_storage(setting, call)
-
-
-@fact(0)
-def component_fetch_began(answer: Reserved) -> bool:
-    """Whether a prefetch has begun, or has evicted something in vain."""
-    return not answer.refused or any(answer.freed.values())

@@ -8,7 +8,7 @@ boundary that is valid for all components (TREE-02), and names exactly the entri
 Memory is granted for all components at once or for none (POOL-01, POOL-07, POOL-08).  An insert fills what is missing,
 **tombstones** (prefixes whose KV is cached while another component's entry is gone) included, and leaves the rest to the
 caller (TREE-08, TREE-09, TREE-11).  A receipt says of each component which entries it covers, and covers what its boundary needs
-(COMP-10, COMP-11).  Components are evicted one by one; what goes with what is a choice of the profile (COMP-12, COMP-13).
+(COMP-10).  Components are evicted one by one; what goes with what is a choice of the profile (COMP-12, COMP-13).
 
 What each pool of each tier owes as a plain cache, the rules of plain caches say (:mod:`~kvlitmus.spec.prefix.components.plain`):
 that what is granted is nobody's, that a place has one home, that what is protected stays, that KV is closed towards the
@@ -65,27 +65,21 @@ EVERY = (*CALLS, *REQUEST_CALLS)
 @rule(
     "COMP-10",
     on=On.COMPONENT_LOCK,
-    source="R-SWA-01, R-MA-01, R-LK-07; design",
+    source="R-SWA-01, R-MA-01, R-LK-07; design; sglang#28161",
     reference="prefix.components.tree.lock",
-    allowed="at least {component_cover_due}",
+    allowed="at least {component_cover_due}, and nothing of {component_cover_beyond}",
 )
 def a_receipt_covers_what_its_boundary_needs(
-    component_cover: Mapping[str, Collection[int]], component_cover_due: Mapping[str, Collection[int]]
+    component_cover: Mapping[str, Collection[int]],
+    component_cover_due: Mapping[str, Collection[int]],
+    component_cover_beyond: Mapping[str, Collection[int]],
 ) -> bool:
-    """A receipt MUST cover, of every component, all entries that the locked boundary needs."""
-    return all(set(due) <= set(component_cover.get(name, ())) for name, due in component_cover_due.items())
-
-
-@rule(
-    "COMP-11",
-    on=On.COMPONENT_LOCK,
-    source="R-SWA-01, R-LK-07; design; sglang#28161",
-    reference="prefix.components.tree.lock",
-    allowed="nothing of {component_cover_beyond}",
-)
-def a_receipt_covers_no_more(component_cover_beyond: Mapping[str, Collection[int]]) -> bool:
-    """A receipt MUST NOT cover entries that its boundary doesn't need: what a window has left behind can be evicted while the path is locked. By node it may cover the rest of a node of which the boundary needs something."""
-    return not component_cover_beyond
+    """A receipt MUST cover, of every component, exactly the entries that the locked boundary needs: what a window has left
+    behind can be evicted while the path is locked. By node it may cover the rest of a node of which the boundary needs
+    something.
+    """
+    covered = all(set(due) <= set(component_cover.get(name, ())) for name, due in component_cover_due.items())
+    return covered and not component_cover_beyond
 
 
 # EVICT-01 and EVICT-21 count what may be spared, and pools that several components share, as untold.
@@ -125,7 +119,7 @@ def no_more_is_evicted_than_is_asked_for(
     component_freed: Mapping[str, int], component_freed_most: Mapping[str, int]
 ) -> bool:
     """A call MUST NOT evict more of a component than it asks for and than is unprotected, or than it needs of a pool without room for that: there is no second eviction.
-    A prefetch below its threshold needs nothing, and a backup by its path may evict for each boundary on it. What goes
+    A prefetch below its threshold, or while storage is away, needs nothing, and a backup by its path may evict for each boundary on it. What goes
     with an entry of another component by the profile comes on top; by node that is the rest of a node.
     """
     return all(freed <= component_freed_most.get(name, 0) for name, freed in component_freed.items())

@@ -161,19 +161,19 @@ def component_freed_most(
     """How many entries of each component the call may evict from its tier, as the profile says what goes with what.
 
     An eviction as many as it is asked for, as far as nothing protects them for certain.  Others none of pools that have room,
-    else one eviction of what they need: a prefetch below its threshold nothing, a backup by its path so much for each boundary.
+    else one eviction of what they need: a prefetch below its threshold, or while storage is away, nothing, a backup by its path so much for each boundary.
     """
     tier, wants, times = tier_of(state, call), _evicted_for(setting, state, call, answer), 1
     if isinstance(call, Evict | EvictHost):
         loose = Counter(name for name, _ in frozenset(state.places(tier)).difference(*state.holds(tier)))
         return {name: min(many, loose[name]) for name, many in freed_most(setting, layout, state, wants).items()}
+    if isinstance(call, Prefetch) and fetchable_whole(layout, state, call) < least_length(layout, call.threshold):
+        return freed_most(setting, layout, state, {})
     available = state.free.get(tier)
     if available is None:
         return UNKNOWN
     short = short_pools(layout, wants, available)
     wants = {name: many for name, many in wants.items() if layout.named(name).pool in short}
-    if isinstance(call, Prefetch) and fetch_whole(layout, call) < least_length(layout, call.threshold):
-        wants = {}
     if isinstance(call, BackUp) and setting.profile.component_extent == "path":
         times = max(1, call.length // step_of(layout.components))
     return freed_most(setting, layout, state, wants, times)
@@ -327,6 +327,11 @@ def _evicted_for(setting: Setting, state: State, call: JointCall, answer: object
         assert isinstance(answer, Taken)
         return copy_wants(copy_plans(setting, state, call, answer))
     return {}
+
+
+def fetchable_whole(layout: Layout, state: State, call: Prefetch[int]) -> int:
+    """How many units in whole steps a prefetch may reserve at most: all behind its anchor, and none while storage is away."""
+    return 0 if state.attached is False else fetch_whole(layout, call)
 
 
 def fetch_whole(layout: Layout, call: Prefetch[int]) -> int:

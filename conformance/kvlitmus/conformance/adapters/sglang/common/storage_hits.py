@@ -25,8 +25,7 @@ from kvlitmus.conformance.adapters.sglang.common.file import PLAN_13, PLAN_23
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Plan, install
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.spec.prefix.components.fetch import Origin, fetched, least_length
-from kvlitmus.spec.prefix.components.storage import window_pages
+from kvlitmus.spec.prefix.components.fetch import Origin, fetched, least_length, window_pages
 from kvlitmus.spec.prefix.work import Fetch
 from kvlitmus.spec.words.shapes import Window
 

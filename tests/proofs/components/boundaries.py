@@ -1,16 +1,4 @@
-"""Components in storage: which boundaries can be restored, and how a window is fetched.
-
-Of a component that needs only what is just before a boundary, such as a window or a state, storage is asked which
-boundaries can be **restored** from it.  That is a *set*, and it has holes: a window that lacks one page is restorable
-before it and some pages behind it.  What all components, or all ranks, can restore is the **intersection** of their
-sets (:func:`agreed`).  The least of their maxima is not: it may be a boundary that none of them can restore
-(:func:`least_of_the_largest`).  It is enough only where a component is restorable up to its maximum everywhere
-(:func:`without_holes`), or has all or nothing.
-
-A **window** is fetched as a whole or not at all.  A prefetch that is shorter than the window doesn't need it, and goes
-on with the KV alone; one that needs it takes exactly the pages of the window, or is given up as a whole
-(:func:`window_pages`, :func:`window_ask`).
-"""
+"""Boundaries that can be restored from storage, as sets: why the least of the largest is not enough."""
 
 from __future__ import annotations
 
@@ -21,8 +9,8 @@ from itertools import combinations
 def restorable(pages: int, there: Collection[int], run: int, root: str = "shorter") -> frozenset[int]:
     """The boundaries, in pages, at which a window of so many pages can be restored, up to a run of KV.
 
-    ``there``: the pages, counted from 1, that storage has of it.  Near the root a window is what there is, or it must be
-    there in full (``root``).  Nothing is always restorable.
+    ``there``: the pages, counted from 1, that storage has of it.  Near the root a window is what there is, or it must
+    be there in full (``root``).  Nothing is always restorable.
     """
     found = {0}
     for boundary in range(1, run + 1):
@@ -30,11 +18,6 @@ def restorable(pages: int, there: Collection[int], run: int, root: str = "shorte
         if (first >= 0 or root == "shorter") and all(at in there for at in range(max(0, first) + 1, boundary + 1)):
             found.add(boundary)
     return frozenset(found)
-
-
-def agreed(sets: Iterable[Collection[int]]) -> int:
-    """The largest boundary that all can restore."""
-    return max(frozenset.intersection(*map(frozenset, sets)), default=0)
 
 
 def least_of_the_largest(sets: Iterable[Collection[int]]) -> int:
@@ -61,17 +44,3 @@ def counterexamples(most: int) -> Iterator[tuple[frozenset[int], frozenset[int]]
         key=lambda pair: (max(pair[0] | pair[1]), len(pair[0]) + len(pair[1]), sorted(pair[0]), sorted(pair[1])),
     )
     return (pair for pair in pairs if least_of_the_largest(pair) not in pair[0] & pair[1])
-
-
-# Windows
-
-
-def window_pages(reach: int, page_size: int) -> int:
-    """How many pages hold a window of so many tokens: as many as it takes, the last boundary being that of a page."""
-    return -(-reach // page_size)
-
-
-def window_ask(tokens: int, reach: int, page_size: int) -> int:
-    """How many pages of the window a prefetch of so many tokens takes: all of them, or none where it is shorter."""
-    pages = window_pages(reach, page_size)
-    return pages if tokens // page_size >= pages else 0
