@@ -249,10 +249,7 @@ LOOKS: Row = joined(WALK, AGES)
 RECLAIMS: Row = {What.RELEASE: because(Cause.QUEUE, release_moment="taken")}
 """Whoever takes memory collects first what was given back."""
 
-GRANTS: Row = {
-    What.TAKE: because(Cause.WANTED),
-    What.EVICT: because(Cause.HANDED_OUT, publish="at_alloc"),
-}
+GRANTS: Row = {What.TAKE: because(Cause.WANTED), What.EVICT: because(Cause.HANDED_OUT, publish="at_alloc")}
 """Memory is handed out; in a block table, what was found in it is found there no more."""
 
 ENTERS: Row = {What.PLACE: because(Cause.KEY, publish="at_alloc")}

@@ -422,8 +422,7 @@ def names_bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
         elif isinstance(one, ast.comprehension):
             within.update(id(name) for name in ast.walk(one.target))
         elif isinstance(
-            one,
-            ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar,
+            one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar
         ):
             yield from (one.name,) if one.name else ()
         elif isinstance(one, ast.MatchMapping) and one.rest:

@@ -139,14 +139,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         )
         for call in ("sparse_free", "sparse_abort", "sparse_retract")
     ),
-    look(
-        SPARSE,
-        "sparse_available",
-        "SPARSE-06 POOL-13",
-        On.SPARSE_REQUEST,
-        On.SPARSE_FREE,
-        On.REFUSED_SPARSE_REQUEST,
-    ),
+    look(SPARSE, "sparse_available", "SPARSE-06 POOL-13", On.SPARSE_REQUEST, On.SPARSE_FREE, On.REFUSED_SPARSE_REQUEST),
     look(SPARSE, "sparse_view", "SPARSE-17 POOL-12 POOL-13", On.SPARSE_REQUEST),
     look(
         SPARSE,
@@ -224,14 +217,7 @@ SPARSE_LINES: tuple[Line, ...] = (
             What.RELEASE: because(Cause.FAILED),
         },
     ),
-    look(
-        SPARSE,
-        "sparse_transferring",
-        "SPARSE-48",
-        On.SPARSE_TRANSFERRED,
-        On.SPARSE_PREALLOC,
-        On.SPARSE_FREE,
-    ),
+    look(SPARSE, "sparse_transferring", "SPARSE-48", On.SPARSE_TRANSFERRED, On.SPARSE_PREALLOC, On.SPARSE_FREE),
     look(SPARSE, "sparse_buffer", "SPARSE-25", On.SPARSE_SWAP),
     line(
         SPARSE,

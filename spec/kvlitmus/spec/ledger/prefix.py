@@ -337,15 +337,7 @@ TIER_LINES: tuple[Line, ...] = (
         stays=by(f"LOAD-04 LOAD-05 {HELD} {ALSO}"),
     ),
     *(
-        line(
-            TIERS,
-            "advance",
-            *own,
-            how=how,
-            least=least,
-            most=most,
-            stays=by(f"{stays} {HELD} {ALSO}"),
-        )
+        line(TIERS, "advance", *own, how=how, least=least, most=most, stays=by(f"{stays} {HELD} {ALSO}"))
         for how, own, least, most, stays in (
             (
                 "a copy has landed",
@@ -462,11 +454,7 @@ TIER_LINES: tuple[Line, ...] = (
     ),
     *(
         done_to(TIERS, call, on, stays=BELOW)
-        for call, on in (
-            ("fail_host_alloc", On.FAULT),
-            ("fail_copy", On.FAULT),
-            ("set_clock", On.CLOCK),
-        )
+        for call, on in (("fail_host_alloc", On.FAULT), ("fail_copy", On.FAULT), ("set_clock", On.CLOCK))
     ),
     line(
         TIERS,
@@ -487,14 +475,7 @@ TIER_LINES: tuple[Line, ...] = (
     look(TIERS, "tiers", "POOL-12 TREE-06 TIER-04 TREE-05"),
     look(TIERS, "jobs", "TIER-40 BACKUP-03", On.TICK),
     look(TIERS, "occupied", "FETCH-07"),
-    line(
-        TIERS,
-        "loaded",
-        On.LOADED,
-        least=by("FETCH-16"),
-        most=by("FETCH-16 LIFE-15"),
-        stays=by(f"{HELD} {ALSO}"),
-    ),
+    line(TIERS, "loaded", On.LOADED, least=by("FETCH-16"), most=by("FETCH-16 LIFE-15"), stays=by(f"{HELD} {ALSO}")),
 )
 
 PURE_LINES: tuple[Line, ...] = (

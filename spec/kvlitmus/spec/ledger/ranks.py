@@ -153,11 +153,7 @@ ASK_LINES: tuple[Line, ...] = (
         which=by(ORDER),
         effects=joined(
             ROOM,
-            {
-                What.TAKE: because(Cause.WANTED),
-                What.BEGIN_JOB: because(Cause.WANTED),
-                What.PIN: because(Cause.COPYING),
-            },
+            {What.TAKE: because(Cause.WANTED), What.BEGIN_JOB: because(Cause.WANTED), What.PIN: because(Cause.COPYING)},
         ),
     ),
     asked(

@@ -30,14 +30,7 @@ MANY = 24
 
 
 def opened(
-    doubt: Doubt,
-    tree: Tier,
-    low: int,
-    high: int,
-    order: Order | None,
-    held: Collection[Name] = (),
-    *,
-    ties: int = 0,
+    doubt: Doubt, tree: Tier, low: int, high: int, order: Order | None, held: Collection[Name] = (), *, ties: int = 0
 ) -> Doubt:
     """An eviction may have taken between so many pages; in an order that isn't known (``None``) any may be gone.
 
@@ -88,11 +81,7 @@ def ranked(
 
 
 def bounds(
-    left: Mapping[Name, Page],
-    sure: Collection[Name],
-    vague: Mapping[Name, Page],
-    worth_of: Order,
-    ties: int,
+    left: Mapping[Name, Page], sure: Collection[Name], vague: Mapping[Name, Page], worth_of: Order, ties: int
 ) -> tuple[dict[Name, Worth], dict[Name, Worth]]:
     """Between which worths each page ranks: it goes when the last page below it has gone, or later."""
     low: dict[Name, Worth] = {}

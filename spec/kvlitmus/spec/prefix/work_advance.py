@@ -362,13 +362,7 @@ def follow_tiers(
 
 
 def conclude(
-    state: State,
-    then: State,
-    setting: Setting,
-    call: PlainCall,
-    answer: Any,
-    before: TierSeen,
-    after: TierSeen,
+    state: State, then: State, setting: Setting, call: PlainCall, answer: Any, before: TierSeen, after: TierSeen
 ) -> State:
     """What is known once the snapshot was followed: what depends on which jobs began, and what was added."""
     then = bind(then, after)

@@ -102,10 +102,7 @@ def _kept(
 
 @fact(0, ports=PORT)
 def gone_unnamed(
-    state: RanksState,
-    call: RankStart | RankLocal | RankAsk,
-    ranks_then: RanksState,
-    ranks_changed: Sequence[Changed],
+    state: RanksState, call: RankStart | RankLocal | RankAsk, ranks_then: RanksState, ranks_changed: Sequence[Changed]
 ) -> Sequence[tuple[int, str, Prefix]] | Unknown:
     """The ranks, each with a place and what was there before the call, is not after it, and was no victim; of what happens
     to one rank alone those of trees of which none is lost; unknown where none is found, and one can't be seen.

@@ -32,15 +32,7 @@ ENDLESS = 1 << 30
 """A limit that nothing comes near: ranks declare none."""
 
 PLACES = frozenset(
-    {
-        "available_after",
-        "cached_listed",
-        "free_before",
-        "granted",
-        "granted_pages",
-        "host_available",
-        "odd_in_pool",
-    }
+    {"available_after", "cached_listed", "free_before", "granted", "granted_pages", "host_available", "odd_in_pool"}
 )
 """The facts that compare places: a rank shows how many pages are held and free, and not which (:func:`homes`)."""
 
@@ -48,15 +40,7 @@ COUNTS = frozenset({"node_counts", "broken_nodes", "broken_pages"})
 """The facts about nodes, and how often they were used."""
 
 JOBS = frozenset(
-    {
-        "acked_unlanded",
-        "held_sources",
-        "illegal_job_steps",
-        "occupied_now",
-        "odd_in_host_pool",
-        "odd_jobs",
-        "odd_pins",
-    }
+    {"acked_unlanded", "held_sources", "illegal_job_steps", "occupied_now", "odd_in_host_pool", "odd_jobs", "odd_pins"}
 )
 """The facts about jobs with numbers of their own."""
 
@@ -268,11 +252,7 @@ def _known(lift: Lift, one: Moment, over: Collection[Prefix]) -> State:
         lift.names[page]: Page(lift.names[page[:-1]], SOMEWHERE, Tick(at), Tick(at), unsure=page in new)
         for at, page in enumerate(one.on_host)
     }
-    below = Tiers(
-        work=_work(lift, one),
-        prefetches=_prefetches(lift, one.agreed),
-        attached=one.attached,
-    )
+    below = Tiers(work=_work(lift, one), prefetches=_prefetches(lift, one.agreed), attached=one.attached)
     now = Tick(len(one.on_device) + len(one.on_host))
     return empty_state()._replace(device=Tier(pages, now), host=Tier(host, now), tiers=below)
 

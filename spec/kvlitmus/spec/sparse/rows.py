@@ -92,13 +92,7 @@ def what_is_free_follows_from_what_is_held(
     return sparse_free_after - sparse_free_before == sparse_freed * sparse_page
 
 
-@rule(
-    "SPARSE-07",
-    on=(On.SPARSE_READ,),
-    source="R-SP-02",
-    reference="sparse.read",
-    allowed="{sparse_row_slots}",
-)
+@rule("SPARSE-07", on=(On.SPARSE_READ,), source="R-SP-02", reference="sparse.read", allowed="{sparse_row_slots}")
 def a_row_is_read_back_whole(sparse_granted: Sequence[Slot], sparse_row_slots: Sequence[Slot]) -> bool:
     """Reading a row MUST name all slots of all its pages in order, those of a last page that is used in part included,
     and nothing else.

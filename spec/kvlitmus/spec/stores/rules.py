@@ -97,9 +97,7 @@ def what_was_put_is_found(
     allowed="none for every key that is not there",
 )
 def what_is_not_there_is_a_miss(
-    store_got: Sequence[bytes | None],
-    store_there: Sequence[bool | None],
-    store_foreign: Sequence[Collection[bytes]],
+    store_got: Sequence[bytes | None], store_there: Sequence[bool | None], store_foreign: Sequence[Collection[bytes]]
 ) -> bool:
     """A get of a key under which nothing was put, or nothing since the store was cleared, MUST answer none."""
     return all(
@@ -308,13 +306,7 @@ def a_key_cant_leave_the_store(store_strays: Sequence[str]) -> bool:
     return not store_strays
 
 
-@rule(
-    "STORE-16",
-    on=(On.STORE_CLEAR,),
-    source="R-L3-02; design",
-    reference="stores.clear",
-    allowed="nothing",
-)
+@rule("STORE-16", on=(On.STORE_CLEAR,), source="R-L3-02; design", reference="stores.clear", allowed="nothing")
 def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
     """After a clear a key MUST NOT be there: none is counted, and none can be read."""
     return not store_left

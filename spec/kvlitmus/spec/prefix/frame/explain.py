@@ -519,15 +519,7 @@ REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {
     (What.HOST_RELEASE, Cause.FAILED): host_pages_dropped,
     **{
         (What.HOST_RELEASE, cause): host_pages_moving
-        for cause in (
-            Cause.QUEUE,
-            Cause.NOBODY,
-            Cause.DUPLICATE,
-            Cause.MISFIT,
-            Cause.OVER,
-            Cause.FOUND,
-            Cause.DETACHED,
-        )
+        for cause in (Cause.QUEUE, Cause.NOBODY, Cause.DUPLICATE, Cause.MISFIT, Cause.OVER, Cause.FOUND, Cause.DETACHED)
     },
     (What.PIN, Cause.COPYING): pinned_by_jobs,
     **{

@@ -154,12 +154,7 @@ def paths_waiting(below_before: Tiers) -> Sequence[Sequence[Name]]:
 
 @fact(3)
 def due_at_the_tick(
-    setting: Setting,
-    state: State,
-    then: State,
-    below_before: Tiers,
-    tiers_seen_before: TierSeen,
-    tiers_seen: TierSeen,
+    setting: Setting, state: State, then: State, below_before: Tiers, tiers_seen_before: TierSeen, tiers_seen: TierSeen
 ) -> Sequence[Name] | Unknown:
     """Pages that insertions made due since the last tick, with room for all of them, and that are neither backed nor under way after this one."""
     paths = below_before.paths

@@ -125,13 +125,7 @@ def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
     return store_after >= store_before
 
 
-@rule(
-    "LIFE-03",
-    on=(On.ATTACH, On.DETACH),
-    needs=("reattach",),
-    source="R-LIFE-03",
-    reference="prefix.life.attach",
-)
+@rule("LIFE-03", on=(On.ATTACH, On.DETACH), needs=("reattach",), source="R-LIFE-03", reference="prefix.life.attach")
 def storage_is_attached_once(accepted: bool, attached_before: bool, attaching: bool) -> bool:
     """An attach MUST succeed when no storage is attached and be refused when one is; a detach the other way round."""
     return accepted == (attaching != attached_before)

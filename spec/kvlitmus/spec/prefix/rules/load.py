@@ -297,11 +297,7 @@ def a_load_back_is_declined_for_a_reason(
 
 
 @rule(
-    "LOAD-04",
-    on=(On.REFUSED_LOAD_BACK,),
-    needs=("host", "tiers"),
-    source="R-LB-01",
-    reference="prefix.load.load_back",
+    "LOAD-04", on=(On.REFUSED_LOAD_BACK,), needs=("host", "tiers"), source="R-LB-01", reference="prefix.load.load_back"
 )
 def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
     """A load back that is declined MUST bring no page to the device and begin no copy."""
@@ -378,11 +374,7 @@ def a_load_that_failed_leaves_its_sources(failed_sources: Mapping[Name, PageNo],
 
 
 @rule(
-    "LOAD-10",
-    on=(On.FAILED_COPY,),
-    needs=("steps", "copy_faults"),
-    source="vllm#19329",
-    reference="prefix.backup.fail",
+    "LOAD-10", on=(On.FAILED_COPY,), needs=("steps", "copy_faults"), source="vllm#19329", reference="prefix.backup.fail"
 )
 def a_copy_that_failed_is_told_as_failed(told_failed: bool) -> bool:
     """A copy that failed MUST be listed as failed until it ends: whoever waits for it has to compute."""

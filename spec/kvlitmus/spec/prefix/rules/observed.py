@@ -361,11 +361,7 @@ def locked_pages(expected: State) -> AbstractSet[tuple[Name, PageNo]]:
 
 @fact(3)
 def locked_count(
-    expected: State,
-    then: State,
-    setting: Setting,
-    page_size: int,
-    locked_pages: AbstractSet[tuple[Name, PageNo]],
+    expected: State, then: State, setting: Setting, page_size: int, locked_pages: AbstractSet[tuple[Name, PageNo]]
 ) -> Tokens:
     """Units of cached pages that something protects, after the call; copies left out, where they protect apart."""
     tree = counted_tree(then.device, then.tiers, setting)

@@ -83,13 +83,7 @@ def used_by(state: State, call: PlainCall) -> Collection[Name]:
 
 
 def host_lacking(
-    state: State,
-    setting: Setting,
-    then: State,
-    call: PlainCall,
-    answer: Any,
-    before: Seen,
-    after: Seen,
+    state: State, setting: Setting, then: State, call: PlainCall, answer: Any, before: Seen, after: Seen
 ) -> Tokens | Unknown:
     """Slots of the host that the call may free by dropping pages: those asked for, or those that it lacks."""
     assert isinstance(before, TierSeen) and isinstance(after, TierSeen)
