@@ -166,7 +166,7 @@ class QuotaAfterAdding(PrefetchPlanner):
         return RATE_LIMITED if refusal is None and ask.occupied + wanted > ask.capacity else refusal
 
 
-@mutant("prefetch-quota-off-by-one", bugs=("H-65",), links=(_SGLANG + "26449",), kills=("PREFETCH-03",))
+@mutant("prefetch-quota-off-by-one", bugs=("H-65",), links=(_SGLANG + "26449",), kills=("PREFETCH-01",))
 class QuotaOffByOne(PrefetchPlanner):
     """A quota that is exactly filled lets one more prefetch through, and a quota of nothing lets one through."""
 
@@ -191,7 +191,7 @@ class ThresholdForgotten(PrefetchPlanner):
         return super().shorten(ask._replace(threshold=0), wanted, host)
 
 
-@mutant("prefetch-threshold-before-rounding", links=(ADAPTIVE,), kills=("PREFETCH-02",))
+@mutant("prefetch-threshold-before-rounding", links=(ADAPTIVE,), kills=("PREFETCH-01",))
 class ThresholdBeforeRounding(PrefetchPlanner):
     """The threshold is compared with the key as it is, not with its whole pages."""
 

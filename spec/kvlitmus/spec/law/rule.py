@@ -223,6 +223,7 @@ RETIRED: dict[str, Retired] = {
         ("while storage is away there is nothing to fetch", "COMP-20", "COMP-62"),
         ("whatever ends gives back what it had", "COMP-29", "COMP-30 COMP-31 COMP-40 COMP-61"),
         ("whatever is wrong with a request, it is refused", "SPARSE-12", "SPARSE-10 SPARSE-11 SPARSE-46"),
+        ("whichever gate is shut, nothing happens", "PREFETCH-01", "PREFETCH-02 PREFETCH-03"),
         ("whoever takes pages takes free ones", "POOL-05", "REQ-06"),
         ("whatever grows fills its last page first", "POOL-17", "REQ-05"),
         ("a request that finishes is inserted", "TREE-08", "REQ-08"),

@@ -504,7 +504,7 @@ PURE_LINES: tuple[Line, ...] = (
         least=by("PREFETCH-07 PREFETCH-08 PREFETCH-10 PREFETCH-11"),
         most=by("PREFETCH-05 PREFETCH-08 PREFETCH-11 PREFETCH-14"),
         which=no("it asks the host to make room: which pages go is the host's"),
-        stays=by("PREFETCH-01 PREFETCH-02 PREFETCH-03 PREFETCH-06 PREFETCH-09 PREFETCH-15 PREFETCH-16 PREFETCH-18"),
+        stays=by("PREFETCH-01 PREFETCH-06 PREFETCH-09 PREFETCH-15 PREFETCH-16 PREFETCH-18"),
         effects={},
     ),
 )

@@ -39,44 +39,16 @@ from kvlitmus.spec.words.units import Slot, Tokens, same
 @rule(
     "PREFETCH-01",
     on=(On.PLAN_PREFETCH,),
-    source="R-PF-01; sglang#16370",
+    source="R-PF-01, R-PF-03, R-PF-04, R-PF-12; sglang#16370",
     reference="prefix.prefetch.gate",
-    allowed="no prefetch and no effect, since storage is off",
-    premise="not storage_on",
+    allowed="no prefetch and no effect, since storage is off, {full_length} is below {threshold}, or {occupied} fills the quota of {quota}",
+    premise="not gates_open",
 )
-def nothing_happens_while_storage_is_off(storage_on: bool, started: bool, host_effects: int) -> bool:
-    """While storage is off, a prefetch MUST NOT start nor touch the host's memory or the anchor."""
-    return storage_on or (not started and host_effects == 0)
-
-
-@rule(
-    "PREFETCH-02",
-    on=(On.PLAN_PREFETCH,),
-    source="R-PF-01, R-PF-03, R-PF-12; sglang#16370",
-    reference="prefix.prefetch.gate",
-    allowed="no prefetch and no effect, since {full_length} is below {threshold}",
-)
-def nothing_happens_below_the_threshold(
-    full_length: Tokens, threshold: Tokens, started: bool, host_effects: int
-) -> bool:
-    """When the key's whole pages are fewer units than the threshold, a prefetch MUST NOT start nor touch the host's
-    memory or the anchor.
+def nothing_happens_behind_a_shut_gate(gates_open: bool, started: bool, host_effects: int) -> bool:
+    """While storage is off, the key's whole pages are fewer units than the threshold, or the prefetches under way account
+    for the quota, a prefetch MUST NOT start nor touch the host's memory or the anchor.
     """
-    return full_length >= threshold or (not started and host_effects == 0)
-
-
-@rule(
-    "PREFETCH-03",
-    on=(On.PLAN_PREFETCH,),
-    source="R-PF-01, R-PF-04; sglang#16370",
-    reference="prefix.prefetch.gate",
-    allowed="no prefetch and no effect, since {occupied} fills the quota of {quota}",
-)
-def nothing_happens_when_the_quota_is_full(occupied: Tokens, quota: int, started: bool, host_effects: int) -> bool:
-    """When the prefetches under way account for the quota or more, before this one is added, a prefetch MUST NOT start
-    nor touch the host's memory or the anchor.
-    """
-    return occupied < quota or (not started and host_effects == 0)
+    return gates_open or (not started and host_effects == 0)
 
 
 @rule(
