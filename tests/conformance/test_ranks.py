@@ -517,7 +517,7 @@ READS = ("prefetch", "hit", "poll", "abort")
 @pytest.mark.parametrize(
     ("lacks", "ids"),
     [
-        (READS, [f"RANKS-{number}" for number in (12, 13, 14, 16, 18, 19, 26, 32)]),
+        (READS, [f"RANKS-{number}" for number in (12, 14, 16, 18, 19, 26, 32)]),
         pytest.param(("die",), ["RANKS-24", "RANKS-25"], marks=pytest.mark.nightly),
         pytest.param(("attach",), ["RANKS-18"], marks=pytest.mark.nightly),
         pytest.param((), [], marks=pytest.mark.nightly),
