@@ -110,6 +110,7 @@ def test_a_snapshot_of_another_form_breaks_the_port(row: object) -> None:
         ("component_sizes", {"kv": 3, "swa": (0, 0)}, "expected (evictable, protected), got 3"),
         ("component_sizes", {"kv": ("1", 0), "swa": (0, 0)}, "expected (evictable, protected), integers, got ('1', 0)"),
         ("component_free_places", {"kv": 3}, "expected a sequence of places, got 3 of type int"),
+        ("component_free_places", {"swa": [0]}, "expected a list of places for each of kv, swa, got {'swa': (0,)}: kv"),
         ("component_entries", [("tail", None, (1, 2, 3, 4), 0)], "expected an entry of kv, swa, got ('tail', None,"),
         ("component_events", [("stored",)], "expected (what, tier, component, namespace, units), got ('stored',)"),
     ],
@@ -130,6 +131,16 @@ HOST = Config(page_size=4, pages=20, host_pages=16, write="asked", components="k
 def hierarchy(config: Config, parts: Parts | None = None, *, depth: int = 3) -> Checker:
     """What judges a cache with host memory, or with the ports of one."""
     return Checker(ComponentHierarchy(config, parts or Parts(), PROFILE), config, PROFILE, depth=depth)
+
+
+def test_a_pool_of_the_host_that_is_left_out_breaks_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    checker = hierarchy(HOST)
+    monkeypatch.setattr(ComponentHierarchy, "component_free_host", lambda _: {"kv": []})
+    with pytest.raises(Violation) as found:
+        store(checker, prompt(checker, "ab"))
+    assert found.value.detail.startswith(
+        "component_free_host: expected a list of places for each of kv, swa, state, got"
+    )
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])

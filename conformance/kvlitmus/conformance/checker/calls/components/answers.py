@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kvlitmus.conformance.checker.guard import got_text
 from kvlitmus.conformance.support.integers import integer, is_integer
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
 
 PAIR = 2
+ToldOf = TypeVar("ToldOf")
+"""What is told of each name."""
 
 
 def named(checker: Checker, namespace: object, units: object) -> Any:
@@ -88,33 +90,33 @@ def read_counts(checker: Checker, answer: object, names: Mapping[str, object]) -
 
 
 def read_every_count(checker: Checker, answer: object, names: Mapping[str, object]) -> Mapping[str, int]:
-    """The same where each name has its count; one that is left out breaks PORT-03."""
-    counts = read_counts(checker, answer, names)
-    every(checker, counts, names, answer)
-    return counts
+    """The same where each name has its count."""
+    return every(checker, read_counts(checker, answer, names), names, "a count")
 
 
-def every(checker: Checker, counts: Mapping[str, object], names: Mapping[str, object], answer: object) -> None:
-    """Each name has its count; one that is left out breaks PORT-03."""
-    if missing := [name for name in names if name not in counts]:
-        lacks = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-        raise checker.broken(
-            "PORT-03", f"expected a count for each of {', '.join(names)}, got {shown(answer)}: {lacks}"
-        )
+def read_every_list(checker: Checker, answer: object, names: Mapping[str, object]) -> Entries:
+    """Lists of places by name, where each name has its list, an empty one too."""
+    return every(checker, read_entries(checker, answer, names), names, "a list of places")
 
 
 def read_sizes(checker: Checker, answer: object) -> Mapping[str, tuple[int, int]]:
     """What a cache counts of each component: any integers; one that is left out breaks PORT-03."""
     names = checker.setting.layout.components_by_name
-    rows = mapping(checker, answer, names)
-    every(checker, rows, names, answer)
     found = {}
-    for name, row in rows.items():
+    for name, row in every(checker, mapping(checker, answer, names), names, "a count").items():
         pair = checker.fields(row, PAIR, "(evictable, protected)")
         if not all(map(is_integer, pair)):
             raise checker.broken("PORT-03", f"expected (evictable, protected), integers, got {shown(row)}")
         found[name] = integer(pair[0]), integer(pair[1])
     return found
+
+
+def every(checker: Checker, told: Mapping[str, ToldOf], names: Mapping[str, object], what: str) -> Mapping[str, ToldOf]:
+    """What is told by name; a name that is left out breaks PORT-03."""
+    if missing := [name for name in names if name not in told]:
+        lacks = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        raise checker.broken("PORT-03", f"expected {what} for each of {', '.join(names)}, got {shown(told)}: {lacks}")
+    return told
 
 
 def entries_text(entries: Mapping[str, object]) -> str:

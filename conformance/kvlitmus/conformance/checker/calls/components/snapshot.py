@@ -10,8 +10,8 @@ from kvlitmus.conformance.checker.calls.components.answers import (
     mapped,
     named,
     read_copying,
-    read_entries,
     read_every_count,
+    read_every_list,
     read_sizes,
 )
 from kvlitmus.conformance.checker.calls.components.plain import Pools
@@ -128,12 +128,12 @@ def glimpse(checker: Checker) -> PoolsSeen:
     look = PoolsSeen(available(checker), events=None, sizes=sizes(checker))
     if checker.depth >= SNAPSHOT and "component_view" in checker.capabilities:
         with checker.looked("component_free_places") as places:
-            free = read_entries(checker, places, checker.setting.layout.places)
+            free = read_every_list(checker, places, checker.setting.layout.places)
         held, copies = cached(checker, "component_entries")
         look = look._replace(free=free, held=held, copies=copies)
         if "component_host_view" in checker.capabilities:
             with checker.looked("component_free_host") as places:
-                host_free = read_entries(checker, places, checker.setting.layout.host)
+                host_free = read_every_list(checker, places, checker.setting.layout.host)
             host_held, _ = cached(checker, "component_host_entries", once=True)
             look = look._replace(host_free=host_free, host_held=host_held)
     return look._replace(host_available=available_host(checker))
