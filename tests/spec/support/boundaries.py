@@ -433,6 +433,26 @@ COUNTS = (
         setting=setting(profile={"table_gaps": "left", "publish": "at_alloc"}),
         after=Seen(parents={Name(5)}),
     ),
+    *(
+        row(
+            "cut_off",
+            says,
+            setting=setting(host_pages=4, write=write),
+            after=TierSeen(
+                cached={Name(5): PageNo(0)},
+                hosted=dict.fromkeys(map(Name, hosted), PageNo(0)),
+                parent_names={Name(5): Name(1), Name(6): Name(5)},
+            ),
+            parents={Name(5)},
+            cached_after={Name(5): PageNo(0)},
+        )
+        for says, write, hosted in (
+            ([5], "write_through", (6,)),
+            ([], "write_back", (6,)),
+            ([], "write_through", (5, 6)),
+            ([], "write_through", (5,)),
+        )
+    ),
     row("sparse_order", [2, 1], setting=setting(), sparse_waiting=[2, 1]),
     row("sparse_order", UNKNOWN, setting=setting(profile={"copy_acks": "any_order"}), sparse_waiting=[2, 1]),
     row("copies_failed", False, failed_backups=frozenset(), failed_loads=frozenset()),
