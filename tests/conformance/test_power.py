@@ -32,13 +32,13 @@ SHOWN_BY = {
     ("TREE-19", "REQ-09"): ("aborted-yet-cached", 1),
     ("TREE-19", "REQ-11"): ("chunk-matched-again", 1),
     ("TREE-20", "LOCK-01"): ("two-ideas-of-evictable", 0),
-    ("TREE-20", "EVICT-03"): ("bulk-path-ignores-locks", 0),
+    ("TREE-20", "EVICT-03"): ("pinned-is-evicted", 0),
     ("TREE-22", "TREE-04"): ("slot-forked-in-match", 1),
     ("TREE-22", "LOCK-05"): ("last-unlock-frees", 1),
     ("TREE-23", "REQ-10"): ("refused-keeps-its-slot", 1),
     ("TREE-24", "LOCK-02"): ("ack-keeps-the-lock", 1),
     ("TREE-24", "LOCK-04"): ("ack-keeps-the-lock", 1),
-    ("EVICT-20", "EVICT-05"): ("split-forgets-priority", 0),
+    ("EVICT-20", "EVICT-05"): ("hits-never-counted", 0),
     ("EVICT-20", "EVICT-06"): ("room-for-one-more", 0),
     ("EVICT-20", "EVICT-02"): ("evicted-never-counted", 0),
     ("EVICT-20", "EVICT-04"): ("parent-stays-among-the-leaves", 0),
@@ -46,9 +46,9 @@ SHOWN_BY = {
     ("EVICT-20", "TREE-14"): ("split-forgets-priority", 0),
     ("EVICT-20", "POOL-20"): ("allocation-evicts-unasked", 1),
     ("EVICT-20", "FRAME-01"): ("unlocking-flushes", 0),
-    ("EVICT-21", "EVICT-01"): ("parent-never-a-candidate", 0),
+    ("EVICT-21", "EVICT-01"): ("mirrors-are-skipped", 0),
     ("EVICT-21", "EVICT-02"): ("evicted-never-counted", 0),
-    ("EVICT-21", "EVICT-06"): ("room-for-one-more", 0),
+    ("EVICT-21", "EVICT-06"): ("evicted-never-counted", 0),
     ("EVICT-21", "LOCK-04"): ("lock-before-capacity", 0),
     ("EVICT-21", "LOCK-06"): ("lookup-pins", 0),
     ("EVICT-22", "EVICT-02"): ("evicted-never-counted", 1),
@@ -72,7 +72,7 @@ SHOWN_BY = {
     ("FETCH-16", "FETCH-15"): ("aborted-gets-cached", 0),
     ("TIER-15", "LIFE-08"): ("revoked-keeps-its-anchor", 1),
     ("TIER-15", "EVICT-06"): ("host-gives-one-more", 1),
-    ("TIER-17", "EVICT-04"): ("host-eviction-stops-at-the-first-node", 1),
+    ("TIER-17", "EVICT-04"): ("host-eviction-loses-what-it-cuts-off", 1),
     ("TIER-32", "POOL-12"): ("reset-keeps-a-host-page", 1),
     ("TIER-32", "LIFE-01"): ("reset-keeps-a-host-page", 1),
     ("TIER-32", "LIFE-08"): ("revoked-keeps-its-anchor", 1),
@@ -84,6 +84,9 @@ SHOWN_BY = {
     ("FETCH-19", "FRAME-07"): ("matching-asks-storage", 0),
 }
 """For each pair of the spec's table a mutant that shows it, and the depth at which it does."""
+
+STEPS = (2_500, 40_000)
+"""So many random steps show a pair; more are tried where these have not: each new call changes what is drawn."""
 
 
 def test_each_pair_has_a_mutant() -> None:
@@ -100,7 +103,8 @@ def test_a_rule_is_broken_by_calls_that_break_what_it_stands_for(
     assert meant in one.kills
     monkeypatch.setattr(power, "MEANT", {rule: {meant}})
 
-    assert power.power(replace(one, kills=(meant,)), depth, 2_500).says == ((rule, meant),)
+    shown = (power.power(replace(one, kills=(meant,)), depth, steps).says for steps in STEPS)
+    assert next(filter(None, shown), ()) == ((rule, meant),)
 
 
 def test_the_same_calls_show_what_is_meant() -> None:

@@ -84,6 +84,17 @@ class HostEvictionsNeverCounted(TierTree):
         return 0
 
 
+@mutant("host-eviction-loses-what-it-cuts-off", kills=("EVICT-04", "TIER-17"))
+class HostEvictionLosesWhatItCutsOff(TierTree):
+    """Host memory shrinks with each node that an eviction shortens: only nodes that go whole give their pages back."""
+
+    def trim_host(self, leaf: TieredNode, pages: int) -> int:
+        freed = super().trim_host(leaf, pages)
+        if leaf.host:
+            self.host.take(pages)
+        return freed
+
+
 @mutant(
     "host-parent-never-a-candidate",
     bugs=("S04",),
@@ -351,7 +362,7 @@ class HalfAnAllocationIsLost(TierTree):
     "host-eviction-stops-at-the-first-node",
     bugs=("T09",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/18868",),
-    kills=("TIER-15", "EVICT-04", "TIER-17"),
+    kills=("TIER-15",),
 )
 class HostEvictionStopsAtTheFirstNode(TierTree):
     """A host eviction gives up after its first victim: prefetches are refused with the host full of idle pages."""
