@@ -13,6 +13,8 @@ from kvlitmus.conformance.checker.calls import ranks
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.rendezvous import OddAnswer, together
+from kvlitmus.conformance.generate.actions import ranks as actions
+from kvlitmus.conformance.generate.caller import Caller
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.litmus.registry import all_litmus
@@ -353,6 +355,13 @@ def with_states(adapter: object, shape: str = "tp2", **sizes: int) -> Checker:
     checker = Checker(adapter, plan.RANKS, specimen.profile)
     assert ranks.start(checker, shape, **{"state_slots": 2, **sizes})
     return checker
+
+
+@pytest.mark.parametrize(("c", "slots"), [(0, 0), (1, 3), (2, 0), (3, 3)])
+def test_every_other_world_has_states(c: int, slots: int) -> None:
+    checker = Checker(RankedSpecimen(), plan.RANKS, specimen.profile)
+    actions.start(Caller(checker), 0, 2, c)
+    assert checker.ranks_state.world.state_slots == slots
 
 
 @pytest.mark.nightly

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,13 @@ def test_a_loaded_kernel_is_given_its_parameters_without_a_compiler(monkeypatch:
     given = (1 << 40, (1 << 63) - 16, 3, 4, 5, 6, 7, 8, -9)
     kernel(4, 11, *given)
     assert seen == [(77, 4, 32 * LINK.warps, compiled.metadata.shared, 11, [*given, *[0] * (len(widths) - 9)])]
+
+
+@pytest.mark.parametrize("kind", ["global_scratch_size", "profile_scratch_size"])
+def test_a_kernel_that_needs_scratch_memory_is_refused(kind: str) -> None:
+    compiled = SimpleNamespace(metadata=SimpleNamespace(name="copy", **{kind: 64}))
+    with pytest.raises(ValueError, match="copy needs scratch memory"):
+        loaded.LoadedKernel(compiled, ())
 
 
 @pytest.mark.parametrize(("head", "unit", "word"), [(24, 8, "v2.b32"), (12, 4, "b32"), (6, 2, "b16"), (3, 1, "b8")])

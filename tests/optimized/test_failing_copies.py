@@ -50,6 +50,17 @@ def test_a_load_that_fails_under_way_is_not_cached() -> None:
     desk.still_works(KEY)
 
 
+def test_a_copy_that_will_fail_is_not_over_before_it_is() -> None:
+    desk = ready_to_load()
+    work = desk.cache.load_back(list(KEY)).work
+    assert work is not None and isinstance(work.ticket, testing.FaultyTicket)
+    work.ticket.fail()
+    assert not work.ticket.done()
+    work.ticket.inner.advance()
+    with pytest.raises(testing.FaultError, match="a copy under way"):
+        work.ticket.done()
+
+
 def test_a_load_that_somebody_relies_on_is_made_again() -> None:
     desk = ready_to_load()
     work = desk.cache.load_back(list(KEY)).work

@@ -22,7 +22,9 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import play
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_WRITE_CONFIGS
 from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.specimen.cache import ComponentTarget
 from kvlitmus.mutants.registry import mutant_of
+from kvlitmus.spec.prefix.components.copies import plan_for
 
 HYBRID = replace(COMPONENT_HOST_CONFIGS[0], pages=24)
 GROUPS = COMPONENT_HOST_CONFIGS[2]
@@ -49,6 +51,16 @@ def running(checker: Checker, *ways: str) -> None:
     for number, one in enumerate(ways, 1):
         cached(checker, one)
         back_up(checker, prompt(checker, one), number=number)
+
+
+@pytest.mark.parametrize(("extent", "load"), [("boundary", False), ("boundary", True), ("path", False), ("path", True)])
+def test_a_backup_by_its_path_alone_makes_room_in_parts(extent: str, load: bool) -> None:
+    target = ComponentTarget()
+    profile = replace(target.profile, component_extent=extent)
+    checker = Checker(target.make(GROUPS), GROUPS, profile)
+    path = checker.path(prompt(checker, "ab"))
+    plan = plan_for(checker.setting, checker.state, path, len(path.names), load=load)
+    assert plan.parts == (extent == "path" and not load)
 
 
 def no_state_but_its_own(checker: Checker) -> None:
