@@ -1,4 +1,4 @@
-"""Copies that go by their path: what a cache may do with too little room, by a few calls each, at every depth.
+"""Copies that go by their path, and writes: what a cache may do with too little room, in a few calls, at every depth.
 
 Drawn schedules rarely get there; what is legal is a null mutant, and what it does is asserted too.
 """
@@ -29,6 +29,7 @@ from kvlitmus.spec.prefix.components.copies import plan_for
 HYBRID = replace(COMPONENT_HOST_CONFIGS[0], pages=24)
 GROUPS = COMPONENT_HOST_CONFIGS[2]
 STORED = replace(GROUPS, pages=30, host_pages=20, storage="attached")
+STORED_HYBRID = replace(HYBRID, storage="attached")
 WINDOW_ALONE = 0x05
 
 
@@ -82,7 +83,7 @@ def a_load_evicts_what_has_no_room(checker: Checker) -> None:
     assert "begun by itself → None, evicted" in checker.history[-1]
 
 
-def a_load_is_refused_for_which_a_backup_stopped(checker: Checker) -> None:
+def a_load_is_refused_for_which_a_backup_stops(checker: Checker) -> None:
     """The same of a load back that is refused in the end, and a backup of which the first part had room."""
     backed(checker, "a", "ab", "abc", "abcd", "abcde")
     evict_all(checker)
@@ -145,7 +146,7 @@ def an_insert_refills_what_a_backup_pins(checker: Checker) -> None:
     assert "left kv [" in "".join(checker.history[-3:])
 
 
-def a_state_comes_to_the_host_while_a_load_runs(checker: Checker) -> None:
+def a_state_comes_to_the_host_during_a_load(checker: Checker) -> None:
     """A load back runs whose state may be on the host, and isn't; a backup brings it, and it may go for others."""
     backed(checker, "ab", "abc")
     evict_host(checker, {"kv": 1, "state": 1})
@@ -161,21 +162,44 @@ def a_state_comes_to_the_host_while_a_load_runs(checker: Checker) -> None:
         assert "state 1" in checker.history[-1]
 
 
-SCENES: tuple[tuple[str, Config, Callable[[Checker], None]], ...] = (
-    ("component-copies-pin-their-path", HYBRID, no_state_but_its_own),
-    ("component-copies-pin-their-path", COMPONENT_WRITE_CONFIGS[3], a_load_evicts_what_has_no_room),
-    ("component-copies-go-by-nodes", COMPONENT_WRITE_CONFIGS[2], a_load_is_refused_for_which_a_backup_stopped),
-    ("component-backups-evict-nodes-for-each-part", COMPONENT_HOST_CONFIGS[0], nodes_go_for_each_part),
-    ("component-backups-go-by-the-path", GROUPS, a_shared_pool_is_spent_on_the_first_parts),
-    ("component-backups-pin-their-path", STORED, what_a_backup_has_not_reached),
-    ("component-backups-pin-their-path", COMPONENT_HOST_CONFIGS[1], a_state_comes_to_the_host_while_a_load_runs),
-    ("component-copies-keep-what-a-refill-brings", HYBRID, an_insert_refills_what_a_backup_pins),
+def what_storage_has_alone(checker: Checker) -> None:
+    """The host has lost the window of a key, which storage has: what storage lacks can be read, and is written."""
+    backed(checker, "ab")
+    evict_host(checker, {"swa": 2})
+    key, ends = prompt(checker, "ab"), [checker.size, 2 * checker.size]
+    assert write(checker, key, {"swa": ends})
+    assert {name for name, _ in component_storing.writes(checker.state)[0].landing} == {"kv", "state"}
+    component_storing.written(checker, 0)
+
+
+SCENES: tuple[tuple[str, str, Config, Callable[[Checker], None]], ...] = (
+    ("copies", "component-copies-pin-their-path", HYBRID, no_state_but_its_own),
+    ("copies", "component-copies-pin-their-path", COMPONENT_WRITE_CONFIGS[3], a_load_evicts_what_has_no_room),
+    (
+        "copies",
+        "component-copies-go-by-nodes",
+        COMPONENT_WRITE_CONFIGS[2],
+        a_load_is_refused_for_which_a_backup_stops,
+    ),
+    ("copies", "component-backups-evict-nodes-for-each-part", COMPONENT_HOST_CONFIGS[0], nodes_go_for_each_part),
+    ("copies", "component-backups-go-by-the-path", GROUPS, a_shared_pool_is_spent_on_the_first_parts),
+    ("copies", "component-backups-pin-their-path", STORED, what_a_backup_has_not_reached),
+    (
+        "copies",
+        "component-backups-pin-their-path",
+        COMPONENT_HOST_CONFIGS[1],
+        a_state_comes_to_the_host_during_a_load,
+    ),
+    ("copies", "component-copies-keep-what-a-refill-brings", HYBRID, an_insert_refills_what_a_backup_pins),
+    ("storing", "component-write-of-what-it-can-read", STORED_HYBRID, what_storage_has_alone),
 )
 
 
 @pytest.mark.parametrize("depth", range(4))
-@pytest.mark.parametrize(("id", "config", "scene"), SCENES, ids=lambda one: getattr(one, "__name__", None))
-def test_a_legal_cache_is_not_accused(id: str, config: Config, scene: Callable[[Checker], None], depth: int) -> None:
-    target = mutant_of("legal.components.copies", id).target
+@pytest.mark.parametrize(("part", "id", "config", "scene"), SCENES, ids=lambda one: getattr(one, "__name__", None))
+def test_a_legal_cache_is_not_accused(
+    part: str, id: str, config: Config, scene: Callable[[Checker], None], depth: int
+) -> None:
+    target = mutant_of(f"legal.components.{part}", id).target
     _, violation = play(target, config, Options(depth=depth), scene)
     assert violation is None
