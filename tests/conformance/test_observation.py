@@ -37,6 +37,18 @@ def test_a_look_like_the_one_before_shares_what_was_read() -> None:
     assert told(again) == told(first)
 
 
+@pytest.mark.parametrize("steady", [False, True])
+def test_the_very_list_of_the_look_before_is_read_again_unless_it_is_the_suites_own(steady: bool) -> None:
+    observer, rows = Observer(Names(), 1, steady=steady), [PARENT, CHILD]
+    first = observer.read(None, None, View((4, 5), rows))
+    rows[1] = OTHER
+    again = observer.read(None, None, View((4, 5), rows))
+
+    assert (told(again) == told(first)) is steady
+    observer.forget()
+    assert observer.read(None, None, View((4, 5), rows)).cached != first.cached
+
+
 @pytest.mark.parametrize("first", [PARENT._replace(locks=1), PARENT._replace(hits=None, priority=7)])
 def test_what_is_cached_is_shared_where_nodes_say_other_things_of_themselves(first: NodeView) -> None:
     before, after = looked((PARENT, CHILD), (first, CHILD))

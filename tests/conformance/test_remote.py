@@ -19,6 +19,7 @@ import pytest
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.isolation import worker_pool
+from kvlitmus.conformance.isolation.remote import target as remote
 from kvlitmus.conformance.isolation.remote.apart import APART, UNSEEN
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line, value_of
@@ -253,6 +254,12 @@ def test_a_process_that_does_not_say_what_it_is_is_no_target(kind: str, text: st
 
 def test_every_hello_is_tried() -> None:
     assert HELLOS.keys() == rude.HELLOS.keys()
+
+
+def test_a_cache_in_python_refuses_another_version_of_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "PROTOCOL", 2)
+    with pytest.raises(TargetError, match=r"refuses: it speaks protocol 1, and was asked for 2; copy the protocol"):
+        piped("specimen")
 
 
 def test_a_cache_that_can_not_be_made_is_no_finding() -> None:

@@ -323,6 +323,8 @@ def test_rows_are_remembered_to_the_last_type() -> None:
             assert alike(told, form.write(View([7], nodes), plain)), one
             read: Any = form.read(told, things)
             assert alike(read, form.read(told, plain)) and read.nodes[1] is form.read(told, things).nodes[1]  # type: ignore[attr-defined]
+    one, two = (form.read({**first, "free": [free]}, things) for free in (7, 8))
+    assert one.nodes is two.nodes and one.free != two.free  # type: ignore[attr-defined]
     many: Any = form.write(View([], [rows[0]._replace(parent=at) for at in range(2 * ROWS)]), things)
     for _ in range(2):
         assert alike(form.read(many, things), form.read(many, plain))

@@ -35,6 +35,9 @@ from kvlitmus.conformance.tape.operands import GIVES, TAKES, Operands, at, place
 from kvlitmus.conformance.tape.operands import HANDLE as HERE
 from kvlitmus.spec.interface.ranks import GroupLost
 
+PROTOCOL = 1
+"""The version of what is spoken here."""
+
 BEGUN = "component_begun"
 """The look that gives a handle in each of its rows."""
 
@@ -119,7 +122,7 @@ class Server:
             return answer
         if "turn" in message:
             return self.turn(message)
-        return self.make(message["make"]) if "make" in message else {"hello": self.hello()}
+        return self.make(message["make"]) if "make" in message else self.hello(message["hello"].get("protocol"))
 
     def further(self, calls: Sequence[dict[str, Any]], answer: dict[str, Any]) -> list[dict[str, Any]]:
         """The answers to the calls that follow in the same message, up to the first that raises."""
@@ -148,14 +151,17 @@ class Server:
         self.shown[name] = found
         return told
 
-    def hello(self) -> dict[str, object]:
-        """What the target says of itself."""
+    def hello(self, theirs: object) -> dict[str, object]:
+        """What the target says of itself, to who speaks the same protocol."""
+        if theirs != PROTOCOL:
+            return {"refused": f"it speaks protocol {PROTOCOL}, and was asked for {theirs}"}
         capabilities = frozenset(map(str, getattr(self.target, "capabilities", ())))
-        return {
+        hello = {
             "ports": [port for port in PORTS if port in (capabilities or PORTS) and port not in APART],
             "profile": describe(self.target.profile),
             "configs": to_json(configs_of(self.target)),
         }
+        return {"hello": hello, "protocol": PROTOCOL}
 
     def make(self, config: dict[str, Any]) -> dict[str, object]:
         """A fresh cache."""

@@ -139,7 +139,8 @@ class Checker(Guard):
         self.victims: list[list[At]] = []  # the component is empty in a flat cache
         self.again: Callable[[], Checker] | None = None
         most = 4 * (config.pages + config.host_pages) * self.size + SPARE
-        self.observer = Observer(self.names, self.size, most, table=self.setting.table)
+        steady = PIPED in self.capabilities
+        self.observer = Observer(self.names, self.size, most, table=self.setting.table, steady=steady)
         self.stores: dict[int, HarnessStore] = {}
         self.store: HarnessStore | None = None
         self.has_events = "events" in self.capabilities and self.depth >= EVENTS

@@ -35,10 +35,17 @@ PAIR = 2
 
 
 class Observer:
-    """Reads snapshots of caches with one page size, with one table of names; of block tables, if ``table`` says so."""
+    """Reads snapshots of caches with one page size, with one table of names; of block tables, if ``table`` says so.
 
-    def __init__(self, names: Names, page_size: int, most: int = 100_000, *, table: bool = False) -> None:
+    steady: whether what is shown is the suite's own, so that nobody else changes it: as from a cache behind a pipe.
+    """
+
+    def __init__(
+        self, names: Names, page_size: int, most: int = 100_000, *, table: bool = False, steady: bool = False
+    ) -> None:
         self.names = names
+        self.steady = steady
+        self.shown: object = None  # the list of nodes of the last look, where it can't have changed since
         self.table = table
         self.size = page_size
         self.most = most
@@ -50,7 +57,7 @@ class Observer:
     def forget(self) -> None:
         """Names may stand for other prefixes from now on."""
         self.known.clear()
-        self.rows, self.infos, self.last = [], [], Seen()
+        self.rows, self.infos, self.last, self.shown = [], [], Seen(), None
 
     def read(self, available: int | None, sizes: Any, view: View | None) -> Seen:
         """What was seen; raises when the form is not the one that the port promises.
@@ -68,13 +75,13 @@ class Observer:
             return
         self.read_pool(seen, view.free)
         rows = self.bounded(view.nodes, "the list of nodes")
-        same, last = self.unchanged(rows), self.last
+        same, last = len(rows) if rows is self.shown else self.unchanged(rows), self.last
         if same == len(rows) == len(last.nodes):
             seen.nodes, seen.cached, seen.cached_listed = last.nodes, last.cached, last.cached_listed
             seen.parents, seen.broken = last.parents, last.broken
         else:
             self.read_nodes(seen, rows, same)
-        self.last = seen
+        self.last, self.shown = seen, rows if self.steady else None
 
     def unchanged(self, rows: Sequence[Any]) -> int:
         """How many rows, from the first one on, are those of the look before."""

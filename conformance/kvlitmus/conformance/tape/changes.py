@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from marshal import dumps
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from kvlitmus.conformance.support.compact import compact
 from kvlitmus.conformance.tape.compiled import MARSHAL
@@ -29,8 +29,6 @@ LIST_EDIT = 4
 
 FEW = 8
 """So many edits are faster to make than a look is to read."""
-
-Step = str | int
 
 
 def exact(value: Json) -> str:
@@ -61,12 +59,14 @@ def news(old: Json, new: Json) -> Json:
     return {MARK: edits} if len(edits) <= FEW else new
 
 
-def differ(old: Json, new: Json, path: list[Step], edits: list[Json]) -> None:
+def differ(old: Json, new: Json, path: list[Json], edits: list[Json]) -> None:
     """Add the edits that make ``new`` of ``old``: two arrays or two objects."""
     if isinstance(old, dict) and isinstance(new, dict):
         differ_fields(old, new, path, edits)
         return
-    one, two = cast("list[Json]", old), cast("list[Json]", new)
+    assert isinstance(old, list)
+    assert isinstance(new, list)
+    one, two = old, new
     start = alike(one, two)
     if start == len(one) == len(two):
         return
@@ -79,22 +79,23 @@ def differ(old: Json, new: Json, path: list[Step], edits: list[Json]) -> None:
             if a is not b and not same(a, b):
                 differ(a, b, [*path, at], edits)
     else:
-        edits.append([cast("Json", path), start, len(left), right])
+        edits.append([path, start, len(left), right])
 
 
-def differ_fields(old: dict[str, Json], new: dict[str, Json], path: list[Step], edits: list[Json]) -> None:
+def differ_fields(old: dict[str, Json], new: dict[str, Json], path: list[Json], edits: list[Json]) -> None:
     """The same of two objects."""
-    edits += [[cast("Json", path), key] for key in old if key not in new]
+    if not old.keys() <= new.keys():
+        edits += [[path, key] for key in old if key not in new]
     for key, value in new.items():
         before = old.get(key)
         if key not in old:
-            edits.append([cast("Json", path), key, value])
+            edits.append([path, key, value])
         elif before is value:
             continue
         elif type(before) is type(value) and type(value) in (list, dict):
             differ(before, value, [*path, key], edits)
         elif not same(before, value):
-            edits.append([cast("Json", path), key, value])
+            edits.append([path, key, value])
 
 
 def alike(one: Iterable[Json], other: Iterable[Json]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from marshal import dumps
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 LONG_INT = 1_000
 """Whole numbers of more bits are written as text: readers have limits of their own."""
@@ -33,8 +33,8 @@ def whole(values: Sequence[object]) -> bool:
         return True
     if not NUMBERS.issuperset(map(type, values)):
         return False
-    numbers = cast("Sequence[int]", values)
-    return min(numbers) > -LONG and max(numbers) < LONG
+    numbers: Sequence[Any] = values
+    return bool(min(numbers) > -LONG and max(numbers) < LONG)
 
 
 def all_pairs(values: Sequence[object], kind: type[list[object]] | type[tuple[object, ...]]) -> bool:
@@ -204,6 +204,13 @@ FIRST: tuple[list[bytes], list[Any], dict[bytes, Any]] = ([], [], {})
 """What there is before the first list of a kind: its contents, what they were written as, and this of each content."""
 
 
+Made = TypeVar("Made")
+
+
+NOTHING: tuple[object, object] = (None, None)
+"""What there is before the first list that was read."""
+
+
 class Rows:
     """The rows of lists, and what was made of each: most nodes of a snapshot are those of the one before.
 
@@ -214,6 +221,7 @@ class Rows:
     def __init__(self) -> None:
         self._written: dict[type, tuple[list[bytes], list[Any], dict[bytes, Any]]] = {}
         self._read: dict[Callable[..., Any], dict[int, tuple[Any, Any]]] = {}
+        self._last: dict[Callable[..., Any], tuple[object, object]] = {}
 
     def written(self, kind: type, rows: Sequence[Any], write: Callable[[Any, Any], Any], things: object) -> list[Any]:
         """These rows as JSON, the same object for the same row, and for the same rows as the last time."""
@@ -230,8 +238,17 @@ class Rows:
         self._written[kind] = contents, told, dict(zip(contents, told, strict=True))
         return told
 
-    def read(self, rows: Iterable[Any], read: Callable[[Any, Any], Any], things: object) -> list[Any]:
-        """The values of these rows."""
+    def read(
+        self, rows: Iterable[Any], kind: Callable[[list[Any]], Made], read: Callable[[Any, Any], Any], things: object
+    ) -> Made:
+        """What they are of this kind: the very same object where the rows are the very same as the last time."""
+        of, made = self._last.get(read, NOTHING)
+        if of is not rows:
+            made = kind(self._values(rows, read, things))
+            self._last[read] = rows, made
+        return cast("Made", made)
+
+    def _values(self, rows: Iterable[Any], read: Callable[[Any, Any], Any], things: object) -> list[Any]:
         known, found = self._read.setdefault(read, {}), list[Any]()
         for row in rows:
             kept = known.get(id(row))

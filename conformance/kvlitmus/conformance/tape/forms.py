@@ -262,7 +262,7 @@ class Array(Form):
         if self.pairs and all_pairs(parts, list):
             return self.kind([tuple(cast("list[int]", one)) for one in parts])
         if things.rows is not None and isinstance(self.of, Record):
-            return self.kind(things.rows.read(parts, self.of.read, things))
+            return things.rows.read(parts, self.kind, self.of.read, things)
         return self.kind([self.of.read(one, things) for one in parts])
 
     def _schema(self) -> dict[str, object]:

@@ -12,7 +12,7 @@ from kvlitmus.conformance.ports.compose import HANDED, Part, ToldOfRequests, one
 from kvlitmus.conformance.support.text import raised_text, shown
 from kvlitmus.conformance.tape.answers import exception_at
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE, TURNS, look_key
-from kvlitmus.conformance.tape.changes import changed
+from kvlitmus.conformance.tape.changes import MARK, changed
 from kvlitmus.conformance.tape.compiled import Rows
 from kvlitmus.conformance.tape.forms import Form, FormError, Json, Named
 from kvlitmus.conformance.tape.operands import Operands
@@ -104,7 +104,7 @@ class RemoteCache(ToldOfRequests):
             usual = {} if before else dict.fromkeys(self._asked[FRESH], 0)
         usual = self._usual = self._asked[since] = {one: doubt + 1 for one, doubt in usual.items() if doubt < DOUBT}
         if usual and (riding := self._riding(usual)):
-            message["looks"] = cast("Json", riding)
+            message["looks"] = riding
 
     def together(self, parts: Sequence[Part]) -> Iterator[object]:
         """See :class:`ToldOfRequests`: in one message; those that the process leaves out follow one by one.
@@ -118,7 +118,7 @@ class RemoteCache(ToldOfRequests):
             self._message(one.method, [HANDLE if arg is HANDED else arg for arg in one.args], one.kwargs)
             for one in parts
         ]
-        message["then"] = cast("Json", then)
+        message["then"] = [*then]
         self._ride(message, tuple([one.method for one in parts]))
         told, answer = self._exchange(message), None
         answers = [told, *self._further(told.get("then", []), len(then))]
@@ -133,15 +133,15 @@ class RemoteCache(ToldOfRequests):
             raise self._odd(f"with what is no list of at most {most} more answers", told)
         return cast("list[Message]", told)
 
-    def _riding(self, looks: Iterable[str]) -> list[str]:
+    def _riding(self, looks: Iterable[str]) -> list[Json]:
         """Those of these looks that may come with an answer."""
-        return [one for one in looks if one not in self._alone] if self._alone else list(looks)
+        return [one for one in looks if one not in self._alone] if self._alone else [*looks]
 
     def _message(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Message:
         told, named = CALLS[name].arguments(args, kwargs, self._operands)
         message: Message = {"call": name, "args": told}
         if named:
-            message["kwargs"] = cast("Json", named)
+            message["kwargs"] = named
         return message
 
     def _exchange(self, message: Message) -> Message:
@@ -157,11 +157,12 @@ class RemoteCache(ToldOfRequests):
         looks = answer.get("looks") or {}
         if not isinstance(looks, dict):
             raise self._odd("with looks that are no object", looks)
+        last = self._last
         for key, told in looks.items():
             if type(told) is dict:
-                looks[key] = self._changed(key, told)
+                looks[key] = last[key] if told == {MARK: []} and key in last else self._changed(key, told)
             else:
-                self._last[key] = told
+                last[key] = told
         self._seen, self._still = looks, looks.copy()
 
     def still(self, look: str) -> object:
@@ -185,8 +186,11 @@ class RemoteCache(ToldOfRequests):
             return {"raised": raised_text(error)}
 
     def _look(self, name: str, args: Sequence[object]) -> object:
-        told = CALLS[name].arguments(args, {}, self._operands)[0] if args else []
-        key = look_key(name, told) if told else name
+        told: list[Json] = []
+        key = name
+        if args:
+            told = CALLS[name].arguments(args, {}, self._operands)[0]
+            key = look_key(name, told)
         rides = key in RIDING and key not in self._alone
         if rides:
             self._usual[key] = 0
@@ -212,7 +216,7 @@ class RemoteCache(ToldOfRequests):
         """The message that asks for a look alone; whoever looks at one thing looks at all."""
         message: Message = {"call": name, "args": told}
         if rides and (riding := [one for one in self._riding(self._asked[FRESH]) if one != name]):
-            message["looks"] = cast("Json", riding)
+            message["looks"] = riding
         return message
 
     def _changed(self, key: str, told: Json) -> Json:

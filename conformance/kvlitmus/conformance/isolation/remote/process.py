@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from time import monotonic, sleep
-from typing import cast
 
 from kvlitmus.conformance.isolation.process import (
     LINE_BYTES,
@@ -202,13 +201,15 @@ class Line(Piped):
 
 def value_of(text: str) -> Json:
     """The value that a line is; raises as :func:`json.loads` does."""
+    found: Json
     try:
         found, end = first_in(text)
         if text[end:] in ("", "\n"):
-            return cast("Json", found)
+            return found
     except ValueError:
         pass  # it begins with a space, or is told what it is below
-    return cast("Json", json.loads(text))
+    found = json.loads(text)
+    return found
 
 
 def finish(popen: subprocess.Popen[bytes], mark: str) -> None:
