@@ -264,6 +264,24 @@ def test_the_reference_stands_beside_a_finding_of_every_family(
     assert "reference" not in json.dumps([one["beside"] for one in unpacked(text)]), "it is judged again for it"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sglang-0.5.13.post1-hicache/TIER-12-6670d2de", "step 43 breaks FETCH-05, which this play passes over"),
+        ("sglang-0.5.13.post1-requests/TREE-07-b7dcede1", "step 6 breaks POOL-12, REQ-11, FRAME-02, which this play"),
+        ("sglang-0.5.13.post1-hisparse/POOL-12-271a2b1a", "step 2 breaks SPARSE-06, which this play passes over"),
+        ("sglang-0.5.13.post1/MISUSE-01-0dba4c44", "step 3 breaks no rule by itself"),
+        ("sglang-0.5.13.post1-hicache/LOCK-04-7fe72e0d", ""),
+    ],
+)
+def test_what_differs_before_the_finding_is_accounted_for(name: str, said: str) -> None:
+    play = published(f"{name}.jsonl")
+    assert play.before.startswith(said) and bool(play.before) is bool(said)
+    stream = io.StringIO()
+    page.write(stream, [play])
+    assert (f"<dt>before</dt><dd>{play.before}</dd>" in stream.getvalue()) is bool(said)
+
+
 RIGHT = [
     *((specimen, label) for label in ("page=4 lru", "page=1 lru host", "bigram", "pages=20 host=6 write_back")),
     (specimen, "host=16 write_through storage=attached best_effort"),

@@ -1,7 +1,9 @@
 """The reference beside a cache, as a page shows it: after each step in what the two differ.
 
 What is a cache's to choose is no difference (:mod:`kvlitmus.conformance.beside`).  Where they first differ they have
-parted.  Where nothing is compared the page says so, and since when the two have differed.
+parted.  Where nothing is compared the page says so, and since when the two have differed.  They may part steps before
+the finding, whose play passes over what breaks other rules: then the tape is judged once more by all rules, and the
+page says which of them that step breaks.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvlitmus.conformance.beside.moments import moments_of
+from kvlitmus.conformance.history import again
 from kvlitmus.conformance.tape.calls import TURNS
-from kvlitmus.conformance.viewer.page import Play
+from kvlitmus.conformance.tape.forms import FormError
+from kvlitmus.conformance.tape.lines import TapeError, TapeReader, encoded
+from kvlitmus.conformance.viewer.page import NONE, Play
 from kvlitmus.conformance.viewer.plain import answered, short
 from kvlitmus.conformance.viewer.scenes import Beside, Drawn, Row, table
 
@@ -31,10 +36,48 @@ DECIDES = "decides the same; how it reduces is not compared"
 CHOSEN = "{}: to answer otherwise breaks no rule by itself"
 """What the reference answered, where that is not compared."""
 
+EARLIER = "step {} breaks {}, which this play passes over; the differences before the finding come from there"
+UNBROKEN = "step {} breaks no rule by itself; its difference shows at the finding"
+"""What is said where the two part before the step of the finding."""
+
+HEADER = 2
+"""The line of the first step of a tape, behind its header."""
+
 
 def shown(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], replay: str) -> Play:
     """A finding, to be drawn with the reference beside it; ``replay``: the command that plays it again."""
-    return Play(header, steps, replay, beside(header, steps))
+    found = beside(header, steps)
+    return Play(header, steps, replay, found, before(header, steps, found))
+
+
+def before(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], found: Mapping[int, Beside]) -> str:
+    """What the two part by where that is before the step of the finding; else nothing."""
+    first = first_of(steps)
+    last = next((number for number, step in enumerate(steps, first) if "verdicts" in step), 0)
+    parted = next((number for number, one in sorted(found.items()) if one.differs or (one.table or NONE)["rows"]), 0)
+    if not 0 < parted < last:
+        return ""
+    step, rules = first_broken(header, steps)
+    if 0 < step < last:
+        return EARLIER.format(step, ", ".join(rules))
+    return UNBROKEN.format(parted) if step == last else ""
+
+
+def first_broken(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> tuple[int, tuple[str, ...]]:
+    """The step that breaks a rule first, whichever that is, and the rules; 0 where that can't be told."""
+    try:
+        with TapeReader("a play", data=b"".join(map(encoded, (header, *steps)))) as reader:
+            outcome = again.judged(reader, depth=reader.header.depth, keep_going=False)
+    except (TapeError, FormError):
+        return 0, ()
+    for one in outcome.findings:
+        return one.line - HEADER + first_of(steps), tuple(one.finding.rules)
+    return 0, ()
+
+
+def first_of(steps: Sequence[Mapping[str, Any]]) -> int:
+    """The number of the first step: 0 where that is the look at the fresh cache."""
+    return 1 if steps and "call" in steps[0] else 0
 
 
 def beside(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[int, Beside]:
@@ -45,7 +88,7 @@ def beside(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dic
     compared = sorted(moments)
     found: dict[int, Beside] = {}
     since = 0
-    for number, step in enumerate(steps, 1 if steps and "call" in steps[0] else 0):
+    for number, step in enumerate(steps, first_of(steps)):
         if not compared or not (number or number in moments):
             continue
         known, moment = number in answers, moments.get(number)

@@ -41,13 +41,14 @@ class Play(NamedTuple):
     """What is drawn: the header of a tape, and the steps, each as it stands there.
 
     ``replay``: the command that plays it again, if there is one.  ``beside``: the reference, by step
-    (:func:`kvlitmus.conformance.viewer.beside.beside`).
+    (:func:`kvlitmus.conformance.viewer.beside.beside`).  ``before``: how they parted before the finding.
     """
 
     header: Mapping[str, Json]
     steps: Iterable[Mapping[str, Json]]
     replay: str = ""
     beside: Mapping[int, Beside] | None = None
+    before: str = ""
 
 
 NONE = table("", [], [])
@@ -104,7 +105,7 @@ def write(stream: IO[str], plays: Iterable[Play], *, summary: Summary | None = N
 
 def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
     """Write one play: what is broken, and its scenes; returns what the script needs to know of it."""
-    header, steps, replay, besides = play
+    header, steps, replay, besides, before = play
     finding = fields(header.get("finding"))
     count = broken = parted = 0
     calls: list[int] = []
@@ -115,7 +116,7 @@ def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
         calls += [one["n"] for one in some if one["begins"]]
         broken = broken or next((one["n"] for one in some if one["verdicts"]), 0)
         parted = parted or next((one["n"] for one in some if one["unlike"] or (one["beside"] or NONE)["rows"]), 0)
-    stream.write(finding_of(number, finding, replay, broken, calls, profile_of(header)))
+    stream.write(finding_of(number, finding, replay, broken, calls, profile_of(header), before))
     return {
         "title": html.unescape(title_of(header)),
         "steps": count,
@@ -194,11 +195,12 @@ def finding_of(
     broken: int,
     calls: Sequence[int] = (),
     profile: Mapping[str, Json] | None = None,
+    before: str = "",
 ) -> str:
     """What is broken in which step, what was seen, and what would have been right; then the sentences of the rules.
 
     ``replay``: how to play it again.  ``calls``: the steps at which the calls that findings count begin.
-    ``profile``: what the cache declares, of which is shown what the finding speaks of.
+    ``profile``: what the cache declares, of which is shown what the finding speaks of.  ``before``: see :class:`Play`.
     """
     kind, label = ("finding", "What is broken") if finding else ("played", "What was played")
     told = [f'<section class="{kind} play" data-play="{number}" aria-label="{label}">']
@@ -215,6 +217,7 @@ def finding_of(
     rows += [
         ("detail", finding.get("detail")),
         *(("parted", in_steps(str(one), calls)) for one in items(finding.get("parted"))),
+        ("before", before),
     ]
     rows += [("after", ", ".join(map(str, items(finding.get("after")))))]
     rows += [("length", finding.get("minimal") or finding.get("not_minimal"))]
