@@ -36,6 +36,7 @@ CAPABILITIES = frozenset(
         "component_lookup",
         "component_prefetch",
         "component_counters",
+        "component_sizes",
         "component_events",
         "component_view",
     }
